@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use plan_agent::plan::{Draft, Order, TaskChanges, TaskId, Time};
+use plan_agent::plan::{Draft, TaskChanges, TaskId, TaskOrder, Time};
 use plan_agent::store::Store;
 use tempfile::TempDir;
 
@@ -109,7 +109,7 @@ impl Plan {
         let store = Store::open(&folder.path().join("plans.db"), || Time(1))
             .await
             .unwrap();
-        let head = sample::head(Order::Dependencies);
+        let head = sample::head(TaskOrder::Dependencies);
         store
             .create(head, sample::BY, "made", sample::make_tasks(tasks))
             .await

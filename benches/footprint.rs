@@ -5,7 +5,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan_agent::plan::{Order, Time};
+use plan_agent::plan::{TaskOrder, Time};
 use plan_agent::store::Store;
 
 use crate::disk;
@@ -78,7 +78,7 @@ fn cold_load() -> Duration {
         let folder = disk::folder();
         let path = folder.path().join("plans.db");
         let store = Store::open(&path, || Time(1)).await.unwrap();
-        let head = sample::head(Order::Dependencies);
+        let head = sample::head(TaskOrder::Dependencies);
         store
             .create(head, sample::BY, "made", sample::make_tasks(10_000))
             .await

@@ -4,8 +4,8 @@ use plan_agent::llm::Prompts;
 use plan_agent::llm::questions::{self, JudgeFacts};
 use plan_agent::plan::QuestionId;
 use plan_agent::plan::{
-    Budget, By, CommandId, Decision, Draft, Issue, Kind, Order, Plan, Policy, Refusal, Report,
-    ReportStatus, TaskId, Time, Verdict,
+    AttemptKind, Budget, CommandId, DecidedBy, Decision, Draft, NewCommand, Plan, PlanPolicy,
+    Refusal, Report, ReportStatus, TaskId, TaskOrder, Time, Verdict,
 };
 
 use crate::table::{against, print};
@@ -29,7 +29,7 @@ pub fn run() {
 
 /// Returns the bytes of the judge's prompt for the task in the middle of a plan.
 fn judge_prompt(tasks: usize) -> usize {
-    let mut plan = Plan::new(sample::head(Order::Sequential));
+    let mut plan = Plan::new(sample::head(TaskOrder::Sequential));
     let mut draft = Draft::new(&mut plan, Time(1));
     let middle = u32::try_from(tasks / 2).unwrap();
     prepare(&mut draft, tasks, middle).unwrap();
@@ -46,9 +46,9 @@ fn judge_prompt(tasks: usize) -> usize {
 /// Carries a plan out up to the report of a task.
 fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusal> {
     sample::make_tasks(tasks)(draft)?;
-    let policy = Policy {
+    let policy = PlanPolicy {
         budget: Budget::NONE,
-        ..Policy::default()
+        ..PlanPolicy::default()
     };
     draft.start(policy, "/workspace")?;
     for number in 1..=until {
@@ -56,9 +56,9 @@ fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusa
         let text = "Count the words.".to_owned();
         draft.issue(
             TaskId(number),
-            Issue {
+            NewCommand {
                 id: id.clone(),
-                kind: Kind::New,
+                kind: AttemptKind::New,
                 session: None,
                 text,
             },
@@ -70,7 +70,7 @@ fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusa
                 reason: "it is there".to_owned(),
                 feedback: String::new(),
                 result_summary: format!("Part {number} of the program counts words."),
-                by: By::Rules,
+                by: DecidedBy::Rules,
                 at: Time(1),
             };
             draft.judge(&id, &verdict, QuestionId::new("q"))?;

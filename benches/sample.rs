@@ -1,6 +1,8 @@
 //! Plans of any size.
 
-use plan_agent::plan::{Draft, Head, NewTask, Order, Origin, PlanId, Refusal, TaskRef, Time};
+use plan_agent::plan::{
+    Draft, NewTask, Origin, PlanHead, PlanId, Refusal, TaskOrder, TaskRef, Time,
+};
 
 pub const BY: &str = "bench";
 
@@ -12,8 +14,8 @@ pub fn plan() -> PlanId {
     PlanId::new("aaaaaaaa")
 }
 
-pub fn head(order: Order) -> Head {
-    let mut head = Head::new(plan(), "Count the words of a file", Time(1));
+pub fn head(order: TaskOrder) -> PlanHead {
+    let mut head = PlanHead::new(plan(), "Count the words of a file", Time(1));
     head.order = order;
     head
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use plan_agent::plan::{CommandId, Draft, Issue, Kind, Order, Policy, TaskId, Time};
+use plan_agent::plan::{
+    AttemptKind, CommandId, Draft, NewCommand, PlanPolicy, TaskId, TaskOrder, Time,
+};
 use plan_agent::store::Store;
 
 use crate::latency::program;
@@ -71,18 +73,18 @@ async fn one_attempt() -> (usize, usize) {
     let folder = disk::folder();
     let database = folder.path().join("plans.db");
     let store = Store::open(&database, || Time(1)).await.unwrap();
-    let issue = Issue {
+    let issue = NewCommand {
         id: CommandId::new("command-1"),
-        kind: Kind::New,
+        kind: AttemptKind::New,
         session: None,
         text: "A line of a long text.\n".repeat(TEXT / 23),
     };
     let make = |draft: &mut Draft<'_>| {
         sample::make_tasks(1)(draft)?;
-        draft.start(Policy::default(), "/workspace")?;
+        draft.start(PlanPolicy::default(), "/workspace")?;
         draft.issue(TaskId(1), issue)
     };
-    let head = sample::head(Order::Dependencies);
+    let head = sample::head(TaskOrder::Dependencies);
     store.create(head, sample::BY, "made", make).await.unwrap();
     let first = size(&database);
     let plan = sample::plan();

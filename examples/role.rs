@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use plan_agent::llm::BoxFuture;
 use plan_agent::plan::PlanId;
 use plan_agent::role::{
-    Abilities, AgentBaseRole, ChosenStrategy, CollaborationStatus, Colleague, Framework,
-    FrameworkError, MessageKind, PlanningStrategy, Refused, RequestId, Role, RoleError, RoleId,
+    Abilities, AgentBaseRole, ChosenStrategy, CollaborationStatus, Framework, FrameworkError,
+    MessageKind, OtherRole, PlanningStrategy, RequestId, RequestRefused, Role, RoleError, RoleId,
     RoleSettings, StepDoes, StepSpec, StepTemplate, StructuredMessage, TaskUpdate, ability,
     plan_tools,
 };
@@ -52,10 +52,10 @@ impl Office {
 }
 
 impl Framework for Office {
-    fn colleagues(&self) -> Vec<Colleague> {
+    fn colleagues(&self) -> Vec<OtherRole> {
         let colleague = |(id, description): (&str, &str)| {
             let description = description.to_owned();
-            id.parse().ok().map(|id| Colleague { id, description })
+            id.parse().ok().map(|id| OtherRole { id, description })
         };
         [("architect", "designs"), ("coder", "writes code")]
             .into_iter()
@@ -66,7 +66,7 @@ impl Framework for Office {
     fn prepare<'a>(
         &'a self,
         request: &'a StructuredMessage,
-    ) -> BoxFuture<'a, Result<String, Refused>> {
+    ) -> BoxFuture<'a, Result<String, RequestRefused>> {
         // Here it would be looked whether the request would wait for itself.
         let text = request.description.clone().unwrap_or_default();
         Box::pin(async move { Ok(text) })
@@ -76,7 +76,7 @@ impl Framework for Office {
         &'a self,
         request: &'a StructuredMessage,
         text: &'a str,
-    ) -> BoxFuture<'a, Result<(), Refused>> {
+    ) -> BoxFuture<'a, Result<(), RequestRefused>> {
         Box::pin(async move {
             self.say(format!("{} asks {}: {text}", request.from, request.to));
             self.post(request.clone());

@@ -90,11 +90,11 @@ impl FormatTime for Clock {
 
 /// Time that may be spent; only the active time of this process counts.
 #[derive(Debug)]
-pub struct Allowance {
+pub struct TimeAllowance {
     left: Duration,
 }
 
-impl Allowance {
+impl TimeAllowance {
     /// Makes an allowance.
     pub fn new(left: Duration) -> Self {
         Self { left }
@@ -108,21 +108,21 @@ impl Allowance {
     /// Resolves when the allowance is used up. Time that has passed when this future is dropped counts as used, too.
     pub async fn used_up(&mut self) {
         while !self.left.is_zero() {
-            let piece = Piece::of(self);
+            let piece = AllowancePiece::of(self);
             tokio::time::sleep(piece.length).await;
         }
     }
 }
 
 /// A part of an allowance that is being used.
-struct Piece<'a> {
-    of: &'a mut Allowance,
+struct AllowancePiece<'a> {
+    of: &'a mut TimeAllowance,
     length: Duration,
     began: Instant,
 }
 
-impl<'a> Piece<'a> {
-    fn of(allowance: &'a mut Allowance) -> Self {
+impl<'a> AllowancePiece<'a> {
+    fn of(allowance: &'a mut TimeAllowance) -> Self {
         Self {
             length: allowance.left.min(PIECE),
             of: allowance,
@@ -131,7 +131,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-impl Drop for Piece<'_> {
+impl Drop for AllowancePiece<'_> {
     fn drop(&mut self) {
         self.of.left = left(self.of.left, self.length, self.began.elapsed());
     }
@@ -201,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_allowance_is_used_up_piece_by_piece() {
-        let mut allowance = Allowance::new(Duration::from_millis(30));
+        let mut allowance = TimeAllowance::new(Duration::from_millis(30));
         assert_eq!(allowance.left(), Duration::from_millis(30));
         allowance.used_up().await;
         assert_eq!(allowance.left(), Duration::ZERO);

@@ -9,8 +9,8 @@ use std::thread;
 
 use plan_agent::clock::Clock;
 use plan_agent::plan::{
-    About, CommandId, Draft, Head, Issue, Kind, NewTask, PlanId, Policy, QuestionId, Report,
-    ReportStatus, TaskId, TaskRef,
+    AttemptKind, CommandId, Draft, HumanQuestionKind, NewCommand, NewTask, PlanHead, PlanId,
+    PlanPolicy, QuestionId, Report, ReportStatus, TaskId, TaskRef,
 };
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
@@ -416,7 +416,7 @@ fn with_a_plan(goal: &str) -> TestEnv {
         let made = store.create(head(goal, clock), "tests", "made", |draft| {
             draft.created();
             draft.make_tasks(tasks())?;
-            draft.start(Policy::default(), "/w")?;
+            draft.start(PlanPolicy::default(), "/w")?;
             Ok(())
         });
         made.await.unwrap();
@@ -431,7 +431,7 @@ fn with_a_plan(goal: &str) -> TestEnv {
             let question = QuestionId::new("question-77");
             draft.ask(
                 question,
-                About::Failures,
+                HumanQuestionKind::Failures,
                 Some(TaskId(2)),
                 "it failed\u{1b}[2J\u{202e}",
             )
@@ -441,10 +441,10 @@ fn with_a_plan(goal: &str) -> TestEnv {
     env
 }
 
-fn head(goal: &str, clock: Clock) -> Head {
-    Head {
+fn head(goal: &str, clock: Clock) -> PlanHead {
+    PlanHead {
         name: "Word\u{1b}]0;x\u{7} counter".into(),
-        ..Head::new(PlanId::new("abcdefgh"), goal, clock.now())
+        ..PlanHead::new(PlanId::new("abcdefgh"), goal, clock.now())
     }
 }
 
@@ -463,9 +463,9 @@ fn tasks() -> Vec<NewTask> {
 
 fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus) {
     let id = CommandId::new(command);
-    let issue = Issue {
+    let issue = NewCommand {
         id: id.clone(),
-        kind: Kind::New,
+        kind: AttemptKind::New,
         session: None,
         text: String::new(),
     };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use plan_agent::config::Api;
 use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
 use plan_agent::llm::{
-    Answered, AskError, AskFault, Fault, HttpModel, Llm, LlmError, Model, Prompts, Question, Reply,
-    Request, RetryPolicy, Schema, Settings,
+    Answered, AskError, AskFault, Fault, HttpModel, HttpSettings, LanguageModel, LlmError, Model,
+    ModelReply, Prompts, Request, RetryPolicy, Schema, TypedQuestion,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ const CANARY: &str = "sk-canary-0123456789";
 
 const APIS: [Api; 2] = [Api::Anthropic, Api::OpenAi];
 
-fn settings(server: &LlmServer, api: Api) -> Settings {
-    Settings {
+fn settings(server: &LlmServer, api: Api) -> HttpSettings {
+    HttpSettings {
         base_url: match api {
             Api::Anthropic => server.url(),
             Api::OpenAi => server.openai_url(),
@@ -30,7 +30,7 @@ fn settings(server: &LlmServer, api: Api) -> Settings {
     }
 }
 
-fn model(api: Api, settings: Settings) -> Arc<dyn Llm> {
+fn model(api: Api, settings: HttpSettings) -> Arc<dyn LanguageModel> {
     Arc::new(HttpModel::new(api, settings).unwrap())
 }
 
@@ -45,7 +45,7 @@ fn request() -> Request {
 }
 
 /// Makes one exchange with a server that gives this answer.
-async fn exchange(api: Api, answer: Answer) -> Result<Reply, LlmError> {
+async fn exchange(api: Api, answer: Answer) -> Result<ModelReply, LlmError> {
     let server = LlmServer::replying(vec![answer]);
     let outcome = model(api, settings(&server, api))
         .exchange(&request())
@@ -61,7 +61,7 @@ fn a_plan() -> Value {
     ]})
 }
 
-fn question() -> Question<PlannedPlan> {
+fn question() -> TypedQuestion<PlannedPlan> {
     let context = PlanContext {
         goal: "say hello",
         ..PlanContext::default()
@@ -100,7 +100,7 @@ async fn a_request_has_the_shape_of_its_api() {
             .unwrap();
         assert_eq!(
             reply,
-            Reply {
+            ModelReply {
                 text: r#"{"a":1}"#.to_owned(),
                 input_tokens: 11,
                 output_tokens: 5,
@@ -146,11 +146,11 @@ async fn each_api_carries_the_key_in_its_own_header_and_a_local_server_needs_non
         (Api::OpenAi, "authorization", format!("Bearer {CANARY}")),
     ] {
         let server = LlmServer::replying(vec![Answer::Text("hi".to_owned())]);
-        let with_line_break = Settings {
+        let with_line_break = HttpSettings {
             key: Some(SecretString::from(format!("{CANARY}\n"))),
             ..settings(&server, api)
         };
-        let without = Settings {
+        let without = HttpSettings {
             key: None,
             ..settings(&server, api)
         };
@@ -317,7 +317,7 @@ async fn every_fault_has_its_name() {
 async fn a_server_that_says_nothing_is_given_up() {
     for answer in [Answer::Hang, Answer::HangInBody] {
         let server = LlmServer::replying(vec![answer]);
-        let settings = Settings {
+        let settings = HttpSettings {
             timeout: Duration::from_millis(50),
             ..settings(&server, Api::OpenAi)
         };
@@ -420,7 +420,7 @@ async fn the_key_is_in_no_error_and_no_log() {
             Answer::CutBody,
         ] {
             let server = LlmServer::replying(vec![answer]);
-            let settings = Settings {
+            let settings = HttpSettings {
                 base_url: format!("{}/v1?key={CANARY}", server.url()),
                 ..settings(&server, api)
             };
@@ -454,7 +454,7 @@ async fn replies_are_searched_for_long_keys_only_and_messages_of_servers_for_eve
     for api in APIS {
         let exchange = async |key: &str, answer: Answer| {
             let server = LlmServer::replying(vec![answer]);
-            let settings = Settings {
+            let settings = HttpSettings {
                 key: Some(SecretString::from(key)),
                 ..settings(&server, api)
             };
@@ -696,7 +696,7 @@ async fn a_reasoning_model_gets_the_parameters_that_it_takes() {
 
 #[test]
 fn plain_http_to_another_machine_is_refused() {
-    let settings = Settings {
+    let settings = HttpSettings {
         base_url: "http://example.com/v1".to_owned(),
         model: "m".to_owned(),
         key: Some(SecretString::from(CANARY)),

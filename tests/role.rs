@@ -16,14 +16,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plan_agent::clock::Clock;
-use plan_agent::llm::{BoxFuture, Llm, LlmError, Model, Prompts, Reply, Request, RetryPolicy};
+use plan_agent::llm::{
+    BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request, RetryPolicy,
+};
 use plan_agent::plan::{
-    CommandId, Event, Head, Issue, Kind, NewTask, Plan, PlanId, Policy, ROLE, Time, WaitEnd,
+    AttemptKind, CommandId, Event, NewCommand, NewTask, Plan, PlanHead, PlanId, PlanPolicy, ROLE,
+    RoleRequestEnd, Time,
 };
 use plan_agent::role::{
-    Abilities, Ability, AgentBaseRole as _, CollaborationStatus, Colleague, Framework,
-    FrameworkError, MessageKind, Mind, Refused, RequestId, Role, RoleId, RoleSettings, StepDoes,
-    StepSpec, StepTemplate, StructuredMessage, TaskUpdate, ability,
+    Abilities, Ability, AgentBaseRole as _, CollaborationStatus, Framework, FrameworkError,
+    MessageKind, OtherRole, RequestId, RequestRefused, Role, RoleId, RoleModel, RoleSettings,
+    StepDoes, StepSpec, StepTemplate, StructuredMessage, TaskUpdate, ability,
 };
 use plan_agent::store::Store;
 use serde_json::{Map, Value, json};
@@ -53,13 +56,13 @@ impl Scripted {
         asked
     }
 
-    fn mind(self: &Arc<Self>) -> Mind {
+    fn mind(self: &Arc<Self>) -> RoleModel {
         let policy = RetryPolicy {
             tries: 1,
             ..RetryPolicy::default()
         };
-        Mind {
-            model: Model::new(Arc::clone(self) as Arc<dyn Llm>, policy),
+        RoleModel {
+            model: Model::new(Arc::clone(self) as Arc<dyn LanguageModel>, policy),
             prompts: Arc::new(Prompts::load(None).unwrap()),
         }
     }
@@ -75,12 +78,12 @@ impl Scripted {
     }
 }
 
-impl Llm for Scripted {
+impl LanguageModel for Scripted {
     fn name(&self) -> &str {
         "scripted"
     }
 
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
         Box::pin(async move {
             let hangs = self.hangs.lock().unwrap().clone();
             if let Some(asked) = hangs {
@@ -94,7 +97,7 @@ impl Llm for Scripted {
                 0 | 1 => answers.front().cloned().unwrap_or_default(),
                 _ => answers.pop_front().unwrap(),
             };
-            Ok(Reply {
+            Ok(ModelReply {
                 text: answer.to_string(),
                 input_tokens: 100,
                 output_tokens: 10,
@@ -112,8 +115,8 @@ pub struct Office {
     withdrawn: Mutex<Vec<RequestId>>,
     updates: Mutex<Vec<TaskUpdate>>,
     /// Why a request is not prepared, or not sent.
-    refuses: Mutex<Option<Refused>>,
-    refuses_to_send: Mutex<Option<Refused>>,
+    refuses: Mutex<Option<RequestRefused>>,
+    refuses_to_send: Mutex<Option<RequestRefused>>,
     /// How many updates the framework ignores.
     deaf: Mutex<usize>,
 }
@@ -134,8 +137,8 @@ impl Office {
 }
 
 impl Framework for Office {
-    fn colleagues(&self) -> Vec<Colleague> {
-        let colleague = |(id, description): (&str, &str)| Colleague {
+    fn colleagues(&self) -> Vec<OtherRole> {
+        let colleague = |(id, description): (&str, &str)| OtherRole {
             id: id.parse().unwrap(),
             description: description.to_owned(),
         };
@@ -147,7 +150,7 @@ impl Framework for Office {
     fn prepare<'a>(
         &'a self,
         request: &'a StructuredMessage,
-    ) -> BoxFuture<'a, Result<String, Refused>> {
+    ) -> BoxFuture<'a, Result<String, RequestRefused>> {
         Box::pin(async move {
             self.prepared.lock().unwrap().push(request.clone());
             match self.refuses.lock().unwrap().clone() {
@@ -164,7 +167,7 @@ impl Framework for Office {
         &'a self,
         request: &'a StructuredMessage,
         text: &'a str,
-    ) -> BoxFuture<'a, Result<(), Refused>> {
+    ) -> BoxFuture<'a, Result<(), RequestRefused>> {
         Box::pin(async move {
             if let Some(refused) = self.refuses_to_send.lock().unwrap().clone() {
                 return Err(refused);
@@ -246,11 +249,11 @@ impl Scene {
 
     /// Makes a plan with one task that is dispatched by a command.
     async fn handed_out(&self, plan: &str, owner: &str, command: &str) {
-        let mut head = Head::new(PlanId::new(plan), "", Time::default());
+        let mut head = PlanHead::new(PlanId::new(plan), "", Time::default());
         owner.clone_into(&mut head.owner);
-        let issue = Issue {
+        let issue = NewCommand {
             id: CommandId::new(command),
-            kind: Kind::New,
+            kind: AttemptKind::New,
             session: None,
             text: String::new(),
         };
@@ -260,14 +263,14 @@ impl Scene {
                 ..NewTask::default()
             };
             let made = draft.add_tasks(vec![task], None)?;
-            draft.start(Policy::default(), "")?;
+            draft.start(PlanPolicy::default(), "")?;
             draft.issue(made[0], issue)
         });
         made.await.unwrap();
     }
 
     /// Returns the ends of the requests in the log of the task's plan.
-    async fn ends(&self) -> Vec<WaitEnd> {
+    async fn ends(&self) -> Vec<RoleRequestEnd> {
         let changes = self.store.since(&PlanId::new("topplan"), 0, 1000).await;
         let changes = changes.unwrap().into_iter();
         let events = changes.flat_map(|change| change.delta.events);

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use plan_agent::plan::{
-    CommandId, Draft, Head, Issue, Kind, NewTask, Origin, Plan, PlanId, Policy, Refusal, Report,
-    ReportStatus, Row, TaskId, Time,
+    AttemptKind, CommandId, Draft, NewCommand, NewTask, Origin, Plan, PlanHead, PlanId, PlanPolicy,
+    Refusal, Report, ReportStatus, Row, TaskId, Time,
 };
 use plan_agent::store::{Change, Store, StoreError};
 use tempfile::TempDir;
@@ -203,8 +203,8 @@ fn plan() -> PlanId {
     PlanId::new("aaaaaaaa")
 }
 
-fn head(id: &str) -> Head {
-    Head::new(PlanId::new(id), "Count words", now())
+fn head(id: &str) -> PlanHead {
+    PlanHead::new(PlanId::new(id), "Count words", now())
 }
 
 fn task(name: &str) -> NewTask {
@@ -235,10 +235,10 @@ async fn step(store: &Store, number: u32) {
     let command = CommandId::new(format!("task-{number}"));
     let work = move |draft: &mut Draft<'_>| {
         let id = draft.add_tasks(vec![task(&format!("task {number}"))], None)?[0];
-        draft.start(Policy::default(), "/workspace")?;
-        let issue = Issue {
+        draft.start(PlanPolicy::default(), "/workspace")?;
+        let issue = NewCommand {
             id: command.clone(),
-            kind: Kind::New,
+            kind: AttemptKind::New,
             session: None,
             text: format!("do it {number}\n").repeat(50),
         };
@@ -251,19 +251,19 @@ async fn step(store: &Store, number: u32) {
     store.change(&plan(), "test", "a step", work).await.unwrap();
 }
 
-fn new_command(id: &str, text: &str) -> Issue {
-    Issue {
+fn new_command(id: &str, text: &str) -> NewCommand {
+    NewCommand {
         id: CommandId::new(id),
-        kind: Kind::New,
+        kind: AttemptKind::New,
         session: None,
         text: text.to_owned(),
     }
 }
 
 /// Starts a plan, if it is not started, and issues one of its tasks.
-async fn issue(store: &Store, plan: &PlanId, task: u32, command: Issue) {
+async fn issue(store: &Store, plan: &PlanId, task: u32, command: NewCommand) {
     let issue = move |draft: &mut Draft<'_>| {
-        draft.start(Policy::default(), "/workspace")?;
+        draft.start(PlanPolicy::default(), "/workspace")?;
         draft.issue(TaskId(task), command)
     };
     store.change(plan, "test", "issued", issue).await.unwrap();

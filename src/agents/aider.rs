@@ -2,18 +2,21 @@
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
 use super::allow::Commands;
-use super::coding::{Adapter, Call, Printed, Talk, Turn, Unfit, Words, fault_by_words};
-use super::outcome::{Heard, ModelFault, Outcome, Usage};
-use super::program::{Login, Program, Version};
+use super::coding::{
+    Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession,
+    fault_by_words,
+};
+use super::outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
+use super::program::{AgentProgram, Login, ProgramVersion};
 use crate::wire::text::{one_line, printable};
 
 pub(super) struct Aider;
 
 impl Adapter for Aider {
-    fn program(&self) -> Program {
-        Program {
+    fn program(&self) -> AgentProgram {
+        AgentProgram {
             name: "aider",
-            least: Version(0, 80, 0),
+            least: ProgramVersion(0, 80, 0),
             env: &[
                 "OPENAI_API_KEY",
                 "OPENAI_API_BASE",
@@ -29,16 +32,16 @@ impl Adapter for Aider {
         }
     }
 
-    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
         let allow = turn.allow;
         if allow.commands != Commands::None && !allow.all {
-            return Err(Unfit::new(
+            return Err(Misconfigured::new(
                 "aider runs no commands",
                 r#"[worker] allow = ["edit"]"#,
             ));
         }
         if !allow.edit && !allow.all {
-            return Err(Unfit::new(
+            return Err(Misconfigured::new(
                 "aider cannot be kept from changing files",
                 r#"[worker] allow = ["edit"], or another agent"#,
             ));
@@ -65,20 +68,20 @@ impl Adapter for Aider {
         ]
         .map(str::to_owned)
         .to_vec();
-        if let Talk::Resume(_) = turn.talk {
+        if let RunSession::Resume(_) = turn.talk {
             argv.push("--restore-chat-history".to_owned());
         }
         if let Some(model) = turn.model {
             argv.extend(["--model".to_owned(), model.to_owned()]);
         }
         argv.extend(turn.more.iter().cloned());
-        Ok(Call {
+        Ok(AgentInvocation {
             argv,
             set: Vec::new(),
         })
     }
 
-    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
         let lines: Vec<&str> = printed.out.lines().map(str::trim).collect();
         // The model may write such lines itself. But aider prints its token summary after the model's last answer, and
         // everything after that summary is aider's own.
@@ -93,40 +96,40 @@ impl Adapter for Aider {
             line.contains("failed to match") || line.contains("reflections allowed, stopping")
         });
         let outcome = if let Some(error) = after.iter().rev().find(|line| is_fault(line)) {
-            Outcome::Model(fault(error))
+            RunOutcome::Model(fault(error))
         } else if let Some(stuck) = stuck {
-            Outcome::Garbled {
+            RunOutcome::Garbled {
                 why: format!("its edits did not fit: {}", one_line(stuck, 400)),
             }
         } else if account.is_none() {
             return None;
         } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
-            Outcome::Killed {
+            RunOutcome::Killed {
                 how: "was ended in the midst of its edits while nobody looked".into(),
             }
         } else if last_edit.is_some() {
-            Outcome::Done {
-                text: said(printed.out),
+            RunOutcome::Done {
+                text: answer_part(printed.out),
             }
         } else {
-            Outcome::Garbled {
+            RunOutcome::Garbled {
                 why: format!(
                     "it changed no file. It said: {}",
-                    one_line(&said(printed.out), 1000)
+                    one_line(&answer_part(printed.out), 1000)
                 ),
             }
         };
-        Some(Heard {
+        Some(RunReading {
             outcome,
             session: None,
             usage,
         })
     }
 
-    fn words(&self) -> Words {
-        Words {
+    fn words(&self) -> ErrorPhrases {
+        ErrorPhrases {
             usage: &["aider: error:"],
-            ..Words::default()
+            ..ErrorPhrases::default()
         }
     }
 
@@ -150,7 +153,7 @@ impl Adapter for Aider {
 
 /// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`: the tokens are those of one answer, the second
 /// sum is that of all answers of the run.
-fn tokens(line: &str) -> Option<Usage> {
+fn tokens(line: &str) -> Option<RunUsage> {
     let line = line.strip_prefix("Tokens: ")?;
     let before = |word: &str| {
         let (before, _) = line.split_once(word)?;
@@ -160,7 +163,7 @@ fn tokens(line: &str) -> Option<Usage> {
         let (cost, _) = cost.split_once(" session")?;
         cost.parse().ok()
     });
-    Some(Usage {
+    Some(RunUsage {
         input_tokens: before(" sent")?,
         output_tokens: before(" received")?,
         cost_usd: cost.unwrap_or(0.0),
@@ -211,7 +214,7 @@ fn fault(line: &str) -> ModelFault {
 }
 
 /// Returns the text between aider's greeting and its summary of tokens.
-fn said(out: &str) -> String {
+fn answer_part(out: &str) -> String {
     let out = printable(out);
     let from = out
         .find("\nRepo-map: ")

@@ -2,7 +2,7 @@
 
 /// What an agent may do. It may always read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allow {
+pub struct Permissions {
     /// Change files in the workspace.
     pub edit: bool,
     pub commands: Commands,
@@ -23,16 +23,16 @@ pub enum Commands {
 /// A word that is not in the vocabulary.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`worker.allow` has `{0}`")]
-pub struct UnknownWord(pub String);
+pub struct UnknownPermission(pub String);
 
-impl UnknownWord {
+impl UnknownPermission {
     /// Returns what the person can do.
     pub fn hint(&self) -> &'static str {
         r#"write "edit", "shell", "shell:cargo test *" or "all""#
     }
 }
 
-impl Default for Allow {
+impl Default for Permissions {
     /// Edits in the workspace.
     fn default() -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Default for Allow {
     }
 }
 
-impl Allow {
+impl Permissions {
     /// Read only: for questions.
     pub const NOTHING: Self = Self {
         edit: false,
@@ -55,7 +55,7 @@ impl Allow {
     ///
     /// # Errors
     /// Names the first word that means nothing.
-    pub fn parse(words: &[String]) -> Result<Self, UnknownWord> {
+    pub fn parse(words: &[String]) -> Result<Self, UnknownPermission> {
         let mut allow = Self::NOTHING;
         let mut patterns = Vec::new();
         for word in words {
@@ -66,7 +66,7 @@ impl Allow {
                 Some(("shell", pattern)) if sound(pattern) => {
                     patterns.push(pattern.trim().to_owned());
                 }
-                _ => return Err(UnknownWord(word.clone())),
+                _ => return Err(UnknownPermission(word.clone())),
             }
         }
         if allow.commands == Commands::None && !patterns.is_empty() {
@@ -89,10 +89,10 @@ mod tests {
     fn words_are_understood_or_named() {
         let parse = |words: &[&str]| {
             let words: Vec<_> = words.iter().map(ToString::to_string).collect();
-            Allow::parse(&words)
+            Permissions::parse(&words)
         };
-        assert_eq!(parse(&["edit"]), Ok(Allow::default()));
-        assert_eq!(parse(&[]), Ok(Allow::NOTHING));
+        assert_eq!(parse(&["edit"]), Ok(Permissions::default()));
+        assert_eq!(parse(&[]), Ok(Permissions::NOTHING));
         assert_eq!(
             parse(&["edit", "shell:cargo test *", "shell:ls"])
                 .unwrap()
@@ -104,7 +104,7 @@ mod tests {
             Commands::Any
         );
         for word in ["edits", "shell:", "shell:a),Bash(b", "All", ""] {
-            assert_eq!(parse(&[word]), Err(UnknownWord(word.into())));
+            assert_eq!(parse(&[word]), Err(UnknownPermission(word.into())));
         }
     }
 }

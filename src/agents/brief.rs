@@ -6,12 +6,12 @@ use std::path::Path;
 use super::earlier;
 use super::shell::begins_task;
 use crate::volumes::Volumes;
-use crate::wire::command::Command;
+use crate::wire::command::CommandFile;
 use crate::wire::text::{clip, printable};
 
 /// What an agent reads in addition to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum PromptKind {
     /// Nothing.
     Command,
     /// That it was interrupted at this command.
@@ -26,17 +26,22 @@ const HOW: [&str; 2] = ["\n## How to report\n", "\n## 报告方式\n"];
 const EARLIER: usize = 8 * 1024;
 
 /// Returns the text of a command for an agent that reports in the workspace, at this path.
-pub(super) fn brief(volumes: &Volumes, command: &Command, report: &Path, told: Told) -> String {
+pub(super) fn brief(
+    volumes: &Volumes,
+    command: &CommandFile,
+    report: &Path,
+    told: PromptKind,
+) -> String {
     let mut command = command.clone();
     let body = command.body.clone() + "\n";
     let from = HOW.iter().filter_map(|heading| body.rfind(heading)).max();
     let work = body[..from.unwrap_or(body.len())].trim_end();
     let prelude = match told {
-        Told::Command => String::new(),
-        Told::Interrupted => {
+        PromptKind::Command => String::new(),
+        PromptKind::Interrupted => {
             "You were interrupted while you worked on this. Look at what is there already, and go on.\n\n".into()
         }
-        Told::Lost => lost(volumes, &command),
+        PromptKind::Lost => lost(volumes, &command),
     };
     let report = report.display();
     command.body = format!(
@@ -54,8 +59,8 @@ pub(super) fn brief(volumes: &Volumes, command: &Command, report: &Path, told: T
 }
 
 /// Returns what a new session needs to know of the lost one: its commands and reports.
-fn lost(volumes: &Volumes, command: &Command) -> String {
-    let earlier: Vec<Command> = earlier::commands(volumes, command)
+fn lost(volumes: &Volumes, command: &CommandFile) -> String {
+    let earlier: Vec<CommandFile> = earlier::commands(volumes, command)
         .map(|found| found.filter(|earlier| earlier.id != command.id).collect())
         .unwrap_or_default();
     let first = earlier.iter().find(|earlier| begins_task(earlier));
@@ -92,11 +97,11 @@ mod tests {
     use super::*;
     use crate::volumes::Folder;
 
-    fn command(id: &str, kind: &str, body: &str) -> Command {
+    fn command(id: &str, kind: &str, body: &str) -> CommandFile {
         let text = format!(
             "---\nid: {id}\nsession_id: s\ncommand_type: {kind}\nplan: p\ntask: 1\nreport: /elsewhere/r.md\n---\n\n{body}\n"
         );
-        Command::parse(&text).unwrap()
+        CommandFile::parse(&text).unwrap()
     }
 
     #[test]
@@ -110,7 +115,7 @@ mod tests {
                 &volumes,
                 &command("task-1", "new", &body),
                 Path::new("/w/.plan-agent/r.md"),
-                Told::Interrupted,
+                PromptKind::Interrupted,
             );
             assert!(
                 text.contains("You were interrupted") && text.contains("Do it."),
@@ -147,7 +152,7 @@ mod tests {
             &volumes,
             &command("task-3", "continue", "mend it again"),
             Path::new("/w/r.md"),
-            Told::Lost,
+            PromptKind::Lost,
         );
         assert!(text.contains("    # The whole task"), "{text}");
         assert!(

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::allow::{Allow, Commands};
+use super::allow::{Commands, Permissions};
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, is_uuid, number_at, session_named,
-    text_at,
+    Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
+    is_uuid, number_at, session_named, text_at,
 };
-use super::outcome::{Heard, ModelFault, Outcome, Usage};
-use super::program::{Login, Program, Version, home};
+use super::outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
+use super::program::{AgentProgram, Login, ProgramVersion, home};
 use crate::plan::Time;
 use crate::wire::text::one_line;
 
@@ -17,7 +17,7 @@ pub(super) struct Claude;
 /// The longest description of one refusal.
 const REFUSAL: usize = 200;
 
-const WORDS: Words = Words {
+const WORDS: ErrorPhrases = ErrorPhrases {
     missing: &[
         "No conversation found",
         "requires a valid session ID",
@@ -28,10 +28,10 @@ const WORDS: Words = Words {
 };
 
 impl Adapter for Claude {
-    fn program(&self) -> Program {
-        Program {
+    fn program(&self) -> AgentProgram {
+        AgentProgram {
             name: "claude",
-            least: Version(2, 0, 0),
+            least: ProgramVersion(2, 0, 0),
             env: &[
                 "ANTHROPIC_API_KEY",
                 "ANTHROPIC_AUTH_TOKEN",
@@ -45,7 +45,7 @@ impl Adapter for Claude {
         }
     }
 
-    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
         let mut argv: Vec<String> = [
             "claude",
             "-p",
@@ -74,9 +74,9 @@ impl Adapter for Claude {
         }
         match &turn.talk {
             // Without tools it can only answer.
-            Talk::Alone => add(&["--tools", ""]),
-            Talk::Begin(session) => add(&["--session-id", session.as_str()]),
-            Talk::Resume(session) => add(&["--resume", session.as_str()]),
+            RunSession::Alone => add(&["--tools", ""]),
+            RunSession::Begin(session) => add(&["--session-id", session.as_str()]),
+            RunSession::Resume(session) => add(&["--resume", session.as_str()]),
         }
         if let Some(model) = turn.model {
             add(&["--model", model]);
@@ -89,13 +89,13 @@ impl Adapter for Claude {
             ("CLAUDE_CODE_MAX_RETRIES", "2"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok(Call {
+        Ok(AgentInvocation {
             argv,
             set: set.to_vec(),
         })
     }
 
-    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
         let result = events(printed.out)
             .rev()
             .find(|event| text_at(event, "/type") == "result");
@@ -125,17 +125,17 @@ impl Adapter for Claude {
         };
         let outcome = if error != Some(false) && text.contains("run /login") {
             // It reports this as a fault of the model without a status, but no retry helps.
-            Outcome::Usage {
+            RunOutcome::Usage {
                 said: one_line(&text, 400),
             }
         } else if status.is_some() || text_at(&result, "/terminal_reason") == "api_error" {
             let mut fault = ModelFault::new(status, one_line(&text, 400));
             fault.until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
-            Outcome::Model(fault)
+            RunOutcome::Model(fault)
         } else if error == Some(false) && refused.is_empty() {
-            Outcome::Done { text }
+            RunOutcome::Done { text }
         } else if error == Some(false) {
-            Outcome::Refused {
+            RunOutcome::Refused {
                 text,
                 what: refused,
                 unfinished: None,
@@ -146,28 +146,28 @@ impl Adapter for Claude {
             // Older versions report a usage limit in words alone.
             let mut fault = ModelFault::new(Some(429), one_line(&text, 400));
             fault.until = limit(printed.out, &text);
-            Outcome::Model(fault)
+            RunOutcome::Model(fault)
         } else {
             let why = result.pointer("/errors").map(Value::to_string);
             let why = one_line(why.as_deref().unwrap_or(&text), 400);
             if refused.is_empty() {
-                Outcome::Garbled { why }
+                RunOutcome::Garbled { why }
             } else {
-                Outcome::Refused {
+                RunOutcome::Refused {
                     text,
                     what: refused,
                     unfinished: Some(why),
                 }
             }
         };
-        Some(Heard {
+        Some(RunReading {
             outcome,
             session: session_named(text_at(&result, "/session_id")),
             usage: usage(&result, printed.begins),
         })
     }
 
-    fn words(&self) -> Words {
+    fn words(&self) -> ErrorPhrases {
         WORDS
     }
 
@@ -185,12 +185,12 @@ impl Adapter for Claude {
 
     fn fits(
         &self,
-        allow: &Allow,
+        allow: &Permissions,
         root: bool,
         variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), Misconfigured> {
         if allow.all && root && variable("IS_SANDBOX").is_none() {
-            return Err(Unfit::new(
+            return Err(Misconfigured::new(
                 r#"claude does not run as root with `allow = ["all"]`"#,
                 r#"run it as another user, allow ["edit", "shell"], or set IS_SANDBOX=1 where nothing can be harmed"#,
             ));
@@ -201,7 +201,7 @@ impl Adapter for Claude {
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         let folder =
             variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| format!("{}/.claude", home(variable)));
-        let seen = Login::look(
+        let seen = Login::detect(
             variable,
             &[
                 "ANTHROPIC_API_KEY",
@@ -220,7 +220,7 @@ impl Adapter for Claude {
 }
 
 /// Returns what is known of a run that did not finish, if something was refused to it.
-fn refused_so_far(out: &str) -> Option<Heard> {
+fn refused_so_far(out: &str) -> Option<RunReading> {
     let all: Vec<Value> = events(out).collect();
     let asked = |id: &str| {
         let contents = all.iter().filter_map(|event| {
@@ -239,14 +239,14 @@ fn refused_so_far(out: &str) -> Option<Heard> {
         })
         .collect();
     let named = |event: &Value| session_named(text_at(event, "/session_id"));
-    (!what.is_empty()).then(|| Heard {
-        outcome: Outcome::Refused {
+    (!what.is_empty()).then(|| RunReading {
+        outcome: RunOutcome::Refused {
             text: String::new(),
             what,
             unfinished: Some("it came to no end".into()),
         },
         session: all.iter().find_map(named),
-        usage: Usage::default(),
+        usage: RunUsage::default(),
     })
 }
 
@@ -286,7 +286,7 @@ fn limit(out: &str, said: &str) -> Option<Time> {
 
 /// Tokens are those of this run in every version. Since some version of 2.1 the sum in dollars is that of the whole session, so
 /// it counts only where the session began with this run; newer versions report this run's part alongside it.
-fn usage(result: &Value, begins: bool) -> Usage {
+fn usage(result: &Value, begins: bool) -> RunUsage {
     let tokens = |name: &str| number_at(result, &format!("/usage/{name}"));
     let part = result
         .pointer("/model_usage_since_last_result")
@@ -298,7 +298,7 @@ fn usage(result: &Value, begins: bool) -> Usage {
             costs.sum()
         });
     let whole = || result.pointer("/total_cost_usd").and_then(Value::as_f64);
-    Usage {
+    RunUsage {
         input_tokens: tokens("input_tokens")
             .saturating_add(tokens("cache_creation_input_tokens"))
             .saturating_add(tokens("cache_read_input_tokens")),

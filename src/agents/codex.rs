@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::allow::Commands;
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, fault_by_words, is_uuid, number_at,
-    session_named, text_at,
+    Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
+    fault_by_words, is_uuid, number_at, session_named, text_at,
 };
-use super::outcome::{Heard, Outcome, Usage};
-use super::program::{Login, Program, Version, home};
+use super::outcome::{RunOutcome, RunReading, RunUsage};
+use super::program::{AgentProgram, Login, ProgramVersion, home};
 use crate::bounded;
 use crate::plan::SessionId;
 use crate::wire::text::one_line;
@@ -23,11 +23,11 @@ const MAX_CONFIG: usize = 1024 * 1024;
 const UNSET: &str = "Missing environment variable";
 
 impl Adapter for Codex {
-    fn program(&self) -> Program {
-        Program {
+    fn program(&self) -> AgentProgram {
+        AgentProgram {
             name: "codex",
             // The events that this adapter reads came with this version.
-            least: Version(0, 44, 0),
+            least: ProgramVersion(0, 44, 0),
             env: &[
                 "OPENAI_API_KEY",
                 "OPENAI_BASE_URL",
@@ -38,12 +38,12 @@ impl Adapter for Codex {
         }
     }
 
-    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
         let allow = turn.allow;
         let sandbox = match &allow.commands {
             _ if allow.all => "danger-full-access",
             Commands::Some(_) => {
-                return Err(Unfit::new(
+                return Err(Misconfigured::new(
                     "codex cannot be kept to some commands: its sandbox runs every command, without the network and with \
                      only the workspace to write to",
                     r#"[worker] allow = ["edit"] lets it do that, "all" takes the sandbox away"#,
@@ -70,17 +70,17 @@ impl Adapter for Codex {
             argv.extend(["-m".to_owned(), model.to_owned()]);
         }
         argv.extend(turn.more.iter().cloned());
-        if let Talk::Resume(session) = &turn.talk {
+        if let RunSession::Resume(session) = &turn.talk {
             argv.extend(["resume".to_owned(), session.to_string()]);
         }
         argv.push("-".to_owned());
-        Ok(Call {
+        Ok(AgentInvocation {
             argv,
             set: Vec::new(),
         })
     }
 
-    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
         let end = events(printed.out)
             .rev()
             .find(|event| matches!(text_at(event, "/type"), "turn.completed" | "turn.failed"))?;
@@ -90,23 +90,23 @@ impl Adapter for Codex {
                     && text_at(event, "/item/type") == "agent_message"
             });
             let text = last.as_ref().map(|event| text_at(event, "/item/text"));
-            Outcome::Done {
+            RunOutcome::Done {
                 text: text.unwrap_or_default().to_owned(),
             }
         } else {
             let said = one_line(text_at(&end, "/error/message"), 400);
             if said.contains(UNSET) {
-                Outcome::Usage {
+                RunOutcome::Usage {
                     said: format!("{said} (name it in `[worker] env` of config.toml)"),
                 }
             } else {
-                Outcome::Model(fault_by_words(&said))
+                RunOutcome::Model(fault_by_words(&said))
             }
         };
-        Some(Heard {
+        Some(RunReading {
             outcome,
             session: None,
-            usage: Usage {
+            usage: RunUsage {
                 input_tokens: number_at(&end, "/usage/input_tokens"),
                 output_tokens: number_at(&end, "/usage/output_tokens"),
                 cost_usd: 0.0,
@@ -114,15 +114,15 @@ impl Adapter for Codex {
         })
     }
 
-    fn words(&self) -> Words {
-        Words {
+    fn words(&self) -> ErrorPhrases {
+        ErrorPhrases {
             missing: &["no rollout found"],
             usage: &[
                 "error: unexpected argument",
                 "error: invalid value",
                 "Not logged in",
             ],
-            ..Words::default()
+            ..ErrorPhrases::default()
         }
     }
 
@@ -167,7 +167,7 @@ impl Adapter for Codex {
                 )),
             };
         }
-        Login::look(
+        Login::detect(
             variable,
             &["OPENAI_API_KEY", "CODEX_API_KEY"],
             &[format!("{folder}/auth.json")],
@@ -176,14 +176,14 @@ impl Adapter for Codex {
 }
 
 /// The service that Codex's own configuration chooses.
-struct Provider {
+struct CodexProvider {
     name: String,
     /// The variable with the key; `None` if the service needs none.
     key: Option<String>,
 }
 
 /// Reads which provider a configuration chooses, if the configuration defines that provider itself.
-fn provider(path: &str) -> Option<Provider> {
+fn provider(path: &str) -> Option<CodexProvider> {
     let config: toml::Table = bounded::read_file(Path::new(path), MAX_CONFIG)
         .ok()?
         .parse()
@@ -191,7 +191,7 @@ fn provider(path: &str) -> Option<Provider> {
     let name = config.get("model_provider")?.as_str()?;
     let own = config.get("model_providers")?.get(name)?;
     let key = own.get("env_key").and_then(toml::Value::as_str);
-    Some(Provider {
+    Some(CodexProvider {
         name: one_line(name, 60),
         key: key.map(|key| one_line(key, 60)),
     })

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use reqwest::StatusCode;
 
-use super::allow::Allow;
-use super::outcome::{Heard, ModelFault, Outcome};
-use super::program::{Login, Program, Version};
+use super::allow::Permissions;
+use super::outcome::{ModelFault, RunOutcome, RunReading};
+use super::program::{AgentProgram, Login, ProgramVersion};
 use super::{aider, claude, codex, gemini, opencode};
 use crate::exec;
 use crate::plan::{SessionId, Time};
@@ -15,7 +15,7 @@ use crate::wire::text::one_line;
 
 /// A coding agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Coding {
+pub enum CodingAgent {
     Claude,
     Codex,
     Gemini,
@@ -25,7 +25,7 @@ pub enum Coding {
 
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Talk {
+pub enum RunSession {
     /// A session that is never resumed.
     Alone,
     /// A session that begins; an agent that names its sessions itself does not get this name.
@@ -36,11 +36,11 @@ pub enum Talk {
 
 /// One run, for which an adapter makes the agent's command line. The prompt comes on standard input.
 #[derive(Debug)]
-pub struct Turn<'a> {
-    pub talk: Talk,
+pub struct AgentRun<'a> {
+    pub talk: RunSession,
     /// The folder to work in; the process also starts there.
     pub folder: &'a Path,
-    pub allow: &'a Allow,
+    pub allow: &'a Permissions,
     /// The agent's own default if `None`.
     pub model: Option<&'a str>,
     /// The person's additions to the agent's command line.
@@ -51,18 +51,18 @@ pub struct Turn<'a> {
 
 /// A command line, and the variables that are set for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Call {
+pub struct AgentInvocation {
     pub argv: Vec<String>,
     pub set: Vec<(String, String)>,
 }
 
 /// What a run printed, and how its process ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Printed<'a> {
+pub struct RunOutput<'a> {
     pub out: &'a str,
     pub err: &'a str,
     /// `None` if it is not known, because another process had started the run.
-    pub exit: Option<exec::Outcome>,
+    pub exit: Option<exec::ChildExit>,
     /// The run was the first of its session.
     pub begins: bool,
     pub now: Time,
@@ -71,37 +71,37 @@ pub struct Printed<'a> {
 /// Why an agent cannot be held to what it is allowed or cannot be started at all, and what the person can do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Unfit {
+pub struct Misconfigured {
     pub reason: String,
     pub way_out: String,
 }
 
 /// What an agent complains of, recognised by words that it uses for nothing else.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Words {
+pub(super) struct ErrorPhrases {
     pub missing: &'static [&'static str],
     pub in_use: &'static [&'static str],
     pub usage: &'static [&'static str],
 }
 
-impl Words {
+impl ErrorPhrases {
     /// Returns what a complaint means; `None` if it is not a known one.
-    pub(super) fn read(&self, said: &str) -> Option<Outcome> {
+    pub(super) fn read(&self, said: &str) -> Option<RunOutcome> {
         let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
         if has(self.missing) {
-            Some(Outcome::SessionMissing)
+            Some(RunOutcome::SessionMissing)
         } else if has(self.in_use) {
-            Some(Outcome::SessionInUse)
+            Some(RunOutcome::SessionInUse)
         } else if has(self.usage) {
             let said = last_words(said);
-            Some(Outcome::Usage { said })
+            Some(RunOutcome::Usage { said })
         } else {
             None
         }
     }
 }
 
-impl Unfit {
+impl Misconfigured {
     pub(super) fn new(reason: impl Into<String>, way_out: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -112,21 +112,21 @@ impl Unfit {
 
 /// What differs from agent to agent.
 pub(super) trait Adapter: Sync {
-    fn program(&self) -> Program;
+    fn program(&self) -> AgentProgram;
 
     /// Returns the command line of a run.
     ///
     /// # Errors
     /// The agent has no way to say what it is allowed.
-    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit>;
+    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured>;
 
     /// Reads how a run ended from the agent's own words alone.
     ///
     /// `None` if there is no last event, so that only the way the process ended gives information.
-    fn read(&self, printed: &Printed<'_>) -> Option<Heard>;
+    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading>;
 
     /// Returns the words to look for on standard error when there is no last event.
-    fn words(&self) -> Words;
+    fn words(&self) -> ErrorPhrases;
 
     /// Returns whether a name could be that of one of this agent's sessions; one that cannot belongs to another agent.
     fn knows(&self, _session: &str) -> bool {
@@ -169,10 +169,10 @@ pub(super) trait Adapter: Sync {
     /// It would refuse.
     fn fits(
         &self,
-        _allow: &Allow,
+        _allow: &Permissions,
         _root: bool,
         _variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), Misconfigured> {
         Ok(())
     }
 
@@ -180,7 +180,7 @@ pub(super) trait Adapter: Sync {
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
 }
 
-impl Coding {
+impl CodingAgent {
     /// Every coding agent, in the order in which one is chosen.
     pub const ALL: [Self; 5] = [
         Self::Claude,
@@ -211,13 +211,13 @@ impl Coding {
     }
 
     /// Returns the facts about the agent's program.
-    pub fn program(self) -> Program {
+    pub fn program(self) -> AgentProgram {
         self.adapter().program()
     }
 
     /// Returns the version from the output of `--version`.
-    pub fn version(self, printed: &str) -> Option<Version> {
-        Version::find(printed)
+    pub fn version(self, printed: &str) -> Option<ProgramVersion> {
+        ProgramVersion::find(printed)
     }
 
     /// Checks whether the agent would start with these permissions, as this user and with these variables.
@@ -226,10 +226,10 @@ impl Coding {
     /// It would refuse.
     pub fn fits(
         self,
-        allow: &Allow,
+        allow: &Permissions,
         root: bool,
         variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), Misconfigured> {
         self.adapter().fits(allow, root, variable)
     }
 
@@ -254,11 +254,11 @@ impl Coding {
         folder: &Path,
         model: Option<&str>,
         more: &[String],
-    ) -> Result<Call, Unfit> {
-        self.call(&Turn {
-            talk: Talk::Alone,
+    ) -> Result<AgentInvocation, Misconfigured> {
+        self.call(&AgentRun {
+            talk: RunSession::Alone,
             folder,
-            allow: &Allow::NOTHING,
+            allow: &Permissions::NOTHING,
             model,
             more,
             history: Path::new("/dev/null"),
@@ -269,22 +269,22 @@ impl Coding {
     ///
     /// # Errors
     /// The agent has no way to say what it is allowed.
-    pub fn call(self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+    pub fn call(self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
         self.adapter().call(turn)
     }
 
     /// Reads how a run ended.
-    pub fn read(self, printed: &Printed<'_>) -> Heard {
+    pub fn read(self, printed: &RunOutput<'_>) -> RunReading {
         let adapter = self.adapter();
         let session = adapter.session(printed.out);
-        let mut heard = adapter.read(printed).unwrap_or_else(|| Heard {
+        let mut heard = adapter.read(printed).unwrap_or_else(|| RunReading {
             outcome: unspoken(adapter, printed),
             session: None,
-            usage: super::outcome::Usage::default(),
+            usage: super::outcome::RunUsage::default(),
         });
         heard.session = heard.session.or(session);
         heard.usage = heard.usage.plausible();
-        if heard.outcome == Outcome::SessionMissing {
+        if heard.outcome == RunOutcome::SessionMissing {
             // The session named here was never begun.
             heard.session = None;
         }
@@ -298,14 +298,14 @@ impl Coding {
             let how = ended(exit) + &fault.unwrap_or_default();
             match &mut heard.outcome {
                 // The permission would be missing in the next run, too.
-                Outcome::Refused { unfinished, .. } => *unfinished = Some(how),
-                outcome => *outcome = Outcome::Killed { how },
+                RunOutcome::Refused { unfinished, .. } => *unfinished = Some(how),
+                outcome => *outcome = RunOutcome::Killed { how },
             }
         } else if let Some(code) = printed.exit.and_then(|exit| exit.exit).filter(|c| *c != 0) {
             let why = format!("it says that it is done, but ended with exit code {code}");
             match &mut heard.outcome {
-                Outcome::Done { .. } => heard.outcome = Outcome::Garbled { why },
-                Outcome::Refused { unfinished, .. } => {
+                RunOutcome::Done { .. } => heard.outcome = RunOutcome::Garbled { why },
+                RunOutcome::Refused { unfinished, .. } => {
                     unfinished.get_or_insert(why);
                 }
                 _ => {}
@@ -332,7 +332,7 @@ impl Coding {
     }
 
     /// Returns the agent's words about its model, if its output ends with a message that the model failed and is asked again.
-    fn fails_at_last(self, printed: &Printed<'_>) -> Option<String> {
+    fn fails_at_last(self, printed: &RunOutput<'_>) -> Option<String> {
         let adapter = self.adapter();
         let last = |text: &str| {
             let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
@@ -366,29 +366,29 @@ impl Coding {
 }
 
 /// Returns the outcome of a run whose last event is missing.
-fn unspoken(adapter: &dyn Adapter, printed: &Printed<'_>) -> Outcome {
+fn unspoken(adapter: &dyn Adapter, printed: &RunOutput<'_>) -> RunOutcome {
     if let Some(outcome) = adapter.words().read(printed.err) {
         return outcome;
     }
     let said = last_words(printed.err);
     match printed.exit {
-        None => Outcome::Killed {
+        None => RunOutcome::Killed {
             how: "was ended while nobody looked".into(),
         },
-        Some(exit) if exit.success() => Outcome::Garbled {
+        Some(exit) if exit.success() => RunOutcome::Garbled {
             why: "it ended with exit code 0 and without a last word".into(),
         },
         // The agent printed nothing on standard output: its words on standard error are about the start.
         Some(exit) if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() => {
-            Outcome::NoStart { said }
+            RunOutcome::NoStart { said }
         }
-        Some(exit) => Outcome::Garbled {
+        Some(exit) => RunOutcome::Garbled {
             why: format!("it {} and without a last word", ended(exit)),
         },
     }
 }
 
-fn ended(exit: exec::Outcome) -> String {
+fn ended(exit: exec::ChildExit) -> String {
     if exit.timed_out {
         "was stopped because its time was over".into()
     } else if exit.cancelled {

@@ -1,22 +1,22 @@
 //! A command line with placeholders: any program that reads a prompt can be an agent. A retry contains only what is new, so a
 //! program without a memory of its sessions needs a wrapper, or has to evaluate `command_type`.
 
-use super::{Job, Step, text};
+use super::{AgentJob, AgentProcess, text};
 use crate::exec::Stdin;
 
 /// A command line in which `{prompt_file}`, `{session}`, `{workspace}` and `{report}` stand for values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct CommandTemplate {
     argv: Vec<String>,
 }
 
-impl Template {
+impl CommandTemplate {
     pub(super) fn new(argv: Vec<String>) -> Self {
         Self { argv }
     }
 
     /// Fills in the command line. If it has no `{prompt_file}`, the program reads the prompt on standard input.
-    pub fn step(&self, job: &Job<'_>) -> Step {
+    pub fn step(&self, job: &AgentJob<'_>) -> AgentProcess {
         let values = [
             ("{prompt_file}", text(&job.prompt_file())),
             ("{session}", job.session.to_string()),
@@ -24,7 +24,7 @@ impl Template {
             ("{report}", text(&job.volumes.report(job.id()))),
         ];
         let named = self.argv.iter().any(|word| word.contains("{prompt_file}"));
-        Step {
+        AgentProcess {
             name: "The command".into(),
             argv: self.argv.iter().map(|word| fill(word, &values)).collect(),
             set: Vec::new(),

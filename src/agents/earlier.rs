@@ -2,7 +2,7 @@
 
 use crate::plan::CommandId;
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::command::{Command, CommandType};
+use crate::wire::command::{CommandFile, CommandType};
 
 /// Returns the earlier claimed commands of the same task or request, the newest first; for a command without either, those of
 /// the same session.
@@ -11,13 +11,13 @@ use crate::wire::command::{Command, CommandType};
 /// The folder cannot be listed. Files that cannot be read are left out.
 pub(super) fn commands<'a>(
     volumes: &'a Volumes,
-    command: &'a Command,
-) -> Result<impl Iterator<Item = Command> + 'a, VolumesError> {
+    command: &'a CommandFile,
+) -> Result<impl Iterator<Item = CommandFile> + 'a, VolumesError> {
     let mut ids: Vec<CommandId> = volumes.taken()?;
     ids.retain(|id| *id <= command.id);
     Ok(ids.into_iter().rev().filter_map(move |id| {
         let text = volumes.read_command(Folder::CommandsProcessed, &id).ok()?;
-        let earlier = Command::parse(&text).ok()?;
+        let earlier = CommandFile::parse(&text).ok()?;
         let same = if command.task.is_some() {
             earlier.plan == command.plan && earlier.task == command.task
         } else if command.request_id.is_some() {

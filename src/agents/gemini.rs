@@ -5,21 +5,21 @@ use serde_json::Value;
 
 use super::allow::Commands;
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, is_uuid, number_at, session_named,
-    status_in, text_at,
+    Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
+    is_uuid, number_at, session_named, status_in, text_at,
 };
-use super::outcome::{Heard, ModelFault, Outcome, Usage};
-use super::program::{Login, Program, Version, home};
+use super::outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
+use super::program::{AgentProgram, Login, ProgramVersion, home};
 use crate::plan::SessionId;
 use crate::wire::text::one_line;
 
 pub(super) struct Gemini;
 
 impl Adapter for Gemini {
-    fn program(&self) -> Program {
-        Program {
+    fn program(&self) -> AgentProgram {
+        AgentProgram {
             name: "gemini",
-            least: Version(0, 20, 0),
+            least: ProgramVersion(0, 20, 0),
             env: &[
                 "GEMINI_API_KEY",
                 "GOOGLE_API_KEY",
@@ -31,7 +31,7 @@ impl Adapter for Gemini {
         }
     }
 
-    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
         let allow = turn.allow;
         let mode = if allow.all {
             "yolo"
@@ -59,7 +59,7 @@ impl Adapter for Gemini {
                     // Gemini CLI compares prefixes and does not know `*`.
                     let beginning = pattern.trim_end_matches(['*', ' ']);
                     if beginning.is_empty() || beginning.contains('*') {
-                        return Err(Unfit::new(
+                        return Err(Misconfigured::new(
                             format!(
                                 "gemini cannot be kept to the commands `{pattern}`: it compares how they begin"
                             ),
@@ -77,19 +77,19 @@ impl Adapter for Gemini {
             add(&["-m", model]);
         }
         match &turn.talk {
-            Talk::Alone => {}
+            RunSession::Alone => {}
             // Using a name again begins a new session and deletes the earlier one: the name is given only once.
-            Talk::Begin(session) => add(&["--session-id", session.as_str()]),
-            Talk::Resume(session) => add(&["--resume", session.as_str()]),
+            RunSession::Begin(session) => add(&["--session-id", session.as_str()]),
+            RunSession::Resume(session) => add(&["--resume", session.as_str()]),
         }
         argv.extend(turn.more.iter().cloned());
-        Ok(Call {
+        Ok(AgentInvocation {
             argv,
             set: Vec::new(),
         })
     }
 
-    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
         let all: Vec<Value> = events(printed.out).collect();
         let session = all
             .iter()
@@ -101,29 +101,29 @@ impl Adapter for Gemini {
             .find(|event| text_at(event, "/type") == "result");
         let Some(result) = result else {
             let fault = last_object(printed.err).and_then(|object| fault(&object))?;
-            return Some(Heard {
-                outcome: Outcome::Model(fault),
+            return Some(RunReading {
+                outcome: RunOutcome::Model(fault),
                 session,
-                usage: Usage::default(),
+                usage: RunUsage::default(),
             });
         };
         let outcome = if text_at(result, "/status") == "success" {
-            Outcome::Done {
+            RunOutcome::Done {
                 text: last_message(&all),
             }
         } else {
             let told = fault(result).or_else(|| fault(&last_object(printed.err)?));
             told.map_or_else(
-                || Outcome::Garbled {
+                || RunOutcome::Garbled {
                     why: one_line(&result.to_string(), 400),
                 },
-                Outcome::Model,
+                RunOutcome::Model,
             )
         };
-        Some(Heard {
+        Some(RunReading {
             outcome,
             session,
-            usage: Usage {
+            usage: RunUsage {
                 input_tokens: number_at(result, "/stats/input_tokens"),
                 output_tokens: number_at(result, "/stats/output_tokens"),
                 cost_usd: 0.0,
@@ -131,15 +131,15 @@ impl Adapter for Gemini {
         })
     }
 
-    fn words(&self) -> Words {
-        Words {
+    fn words(&self) -> ErrorPhrases {
+        ErrorPhrases {
             missing: &["Invalid session identifier", "No previous sessions found"],
             usage: &[
                 "not running in a trusted directory",
                 "set an Auth method",
                 "Unknown argument",
             ],
-            ..Words::default()
+            ..ErrorPhrases::default()
         }
     }
 
@@ -164,7 +164,7 @@ impl Adapter for Gemini {
 
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         let folder = variable("GEMINI_CLI_HOME").unwrap_or_else(|| home(variable));
-        Login::look(
+        Login::detect(
             variable,
             &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
             &[format!("{folder}/.gemini/oauth_creds.json")],

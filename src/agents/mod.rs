@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 use crate::exec::{self, Stdin};
 use crate::plan::{CommandId, SessionId};
 use crate::volumes::{Folder, Volumes};
-use crate::wire::command::Command;
-use crate::wire::report::Report;
+use crate::wire::command::CommandFile;
+use crate::wire::report::ReportFile;
 
-pub use allow::{Allow, Commands, UnknownWord};
-pub use brief::Told;
-pub use coding::{Call, Coding, Printed, Talk, Turn, Unfit};
-pub use command::Template;
-pub use outcome::{Heard, ModelFault, Next, Outcome, Retries, Usage};
-pub use program::{Login, Program, Version};
-pub use report::Course;
+pub use allow::{Commands, Permissions, UnknownPermission};
+pub use brief::PromptKind;
+pub use coding::{AgentInvocation, AgentRun, CodingAgent, Misconfigured, RunOutput, RunSession};
+pub use command::CommandTemplate;
+pub use outcome::{ModelFault, NextRun, Retries, RunOutcome, RunReading, RunUsage};
+pub use program::{AgentProgram, Login, ProgramVersion};
+pub use report::RunSummary;
 pub use shell::Shell;
 
 /// An agent by its kind.
@@ -41,16 +41,16 @@ pub enum Agent {
     /// Runs the shell blocks of a task's own description.
     Shell(Shell),
     /// Runs a command line that the person gave.
-    Command(Template),
+    Command(CommandTemplate),
     /// Runs a known coding agent.
-    Coding(Coder),
+    Coding(CodingAgentSetup),
 }
 
 /// A coding agent with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Coder {
-    pub kind: Coding,
-    pub allow: Allow,
+pub struct CodingAgentSetup {
+    pub kind: CodingAgent,
+    pub allow: Permissions,
     /// The person's additions to its command line.
     pub more: Vec<String>,
 }
@@ -71,9 +71,9 @@ pub enum AgentError {
 
 /// One command, as an agent gets it.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct AgentJob<'a> {
     pub volumes: &'a Volumes,
-    pub command: &'a Command,
+    pub command: &'a CommandFile,
     /// The session that the command names, or a fresh one.
     pub session: SessionId,
     /// Where the work is done.
@@ -82,7 +82,7 @@ pub struct Job<'a> {
 
 /// One process to run; the next one starts only if this one succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct AgentProcess {
     /// Its name at the beginning of a sentence of the report.
     pub name: String,
     pub argv: Vec<String>,
@@ -93,10 +93,10 @@ pub struct Step {
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProcessEnd {
     pub name: String,
     /// How its process ended, or why it could not be started.
-    pub outcome: Result<exec::Outcome, String>,
+    pub outcome: Result<exec::ChildExit, String>,
     /// The end of its standard output.
     pub out: String,
     /// The end of its standard error.
@@ -105,7 +105,7 @@ pub struct Ended {
     pub flooded: bool,
 }
 
-impl Ended {
+impl ProcessEnd {
     /// Returns whether the next step may begin.
     pub fn success(&self) -> bool {
         self.outcome.as_ref().is_ok_and(|outcome| outcome.success())
@@ -114,7 +114,7 @@ impl Ended {
 
 /// Why an agent does not do a job, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AgentRefusal {
     pub reason: String,
     pub way_out: String,
 }
@@ -129,11 +129,11 @@ impl Agent {
             "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell: false })),
             "shell" => Err(AgentError::CommandLine),
             "command" if argv.is_empty() => Err(AgentError::NoCommandLine),
-            "command" => Ok(Self::Command(Template::new(argv))),
-            name => match Coding::named(name) {
-                Some(kind) => Ok(Self::Coding(Coder {
+            "command" => Ok(Self::Command(CommandTemplate::new(argv))),
+            name => match CodingAgent::named(name) {
+                Some(kind) => Ok(Self::Coding(CodingAgentSetup {
                     kind,
-                    allow: Allow::default(),
+                    allow: Permissions::default(),
                     more: argv,
                 })),
                 None => Err(AgentError::Unknown {
@@ -147,10 +147,10 @@ impl Agent {
     ///
     /// # Errors
     /// The agent has no option for it.
-    pub fn allowing(mut self, allow: Allow) -> Result<Self, Unfit> {
+    pub fn allowing(mut self, allow: Permissions) -> Result<Self, Misconfigured> {
         if let Self::Coding(coder) = &mut self {
             coder.allow = allow;
-            coder.call(Talk::Alone, Path::new("/"), Path::new("/dev/null"))?;
+            coder.call(RunSession::Alone, Path::new("/"), Path::new("/dev/null"))?;
         }
         Ok(self)
     }
@@ -184,25 +184,30 @@ impl Agent {
 
 impl Shell {
     /// Returns the report on a job whose blocks ended like this; if one failed, it is the last one.
-    pub fn report(self, job: &Job<'_>, ended: &[Ended]) -> Report {
+    pub fn report(self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
         report::of_blocks(job, ended)
     }
 }
 
-impl Template {
+impl CommandTemplate {
     /// Returns the report on a job whose program ended like this.
-    pub fn report(&self, job: &Job<'_>, ended: &[Ended]) -> Report {
+    pub fn report(&self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
         report::of_command(job, ended)
     }
 }
 
-impl Coder {
+impl CodingAgentSetup {
     /// Returns the command line of a run in a folder. `history` is for an agent that has no sessions of its own.
     ///
     /// # Errors
     /// The agent has no option for what it is allowed.
-    pub fn call(&self, talk: Talk, folder: &Path, history: &Path) -> Result<Call, Unfit> {
-        self.kind.call(&Turn {
+    pub fn call(
+        &self,
+        talk: RunSession,
+        folder: &Path,
+        history: &Path,
+    ) -> Result<AgentInvocation, Misconfigured> {
+        self.kind.call(&AgentRun {
             talk,
             folder,
             allow: &self.allow,
@@ -213,36 +218,41 @@ impl Coder {
     }
 
     /// Returns what the agent reads for a job; it writes its report at this path.
-    pub fn brief(&self, job: &Job<'_>, report: &Path, told: Told) -> String {
+    pub fn brief(&self, job: &AgentJob<'_>, report: &Path, told: PromptKind) -> String {
         brief::brief(job.volumes, job.command, report, told)
     }
 
     /// Returns the report on a job; `left` is what the agent wrote into the workspace for it.
-    pub fn report(&self, job: &Job<'_>, course: &Course, left: Option<&[u8]>) -> Report {
+    pub fn report(
+        &self,
+        job: &AgentJob<'_>,
+        course: &RunSummary,
+        left: Option<&[u8]>,
+    ) -> ReportFile {
         report::of_coding(job, self, course, left)
     }
 }
 
 /// Returns the names of all agents.
 pub fn names() -> Vec<&'static str> {
-    Coding::ALL
+    CodingAgent::ALL
         .into_iter()
-        .map(Coding::name)
+        .map(CodingAgent::name)
         .chain(["command", "shell"])
         .collect()
 }
 
-impl Refusal {
+impl AgentRefusal {
     /// Returns the report that contains the refusal.
-    pub fn report(&self, job: &Job<'_>) -> Report {
+    pub fn report(&self, job: &AgentJob<'_>) -> ReportFile {
         report::of_refusal(job, self)
     }
 }
 
-impl<'a> Job<'a> {
+impl<'a> AgentJob<'a> {
     /// Makes the job of a command. A command without a session gets one that a second attempt gets again, and a command without
     /// a folder gets that of the volumes.
-    pub fn new(volumes: &'a Volumes, command: &'a Command) -> Self {
+    pub fn new(volumes: &'a Volumes, command: &'a CommandFile) -> Self {
         let fresh = || {
             let id = command.id.as_str();
             SessionId::new(id.strip_prefix("task-").unwrap_or(id))
@@ -264,7 +274,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns the last command before this one of the same task, or of the same session where no task is named.
-    pub fn earlier(&self) -> Option<Command> {
+    pub fn earlier(&self) -> Option<CommandFile> {
         let mut earlier = earlier::commands(self.volumes, self.command).ok()?;
         earlier.find(|earlier| earlier.id != self.command.id)
     }

@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::allow::Commands;
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, number_at, session_named, text_at,
+    Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
+    number_at, session_named, text_at,
 };
-use super::outcome::{Heard, ModelFault, Outcome, Usage};
-use super::program::{Login, Program, Version, home};
+use super::outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
+use super::program::{AgentProgram, Login, ProgramVersion, home};
 use crate::plan::{SessionId, Time};
 use crate::wire::text::{one_line, printable};
 use std::time::Duration;
@@ -19,10 +20,10 @@ pub(super) struct OpenCode;
 const LIMIT: u64 = 300;
 
 impl Adapter for OpenCode {
-    fn program(&self) -> Program {
-        Program {
+    fn program(&self) -> AgentProgram {
+        AgentProgram {
             name: "opencode",
-            least: Version(1, 0, 0),
+            least: ProgramVersion(1, 0, 0),
             env: &[
                 "ANTHROPIC_API_KEY",
                 "OPENAI_API_KEY",
@@ -36,14 +37,14 @@ impl Adapter for OpenCode {
         }
     }
 
-    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
         let mut argv: Vec<String> = ["opencode", "run", "--format", "json"]
             .map(str::to_owned)
             .to_vec();
         if let Some(model) = turn.model {
             argv.extend(["-m".to_owned(), model.to_owned()]);
         }
-        if let Talk::Resume(session) = &turn.talk {
+        if let RunSession::Resume(session) = &turn.talk {
             argv.extend(["-s".to_owned(), session.to_string()]);
         }
         argv.extend(turn.more.iter().cloned());
@@ -53,22 +54,22 @@ impl Adapter for OpenCode {
             ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1".to_owned()),
             ("OPENCODE_CONFIG_CONTENT", config(turn)),
         ];
-        Ok(Call {
+        Ok(AgentInvocation {
             argv,
             set: set.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         })
     }
 
-    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
         let all: Vec<Value> = events(printed.out).collect();
         let of = |kind: &'static str| {
             all.iter()
                 .filter(move |event| text_at(event, "/type") == kind)
         };
-        let mut usage = Usage::default();
+        let mut usage = RunUsage::default();
         for step in of("step_finish") {
             let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
-            usage.add(Usage {
+            usage.add(RunUsage {
                 input_tokens: tokens("input")
                     .saturating_add(tokens("cache/read"))
                     .saturating_add(tokens("cache/write")),
@@ -80,35 +81,35 @@ impl Adapter for OpenCode {
             });
         }
         let outcome = if let Some(error) = of("error").next_back() {
-            Outcome::Model(fault(error, printed.now))
+            RunOutcome::Model(fault(error, printed.now))
         } else {
             let last = of("step_finish").next_back();
             let refused = refusals(&all, printed.err);
             let text = last_text(&all);
             if !refused.is_empty() {
-                Outcome::Refused {
+                RunOutcome::Refused {
                     text,
                     what: refused,
                     unfinished: last.is_none().then(|| "it came to no end".into()),
                 }
             } else if text_at(last?, "/part/reason") == "stop" {
-                Outcome::Done { text }
+                RunOutcome::Done { text }
             } else {
                 return None;
             }
         };
-        Some(Heard {
+        Some(RunReading {
             outcome,
             session: None,
             usage,
         })
     }
 
-    fn words(&self) -> Words {
-        Words {
+    fn words(&self) -> ErrorPhrases {
+        ErrorPhrases {
             missing: &["Session not found"],
             usage: &["Unknown argument"],
-            ..Words::default()
+            ..ErrorPhrases::default()
         }
     }
 
@@ -128,7 +129,7 @@ impl Adapter for OpenCode {
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         let data =
             variable("XDG_DATA_HOME").unwrap_or_else(|| format!("{}/.local/share", home(variable)));
-        let seen = Login::look(
+        let seen = Login::detect(
             variable,
             &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"],
             &[format!("{data}/opencode/auth.json")],
@@ -143,7 +144,7 @@ impl Adapter for OpenCode {
 
 /// Returns the permissions as a configuration that overrides the person's own. A permission that OpenCode asks for would end
 /// the run, because no person can answer, so everything is either allowed or denied.
-fn config(turn: &Turn<'_>) -> String {
+fn config(turn: &AgentRun<'_>) -> String {
     let allow = turn.allow;
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
     let bash = match &allow.commands {

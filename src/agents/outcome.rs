@@ -6,7 +6,7 @@ use crate::plan::{SessionId, Time};
 
 /// How one run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Its last event was read and reports no error, and nothing was refused.
     Done { text: String },
     /// It was not allowed to do something; `unfinished` says how the run ended, if it did not finish.
@@ -82,7 +82,7 @@ impl ModelFault {
 
 /// What a run used, as far as the agent reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Usage {
+pub struct RunUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_usd: f64,
@@ -92,7 +92,7 @@ pub struct Usage {
 const MOST_TOKENS: u64 = 1_000_000_000;
 const MOST_COST: f64 = 100_000.0;
 
-impl Usage {
+impl RunUsage {
     /// Returns the plausible numbers, without the others.
     #[must_use]
     pub(super) fn plausible(self) -> Self {
@@ -128,16 +128,16 @@ impl Usage {
 
 /// The result of reading a run's output.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heard {
-    pub outcome: Outcome,
+pub struct RunReading {
+    pub outcome: RunOutcome,
     /// The session that the agent names.
     pub session: Option<SessionId>,
-    pub usage: Usage,
+    pub usage: RunUsage,
 }
 
 /// What follows from an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextRun {
     /// The worker reports it.
     Report,
     /// The worker reports it and gives the agent no other task.
@@ -165,30 +165,30 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// ever.
 const MOST_TURNS: u32 = 3;
 
-impl Outcome {
+impl RunOutcome {
     /// Returns what follows, given how many failures of the model and how many changes of the session came before.
-    pub fn next(&self, faults: u32, changes: u32, again: Retries) -> Next {
+    pub fn next(&self, faults: u32, changes: u32, again: Retries) -> NextRun {
         match self {
             Self::Model(fault) if fault.retryable && fault.until.is_none() => {
                 if faults < again.most {
                     let wait = again.delay.saturating_mul(1 << faults.min(16));
-                    Next::Again(wait.min(LONGEST_WAIT.max(again.delay)))
+                    NextRun::Again(wait.min(LONGEST_WAIT.max(again.delay)))
                 } else {
-                    Next::Report
+                    NextRun::Report
                 }
             }
-            Self::SessionMissing if changes < MOST_TURNS => Next::Anew,
-            Self::SessionInUse if changes < MOST_TURNS => Next::Resume,
-            Self::NoStart { .. } if faults == 0 && changes == 0 => Next::Again(again.delay),
-            Self::Usage { .. } | Self::NoStart { .. } => Next::Stop,
-            Self::Model(fault) if fault.keeps_out() => Next::Stop,
+            Self::SessionMissing if changes < MOST_TURNS => NextRun::Anew,
+            Self::SessionInUse if changes < MOST_TURNS => NextRun::Resume,
+            Self::NoStart { .. } if faults == 0 && changes == 0 => NextRun::Again(again.delay),
+            Self::Usage { .. } | Self::NoStart { .. } => NextRun::Stop,
+            Self::Model(fault) if fault.keeps_out() => NextRun::Stop,
             Self::Done { .. }
             | Self::Refused { .. }
             | Self::Model(_)
             | Self::SessionMissing
             | Self::SessionInUse
             | Self::Killed { .. }
-            | Self::Garbled { .. } => Next::Report,
+            | Self::Garbled { .. } => NextRun::Report,
         }
     }
 }
@@ -203,40 +203,40 @@ mod tests {
             most: 2,
             delay: Duration::from_secs(10),
         };
-        let next = |outcome: &Outcome, faults, changes| outcome.next(faults, changes, again);
-        let overloaded = Outcome::Model(ModelFault::new(Some(529), ""));
+        let next = |outcome: &RunOutcome, faults, changes| outcome.next(faults, changes, again);
+        let overloaded = RunOutcome::Model(ModelFault::new(Some(529), ""));
         assert_eq!(
             [0, 1, 2].map(|faults| next(&overloaded, faults, 0)),
             [
-                Next::Again(Duration::from_secs(10)),
-                Next::Again(Duration::from_secs(20)),
-                Next::Report
+                NextRun::Again(Duration::from_secs(10)),
+                NextRun::Again(Duration::from_secs(20)),
+                NextRun::Report
             ]
         );
-        let key = Outcome::Model(ModelFault::new(Some(401), ""));
-        assert_eq!(next(&key, 0, 0), Next::Stop);
-        let unknown = Outcome::Model(ModelFault::new(Some(404), ""));
-        assert_eq!(next(&unknown, 0, 0), Next::Report);
-        let limit = Outcome::Model(ModelFault {
+        let key = RunOutcome::Model(ModelFault::new(Some(401), ""));
+        assert_eq!(next(&key, 0, 0), NextRun::Stop);
+        let unknown = RunOutcome::Model(ModelFault::new(Some(404), ""));
+        assert_eq!(next(&unknown, 0, 0), NextRun::Report);
+        let limit = RunOutcome::Model(ModelFault {
             until: Some(Time(1)),
             ..ModelFault::new(Some(429), "")
         });
-        assert_eq!(next(&limit, 0, 0), Next::Report);
-        assert_eq!(next(&Outcome::SessionMissing, 0, 0), Next::Anew);
-        assert_eq!(next(&Outcome::SessionMissing, 0, 3), Next::Report);
-        assert_eq!(next(&Outcome::SessionInUse, 0, 2), Next::Resume);
-        let usage = Outcome::Usage { said: "".into() };
-        assert_eq!(next(&usage, 0, 0), Next::Stop);
-        let no_start = Outcome::NoStart { said: "".into() };
+        assert_eq!(next(&limit, 0, 0), NextRun::Report);
+        assert_eq!(next(&RunOutcome::SessionMissing, 0, 0), NextRun::Anew);
+        assert_eq!(next(&RunOutcome::SessionMissing, 0, 3), NextRun::Report);
+        assert_eq!(next(&RunOutcome::SessionInUse, 0, 2), NextRun::Resume);
+        let usage = RunOutcome::Usage { said: "".into() };
+        assert_eq!(next(&usage, 0, 0), NextRun::Stop);
+        let no_start = RunOutcome::NoStart { said: "".into() };
         assert_eq!(
             [0, 1].map(|faults| next(&no_start, faults, 0)),
-            [Next::Again(Duration::from_secs(10)), Next::Stop]
+            [NextRun::Again(Duration::from_secs(10)), NextRun::Stop]
         );
     }
 
     #[test]
     fn a_total_gives_what_was_used_since_the_last() {
-        let of = |input, output| Usage {
+        let of = |input, output| RunUsage {
             input_tokens: input,
             output_tokens: output,
             cost_usd: 0.0,

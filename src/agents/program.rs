@@ -4,11 +4,11 @@ use std::fmt;
 
 /// The facts about an agent's program before it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct AgentProgram {
     /// The name of the program on the PATH.
     pub name: &'static str,
     /// Older versions lack options that the worker uses.
-    pub least: Version,
+    pub least: ProgramVersion,
     /// The variables that it gets although the configuration does not name them: its key, its address, its own folder.
     pub env: &'static [&'static str],
     /// How it is installed.
@@ -17,9 +17,9 @@ pub struct Program {
 
 /// The three numbers of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub u32, pub u32, pub u32);
+pub struct ProgramVersion(pub u32, pub u32, pub u32);
 
-impl Version {
+impl ProgramVersion {
     /// Finds the first version in a text, such as `codex-cli 0.169.0`.
     pub fn find(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| {
@@ -35,7 +35,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ProgramVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0, self.1, self.2)
     }
@@ -54,7 +54,7 @@ pub enum Login {
 
 impl Login {
     /// Checks some variables, then some files in the home folder.
-    pub(super) fn look(
+    pub(super) fn detect(
         variable: &dyn Fn(&str) -> Option<String>,
         keys: &[&str],
         files: &[String],
@@ -95,17 +95,17 @@ mod tests {
     #[test]
     fn versions_are_found_and_compared() {
         for (text, version) in [
-            ("2.1.330 (Claude Code)", Some(Version(2, 1, 330))),
-            ("codex-cli 0.169.0\n", Some(Version(0, 169, 0))),
-            ("0.61.0", Some(Version(0, 61, 0))),
-            ("aider 0.86.2.dev1", Some(Version(0, 86, 2))),
-            ("v1.2", Some(Version(1, 2, 0))),
-            ("1.18.33-beta.1", Some(Version(1, 18, 33))),
+            ("2.1.330 (Claude Code)", Some(ProgramVersion(2, 1, 330))),
+            ("codex-cli 0.169.0\n", Some(ProgramVersion(0, 169, 0))),
+            ("0.61.0", Some(ProgramVersion(0, 61, 0))),
+            ("aider 0.86.2.dev1", Some(ProgramVersion(0, 86, 2))),
+            ("v1.2", Some(ProgramVersion(1, 2, 0))),
+            ("1.18.33-beta.1", Some(ProgramVersion(1, 18, 33))),
             ("Node 20: no version", None),
             ("", None),
         ] {
-            assert_eq!(Version::find(text), version, "{text}");
+            assert_eq!(ProgramVersion::find(text), version, "{text}");
         }
-        assert!(Version(2, 1, 9) < Version(2, 1, 10));
+        assert!(ProgramVersion(2, 1, 9) < ProgramVersion(2, 1, 10));
     }
 }

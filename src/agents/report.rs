@@ -1,14 +1,14 @@
 //! The report that a worker writes for an agent that wrote none. It contains only what is known: a program that ended well is
 //! not yet a success, unless the program was the whole task.
 
-use super::outcome::{Outcome, Usage};
-use super::{Coder, Ended, Job, MOST_PRINTED, Refusal};
+use super::outcome::{RunOutcome, RunUsage};
+use super::{AgentJob, AgentRefusal, CodingAgentSetup, MOST_PRINTED, ProcessEnd};
 use crate::plan::{ReportStatus, SessionId};
-use crate::wire::report::{Report, parse};
+use crate::wire::report::{ReportFile, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
 /// Returns the report on blocks: if every block ended well, the whole task is done.
-pub(super) fn of_blocks(job: &Job<'_>, ended: &[Ended]) -> Report {
+pub(super) fn of_blocks(job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
     if let Some(failed) = failed(ended) {
         return of_failure(job, failed, ended);
     }
@@ -22,7 +22,7 @@ pub(super) fn of_blocks(job: &Job<'_>, ended: &[Ended]) -> Report {
 }
 
 /// Returns the report on a command: a program that ended well and printed something may have done the task.
-pub(super) fn of_command(job: &Job<'_>, ended: &[Ended]) -> Report {
+pub(super) fn of_command(job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
     if let Some(failed) = failed(ended) {
         return of_failure(job, failed, ended);
     }
@@ -42,7 +42,7 @@ pub(super) fn of_command(job: &Job<'_>, ended: &[Ended]) -> Report {
     report
 }
 
-pub(super) fn of_refusal(job: &Job<'_>, refusal: &Refusal) -> Report {
+pub(super) fn of_refusal(job: &AgentJob<'_>, refusal: &AgentRefusal) -> ReportFile {
     let mut report = begin(job, ReportStatus::Failed);
     report.results = format!("Nothing was done: {}.", refusal.reason);
     report.next_steps = format!("To go on: {}.", refusal.way_out);
@@ -51,11 +51,11 @@ pub(super) fn of_refusal(job: &Job<'_>, refusal: &Refusal) -> Report {
 
 /// The result of all runs of a coding agent on one command.
 #[derive(Debug)]
-pub struct Course {
-    pub outcome: Outcome,
+pub struct RunSummary {
+    pub outcome: RunOutcome,
     pub session: Option<SessionId>,
     /// The usage of all runs.
-    pub usage: Usage,
+    pub usage: RunUsage,
     /// What the person should know about these runs.
     pub notes: Vec<String>,
 }
@@ -63,14 +63,14 @@ pub struct Course {
 /// Returns the report on the work of a coding agent: its own, where it left one in the workspace or as its last message, else
 /// one that is made from its output. Only a finished run can be a success; the agent's words about itself never make one.
 pub(super) fn of_coding(
-    job: &Job<'_>,
-    coder: &Coder,
-    course: &Course,
+    job: &AgentJob<'_>,
+    coder: &CodingAgentSetup,
+    course: &RunSummary,
     left: Option<&[u8]>,
-) -> Report {
+) -> ReportFile {
     let name = coder.kind.name();
     let text = match &course.outcome {
-        Outcome::Done { text } | Outcome::Refused { text, .. } => text.trim(),
+        RunOutcome::Done { text } | RunOutcome::Refused { text, .. } => text.trim(),
         _ => "",
     };
     let read = |bytes: &[u8]| parse(&format!("report-{}.md", job.id()), bytes);
@@ -100,12 +100,12 @@ pub(super) fn of_coding(
     }
     let mut pitfalls = course.notes.clone();
     pitfalls.extend(unread.clone());
-    let lower = |report: &mut Report| {
+    let lower = |report: &mut ReportFile| {
         if report.status == ReportStatus::Success {
             report.status = ReportStatus::PartialSuccess;
         }
     };
-    let failed = |report: &mut Report| {
+    let failed = |report: &mut ReportFile| {
         if made {
             report.status = ReportStatus::Failed;
         } else {
@@ -119,16 +119,16 @@ pub(super) fn of_coding(
         )
     };
     match &course.outcome {
-        Outcome::Done { .. } if made && text.is_empty() => {
+        RunOutcome::Done { .. } if made && text.is_empty() => {
             report.status = ReportStatus::Failed;
             report.results = format!("{name} ended without a word and wrote no report.");
         }
-        Outcome::Done { .. } => {
+        RunOutcome::Done { .. } => {
             if unread.is_some() {
                 lower(&mut report);
             }
         }
-        Outcome::Refused {
+        RunOutcome::Refused {
             what, unfinished, ..
         } => {
             match unfinished {
@@ -159,7 +159,7 @@ pub(super) fn of_coding(
                 )
             });
         }
-        Outcome::Model(fault) => {
+        RunOutcome::Model(fault) => {
             let status = fault
                 .status
                 .map(|status| format!(" ({status})"))
@@ -181,29 +181,29 @@ pub(super) fn of_coding(
                 failed(&mut report);
                 pitfalls.push(fault.refusal());
                 if fault.keeps_out() {
-                    report.question = Some(unfit(name, &fault.refusal()));
+                    report.question = Some(misconfigured_text(name, &fault.refusal()));
                 }
             }
         }
-        Outcome::SessionMissing | Outcome::SessionInUse => {
+        RunOutcome::SessionMissing | RunOutcome::SessionInUse => {
             failed(&mut report);
             pitfalls.push(format!(
                 "{name} neither begins nor goes on with its session."
             ));
         }
-        Outcome::Usage { said } | Outcome::NoStart { said } => {
+        RunOutcome::Usage { said } | RunOutcome::NoStart { said } => {
             failed(&mut report);
             pitfalls.push(format!(
                 "{name} cannot work as it is set up:\n\n{}",
                 block(&printable(said))
             ));
-            report.question = Some(unfit(name, said));
+            report.question = Some(misconfigured_text(name, said));
         }
-        Outcome::Killed { how } => {
+        RunOutcome::Killed { how } => {
             failed(&mut report);
             pitfalls.push(format!("{name} {how}."));
         }
-        Outcome::Garbled { why } => {
+        RunOutcome::Garbled { why } => {
             failed(&mut report);
             pitfalls.push(no_end(why));
         }
@@ -227,7 +227,7 @@ pub(super) fn of_coding(
 }
 
 /// Asks a person to configure an agent that would fail at every other task, too.
-fn unfit(name: &str, said: &str) -> String {
+fn misconfigured_text(name: &str, said: &str) -> String {
     format!(
         "{name} cannot work as it is set up: {}. Mend that, then start it again: `plan-agent resume --agent {name}`.",
         one_line(said, 200).trim_end_matches('.')
@@ -252,24 +252,24 @@ fn last_message(text: &str) -> Option<&str> {
     None
 }
 
-fn of_failure(job: &Job<'_>, failed: &Ended, ended: &[Ended]) -> Report {
+fn of_failure(job: &AgentJob<'_>, failed: &ProcessEnd, ended: &[ProcessEnd]) -> ReportFile {
     let mut report = begin(job, ReportStatus::Failed);
     report.results = format!("{} {}", how(failed), output(ended));
     report
 }
 
-fn begin(job: &Job<'_>, status: ReportStatus) -> Report {
-    let mut report = Report::new(job.id().clone(), status);
+fn begin(job: &AgentJob<'_>, status: ReportStatus) -> ReportFile {
+    let mut report = ReportFile::new(job.id().clone(), status);
     report.session = Some(job.session.clone());
     report.request_id.clone_from(&job.command.request_id);
     report
 }
 
-fn failed(ended: &[Ended]) -> Option<&Ended> {
+fn failed(ended: &[ProcessEnd]) -> Option<&ProcessEnd> {
     ended.iter().find(|step| !step.success())
 }
 
-fn how(step: &Ended) -> String {
+fn how(step: &ProcessEnd) -> String {
     let name = &step.name;
     match &step.outcome {
         Err(reason) => format!("{name} did not start: {reason}."),
@@ -292,8 +292,8 @@ fn how(step: &Ended) -> String {
 
 /// Returns the output of the steps, in blocks that nothing in them can end. The blocks are indented, not fenced: where a report
 /// is shown in one line, only the words are left.
-fn output(ended: &[Ended]) -> String {
-    let said = |what: fn(&Ended) -> &str| {
+fn output(ended: &[ProcessEnd]) -> String {
+    let said = |what: fn(&ProcessEnd) -> &str| {
         let texts: Vec<_> = ended.iter().map(|step| printable(what(step))).collect();
         texts.concat().trim_end().to_owned()
     };
@@ -319,13 +319,13 @@ fn block(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::Outcome;
+    use crate::exec::ChildExit;
     use crate::volumes::Volumes;
-    use crate::wire::command::Command;
+    use crate::wire::command::CommandFile;
     use crate::wire::report::render;
 
-    fn step(outcome: Result<Outcome, String>, out: &str, err: &str) -> Ended {
-        Ended {
+    fn step(outcome: Result<ChildExit, String>, out: &str, err: &str) -> ProcessEnd {
+        ProcessEnd {
             name: "Block 1 of 1".into(),
             outcome,
             out: out.into(),
@@ -334,30 +334,31 @@ mod tests {
         }
     }
 
-    fn exit(code: i32) -> Result<Outcome, String> {
-        Ok(Outcome {
+    fn exit(code: i32) -> Result<ChildExit, String> {
+        Ok(ChildExit {
             exit: Some(code),
-            ..Outcome::default()
+            ..ChildExit::default()
         })
     }
 
-    type Of = fn(&Job<'_>, &[Ended]) -> Report;
+    type Of = fn(&AgentJob<'_>, &[ProcessEnd]) -> ReportFile;
 
     /// Returns the report as the other side reads it.
-    fn read_back(of: Of, ended: Ended) -> Report {
+    fn read_back(of: Of, ended: ProcessEnd) -> ReportFile {
         let command =
-            Command::parse("---\nid: task-1\nsession_id: s\ncommand_type: new\n---\nx").unwrap();
+            CommandFile::parse("---\nid: task-1\nsession_id: s\ncommand_type: new\n---\nx")
+                .unwrap();
         let volumes = Volumes::at("/volumes".as_ref()).unwrap();
-        let text = render(&of(&Job::new(&volumes, &command), &[ended]));
+        let text = render(&of(&AgentJob::new(&volumes, &command), &[ended]));
         parse("report-task-1.md", text.as_bytes()).unwrap()
     }
 
     #[test]
     fn the_report_says_what_is_known() {
         use ReportStatus::{Failed, PartialSuccess, Success};
-        let timed_out = Ok(Outcome {
+        let timed_out = Ok(ChildExit {
             timed_out: true,
-            ..Outcome::default()
+            ..ChildExit::default()
         });
         for (of, ended, status, says) in [
             (of_blocks as Of, step(exit(0), "", ""), Success, "no output"),

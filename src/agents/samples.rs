@@ -6,11 +6,14 @@ use super::*;
 use crate::plan::Time;
 
 /// Reads `tests/samples/agents/NAME.txt`: how it ended, then what it printed.
-fn heard(name: &str) -> Heard {
+fn heard(name: &str) -> RunReading {
     heard_when(name, Some)
 }
 
-fn heard_when(name: &str, exit: impl FnOnce(exec::Outcome) -> Option<exec::Outcome>) -> Heard {
+fn heard_when(
+    name: &str,
+    exit: impl FnOnce(exec::ChildExit) -> Option<exec::ChildExit>,
+) -> RunReading {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
     let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
     let (how, text) = text.split_once("\n---- stdout\n").unwrap();
@@ -18,18 +21,18 @@ fn heard_when(name: &str, exit: impl FnOnce(exec::Outcome) -> Option<exec::Outco
     let (kind, number) = how.split_once(' ').unwrap();
     let number = Some(number.parse().unwrap());
     let ended = if kind == "exit" {
-        exec::Outcome {
+        exec::ChildExit {
             exit: number,
-            ..exec::Outcome::default()
+            ..exec::ChildExit::default()
         }
     } else {
-        exec::Outcome {
+        exec::ChildExit {
             signal: number,
-            ..exec::Outcome::default()
+            ..exec::ChildExit::default()
         }
     };
     let (agent, _) = name.split_once('-').unwrap();
-    Coding::named(agent).unwrap().read(&Printed {
+    CodingAgent::named(agent).unwrap().read(&RunOutput {
         out,
         err,
         exit: exit(ended),
@@ -39,27 +42,27 @@ fn heard_when(name: &str, exit: impl FnOnce(exec::Outcome) -> Option<exec::Outco
 }
 
 /// Tells an outcome in a word and what matters of it.
-fn told(outcome: &Outcome) -> String {
+fn told(outcome: &RunOutcome) -> String {
     match outcome {
-        Outcome::Done { text } => format!("done: {text}"),
-        Outcome::Refused {
+        RunOutcome::Done { text } => format!("done: {text}"),
+        RunOutcome::Refused {
             what, unfinished, ..
         } => {
             let unfinished = unfinished.iter().map(|why| format!(", unfinished: {why}"));
             format!("refused: {}", what.join("; ")) + &unfinished.collect::<String>()
         }
-        Outcome::Model(fault) => {
+        RunOutcome::Model(fault) => {
             let status = fault.status.map_or("-".into(), |status| status.to_string());
             format!("model {status} retryable {}", fault.retryable)
         }
-        Outcome::SessionMissing => "missing".into(),
-        Outcome::SessionInUse => "in use".into(),
-        Outcome::Usage { said } => format!("usage: {}", said.lines().next().unwrap_or_default()),
-        Outcome::NoStart { said } => {
+        RunOutcome::SessionMissing => "missing".into(),
+        RunOutcome::SessionInUse => "in use".into(),
+        RunOutcome::Usage { said } => format!("usage: {}", said.lines().next().unwrap_or_default()),
+        RunOutcome::NoStart { said } => {
             format!("no start: {}", said.lines().next().unwrap_or_default())
         }
-        Outcome::Killed { how } => format!("killed: {how}"),
-        Outcome::Garbled { why } => format!("garbled: {why}"),
+        RunOutcome::Killed { how } => format!("killed: {how}"),
+        RunOutcome::Garbled { why } => format!("garbled: {why}"),
     }
 }
 
@@ -157,7 +160,7 @@ fn sessions_and_usage_come_along() {
         let session = heard
             .session
             .map_or("-".into(), |session| session.to_string());
-        let Usage {
+        let RunUsage {
             input_tokens,
             output_tokens,
             cost_usd,
@@ -196,7 +199,7 @@ fn sessions_and_usage_come_along() {
 fn a_run_that_somebody_else_started_is_read_by_its_words_alone() {
     for agent in ["claude", "codex", "gemini", "opencode", "aider"] {
         let done = heard_when(&format!("{agent}-done"), |_| None);
-        assert!(matches!(done.outcome, Outcome::Done { .. }), "{agent}");
+        assert!(matches!(done.outcome, RunOutcome::Done { .. }), "{agent}");
         let killed = heard_when(
             &format!(
                 "{agent}-{}",
@@ -204,7 +207,10 @@ fn a_run_that_somebody_else_started_is_read_by_its_words_alone() {
             ),
             |_| None,
         );
-        assert!(matches!(killed.outcome, Outcome::Killed { .. }), "{agent}");
+        assert!(
+            matches!(killed.outcome, RunOutcome::Killed { .. }),
+            "{agent}"
+        );
     }
 }
 
@@ -217,17 +223,17 @@ fn a_success_that_ends_with_an_error_is_none() {
             (None, Some(15), true),
         ] {
             let heard = heard_when(&format!("{agent}-done"), |_| {
-                Some(exec::Outcome {
+                Some(exec::ChildExit {
                     exit,
                     signal,
                     timed_out,
-                    ..exec::Outcome::default()
+                    ..exec::ChildExit::default()
                 })
             });
             assert!(
                 matches!(
                     heard.outcome,
-                    Outcome::Garbled { .. } | Outcome::Killed { .. }
+                    RunOutcome::Garbled { .. } | RunOutcome::Killed { .. }
                 ),
                 "{agent}: {:?}",
                 heard.outcome
@@ -238,56 +244,56 @@ fn a_success_that_ends_with_an_error_is_none() {
 
 #[test]
 fn the_end_of_a_usage_limit_is_read() {
-    let read = |kind: Coding, out: &str| {
-        kind.read(&Printed {
+    let read = |kind: CodingAgent, out: &str| {
+        kind.read(&RunOutput {
             out,
             err: "",
-            exit: Some(exec::Outcome {
+            exit: Some(exec::ChildExit {
                 exit: Some(1),
-                ..exec::Outcome::default()
+                ..exec::ChildExit::default()
             }),
             begins: true,
             now: Time(0),
         })
         .outcome
     };
-    let until = |outcome: Outcome| match outcome {
-        Outcome::Model(fault) => fault.until,
+    let until = |outcome: RunOutcome| match outcome {
+        RunOutcome::Model(fault) => fault.until,
         other => panic!("{other:?}"),
     };
     let error = r#"{"type":"result","is_error":true,"api_error_status":429,"result":"limit"}"#;
     let event = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1800000000}}"#;
     let both = format!("{event}\n{error}");
     assert_eq!(
-        until(read(Coding::Claude, &both)),
+        until(read(CodingAgent::Claude, &both)),
         Some(Time(1_800_000_000_000_000))
     );
     let old = error.replace("limit\"", "Claude AI usage limit reached|1800000000\"");
     assert_eq!(
-        until(read(Coding::Claude, &old)),
+        until(read(CodingAgent::Claude, &old)),
         Some(Time(1_800_000_000_000_000))
     );
-    assert_eq!(until(read(Coding::Claude, error)), None);
+    assert_eq!(until(read(CodingAgent::Claude, error)), None);
     let open = |wait: &str| {
         format!(
             r#"{{"type":"error","error":{{"data":{{"message":"m","statusCode":429,"isRetryable":true,"responseHeaders":{{"retry-after":"{wait}"}}}}}}}}"#
         )
     };
     assert_eq!(
-        until(read(Coding::OpenCode, &open("3600"))),
+        until(read(CodingAgent::OpenCode, &open("3600"))),
         Some(Time(3_600_000_000))
     );
-    assert_eq!(until(read(Coding::OpenCode, &open("2"))), None);
+    assert_eq!(until(read(CodingAgent::OpenCode, &open("2"))), None);
 }
 
 /// Reads a run of aider that printed this after its greeting, and ended with this exit code if that is known.
-fn aider(printed: &str, code: Option<i32>) -> Heard {
-    Coding::Aider.read(&Printed {
+fn aider(printed: &str, code: Option<i32>) -> RunReading {
+    CodingAgent::Aider.read(&RunOutput {
         out: &format!("Aider v0.86.2\nRepo-map: disabled\n\n{printed}"),
         err: "",
-        exit: code.map(|code| exec::Outcome {
+        exit: code.map(|code| exec::ChildExit {
             exit: Some(code),
-            ..exec::Outcome::default()
+            ..exec::ChildExit::default()
         }),
         begins: true,
         now: Time(0),
@@ -345,14 +351,14 @@ fn what_no_run_can_have_used_is_not_counted() {
         let event = format!(
             r#"{{"type":"step_finish","part":{{"reason":"stop","cost":{cost},"tokens":{{"input":5}}}}}}"#
         );
-        let printed = Printed {
+        let printed = RunOutput {
             out: &event,
             err: "",
             exit: None,
             begins: true,
             now: Time(0),
         };
-        Coding::OpenCode.read(&printed).usage
+        CodingAgent::OpenCode.read(&printed).usage
     };
     assert!((step("0.5").cost_usd - 0.5).abs() < 1e-9);
     for cost in ["-0.5", "1e300"] {
@@ -363,19 +369,19 @@ fn what_no_run_can_have_used_is_not_counted() {
 }
 
 /// Reads a run of Claude Code that ended with this event and exit code.
-fn claude(event: &str, code: i32) -> Outcome {
-    let exit = exec::Outcome {
+fn claude(event: &str, code: i32) -> RunOutcome {
+    let exit = exec::ChildExit {
         exit: Some(code),
-        ..exec::Outcome::default()
+        ..exec::ChildExit::default()
     };
-    let printed = Printed {
+    let printed = RunOutput {
         out: event,
         err: "",
         exit: Some(exit),
         begins: true,
         now: Time(0),
     };
-    Coding::Claude.read(&printed).outcome
+    CodingAgent::Claude.read(&printed).outcome
 }
 
 #[test]
@@ -392,8 +398,8 @@ fn a_complaint_counts_only_at_the_start() {
             r#"{{"type":"result","is_error":true,"num_turns":{turns},"errors":["No conversation found"]}}"#
         )
     };
-    assert_eq!(claude(&event(0), 1), Outcome::SessionMissing);
-    assert!(matches!(claude(&event(3), 1), Outcome::Garbled { .. }));
+    assert_eq!(claude(&event(0), 1), RunOutcome::SessionMissing);
+    assert!(matches!(claude(&event(3), 1), RunOutcome::Garbled { .. }));
 }
 
 #[test]
@@ -402,8 +408,8 @@ fn a_result_may_speak_of_the_login() {
         format!(r#"{{"type":"result","is_error":{error},"result":"Users run /login first."}}"#)
     };
     let text = "Users run /login first.".to_owned();
-    assert_eq!(claude(&event(false), 0), Outcome::Done { text });
-    assert!(matches!(claude(&event(true), 1), Outcome::Usage { .. }));
+    assert_eq!(claude(&event(false), 0), RunOutcome::Done { text });
+    assert!(matches!(claude(&event(true), 1), RunOutcome::Usage { .. }));
 }
 
 #[test]
@@ -411,7 +417,7 @@ fn a_usage_limit_in_words_alone_is_one() {
     let fault = |said| {
         let event = format!(r#"{{"type":"result","is_error":true,"result":"{said}"}}"#);
         match claude(&event, 1) {
-            Outcome::Model(fault) => (fault.status, fault.until),
+            RunOutcome::Model(fault) => (fault.status, fault.until),
             other => panic!("{other:?}"),
         }
     };
@@ -444,28 +450,28 @@ fn words_about_a_model_that_is_asked_again_are_told_from_work() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
     for (agent, name, first, last, said) in [
         (
-            Coding::Codex,
+            CodingAgent::Codex,
             "codex-500",
             "Reconnecting... 1/5",
             "Reconnecting... 5/5",
             "high demand",
         ),
         (
-            Coding::Gemini,
+            CodingAgent::Gemini,
             "gemini-500",
             "Attempt 3 failed",
             "Attempt 9 failed",
             "failed with status 500",
         ),
         (
-            Coding::Aider,
+            CodingAgent::Aider,
             "aider-429",
             "litellm.RateLimitError",
             "Retrying in 32.0",
             "rate limited you",
         ),
         (
-            Coding::Claude,
+            CodingAgent::Claude,
             "claude-retried",
             "api_retry",
             "\"attempt\":3",
@@ -483,19 +489,23 @@ fn words_about_a_model_that_is_asked_again_are_told_from_work() {
         );
         assert_eq!(agent.only_asks_again(&text), None, "{name}");
         assert_eq!(agent.only_asks_again(" \n"), None);
-        assert_eq!(Coding::OpenCode.only_asks_again(&again), None, "{name}");
+        assert_eq!(
+            CodingAgent::OpenCode.only_asks_again(&again),
+            None,
+            "{name}"
+        );
         // One that is ended meanwhile is told with that reason.
-        let heard = agent.read(&Printed {
+        let heard = agent.read(&RunOutput {
             out: &again,
             err: &again,
-            exit: Some(crate::exec::Outcome {
+            exit: Some(crate::exec::ChildExit {
                 timed_out: true,
-                ..crate::exec::Outcome::default()
+                ..crate::exec::ChildExit::default()
             }),
             begins: true,
             now: Time(0),
         });
-        let Outcome::Killed { how } = heard.outcome else {
+        let RunOutcome::Killed { how } = heard.outcome else {
             panic!("{name}: {:?}", heard.outcome);
         };
         assert!(
@@ -510,10 +520,10 @@ fn whatever_gemini_shows_of_the_error_is_no_work() {
     // Of the form that was recorded, with other fields in it.
     let dump = "Attempt 2 failed with status 503. Retrying with backoff... GaxiosError: [{\n  config: {\n    url: 'https://x',\n  \
         },\n\tat Gaxios.request (file:///x.js:1:2)\n}]\n";
-    assert!(Coding::Gemini.only_asks_again(dump).is_some());
+    assert!(CodingAgent::Gemini.only_asks_again(dump).is_some());
     // A look may come in the middle of one.
     assert!(
-        Coding::Gemini
+        CodingAgent::Gemini
             .only_asks_again("    url: 'https://x',\n}\n")
             .is_some()
     );
@@ -522,7 +532,7 @@ fn whatever_gemini_shows_of_the_error_is_no_work() {
         "Attempt 10 failed: {}. Max attempts reached",
     ] {
         assert_eq!(
-            Coding::Gemini.only_asks_again(&format!("{dump}{works}\n")),
+            CodingAgent::Gemini.only_asks_again(&format!("{dump}{works}\n")),
             None
         );
     }
@@ -567,14 +577,14 @@ fn a_number_is_a_status_where_it_is_called_one() {
 #[test]
 fn of_the_others_no_recorded_output_says_when_a_usage_limit_ends() {
     for (agent, name) in [
-        (Coding::Codex, "codex-429"),
-        (Coding::Gemini, "gemini-429"),
-        (Coding::Aider, "aider-429"),
+        (CodingAgent::Codex, "codex-429"),
+        (CodingAgent::Gemini, "gemini-429"),
+        (CodingAgent::Aider, "aider-429"),
     ] {
         assert!(name.starts_with(agent.name()));
         let outcome = heard(name).outcome;
         assert!(
-            matches!(&outcome, Outcome::Model(fault) if fault.retryable && fault.until.is_none()),
+            matches!(&outcome, RunOutcome::Model(fault) if fault.retryable && fault.until.is_none()),
             "{name}: {outcome:?}"
         );
     }
@@ -585,33 +595,36 @@ fn a_session_of_another_agent_is_known_by_its_form() {
     let uuid = "11111111-2222-4333-8444-555555555555";
     let simple = uuid.replace('-', "");
     let urn = format!("urn:uuid:{uuid}");
-    let knows = |kind: Coding| {
+    let knows = |kind: CodingAgent| {
         [uuid, &simple, &urn, "ses_e003c359effeAB2Zs4gGNdaqZG", "3"]
             .map(|name| kind.knows(&crate::plan::SessionId::new(name)))
     };
-    for kind in [Coding::Claude, Coding::Codex, Coding::Gemini] {
+    for kind in [CodingAgent::Claude, CodingAgent::Codex, CodingAgent::Gemini] {
         assert_eq!(knows(kind), [true, false, false, false, false], "{kind:?}");
     }
-    assert_eq!(knows(Coding::OpenCode), [false, false, false, true, false]);
+    assert_eq!(
+        knows(CodingAgent::OpenCode),
+        [false, false, false, true, false]
+    );
 }
 
 #[test]
 fn what_is_allowed_reaches_each_agent_or_is_refused() {
     let words = ["", "edit", "edit shell", "edit shell:cargo test *", "all"];
     let mut lines = Vec::new();
-    for kind in Coding::ALL {
+    for kind in CodingAgent::ALL {
         for word in words {
             let list: Vec<String> = match word {
                 "edit shell:cargo test *" => vec!["edit".into(), "shell:cargo test *".into()],
                 word => word.split_whitespace().map(str::to_owned).collect(),
             };
-            let allow = Allow::parse(&list).unwrap();
-            let coder = Coder {
+            let allow = Permissions::parse(&list).unwrap();
+            let coder = CodingAgentSetup {
                 kind,
                 allow,
                 more: vec!["--more".into()],
             };
-            let talk = Talk::Resume(crate::plan::SessionId::new("S"));
+            let talk = RunSession::Resume(crate::plan::SessionId::new("S"));
             let said = match coder.call(talk, Path::new("/w"), Path::new("/h")) {
                 Ok(call) => {
                     let set = call.set.iter().find(|(name, _)| name.ends_with("CONTENT"));
@@ -622,7 +635,7 @@ fn what_is_allowed_reaches_each_agent_or_is_refused() {
                 }
                 Err(unfit) => format!("refused: {unfit}"),
             };
-            if kind != Coding::Aider || said.starts_with("refused") {
+            if kind != CodingAgent::Aider || said.starts_with("refused") {
                 lines.push(format!("[{word}] {said}"));
             }
         }

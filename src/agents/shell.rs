@@ -3,11 +3,11 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::{Job, Refusal, Step, chain, earlier};
+use super::{AgentJob, AgentProcess, AgentRefusal, chain, earlier};
 use crate::exec::Stdin;
 use crate::plan::Origin;
 use crate::volumes::Volumes;
-use crate::wire::command::{Command, CommandType, sections};
+use crate::wire::command::{CommandFile, CommandType, sections};
 
 /// The built-in agent that runs shell blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Shell {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Block {
+struct ShellBlock {
     /// `sh` or `bash`.
     shell: &'static str,
     script: String,
@@ -28,7 +28,7 @@ impl Shell {
     ///
     /// # Errors
     /// The job has nothing that may be run.
-    pub fn steps(self, job: &Job<'_>) -> Result<Vec<Step>, Refusal> {
+    pub fn steps(self, job: &AgentJob<'_>) -> Result<Vec<AgentProcess>, AgentRefusal> {
         let found;
         let whole = self.allow_shell && job.command.kind == CommandType::New;
         let first = if begins_task(job.command) || whole {
@@ -37,11 +37,11 @@ impl Shell {
             found = first_command(job.volumes, job.command)?;
             &found
         };
-        let of_person = |command: &Command| command.origin == Origin::Person;
+        let of_person = |command: &CommandFile| command.origin == Origin::Person;
         // The description may have changed since the task began.
         let of_person = of_person(first) && of_person(job.command);
         if !of_person && !self.allow_shell {
-            return Err(Refusal {
+            return Err(AgentRefusal {
                 reason: "a model wrote this task, and the shell runs only what a person wrote"
                     .into(),
                 way_out: "start the worker with `--allow-shell`, or give the task to another agent"
@@ -50,7 +50,7 @@ impl Shell {
         }
         let blocks = blocks(&sections(&first.body).description)?;
         let count = blocks.len();
-        let step = |(index, block): (usize, Block)| Step {
+        let step = |(index, block): (usize, ShellBlock)| AgentProcess {
             name: format!("Block {} of {count}", index + 1),
             argv: [block.shell, "-e", "-c", &block.script]
                 .map(str::to_owned)
@@ -63,13 +63,13 @@ impl Shell {
 }
 
 /// Returns whether the command is the first of its task, according to its own fields.
-pub(super) fn begins_task(command: &Command) -> bool {
+pub(super) fn begins_task(command: &CommandFile) -> bool {
     command.kind == CommandType::New && command.attempt.is_none_or(|attempt| attempt <= 1)
 }
 
 /// Finds the command with which the task of this command began, among the claimed commands.
-fn first_command(volumes: &Volumes, command: &Command) -> Result<Command, Refusal> {
-    let unknown = |reason: String| Refusal {
+fn first_command(volumes: &Volumes, command: &CommandFile) -> Result<CommandFile, AgentRefusal> {
+    let unknown = |reason: String| AgentRefusal {
         reason,
         way_out: "start the task anew, so that its whole description is in the command".into(),
     };
@@ -95,8 +95,8 @@ fn first_command(volumes: &Volumes, command: &Command) -> Result<Command, Refusa
 }
 
 /// Finds the shell blocks of a description, in order.
-fn blocks(description: &str) -> Result<Vec<Block>, Refusal> {
-    let mut blocks: Vec<Block> = Vec::new();
+fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
+    let mut blocks: Vec<ShellBlock> = Vec::new();
     let mut inside = false;
     for (event, range) in Parser::new(description).into_offset_iter() {
         match event {
@@ -104,13 +104,13 @@ fn blocks(description: &str) -> Result<Vec<Block>, Refusal> {
                 if let Some(shell) = shell(&info) {
                     // A block without its end would also run everything below it, including prose.
                     if !closed(&description[range]) {
-                        return Err(Refusal {
+                        return Err(AgentRefusal {
                             reason: format!("the shell block {} has no end", blocks.len() + 1),
                             way_out: "close it with three backticks on a line of their own".into(),
                         });
                     }
                     inside = true;
-                    blocks.push(Block {
+                    blocks.push(ShellBlock {
                         shell,
                         script: String::new(),
                     });
@@ -126,7 +126,7 @@ fn blocks(description: &str) -> Result<Vec<Block>, Refusal> {
         }
     }
     if blocks.is_empty() {
-        return Err(Refusal {
+        return Err(AgentRefusal {
             reason: "the task's description has no shell block".into(),
             way_out: "write the commands into a block that begins with ```sh, or give the task to another agent"
                 .into(),
@@ -169,9 +169,9 @@ mod tests {
     use super::*;
     use crate::volumes::Folder;
 
-    fn command(front: &str, body: &str) -> Command {
+    fn command(front: &str, body: &str) -> CommandFile {
         let text = format!("---\nsession_id: auto\n{front}\n---\n\n{body}\n");
-        Command::parse(&text).unwrap()
+        CommandFile::parse(&text).unwrap()
     }
 
     const BEGIN: &str =
@@ -189,7 +189,7 @@ mod tests {
     }
 
     impl Given {
-        fn with(commands: &[&Command]) -> Self {
+        fn with(commands: &[&CommandFile]) -> Self {
             let root = tempfile::tempdir().unwrap();
             let volumes = Volumes::open(root.path()).unwrap();
             for command in commands {
@@ -202,11 +202,11 @@ mod tests {
             }
         }
 
-        fn scripts(&self, command: &Command, allow_shell: bool) -> Result<Vec<String>, String> {
+        fn scripts(&self, command: &CommandFile, allow_shell: bool) -> Result<Vec<String>, String> {
             Shell { allow_shell }
-                .steps(&Job::new(&self.volumes, command))
+                .steps(&AgentJob::new(&self.volumes, command))
                 .map(|steps| {
-                    let script = |mut step: Step| step.argv.pop().unwrap();
+                    let script = |mut step: AgentProcess| step.argv.pop().unwrap();
                     steps.into_iter().map(script).collect()
                 })
                 .map_err(|refusal| refusal.reason)
@@ -219,7 +219,7 @@ mod tests {
             blocks(text)
                 .map(|blocks| {
                     let parts =
-                        |block: Block| format!("{}: {}", block.shell, block.script.trim_end());
+                        |block: ShellBlock| format!("{}: {}", block.shell, block.script.trim_end());
                     blocks
                         .into_iter()
                         .map(parts)

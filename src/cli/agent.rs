@@ -4,11 +4,11 @@
 use anyhow::anyhow;
 
 use super::app::App;
-use super::args::{Agent as AgentArgs, AgentKind};
+use super::args::{AgentArgs, AgentKind};
 use super::failure::Failure;
 use super::planner::{on_path, passed};
 use super::probe::usable;
-use crate::agents::{Agent, Allow, Coder, Login, Unfit};
+use crate::agents::{Agent, CodingAgentSetup, Login, Misconfigured, Permissions};
 use crate::config::Environment;
 
 /// An agent that can be started.
@@ -50,7 +50,7 @@ impl AgentArgs {
         if !matches!(agent, Agent::Coding(_)) {
             return Ok(Some(Chosen { agent, doubt: None }));
         }
-        let allow = Allow::parse(&app.config.worker.allow);
+        let allow = Permissions::parse(&app.config.worker.allow);
         let allow = allow.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
         let agent = agent.allowing(allow).map_err(unfit)?;
         let doubt = match &agent {
@@ -61,12 +61,12 @@ impl AgentArgs {
     }
 }
 
-fn unfit(unfit: Unfit) -> Failure {
+fn unfit(unfit: Misconfigured) -> Failure {
     Failure::hinted(unfit, |unfit| unfit.way_out.clone())
 }
 
 /// Finds out whether an agent can work here, and returns why it may not reach a model.
-async fn examine(coder: &Coder, app: &App) -> Result<Option<String>, Failure> {
+async fn examine(coder: &CodingAgentSetup, app: &App) -> Result<Option<String>, Failure> {
     usable(coder.kind, &app.environment).await?;
     let variable = passed(coder.kind, &app.config, &app.environment);
     let root = rustix::process::geteuid().is_root();

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Environment};
 use crate::plan::{Draft, Plan, PlanId, Refusal};
 use crate::store::{Lost, Store};
-use crate::view::Program;
+use crate::view::ProgramName;
 use crate::volumes::{DaemonLock, EXCHANGE, Folder, LockError, Volumes};
 
 /// The name under which changes from the command line are recorded.
@@ -27,7 +27,7 @@ pub(super) const PUT_BACK: &str =
     "put a copy of it back; to begin anew without them, remove the files that begin with its name";
 
 /// What a command is started with.
-pub(super) struct Start {
+pub(super) struct CommandStart {
     /// The configuration file that is named.
     pub file: Option<PathBuf>,
     pub environment: Environment,
@@ -51,7 +51,7 @@ pub(super) struct App {
     pub config: Config,
     pub environment: Environment,
     /// What a person types to call this program here.
-    pub program: Program,
+    pub program: ProgramName,
     /// Who does the tasks, for commands that take a team.
     pub team: Option<TeamFile>,
     pub volumes: Volumes,
@@ -65,7 +65,7 @@ impl App {
     ///
     /// # Errors
     /// What is wrong with it, or that there is none of that name.
-    pub async fn open(start: &Start, access: Access) -> Result<Self, Failure> {
+    pub async fn open(start: &CommandStart, access: Access) -> Result<Self, Failure> {
         let (file, environment) = (start.file.clone(), start.environment.clone());
         signals::beside(move || {
             let own = Config::load(file.as_deref(), &environment);
@@ -76,10 +76,10 @@ impl App {
             let (config, program) = match around {
                 Some(root) => {
                     let config = Config::around(&root, &environment)?;
-                    let program = Program::within(config.folder());
+                    let program = ProgramName::within(config.folder());
                     (config, program)
                 }
-                None => (own?, Program::with(file.as_deref())),
+                None => (own?, ProgramName::with(file.as_deref())),
             };
             Self::of(config, environment, program)
         })
@@ -98,7 +98,11 @@ impl App {
     ///
     /// # Errors
     /// It leads to no folder.
-    pub fn of(config: Config, environment: Environment, program: Program) -> Result<Self, Failure> {
+    pub fn of(
+        config: Config,
+        environment: Environment,
+        program: ProgramName,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             volumes: Volumes::at(&config.root())?,
             config,
@@ -115,7 +119,7 @@ impl App {
     ///
     /// # Errors
     /// It cannot be read.
-    pub async fn load_team(&mut self, named: &args::Team) -> Result<(), Failure> {
+    pub async fn load_team(&mut self, named: &args::TeamArgs) -> Result<(), Failure> {
         if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
             let config = self.config.clone();
             let team = signals::beside(move || TeamFile::load(path, &config));
@@ -128,7 +132,7 @@ impl App {
     ///
     /// # Errors
     /// All that is wrong in its file.
-    pub async fn load_sound_team(&mut self, named: &args::Team) -> Result<(), Failure> {
+    pub async fn load_sound_team(&mut self, named: &args::TeamArgs) -> Result<(), Failure> {
         self.load_team(named).await?;
         match &self.team {
             Some(file) => file.refuse(file.problems.clone()),
@@ -220,7 +224,7 @@ impl App {
     pub async fn take_over(&self) -> Result<DaemonLock, Failure> {
         self.make_folder()?;
         let handed = match detach::handed_over()? {
-            Some(file) => self.volumes.take_over(file)?,
+            Some(file) => self.volumes.adopt(file)?,
             None => None,
         };
         let lock = match handed {

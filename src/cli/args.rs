@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::plan::{Choice, TaskId};
+use crate::plan::{AnswerChoice, TaskId};
 use crate::tools::Dialect;
 use words::{choice, dialects, goal, local_address, param, role, task_number};
 
-pub use carry_out::{Agent, AgentKind, CarryOut, Team};
+pub use carry_out::{AgentArgs, AgentKind, CarryOut, TeamArgs};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -59,54 +59,54 @@ pub struct CommandLine {
     pub config: Option<PathBuf>,
 
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Write config.toml, prompts/ and volumes/ here
     Init,
     /// Plan a goal and carry the plan out
-    Run(Run),
+    Run(RunArgs),
     /// Only plan: show the plan and keep it for `resume`
     Plan(MakePlan),
     /// Go on with an unfinished plan
-    Resume(Resume),
+    Resume(ResumeArgs),
     /// List the plans
-    Plans(Plans),
+    Plans(PlansArgs),
     /// Show how far a plan is
-    Status(Status),
+    Status(StatusArgs),
     /// Show a plan
-    Show(Show),
+    Show(ShowArgs),
     /// Say why a task is as it is, and what it waits for
-    Why(Why),
+    Why(WhyArgs),
     /// Show what a task changed
-    Diff(Diff),
+    Diff(DiffArgs),
     /// Show what happened to a plan
-    Log(Log),
+    Log(LogArgs),
     /// Answer a question
-    Answer(Answer),
+    Answer(AnswerArgs),
     /// Start nothing new in a plan; what is under way goes on
     Pause(OnPlan),
     /// End the daemon; `resume` goes on
     Stop,
     /// End a plan for good
-    Abort(Abort),
+    Abort(AbortArgs),
     /// Make a plan what it was after an earlier change
-    Restore(Restore),
+    Restore(RestoreArgs),
     /// Take commands, run an agent for each, write the reports
-    Worker(Worker),
+    Worker(WorkerArgs),
     /// What `--detach` leaves behind
     #[command(hide = true)]
-    Daemon(Daemon),
+    Daemon(DaemonArgs),
     /// List the tools through which agents read and change plans
-    Tools(Tools),
+    Tools(ToolsArgs),
     /// Call a tool
-    Tool(Tool),
+    Tool(ToolArgs),
     /// Serve the tools to an agent by the Model Context Protocol
-    Mcp(Mcp),
+    Mcp(McpArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -123,7 +123,7 @@ Examples:
   plan-agent run --team examples/team.yaml --workflow feature --param feature=\"a health endpoint\"
 
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
-pub struct Run {
+pub struct RunArgs {
     /// What is to be reached, in your words
     #[arg(value_parser = goal)]
     pub goal: Option<String>,
@@ -187,7 +187,7 @@ pub struct MakePlan {
     pub made_from: MadeFrom,
 
     #[command(flatten)]
-    pub team: Team,
+    pub team: TeamArgs,
 
     /// Print JSON
     #[arg(long)]
@@ -196,7 +196,7 @@ pub struct MakePlan {
 
 #[derive(Debug, Args)]
 #[command(after_help = "The agent and the team are not remembered: name them again.")]
-pub struct Resume {
+pub struct ResumeArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
@@ -212,7 +212,7 @@ pub struct OnPlan {
 }
 
 #[derive(Debug, Args)]
-pub struct Plans {
+pub struct PlansArgs {
     /// Those too that were put into the history or deleted, and what roles make of their tasks
     #[arg(long)]
     pub all: bool,
@@ -223,7 +223,7 @@ pub struct Plans {
 }
 
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct StatusArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
@@ -241,7 +241,7 @@ pub struct Status {
 }
 
 #[derive(Debug, Args)]
-pub struct Show {
+pub struct ShowArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
@@ -249,11 +249,11 @@ pub struct Show {
     #[arg(
         long,
         value_enum,
-        default_value_t = Format::Md,
+        default_value_t = PlanFormat::Md,
         hide_possible_values = true,
         value_name = "md|json|dot|mermaid"
     )]
-    pub format: Format,
+    pub format: PlanFormat,
 
     /// As it was after change N; `log` shows the numbers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
@@ -262,7 +262,7 @@ pub struct Show {
 
 /// How a plan is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum PlanFormat {
     /// A plan file, which `run --plan` reads
     Md,
     /// Every row as it is stored
@@ -275,7 +275,7 @@ pub enum Format {
 
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
-pub struct Why {
+pub struct WhyArgs {
     /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 
@@ -288,7 +288,7 @@ pub struct Why {
 #[command(
     after_help = "Without a task it lists the tasks that changed something, with --stat the files of each.\nOf a completed task it is what was accepted, of any other what is there so far. Lines are shown for plans whose tasks have\nworktrees: [run] isolation = \"worktree\"."
 )]
-pub struct Diff {
+pub struct DiffArgs {
     /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 
@@ -301,7 +301,7 @@ pub struct Diff {
     pub stat: bool,
 }
 
-impl Diff {
+impl DiffArgs {
     /// Returns the plan and the task that are meant: one word that is a number is a task.
     pub fn meant(&self) -> (Option<&str>, Option<TaskId>) {
         let plan = self.plan.as_deref();
@@ -313,7 +313,7 @@ impl Diff {
 }
 
 #[derive(Debug, Args)]
-pub struct Log {
+pub struct LogArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
@@ -331,13 +331,13 @@ pub struct Log {
     allow_missing_positional = true,
     after_help = "Example:\n  plan-agent answer retry --note \"the port is 8081\""
 )]
-pub struct Answer {
+pub struct AnswerArgs {
     /// The question, by the beginning or end of its id [default: the only open one]
     pub question: Option<String>,
 
     /// approve, accept, retry, skip, replan, wait, reply, more or abort, as the question offers
     #[arg(value_parser = choice)]
-    pub choice: Choice,
+    pub choice: AnswerChoice,
 
     /// Words that go along: a correction, a direction, the answer to an agent
     #[arg(
@@ -353,7 +353,7 @@ pub struct Answer {
 #[command(after_help = "\
 Commands that nobody has taken are taken back, agents at work are told to stop. Files, branches and worktrees stay as they \
 are, and `status`, `log` and `diff` go on showing the plan. `stop` ends only the daemon: `resume` goes on then.")]
-pub struct Abort {
+pub struct AbortArgs {
     /// The plan, by its key or the beginning of its id
     pub plan: String,
 }
@@ -362,7 +362,7 @@ pub struct Abort {
 #[command(after_help = "\
 What has happened since stays in the log, and the files that agents have written stay as they are. A plan that was being \
 carried out comes back paused; what was under way then is to be done again.")]
-pub struct Restore {
+pub struct RestoreArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
@@ -377,16 +377,16 @@ Examples:
   plan-agent worker --agent claude
   plan-agent worker --agent codex --role reviewer
   plan-agent worker --agent command -- my-agent {prompt_file}")]
-pub struct Worker {
+pub struct WorkerArgs {
     /// Take only what is assigned to this role; of a team, with the role's agent unless another is named
     #[arg(long, value_name = "ROLE", value_parser = role)]
     pub role: Option<String>,
 
     #[command(flatten)]
-    pub agent: Agent,
+    pub agent: AgentArgs,
 
     #[command(flatten)]
-    pub team: Team,
+    pub team: TeamArgs,
 }
 
 /// Dialects of the tools: one, or all.
@@ -394,7 +394,7 @@ pub struct Worker {
 pub struct Dialects(pub Vec<Dialect>);
 
 #[derive(Debug, Args)]
-pub struct Tools {
+pub struct ToolsArgs {
     /// Only the tools of this dialect
     #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "all", hide_default_value = true)]
     pub dialect: Dialects,
@@ -411,7 +411,7 @@ Examples:
   plan-agent tool create_plan_from_structure - < plan.json
 
 Prints the answer as one line of JSON. Exits with 0 if the tool did it, with 1 if not.")]
-pub struct Tool {
+pub struct ToolArgs {
     /// The tool; `tools` lists them
     pub name: String,
 
@@ -436,7 +436,7 @@ Examples:
   plan-agent mcp --http 127.0.0.1:8765
 
 Over HTTP a client sends the token that is in volumes/mcp.token: `Authorization: Bearer TOKEN`.")]
-pub struct Mcp {
+pub struct McpArgs {
     /// The tools that are served
     #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "tasks")]
     pub dialect: Dialects,
@@ -451,21 +451,21 @@ pub struct Mcp {
 }
 
 #[derive(Debug, Args)]
-pub struct Daemon {
+pub struct DaemonArgs {
     /// The plan to carry out
     pub plan: String,
 
     #[command(flatten)]
-    pub agent: Agent,
+    pub agent: AgentArgs,
 
     #[command(flatten)]
-    pub team: Team,
+    pub team: TeamArgs,
 }
 
 #[derive(Debug, Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     #[command(flatten)]
-    pub team: Team,
+    pub team: TeamArgs,
 
     /// Print JSON
     #[arg(long)]
@@ -478,7 +478,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Command, clap::Error> {
+    fn parse(words: &[&str]) -> Result<CliCommand, clap::Error> {
         let words = ["plan-agent"].iter().chain(words);
         CommandLine::try_parse_from(words).map(|line| line.command)
     }
@@ -490,14 +490,14 @@ mod tests {
 
     #[test]
     fn the_first_of_two_names_may_be_left_out() {
-        let Ok(Command::Answer(answer)) = parse(&["answer", "Retry", "--note", "n"]) else {
+        let Ok(CliCommand::Answer(answer)) = parse(&["answer", "Retry", "--note", "n"]) else {
             panic!("an answer");
         };
         assert_eq!(
             (answer.question, answer.choice, answer.note.as_str()),
-            (None, Choice::Retry, "n")
+            (None, AnswerChoice::Retry, "n")
         );
-        let Ok(Command::Why(why)) = parse(&["why", "abcd", "3"]) else {
+        let Ok(CliCommand::Why(why)) = parse(&["why", "abcd", "3"]) else {
             panic!("a why");
         };
         assert_eq!((why.plan.as_deref(), why.task), (Some("abcd"), TaskId(3)));
@@ -527,7 +527,7 @@ mod tests {
 
     #[test]
     fn the_program_of_an_agent_comes_after_two_dashes() {
-        let Ok(Command::Run(run)) = parse(&[
+        let Ok(CliCommand::Run(run)) = parse(&[
             "run", "goal", "--agent", "command", "--", "tool", "--flag", "{report}",
         ]) else {
             panic!("a run");
@@ -546,7 +546,7 @@ mod tests {
             vec!["--agent", "command", "--", "my-agent", "{prompt_file}"],
         ] {
             let line = [vec!["resume"], words.clone()].concat();
-            let Ok(Command::Resume(resume)) = parse(&line) else {
+            let Ok(CliCommand::Resume(resume)) = parse(&line) else {
                 panic!("a resume");
             };
             let again = resume.carry_out.agent.again();
@@ -556,7 +556,7 @@ mod tests {
 
     #[test]
     fn a_workflow_takes_parameters_and_the_team_is_named_again() {
-        let Ok(Command::Run(run)) = parse(&[
+        let Ok(CliCommand::Run(run)) = parse(&[
             "run",
             "--team",
             "my team.yaml",

@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::app::{Access, App, Start};
+use super::app::{Access, App, CommandStart};
 use super::args::CarryOut;
-use super::crew::Crew;
+use super::crew::TeamWorkers;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::new_plan::usable_project;
@@ -21,27 +21,27 @@ use super::signals::{Ended, unless};
 use super::team::TeamFile;
 use super::{detach, inside};
 use crate::config::{Isolation, Planner};
-use crate::daemon::{self, End, Hands, Models, Patience, Settings};
+use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 use crate::llm::Prompts;
-use crate::plan::{Head, PlanId, PlanStatus, Policy, TaskId};
-use crate::volumes::{DaemonInfo, DaemonLock, LastWord};
+use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
+use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
 use crate::wire::team::Team;
 use crate::wire::text::{one_line, time_text};
-use crate::worker::inside::Inside;
+use crate::worker::inside::InProcessRoles;
 
 /// For so long workers and roles are waited for at the end.
 const LET_GO: Duration = Duration::from_secs(5);
 
 /// What plans and judges, made before anything else: all of it may fail for reasons of the configuration.
-pub(super) struct Prepared {
-    policy: Policy,
+pub(super) struct PreparedRun {
+    policy: PlanPolicy,
     prompts: Arc<Prompts>,
     models: Option<Models>,
 }
 
 /// A plan as it was found, before anything is started for it.
-pub(super) struct Found {
-    pub head: Head,
+pub(super) struct FoundPlan {
+    pub head: PlanHead,
     /// Somebody has worked on it.
     begun: bool,
     /// Its open tasks with their roles.
@@ -51,8 +51,8 @@ pub(super) struct Found {
 /// Everything that it takes to carry a plan out.
 pub(super) struct Work {
     pub app: App,
-    pub prepared: Prepared,
-    pub crew: Crew,
+    pub prepared: PreparedRun,
+    pub crew: TeamWorkers,
     pub lock: DaemonLock,
 }
 
@@ -69,12 +69,12 @@ impl App {
     /// # Errors
     /// What is wrong in the configuration or the team, or somebody cannot work here.
     pub(super) async fn manned(
-        start: &Start,
+        start: &CommandStart,
         how: &CarryOut,
-    ) -> Result<(Self, Crew, Planner), Failure> {
+    ) -> Result<(Self, TeamWorkers, Planner), Failure> {
         let mut app = Self::open(start, Access::Run).await?;
         app.load_team(&how.team).await?;
-        let crew = Crew::choose(&how.agent, &mut app).await?;
+        let crew = TeamWorkers::choose(&how.agent, &mut app).await?;
         let planner = app.planner(crew.general())?;
         Ok((app, crew, planner))
     }
@@ -83,10 +83,10 @@ impl App {
     ///
     /// # Errors
     /// A prompt is wrong, or what plans and judges cannot be set up.
-    pub(super) fn prepare(&self, planner: &Planner) -> Result<Prepared, Failure> {
+    pub(super) fn prepare(&self, planner: &Planner) -> Result<PreparedRun, Failure> {
         let prompts = Prompts::load(Some(&self.config.prompts_dir()));
         let prompts = prompts.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
-        Ok(Prepared {
+        Ok(PreparedRun {
             policy: self.config.policy(planner),
             prompts: Arc::new(prompts),
             models: models(planner, &self.config)?,
@@ -97,8 +97,8 @@ impl App {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) async fn found(&self, plan: &PlanId) -> Result<Found, Failure> {
-        let found = self.read(plan, |plan, _| Found {
+    pub(super) async fn found(&self, plan: &PlanId) -> Result<FoundPlan, Failure> {
+        let found = self.read(plan, |plan, _| FoundPlan {
             head: plan.head().clone(),
             begun: plan.attempts().next().is_some(),
             open: match plan.status().settled() {
@@ -116,7 +116,7 @@ impl App {
     ///
     /// # Errors
     /// Says what is in the way.
-    pub(super) async fn check_found(&self, found: &Found) -> Result<(), Failure> {
+    pub(super) async fn check_found(&self, found: &FoundPlan) -> Result<(), Failure> {
         let head = &found.head;
         let over = head.status.settled();
         // What it began with counts.
@@ -135,14 +135,14 @@ impl App {
     /// Returns what a daemon needs to know to carry a plan out.
     pub(super) fn settings(
         &self,
-        prepared: &Prepared,
-        head: &Head,
+        prepared: &PreparedRun,
+        head: &PlanHead,
         lock: &DaemonLock,
-        patience: Patience,
-    ) -> Settings {
+        patience: HumanWait,
+    ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
         let prompts = team.map(TeamFile::prompts_behind_files);
-        Settings {
+        DaemonSettings {
             volumes: self.volumes.clone(),
             lock: lock.place().clone(),
             plan: head.id.clone(),
@@ -162,7 +162,7 @@ impl App {
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             timing: config.timing,
             patience,
-            hands: Hands::none(),
+            hands: StartedWorkers::none(),
             hooks: config.hooks.clone(),
             folder: config.folder().to_owned(),
             program: self.program.to_string(),
@@ -178,7 +178,7 @@ impl Work {
     /// Something cannot be started, or the daemon fails.
     pub async fn in_sight(
         self,
-        head: &Head,
+        head: &PlanHead,
         how: &CarryOut,
         mut ended: Ended,
         output: Output,
@@ -194,8 +194,8 @@ impl Work {
         }
         let asks = foreground::may_ask(how);
         let patience = match asks {
-            true => Patience::Wait,
-            false => Patience::Leave,
+            true => HumanWait::Wait,
+            false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str(), head.of_team());
         let (mut settings, roles) = self.ready(head, patience, &kept, &mut ended).await?;
@@ -215,8 +215,13 @@ impl Work {
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
-    pub async fn unseen(self, head: &Head, kept: &str, mut ended: Ended) -> Result<Exit, Failure> {
-        let ready = self.ready(head, Patience::Wait, kept, &mut ended);
+    pub async fn unseen(
+        self,
+        head: &PlanHead,
+        kept: &str,
+        mut ended: Ended,
+    ) -> Result<Exit, Failure> {
+        let ready = self.ready(head, HumanWait::Wait, kept, &mut ended);
         let (mut settings, roles) = ready.await?;
         let started = self.start(&mut settings, roles);
         let store = self.app.store().await?.clone();
@@ -235,11 +240,11 @@ impl Work {
     /// Makes everything ready, and says that a daemon is at work; `kept` is told if a signal comes first.
     async fn ready(
         &self,
-        head: &Head,
-        patience: Patience,
+        head: &PlanHead,
+        patience: HumanWait,
         kept: &str,
         ended: &mut Ended,
-    ) -> Result<(Settings, Option<Inside>), Failure> {
+    ) -> Result<(DaemonSettings, Option<InProcessRoles>), Failure> {
         let app = &self.app;
         app.log()?;
         let mut settings = app.settings(&self.prepared, head, &self.lock, patience);
@@ -259,7 +264,7 @@ impl Work {
         Ok((settings, roles))
     }
 
-    fn start(&self, settings: &mut Settings, roles: Option<Inside>) -> Started {
+    fn start(&self, settings: &mut DaemonSettings, roles: Option<InProcessRoles>) -> Started {
         let (stop, told) = watch::channel(false);
         let workers = self.crew.man(settings, &self.app.config, &told);
         let roles = roles.map(|roles| tokio::spawn(roles.run(stopped(&told))));
@@ -271,17 +276,17 @@ impl Work {
     }
 
     /// Says how a daemon ends that nobody looks on, unless the plan itself does.
-    fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<End>) {
+    fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
         let why = match end {
-            Ok(End::Settled(_)) => return,
-            Ok(End::Interrupted) => "it was told to stop".to_owned(),
-            Ok(End::Displaced(_)) => "its lock was gone".to_owned(),
-            Ok(End::Waits) => "it had to wait for a person".to_owned(),
-            Ok(End::Budget) => "the budget is used up".to_owned(),
-            Ok(End::NoPlan) => "no plan came of the goal".to_owned(),
+            Ok(DaemonEnd::Settled(_)) => return,
+            Ok(DaemonEnd::Interrupted) => "it was told to stop".to_owned(),
+            Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
+            Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
+            Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
+            Ok(DaemonEnd::NoPlan) => "no plan came of the goal".to_owned(),
             Err(error) => one_line(&format!("{error:#}"), 400),
         };
-        let word = LastWord {
+        let word = DaemonFarewell {
             plan: plan.to_string(),
             at: time_text(self.app.clock.now()),
             why,
@@ -316,14 +321,14 @@ pub(super) fn stopped(told: &watch::Receiver<bool>) -> impl Future<Output = ()> 
     async move { drop(told.wait_for(|stop| *stop).await) }
 }
 
-pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
+pub(super) fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {
     match end {
-        End::Settled(PlanStatus::Completed) => Exit::Done,
-        End::Settled(PlanStatus::Abandoned) => Exit::Aborted,
-        End::Settled(_) | End::NoPlan => Exit::Failed,
-        End::Waits => Exit::Waiting,
-        End::Budget => Exit::Budget,
-        End::Interrupted => signal.unwrap_or(Exit::Interrupted),
-        End::Displaced(_) => Exit::Busy,
+        DaemonEnd::Settled(PlanState::Completed) => Exit::Done,
+        DaemonEnd::Settled(PlanState::Abandoned) => Exit::Aborted,
+        DaemonEnd::Settled(_) | DaemonEnd::NoPlan => Exit::Failed,
+        DaemonEnd::Waits => Exit::Waiting,
+        DaemonEnd::Budget => Exit::Budget,
+        DaemonEnd::Interrupted => signal.unwrap_or(Exit::Interrupted),
+        DaemonEnd::Displaced(_) => Exit::Busy,
     }
 }

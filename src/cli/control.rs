@@ -7,11 +7,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::app::{App, BY};
-use super::args::{Answer, OnPlan, Restore};
+use super::args::{AnswerArgs, OnPlan, RestoreArgs};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::plans;
-use crate::plan::{DAEMON, PlanId, PlanStatus};
+use crate::plan::{DAEMON, PlanId, PlanState};
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
 
@@ -21,7 +21,7 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Answers a question.
-pub async fn answer(args: &Answer, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let (plan, question) = app.question(args.question.as_deref()).await?;
     let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
     app.change(&plan, "answered", move |draft| {
@@ -42,7 +42,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let was_paused = app
         .change(&plan, "paused", |draft| {
-            let paused = matches!(draft.plan().status(), PlanStatus::Paused(_));
+            let paused = matches!(draft.plan().status(), PlanState::Paused(_));
             if !paused {
                 draft.pause("on the command line")?;
             }
@@ -60,7 +60,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit
 }
 
 /// Makes a plan what it was after an earlier change.
-pub async fn restore(args: &Restore, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = plans::as_it_was(app, &plan, at).await?;

@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::agent::Chosen;
 use super::app::App;
-use super::args::{Agent as AgentArgs, AgentKind, Worker};
+use super::args::{AgentArgs, AgentKind, WorkerArgs};
 use super::carry;
 use super::failure::Failure;
 use super::inside::{self, Servers};
@@ -21,17 +21,17 @@ use super::output::complain;
 use super::team::TeamFile;
 use crate::agents::{Agent, Retries};
 use crate::config::Config;
-use crate::daemon::{Hands, Settings};
+use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
 use crate::volumes::{Volumes, VolumesError};
 use crate::wire::Problem;
 use crate::wire::team::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::{one_line, quoted};
-use crate::worker::{self, Fitness, RoleFilter};
+use crate::worker::{self, RoleFilter, WorkerHealth};
 
 /// Everybody who is to take commands here.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Crew {
+pub(super) struct TeamWorkers {
     /// The agent of `--agent`.
     general: Option<Agent>,
     hands: Vec<Workers>,
@@ -53,7 +53,7 @@ struct Workers {
     deadline: Duration,
 }
 
-impl Crew {
+impl TeamWorkers {
     /// Chooses the agent that is named, and those of the roles of the team, which is told whether they are all there are.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl Crew {
     ///
     /// # Errors
     /// The folder of a role cannot be made.
-    pub fn furnish(&self, daemon: &mut Settings) -> Result<(), VolumesError> {
+    pub fn furnish(&self, daemon: &mut DaemonSettings) -> Result<(), VolumesError> {
         daemon.volumes = daemon.volumes.with_own(&self.own)?;
         daemon.policy.roles.clone_from(&self.rules);
         daemon.policy.max_parallel = self.most;
@@ -162,7 +162,7 @@ impl Crew {
     /// of the same role cannot either: they end together, it is said once, and the daemon learns it.
     pub fn man(
         &self,
-        daemon: &mut Settings,
+        daemon: &mut DaemonSettings,
         config: &Config,
         stopped: &watch::Receiver<bool>,
     ) -> JoinHandle<()> {
@@ -170,7 +170,7 @@ impl Crew {
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
         for workers in &self.hands {
-            let fitness = Fitness::default();
+            let fitness = WorkerHealth::default();
             unfit.insert(workers.role.clone(), fitness.watch());
             let lanes = workers.start(config, &daemon.volumes, &fitness, stopped);
             let (tell, role) = (tell.clone(), workers.role.clone());
@@ -184,7 +184,7 @@ impl Crew {
                 }
             });
         }
-        daemon.hands = Hands { unfit, gone };
+        daemon.hands = StartedWorkers { unfit, gone };
         tokio::spawn(async move { while ends.join_next().await.is_some() {} })
     }
 }
@@ -194,12 +194,12 @@ impl Workers {
         &self,
         config: &Config,
         volumes: &Volumes,
-        fitness: &Fitness,
+        fitness: &WorkerHealth,
         stopped: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
         let told = Arc::new(AtomicBool::new(false));
         let lane = |_| {
-            let options = worker::Options {
+            let options = worker::WorkerOptions {
                 deadline: self.deadline,
                 ..options(
                     self.agent.clone(),
@@ -332,7 +332,7 @@ async fn named(
 ///
 /// # Errors
 /// No agent is named, it is not there or cannot work as it is set up, or the team has no such role behind files.
-pub(super) async fn alone(args: &Worker, app: &App) -> Result<worker::Options, Failure> {
+pub(super) async fn alone(args: &WorkerArgs, app: &App) -> Result<worker::WorkerOptions, Failure> {
     let file = app.team.as_ref();
     let role = match (&args.role, file) {
         (Some(id), Some(file)) => {
@@ -371,8 +371,14 @@ pub(super) async fn alone(args: &Worker, app: &App) -> Result<worker::Options, F
     }
     let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
     let config = &app.config;
-    let options = options(agent, takes, config, &config.root(), Fitness::default());
-    Ok(worker::Options {
+    let options = options(
+        agent,
+        takes,
+        config,
+        &config.root(),
+        WorkerHealth::default(),
+    );
+    Ok(worker::WorkerOptions {
         deadline: role
             .and_then(|role| role.timeout)
             .unwrap_or(options.deadline),
@@ -386,9 +392,9 @@ fn options(
     role: RoleFilter,
     config: &Config,
     root: &Path,
-    fitness: Fitness,
-) -> worker::Options {
-    worker::Options {
+    fitness: WorkerHealth,
+) -> worker::WorkerOptions {
+    worker::WorkerOptions {
         root: root.to_owned(),
         agent,
         role,

@@ -86,7 +86,7 @@ pub(super) async fn detach(
         .try_clone()
         .context("failed to open the log a second time")?;
     let mut child = command
-        .stdin(lock.hand_over()?)
+        .stdin(lock.into_file()?)
         .stdout(out)
         .stderr(err)
         .spawn()
@@ -109,7 +109,7 @@ pub(super) async fn detach(
         }
     };
     match started {
-        Start::Works => {
+        DetachOutcome::Works => {
             let pid = child.id();
             output.line(&format!(
                 "plan {plan} is carried out in the background (pid {pid})"
@@ -120,18 +120,18 @@ pub(super) async fn detach(
             Ok(Exit::Done)
         }
         // A plan of a few quick tasks may be over before anybody looks.
-        Start::Over(status) if status.success() => {
+        DetachOutcome::Over(status) if status.success() => {
             output.line(&format!(
                 "plan {plan} is done; `{program} status {plan}` shows it"
             ))?;
             Ok(Exit::Done)
         }
-        Start::Over(status) => Err(Failure::failed(anyhow!(
+        DetachOutcome::Over(status) => Err(Failure::failed(anyhow!(
             "the daemon ended at once ({status})\n{}",
             tail(&log).trim_end()
         ))
         .hint(format!("the plan is kept: {goes_on}"))),
-        Start::Hangs => {
+        DetachOutcome::Hangs => {
             let pid = child.id();
             end(&mut child).await;
             let error = anyhow!("the daemon (pid {pid}) did not take the folder, and was ended");
@@ -141,7 +141,7 @@ pub(super) async fn detach(
 }
 
 /// What came of starting a daemon.
-enum Start {
+enum DetachOutcome {
     Works,
     Over(ExitStatus),
     Hangs,
@@ -151,22 +151,22 @@ async fn await_start(
     child: &mut Child,
     volumes: &Volumes,
     more: Duration,
-) -> Result<Start, Failure> {
+) -> Result<DetachOutcome, Failure> {
     let more = more.as_millis() / LOOK.as_millis();
     let looks = LOOKS.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
     for _ in 0..looks {
         let running = volumes.running();
         // It holds the folder from the beginning; it says its plan when it works.
         if running.is_some_and(|running| running.pid == child.id() && running.plan.is_some()) {
-            return Ok(Start::Works);
+            return Ok(DetachOutcome::Works);
         }
         let status = child.try_wait();
         if let Some(status) = status.context("failed to look after the daemon")? {
-            return Ok(Start::Over(status));
+            return Ok(DetachOutcome::Over(status));
         }
         tokio::time::sleep(LOOK).await;
     }
-    Ok(Start::Hangs)
+    Ok(DetachOutcome::Hangs)
 }
 
 /// Takes a daemon along that has not said yet that it works: nobody knows of it.

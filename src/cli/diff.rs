@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::app::App;
-use super::args::Diff;
+use super::args::DiffArgs;
 use super::failure::{Exit, Failure};
 use super::output::{Output, complain};
-use crate::exec::{Extent, Filters, GitError, Project, Span, difference, examine, span_of};
-use crate::plan::{Attempt, Head, Line, Plan, PlanId, Task, TaskId, TaskStatus};
+use crate::exec::{
+    CommitRange, DiffDetail, Filters, GitError, Project, difference, examine, span_of,
+};
+use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
 use crate::view::Style;
 use crate::wire::text::{one_line, printable};
 
@@ -20,7 +22,7 @@ const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are kn
 const TITLE: usize = 60;
 
 /// Where the change of a task is found.
-enum Found {
+enum DiffSource {
     /// Between two commits of the project.
     Accepted(String, String),
     /// In the task's worktree, or on its branch when that is gone.
@@ -30,18 +32,18 @@ enum Found {
         tip: String,
     },
     /// Only the names of the files: agents share the workspace.
-    Shared(Vec<Named>),
+    Shared(Vec<NamedChanges>),
 }
 
 /// What is known of the files that changed during an attempt.
-struct Named {
+struct NamedChanges {
     changed: bool,
     text: String,
 }
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
 /// tasks changed something.
-pub async fn diff(args: &Diff, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let (plan, task) = args.meant();
     let plan = app.plan(plan).await?;
     match task {
@@ -68,7 +70,7 @@ async fn of_task(
     };
     let project = project(head).await.map_err(Failure::failed)?;
     let span = match found {
-        Found::Shared(attempts) if !attempts.is_empty() => {
+        DiffSource::Shared(attempts) if !attempts.is_empty() => {
             for named in attempts {
                 output.line(&printable(&named.text))?;
             }
@@ -85,7 +87,11 @@ async fn of_task(
             "nobody has worked on task `{task}` yet"
         )));
     };
-    let extent = if stat { Extent::Files } else { Extent::Lines };
+    let extent = if stat {
+        DiffDetail::Files
+    } else {
+        DiffDetail::Lines
+    };
     let change = difference(project.git(), &span.from, &span.to, extent).await;
     show(&change.map_err(Failure::failed)?, output)?;
     for left in &span.left_out {
@@ -118,11 +124,11 @@ async fn of_all(
     let project = project(head).await.map_err(Failure::failed)?;
     let shared = tasks
         .iter()
-        .any(|(_, _, found)| matches!(found, Found::Shared(_)));
+        .any(|(_, _, found)| matches!(found, DiffSource::Shared(_)));
     let mut first = None;
     for (task, title, found) in tasks {
         let change = match found {
-            Found::Shared(attempts) => {
+            DiffSource::Shared(attempts) => {
                 let changed = attempts.iter().filter(|named| named.changed);
                 let lines: Vec<String> = changed.map(|named| named.text.clone()).collect();
                 match lines.last() {
@@ -163,7 +169,7 @@ async fn of_all(
 }
 
 /// Returns the project of a plan whose tasks have worktrees.
-async fn project(head: Head) -> Result<Option<Project>, GitError> {
+async fn project(head: PlanHead) -> Result<Option<Project>, GitError> {
     let (root, Some(line)) = (PathBuf::from(head.workspace), head.line) else {
         return Ok(None);
     };
@@ -180,8 +186,12 @@ async fn project(head: Head) -> Result<Option<Project>, GitError> {
     }
 }
 
-async fn change(project: &Project, found: Found, stat: bool) -> Result<String, GitError> {
-    let extent = if stat { Extent::Files } else { Extent::Figures };
+async fn change(project: &Project, found: DiffSource, stat: bool) -> Result<String, GitError> {
+    let extent = if stat {
+        DiffDetail::Files
+    } else {
+        DiffDetail::Figures
+    };
     let Some(span) = span(project, found).await? else {
         return Ok(String::new());
     };
@@ -189,27 +199,27 @@ async fn change(project: &Project, found: Found, stat: bool) -> Result<String, G
     Ok(String::from_utf8_lossy(&change).into_owned())
 }
 
-fn find(plan: &Plan, task: TaskId) -> Found {
+fn find(plan: &Plan, task: TaskId) -> DiffSource {
     let Some(line) = &plan.head().line else {
-        return Found::Shared(plan.attempts_of(task).filter_map(named).collect());
+        return DiffSource::Shared(plan.attempts_of(task).filter_map(named).collect());
     };
-    let completed = (plan.task(task)).is_some_and(|task| task.status == TaskStatus::Completed);
+    let completed = (plan.task(task)).is_some_and(|task| task.status == TaskState::Completed);
     let current = plan.task(task).and_then(|task| plan.current_attempt(task));
     match current.and_then(|attempt| attempt.merge.as_ref()) {
-        Some(merge) if completed => Found::Accepted(merge.onto.clone(), merge.commit.clone()),
-        _ => Found::Open {
+        Some(merge) if completed => DiffSource::Accepted(merge.onto.clone(), merge.commit.clone()),
+        _ => DiffSource::Open {
             folder: line.worktree(task).into(),
-            branch: Line::task_branch(plan.id(), task),
+            branch: IntegrationBranch::task_branch(plan.id(), task),
             tip: line.tip.clone(),
         },
     }
 }
 
 /// Tells which files changed during an attempt, if somebody looked.
-fn named(attempt: &Attempt) -> Option<Named> {
+fn named(attempt: &Attempt) -> Option<NamedChanges> {
     let changes = attempt.changes.as_ref()?;
     let company = attempt.company().map(|company| format!(" ({company})"));
-    Some(Named {
+    Some(NamedChanges {
         changed: !changes.files.is_empty(),
         text: format!(
             "attempt {}  {}{}",
@@ -221,11 +231,11 @@ fn named(attempt: &Attempt) -> Option<Named> {
 }
 
 /// Returns between what a change lies; `None` if nobody has begun it, or only names are known.
-async fn span(project: &Project, found: Found) -> Result<Option<Span>, GitError> {
+async fn span(project: &Project, found: DiffSource) -> Result<Option<CommitRange>, GitError> {
     let (folder, branch, tip) = match found {
-        Found::Accepted(from, to) => return Ok(Some(committed(from, to))),
-        Found::Shared(_) => return Ok(None),
-        Found::Open {
+        DiffSource::Accepted(from, to) => return Ok(Some(committed(from, to))),
+        DiffSource::Shared(_) => return Ok(None),
+        DiffSource::Open {
             folder,
             branch,
             tip,
@@ -242,8 +252,8 @@ async fn span(project: &Project, found: Found) -> Result<Option<Span>, GitError>
     Ok(Some(committed(from, head)))
 }
 
-fn committed(from: String, to: String) -> Span {
-    Span {
+fn committed(from: String, to: String) -> CommitRange {
+    CommitRange {
         from,
         to,
         left_out: Vec::new(),

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::app::PUT_BACK;
-use super::app::{App, Start};
-use super::args::{Agent as AgentArgs, Doctor};
+use super::app::{App, CommandStart};
+use super::args::{AgentArgs, DoctorArgs};
 use super::crew::examine;
 use super::failure::{Exit, Failure};
 use super::inside::{Servers, start_servers};
@@ -14,12 +14,12 @@ use super::output::Output;
 use super::planner::{login, on_path};
 use super::probe::{Probe, probe};
 use super::team::TeamFile;
-use crate::agents::{Allow, Coding, Login};
+use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
 use crate::store::Store;
-use crate::view::Program;
+use crate::view::ProgramName;
 use crate::view::Style;
 use crate::volumes::Volumes;
 use crate::wire::Problem;
@@ -30,7 +30,7 @@ use crate::wire::text::printable;
 #[derive(Debug, Serialize)]
 struct Finding {
     about: &'static str,
-    state: State,
+    state: FindingState,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -38,7 +38,7 @@ struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum FindingState {
     Good,
     /// It works without.
     Missing,
@@ -47,13 +47,13 @@ enum State {
 
 /// Prints what is there and what is not. Ends with 1 if something has to be mended.
 pub(super) async fn doctor(
-    args: &Doctor,
-    start: &Start,
+    args: &DoctorArgs,
+    start: &CommandStart,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
-            let program = Program::with(start.file.as_deref());
+            let program = ProgramName::with(start.file.as_deref());
             let app = App::of(config, start.environment.clone(), program)?;
             let mut findings = findings(&app).await;
             findings.extend(team(args.team.file.as_deref(), &app).await);
@@ -68,15 +68,17 @@ pub(super) async fn doctor(
             print(finding, output)?;
         }
     }
-    let bad = findings.iter().any(|finding| finding.state == State::Bad);
+    let bad = findings
+        .iter()
+        .any(|finding| finding.state == FindingState::Bad);
     Ok(if bad { Exit::Failed } else { Exit::Done })
 }
 
 fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
     let (word, style) = match finding.state {
-        State::Good => ("ok", Style::Good),
-        State::Missing => ("--", Style::Dim),
-        State::Bad => ("!!", Style::Bad),
+        FindingState::Good => ("ok", Style::Good),
+        FindingState::Missing => ("--", Style::Dim),
+        FindingState::Bad => ("!!", Style::Bad),
     };
     let word = output.paint().text(style, word);
     output.line(&format!(
@@ -102,7 +104,7 @@ async fn findings(app: &App) -> Vec<Finding> {
         git(config, environment).await,
     ];
     findings.splice(3..3, database(&config.root()));
-    if let Err(error) = Allow::parse(&config.worker.allow) {
+    if let Err(error) = Permissions::parse(&config.worker.allow) {
         findings.push(bad("allow", error.to_string()).hint(error.hint().to_owned()));
     }
     findings.extend(agents(config, environment).await);
@@ -113,7 +115,7 @@ async fn findings(app: &App) -> Vec<Finding> {
 async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut absent = Vec::new();
-    for agent in Coding::ALL {
+    for agent in CodingAgent::ALL {
         match probe(agent, environment).await {
             Probe::Missing => absent.push(agent.name()),
             found => findings.push(installed(agent, found, config, environment)),
@@ -127,7 +129,12 @@ async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
 }
 
 /// Tells whether an agent that is there could work, and what is missing.
-fn installed(agent: Coding, found: Probe, config: &Config, environment: &Environment) -> Finding {
+fn installed(
+    agent: CodingAgent,
+    found: Probe,
+    config: &Config,
+    environment: &Environment,
+) -> Finding {
     let about = agent.name();
     let lacks = |text: String, hint: String| missing(about, text).hint(hint);
     let install = agent.program().install;
@@ -191,7 +198,7 @@ fn database(root: &Path) -> Option<Finding> {
         }
         Err(error) => Some(Finding {
             about: "database",
-            state: State::Bad,
+            state: FindingState::Bad,
             text: error.to_string(),
             hint: Some(PUT_BACK.to_owned()),
         }),
@@ -329,23 +336,25 @@ fn works(role: &RoleSpec, app: &App) -> Finding {
         (RoleKind::Agent, _) => match app.planner(None) {
             Ok(Planner::Rules { .. }) | Err(_) => {
                 let text = "inside, but there is no model that it could ask";
-                finding(State::Missing, text).hint(app.config.way_to_a_model().to_owned())
+                finding(FindingState::Missing, text).hint(app.config.way_to_a_model().to_owned())
             }
-            Ok(_) => finding(State::Good, "inside"),
+            Ok(_) => finding(FindingState::Good, "inside"),
         },
         (RoleKind::Files, None) => {
             let hint =
                 "write `worker: claude`, or another agent, or name one for all: `run --agent`";
-            finding(State::Missing, "no agent of its own").hint(hint.to_owned())
+            finding(FindingState::Missing, "no agent of its own").hint(hint.to_owned())
         }
         (RoleKind::Files, Some(RoleWorker::External)) => {
             let hint = format!(
                 "`{} worker --role {id} --agent claude` does, or another agent",
                 app.program
             );
-            finding(State::Good, "whoever takes its commands").hint(hint)
+            finding(FindingState::Good, "whoever takes its commands").hint(hint)
         }
-        (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => finding(State::Good, name),
+        (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => {
+            finding(FindingState::Good, name)
+        }
     }
 }
 
@@ -358,7 +367,7 @@ fn program(about: &'static str, name: &str, without: &str, environment: &Environ
 }
 
 impl Finding {
-    fn new(about: &'static str, state: State, text: impl Into<String>) -> Self {
+    fn new(about: &'static str, state: FindingState, text: impl Into<String>) -> Self {
         Self {
             about,
             state,
@@ -376,14 +385,14 @@ impl Finding {
 }
 
 fn good(about: &'static str, text: impl Into<String>) -> Finding {
-    Finding::new(about, State::Good, text)
+    Finding::new(about, FindingState::Good, text)
 }
 
 /// It works without.
 fn missing(about: &'static str, text: impl Into<String>) -> Finding {
-    Finding::new(about, State::Missing, text)
+    Finding::new(about, FindingState::Missing, text)
 }
 
 fn bad(about: &'static str, text: impl Into<String>) -> Finding {
-    Finding::new(about, State::Bad, text)
+    Finding::new(about, FindingState::Bad, text)
 }

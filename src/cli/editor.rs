@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::signals::{Lent, lend_terminal};
+use super::signals::{LentTerminal, lend_terminal};
 use crate::bounded;
 use crate::wire::plan_file;
 
@@ -23,7 +23,7 @@ pub struct Editor {
     /// The text that it was given.
     given: String,
     command: String,
-    _terminal: Lent,
+    _terminal: LentTerminal,
 }
 
 impl Editor {

@@ -45,13 +45,13 @@ impl From<Exit> for ExitCode {
 /// Why a command did not do its work: what is wrong, the way out, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
-    said: Said,
+    said: FailureText,
     hint: Option<String>,
     exit: Exit,
 }
 
 #[derive(Debug)]
-enum Said {
+enum FailureText {
     Error(anyhow::Error),
     /// A signal ended it, which is no error.
     Stopped(String),
@@ -82,7 +82,7 @@ impl Failure {
     /// The command ends with this exit code.
     pub fn new(error: impl Into<anyhow::Error>, exit: Exit) -> Self {
         Self {
-            said: Said::Error(error.into()),
+            said: FailureText::Error(error.into()),
             hint: None,
             exit,
         }
@@ -91,7 +91,7 @@ impl Failure {
     /// A signal ended the command before there was anything to stop.
     pub fn stopped(exit: Exit, what: impl Into<String>) -> Self {
         Self {
-            said: Said::Stopped(what.into()),
+            said: FailureText::Stopped(what.into()),
             hint: None,
             exit,
         }
@@ -100,7 +100,7 @@ impl Failure {
     /// Nobody reads the output any more (`… | head`): a quiet success.
     pub fn closed_pipe() -> Self {
         Self {
-            said: Said::Nothing,
+            said: FailureText::Nothing,
             hint: None,
             exit: Exit::Done,
         }
@@ -131,8 +131,8 @@ impl Failure {
     /// Says first what it is about.
     #[must_use]
     pub fn about(mut self, what: &str) -> Self {
-        if let Said::Error(error) = self.said {
-            self.said = Said::Error(error.context(what.to_owned()));
+        if let FailureText::Error(error) = self.said {
+            self.said = FailureText::Error(error.context(what.to_owned()));
         }
         self
     }
@@ -140,13 +140,14 @@ impl Failure {
     /// Says after it what else is wrong.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let (Said::Error(error), Said::Error(more)) = (&self.said, &other.said) else {
+        let (FailureText::Error(error), FailureText::Error(more)) = (&self.said, &other.said)
+        else {
             return self;
         };
         let hint = self.hint.iter().map(|hint| format!("\nHint: {hint}"));
         let (hint, error, more) = (hint.collect::<String>(), whole(error), whole(more));
         Self {
-            said: Said::Error(anyhow!("{error}{hint}\nerror: {more}")),
+            said: FailureText::Error(anyhow!("{error}{hint}\nerror: {more}")),
             ..other
         }
     }
@@ -154,9 +155,9 @@ impl Failure {
     /// Returns it as a problem of the file that led to it; `place` makes one of a text.
     pub fn problem(self, place: impl FnOnce(String) -> Problem) -> Problem {
         let said = match &self.said {
-            Said::Error(error) => whole(error),
-            Said::Stopped(what) => what.clone(),
-            Said::Nothing => String::new(),
+            FailureText::Error(error) => whole(error),
+            FailureText::Stopped(what) => what.clone(),
+            FailureText::Nothing => String::new(),
         };
         Problem {
             hint: self.hint,
@@ -167,9 +168,9 @@ impl Failure {
     /// Returns what to print on standard error, if anything.
     pub fn text(&self) -> Option<String> {
         let said = match &self.said {
-            Said::Error(error) => format!("error: {}", whole(error)),
-            Said::Stopped(what) => format!("stopped; {what}"),
-            Said::Nothing => return None,
+            FailureText::Error(error) => format!("error: {}", whole(error)),
+            FailureText::Stopped(what) => format!("stopped; {what}"),
+            FailureText::Nothing => return None,
         };
         let hint = self
             .hint

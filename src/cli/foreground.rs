@@ -19,9 +19,10 @@ use super::editor::Editor;
 use super::failure::{Exit, Failure};
 use super::output::{Output, complain};
 use super::signals::Ended;
-use crate::daemon::{End, Settings};
+use crate::daemon::{DaemonEnd, DaemonSettings};
 use crate::plan::{
-    About, Choice, Event, Line, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId,
+    AnswerChoice, Event, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanId,
+    PlanState, QuestionId, TaskId,
 };
 use crate::store::{Change, Store, StoreError};
 use crate::view::{self, EventView, FinishedView, Style};
@@ -86,7 +87,7 @@ impl<'a> Foreground<'a> {
     /// The plan cannot be read.
     pub async fn new(
         app: &'a App,
-        settings: &Settings,
+        settings: &DaemonSettings,
         how: &CarryOut,
         asks: bool,
         manned: bool,
@@ -132,10 +133,10 @@ impl<'a> Foreground<'a> {
     /// what `ended` resolves with.
     pub async fn follow(
         mut self,
-        mut daemon: JoinHandle<anyhow::Result<End>>,
+        mut daemon: JoinHandle<anyhow::Result<DaemonEnd>>,
         stop: &watch::Sender<bool>,
         mut ended: Ended,
-    ) -> Result<(End, Option<Exit>), Failure> {
+    ) -> Result<(DaemonEnd, Option<Exit>), Failure> {
         let mut moved = self.store.moved();
         let mut signal = None;
         let end = loop {
@@ -185,13 +186,13 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
-    async fn finish(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
+    async fn finish(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
         self.show().await?;
         self.close(end, signal).await
     }
 
     /// Says how it goes on where the store does not tell in time how it ended.
-    fn close_unread(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
+    fn close_unread(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
         if self.json {
             return self.finished(None, end, signal);
         }
@@ -207,8 +208,8 @@ impl<'a> Foreground<'a> {
     /// Prints the last line for a program that reads along.
     fn finished(
         &mut self,
-        status: Option<&PlanStatus>,
-        end: &End,
+        status: Option<&PlanState>,
+        end: &DaemonEnd,
         signal: Option<Exit>,
     ) -> Result<(), Failure> {
         self.output.json_line(&FinishedView {
@@ -217,7 +218,7 @@ impl<'a> Foreground<'a> {
             exit: exit_of(end, signal).code(),
             plan: &self.plan,
             seq: self.seq,
-            status: status.map(PlanStatus::as_str),
+            status: status.map(PlanState::as_str),
         })
     }
 
@@ -299,7 +300,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Puts the oldest open question on the terminal, unless it stands there.
-    fn ask(&mut self, open: Option<(Question, String)>) -> Result<(), Failure> {
+    fn ask(&mut self, open: Option<(HumanQuestion, String)>) -> Result<(), Failure> {
         let Some((question, subject)) = open else {
             self.asked = None;
             return Ok(());
@@ -325,7 +326,7 @@ impl<'a> Foreground<'a> {
             let line = self.output.paint().text(Style::Dim, &line);
             self.output.line(&line)?;
         }
-        if question.about == About::Review {
+        if question.about == HumanQuestionKind::Review {
             let line = format!("    {EDIT:<8} change the plan in your editor first");
             let line = self.output.paint().text(Style::Dim, &line);
             self.output.line(&line)?;
@@ -333,13 +334,13 @@ impl<'a> Foreground<'a> {
         self.prompt(&question)
     }
 
-    fn prompt(&mut self, question: &Question) -> Result<(), Failure> {
+    fn prompt(&mut self, question: &HumanQuestion) -> Result<(), Failure> {
         let mut words: Vec<&str> = question
             .choices
             .iter()
             .map(|choice| choice.as_str())
             .collect();
-        if question.about == About::Review {
+        if question.about == HumanQuestionKind::Review {
             words.insert(1, EDIT);
         }
         self.keyboard.want();
@@ -364,11 +365,11 @@ impl<'a> Foreground<'a> {
         let Some(question) = question else {
             return Ok(());
         };
-        if word.eq_ignore_ascii_case(EDIT) && question.about == About::Review {
+        if word.eq_ignore_ascii_case(EDIT) && question.about == HumanQuestionKind::Review {
             self.edit_plan().await?;
             return self.prompt(&question);
         }
-        let Some(choice) = Choice::parse(word) else {
+        let Some(choice) = AnswerChoice::parse(word) else {
             return self.prompt(&question);
         };
         let note = note.trim().to_owned();
@@ -445,11 +446,11 @@ impl<'a> Foreground<'a> {
     }
 
     /// Says how it ended and how it goes on.
-    async fn close(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
+    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
         let (status, workspace, line, summary, open) = self
             .store
             .read(&self.plan, |plan, _| {
-                let open: Vec<Question> = plan.open_questions().cloned().collect();
+                let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
                 (
                     plan.status().clone(),
                     plan.head().workspace.clone(),
@@ -464,8 +465,8 @@ impl<'a> Foreground<'a> {
         }
         let (plan, resume) = (self.plan.clone(), self.resume.clone());
         match end {
-            End::Settled(status) => {
-                let style = if *status == PlanStatus::Completed {
+            DaemonEnd::Settled(status) => {
+                let style = if *status == PlanState::Completed {
                     Style::Good
                 } else {
                     Style::Bad
@@ -477,14 +478,14 @@ impl<'a> Foreground<'a> {
                     printable(&summary)
                 ))?;
             }
-            End::Waits if open.is_empty() => {
+            DaemonEnd::Waits if open.is_empty() => {
                 complain(&format!(
                     "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
                 ));
             }
-            End::Waits | End::Budget => {
+            DaemonEnd::Waits | DaemonEnd::Budget => {
                 let state = match status {
-                    PlanStatus::Paused(why) => format!("is paused: {}", one_line(&why, 200)),
+                    PlanState::Paused(why) => format!("is paused: {}", one_line(&why, 200)),
                     _ => "waits for you:".to_owned(),
                 };
                 self.output.prose(&format!("\nplan {plan} {state}\n"))?;
@@ -505,20 +506,20 @@ impl<'a> Foreground<'a> {
                 }
                 complain(&format!("Hint: answer, then `{resume}`\n"));
             }
-            End::NoPlan => complain(&format!(
+            DaemonEnd::NoPlan => complain(&format!(
                 "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
             )),
-            End::Displaced(lock) => complain(&format!(
+            DaemonEnd::Displaced(lock) => complain(&format!(
                 "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
                 shown(lock)
             )),
-            End::Interrupted => self.close_stopped()?,
+            DaemonEnd::Interrupted => self.close_stopped()?,
         }
         Ok(())
     }
 }
 
-fn first_question(plan: &Plan) -> Option<(Question, String)> {
+fn first_question(plan: &Plan) -> Option<(HumanQuestion, String)> {
     let question = plan
         .open_questions()
         .min_by_key(|question| question.asked)?
@@ -559,13 +560,13 @@ fn shown(path: &Path) -> String {
 }
 
 /// Says where the result of a plan is, and how a person gets it.
-fn place_of_work(plan: &PlanId, workspace: &str, line: Option<&Line>) -> String {
+fn place_of_work(plan: &PlanId, workspace: &str, line: Option<&IntegrationBranch>) -> String {
     let workspace = shown(Path::new(workspace));
     let Some(line) = line else {
         return format!("The work is in `{workspace}`, and MISSION.md there tells about it.");
     };
     let mission = shown(&Path::new(&line.folder).join("MISSION.md"));
-    let branch = Line::branch(plan);
+    let branch = IntegrationBranch::branch(plan);
     let place = if line.elsewhere.is_some() {
         let tip = &line.tip;
         format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::app::Start;
+use super::app::CommandStart;
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use crate::config::{Config, FILE_NAME, TEMPLATE};
-use crate::llm::Template;
-use crate::view::Program;
+use crate::llm::PromptTemplate;
+use crate::view::ProgramName;
 use crate::view::Style;
 use crate::volumes::Volumes;
 use crate::wire::text::printable;
@@ -20,15 +20,15 @@ use crate::wire::text::printable;
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub(super) fn init(start: &Start, output: &mut Output) -> Result<Exit, Failure> {
-    let program = Program::with(start.file.as_deref());
+pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<Exit, Failure> {
+    let program = ProgramName::with(start.file.as_deref());
     let file = start.file.as_deref().unwrap_or(Path::new(FILE_NAME));
     write_new(file, TEMPLATE, output)?;
     let config = Config::load(Some(file), &start.environment)?;
 
     let prompts = config.prompts_dir();
     fs::create_dir_all(&prompts).with_context(|| format!("cannot make `{}`", prompts.display()))?;
-    for template in Template::ALL {
+    for template in PromptTemplate::ALL {
         let path = prompts.join(template.file_name());
         write_new(&path, template.built_in(), output)?;
     }

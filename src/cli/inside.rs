@@ -13,11 +13,11 @@ use super::team::TeamFile;
 use super::tool;
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
-use crate::daemon::{Settings, tidy_internal};
-use crate::exec::{Check, end_servers_left_behind};
+use crate::daemon::{DaemonSettings, tidy_internal};
+use crate::exec::{CheckConfig, end_servers_left_behind};
 use crate::role::{
-    ASK, Abilities, Colleague, Framework, McpServer, McpSettings, Mind, Role, RoleId, RoleSettings,
-    Workplace, built_in, check_step, plan_tools,
+    ASK, Abilities, Framework, McpServer, McpSettings, OtherRole, Role, RoleId, RoleModel,
+    RoleSettings, Workplace, built_in, check_step, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
@@ -25,7 +25,7 @@ use crate::volumes::{Folder, Volumes};
 use crate::wire::Problem;
 use crate::wire::team::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
-use crate::worker::inside::{Inside, Member, Options, Place, Resident};
+use crate::worker::inside::{InProcessRole, InProcessRoles, Member, RoleOptions, RoleWorkspace};
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
@@ -91,12 +91,12 @@ fn unusable_steps_of(
     let actions = built_in(&Workplace::default(), BTreeMap::new());
     let others = file.team.roles.iter();
     let colleagues = others.filter_map(|other| {
-        Some(Colleague {
+        Some(OtherRole {
             id: other.id.parse().ok()?,
             description: String::new(),
         })
     });
-    let colleagues: Vec<Colleague> = colleagues.collect();
+    let colleagues: Vec<OtherRole> = colleagues.collect();
     for template in &role.templates {
         for (place, step) in (1..).zip(&template.steps) {
             let there = match &step.does {
@@ -128,17 +128,17 @@ fn unusable_steps_of(
 /// # Errors
 /// What one of them cannot work with, such as a template that names what is not there, or a server that does not start.
 pub(super) async fn ready(
-    settings: &Settings,
+    settings: &DaemonSettings,
     app: &App,
     worktrees: bool,
-) -> Result<Option<Inside>, Failure> {
+) -> Result<Option<InProcessRoles>, Failure> {
     let (volumes, plan) = (&settings.volumes, &settings.plan);
     let store = app.store().await?;
     tidy_internal(store, volumes, plan, app.clock.now()).await;
     let Some(team) = app.team.as_ref() else {
         return Ok(None);
     };
-    let mind = settings.models.as_ref().map(|models| Mind {
+    let mind = settings.models.as_ref().map(|models| RoleModel {
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
     });
@@ -171,7 +171,7 @@ pub(super) async fn ready(
             Abilities::default()
         });
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
-        let blueprint = Blueprint {
+        let blueprint = RoleParts {
             settings: RoleSettings {
                 classify: config.role.classify,
                 max_steps: number(config.role.max_steps),
@@ -185,7 +185,7 @@ pub(super) async fn ready(
             checks: settings.checks.clone(),
             volumes: settings.volumes.clone(),
         };
-        residents.push(Resident {
+        residents.push(InProcessRole {
             id,
             patience: role.collaboration_timeout,
             make: Arc::new(move |framework, workspace| blueprint.build(framework, workspace)),
@@ -195,7 +195,7 @@ pub(super) async fn ready(
         return Ok(None);
     }
     let members = team.team.roles.iter();
-    let options = Options {
+    let options = RoleOptions {
         store: store.clone(),
         volumes: settings.volumes.clone(),
         workspace: settings.workspace.clone(),
@@ -208,7 +208,7 @@ pub(super) async fn ready(
         silence: config.run.task_timeout,
         timing: config.timing,
     };
-    let inside = Inside::new(options).map_err(|wrong| faults.extend(wrong));
+    let inside = InProcessRoles::new(options).map_err(|wrong| faults.extend(wrong));
     let (Ok(inside), []) = (inside, faults.as_slice()) else {
         let path = team.path.display();
         let faults = faults.join("\nerror: ");
@@ -218,17 +218,17 @@ pub(super) async fn ready(
 }
 
 /// What a role is made of, each time it is given something to do.
-struct Blueprint {
+struct RoleParts {
     settings: RoleSettings,
     store: Store,
-    mind: Option<Mind>,
+    mind: Option<RoleModel>,
     actions: Vec<String>,
     tools: Abilities,
-    checks: BTreeMap<String, Check>,
+    checks: BTreeMap<String, CheckConfig>,
     volumes: Volumes,
 }
 
-impl Blueprint {
+impl RoleParts {
     fn build(&self, framework: Arc<dyn Framework>, workspace: &Path) -> Result<Role, String> {
         let workplace = Workplace {
             closed: vec![self.volumes.root().to_owned()],
@@ -289,7 +289,7 @@ pub(super) async fn start_servers(
 }
 
 /// Says which servers do not work where the tasks do: which of their tools touch files is not known.
-fn warn_of_worktrees(servers: &Servers, settings: &Settings) {
+fn warn_of_worktrees(servers: &Servers, settings: &DaemonSettings) {
     for name in &servers.known {
         complain(&format!(
             "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
@@ -308,17 +308,17 @@ fn inside(team: &TeamFile) -> impl Iterator<Item = &RoleSpec> {
     roles.filter(|role| role.kind == RoleKind::Agent)
 }
 
-fn member(role: &RoleSpec, settings: &Settings) -> Option<Member> {
+fn member(role: &RoleSpec, settings: &DaemonSettings) -> Option<Member> {
     let prompt = settings.role_prompts.get(&role.id);
     Some(Member {
         id: role.id.parse().ok()?,
         description: role.description.clone(),
         prompt: prompt.cloned().unwrap_or_default(),
         place: match role.kind {
-            RoleKind::Agent => Place::Inside {
+            RoleKind::Agent => RoleWorkspace::Inside {
                 lanes: number(role.concurrency),
             },
-            RoleKind::Files => Place::Files,
+            RoleKind::Files => RoleWorkspace::Files,
         },
     })
 }

@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::app::App;
-use super::args::Log;
+use super::args::LogArgs;
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::plans::{LOOK_AGAIN, settled};
@@ -13,7 +13,7 @@ use crate::view::{self, EventView};
 const PAGE: usize = 500;
 
 /// Prints every change, and with `--follow` those that come until the plan ends.
-pub async fn log(args: &Log, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let zone = TimeZone::system();
     let mut seq = 0;

@@ -5,18 +5,22 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use tokio::net::TcpListener;
 
-use super::app::{Access, App, Start};
-use super::args::{Dialects, Mcp};
+use super::app::{Access, App, CommandStart};
+use super::args::{Dialects, McpArgs};
 use super::failure::{Exit, Failure};
 use super::output::complain;
 use super::signals::{Ended, unless};
 use super::tool;
-use crate::serve::{PATH, Served};
+use crate::serve::{PATH, ServedTools};
 use crate::volumes::Volumes;
 use crate::wire::text::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
-pub(super) async fn serve(args: Mcp, start: &Start, mut ended: Ended) -> Result<Exit, Failure> {
+pub(super) async fn serve(
+    args: McpArgs,
+    start: &CommandStart,
+    mut ended: Ended,
+) -> Result<Exit, Failure> {
     let nothing = "nothing was served";
     let opened = async {
         let app = App::open(start, Access::Look).await?;
@@ -26,7 +30,7 @@ pub(super) async fn serve(args: Mcp, start: &Start, mut ended: Ended) -> Result<
     };
     let (app, toolbox) = unless(&mut ended, nothing, opened).await?;
     let Dialects(dialects) = args.dialect;
-    let served = Served {
+    let served = ServedTools {
         toolbox,
         dialects,
         volumes: app.volumes,

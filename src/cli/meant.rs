@@ -4,9 +4,11 @@ use anyhow::anyhow;
 
 use super::app::App;
 use super::failure::Failure;
-use crate::plan::{DAEMON, Head, PlanId, Question, QuestionId, ROLE, Shelf, TaskId};
-use crate::store::Listed;
-use crate::view::Program;
+use crate::plan::{
+    ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
+};
+use crate::store::ListedPlan;
+use crate::view::ProgramName;
 use crate::wire::text::one_line;
 
 /// The longest name in a list of candidates.
@@ -32,7 +34,7 @@ impl App {
         Ok(self.head(named).await?.id)
     }
 
-    async fn head(&self, named: Option<&str>) -> Result<Head, Failure> {
+    async fn head(&self, named: Option<&str>) -> Result<PlanHead, Failure> {
         let plans = self.store().await?.plans().await?;
         if plans.is_empty() {
             return Err(self.no_plans());
@@ -45,7 +47,7 @@ impl App {
     /// # Errors
     /// As [`App::plan`], or the plan is in the hands of those who made it through tools.
     pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId, Failure> {
-        let Head { id, owner, .. } = self.head(named).await?;
+        let PlanHead { id, owner, .. } = self.head(named).await?;
         if owner == DAEMON {
             return Ok(id);
         }
@@ -70,7 +72,7 @@ impl App {
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
-    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, Question), Failure> {
+    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, HumanQuestion), Failure> {
         let mut found = Vec::new();
         let any = named.is_some();
         let store = self.store().await?;
@@ -81,7 +83,7 @@ impl App {
                 continue;
             }
             let plan = listed.head.id;
-            let questions: Vec<Question> = store
+            let questions: Vec<HumanQuestion> = store
                 .read(&plan, move |plan, _| {
                     plan.questions()
                         .filter(|question| any || question.open())
@@ -104,11 +106,15 @@ impl App {
     }
 }
 
-fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result<Head, Failure> {
+fn pick_plan(
+    plans: &[ListedPlan],
+    named: Option<&str>,
+    program: &ProgramName,
+) -> Result<PlanHead, Failure> {
     let there = || {
         plans
             .iter()
-            .filter(|plan| plan.head.shelf != Shelf::Deleted)
+            .filter(|plan| plan.head.shelf != ArchiveState::Deleted)
     };
     let Some(named) = named else {
         // The store lists the newest first.
@@ -135,7 +141,7 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
     }
     // What a role makes of a task is meant only by its whole name.
     let offered = || there().filter(|plan| plan.head.owner != ROLE);
-    let fits: Vec<&Listed> = offered()
+    let fits: Vec<&ListedPlan> = offered()
         .filter(|plan| {
             plan.head.key().starts_with(named) || plan.head.id.as_str().starts_with(named)
         })
@@ -147,11 +153,11 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
     }
 }
 
-fn unfinished<'a>(mut plans: impl Iterator<Item = &'a Listed>) -> Option<&'a Listed> {
+fn unfinished<'a>(mut plans: impl Iterator<Item = &'a ListedPlan>) -> Option<&'a ListedPlan> {
     plans.find(|plan| !plan.head.status.settled())
 }
 
-fn unclear(found: &str, named: &str, candidates: &[&Listed]) -> Failure {
+fn unclear(found: &str, named: &str, candidates: &[&ListedPlan]) -> Failure {
     let lines = candidates.iter().map(|plan| {
         let head = &plan.head;
         let name = one_line(&head.name, NAME);
@@ -163,11 +169,11 @@ fn unclear(found: &str, named: &str, candidates: &[&Listed]) -> Failure {
 }
 
 fn pick_question(
-    questions: Vec<(PlanId, Question)>,
+    questions: Vec<(PlanId, HumanQuestion)>,
     named: Option<&str>,
-    program: &Program,
-) -> Result<(PlanId, Question), Failure> {
-    let mut fits: Vec<(PlanId, Question)> = questions
+    program: &ProgramName,
+) -> Result<(PlanId, HumanQuestion), Failure> {
+    let mut fits: Vec<(PlanId, HumanQuestion)> = questions
         .into_iter()
         .filter(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)))
         .collect();
@@ -208,18 +214,18 @@ fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlanStatus;
+    use crate::plan::PlanState;
     use crate::view::sample;
 
-    fn listed(id: &str, status: PlanStatus) -> Listed {
+    fn listed(id: &str, status: PlanState) -> ListedPlan {
         let mut head = sample::plan().head().clone();
         head.id = PlanId::new(id);
         head.status = status;
-        Listed { seq: 1, head }
+        ListedPlan { seq: 1, head }
     }
 
-    fn picked(plans: &[Listed], named: Option<&str>) -> String {
-        match pick_plan(plans, named, &Program::with(None)) {
+    fn picked(plans: &[ListedPlan], named: Option<&str>) -> String {
+        match pick_plan(plans, named, &ProgramName::with(None)) {
             Ok(head) => head.id.to_string(),
             Err(failure) => failure.text().unwrap(),
         }
@@ -228,9 +234,9 @@ mod tests {
     #[test]
     fn the_unfinished_or_the_newest_plan_is_meant() {
         let plans = [
-            listed("newest", PlanStatus::Completed),
-            listed("middle", PlanStatus::Running),
-            listed("oldest", PlanStatus::Failed),
+            listed("newest", PlanState::Completed),
+            listed("middle", PlanState::Running),
+            listed("oldest", PlanState::Failed),
         ];
         assert_eq!(picked(&plans, None), "middle");
         assert_eq!(picked(&plans[..1], None), "newest");
@@ -240,9 +246,9 @@ mod tests {
     #[test]
     fn a_plan_of_a_tool_is_meant_when_it_is_named_and_a_deleted_one_by_its_id() {
         let mut plans = [
-            listed("release~2", PlanStatus::Running),
-            listed("release", PlanStatus::Running),
-            listed("done", PlanStatus::Completed),
+            listed("release~2", PlanState::Running),
+            listed("release", PlanState::Running),
+            listed("done", PlanState::Completed),
         ];
         plans[0].head.key = Some("release".to_owned());
         for plan in &mut plans[..2] {
@@ -251,11 +257,11 @@ mod tests {
         assert_eq!(picked(&plans, Some("release~2")), "release~2");
         // Where no daemon has a plan, that of a tool is meant.
         assert_eq!(picked(&plans[..2], None), "release~2");
-        plans[1].head.shelf = Shelf::Deleted;
+        plans[1].head.shelf = ArchiveState::Deleted;
         assert_eq!(picked(&plans, None), "done");
         assert_eq!(picked(&plans, Some("release")), "release~2");
         assert_eq!(picked(&plans, Some("rel")), "release~2");
-        plans[0].head.shelf = Shelf::Deleted;
+        plans[0].head.shelf = ArchiveState::Deleted;
         assert_eq!(picked(&plans, Some("release")), "release");
         insta::assert_snapshot!(picked(&plans[..2], None), @r"
         error: no plan here is left: which one is meant?
@@ -271,9 +277,9 @@ mod tests {
     #[test]
     fn a_name_that_fits_none_or_several_lists_the_candidates() {
         let plans = [
-            listed("abca", PlanStatus::Running),
-            listed("abcd", PlanStatus::Idle),
-            listed("ab", PlanStatus::Idle),
+            listed("abca", PlanState::Running),
+            listed("abcd", PlanState::Idle),
+            listed("ab", PlanState::Idle),
         ];
         assert_eq!(picked(&plans, Some("ab")), "ab");
         insta::assert_snapshot!(picked(&plans, Some("abc")), @r"

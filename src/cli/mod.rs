@@ -37,8 +37,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use self::app::{Access, App, Start};
-use self::args::{Command, CommandLine};
+use self::app::{Access, App, CommandStart};
+use self::args::{CliCommand, CommandLine};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::signals::ended;
@@ -99,7 +99,7 @@ async fn carry_out(
     environment: Environment,
     mut output: Output,
 ) -> Result<Exit, Failure> {
-    let start = &Start {
+    let start = &CommandStart {
         file: line.config,
         environment,
     };
@@ -111,27 +111,27 @@ async fn carry_out(
     };
     let (look, control) = (|| open(Access::Look), || open(Access::Control));
     match line.command {
-        Command::Completions { shell } => completions::print(shell, out),
-        Command::Init => init::init(start, out),
-        Command::Doctor(args) => doctor::doctor(&args, start, out).await,
-        Command::Run(args) => run::run(args, start, ended(), output).await,
-        Command::Plan(args) => run::plan(args, start, ended(), output).await,
-        Command::Resume(args) => run::resume(args, start, ended(), output).await,
-        Command::Daemon(args) => run::daemon(args, start, ended()).await,
-        Command::Worker(args) => run::worker(args, start, ended()).await,
-        Command::Abort(args) => run::abort(args, start, ended(), out).await,
-        Command::Tools(args) => tool::list(&args, out),
-        Command::Tool(args) => tool::call(args, start, ended(), out).await,
-        Command::Mcp(args) => mcp::serve(args, start, ended()).await,
-        Command::Stop => control::stop(&control().await?, out).await,
-        Command::Answer(args) => control::answer(&args, &control().await?, out).await,
-        Command::Restore(args) => control::restore(&args, &control().await?, out).await,
-        Command::Pause(args) => control::pause(&args, &control().await?, out).await,
-        Command::Plans(args) => plans::plans(&args, &look().await?, out).await,
-        Command::Status(args) => plans::status(&args, &look().await?, out).await,
-        Command::Show(args) => plans::show(&args, &look().await?, out).await,
-        Command::Why(args) => plans::why(&args, &look().await?, out).await,
-        Command::Diff(args) => diff::diff(&args, &look().await?, out).await,
-        Command::Log(args) => log::log(&args, &look().await?, out).await,
+        CliCommand::Completions { shell } => completions::print(shell, out),
+        CliCommand::Init => init::init(start, out),
+        CliCommand::Doctor(args) => doctor::doctor(&args, start, out).await,
+        CliCommand::Run(args) => run::run(args, start, ended(), output).await,
+        CliCommand::Plan(args) => run::plan(args, start, ended(), output).await,
+        CliCommand::Resume(args) => run::resume(args, start, ended(), output).await,
+        CliCommand::Daemon(args) => run::daemon(args, start, ended()).await,
+        CliCommand::Worker(args) => run::worker(args, start, ended()).await,
+        CliCommand::Abort(args) => run::abort(args, start, ended(), out).await,
+        CliCommand::Tools(args) => tool::list(&args, out),
+        CliCommand::Tool(args) => tool::call(args, start, ended(), out).await,
+        CliCommand::Mcp(args) => mcp::serve(args, start, ended()).await,
+        CliCommand::Stop => control::stop(&control().await?, out).await,
+        CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
+        CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
+        CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,
+        CliCommand::Plans(args) => plans::plans(&args, &look().await?, out).await,
+        CliCommand::Status(args) => plans::status(&args, &look().await?, out).await,
+        CliCommand::Show(args) => plans::show(&args, &look().await?, out).await,
+        CliCommand::Why(args) => plans::why(&args, &look().await?, out).await,
+        CliCommand::Diff(args) => diff::diff(&args, &look().await?, out).await,
+        CliCommand::Log(args) => log::log(&args, &look().await?, out).await,
     }
 }

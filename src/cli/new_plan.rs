@@ -12,10 +12,10 @@ use super::signals;
 use crate::bounded;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
-use crate::plan::{Head, NewTask, Repository, Time};
+use crate::plan::{NewTask, PlanHead, Repository, Time};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
-use crate::wire::plan_file::{self, PlanFile, Word};
+use crate::wire::plan_file::{self, PlanFile, Reference};
 use crate::wire::team::Team;
 
 /// What a person says of the plan that is to be made.
@@ -27,7 +27,7 @@ pub(super) struct Wanted<'a> {
     pub made_from: &'a args::MadeFrom,
     pub name: Option<&'a str>,
     pub workspace: Option<&'a Path>,
-    pub team: &'a args::Team,
+    pub team: &'a args::TeamArgs,
 }
 
 impl App {
@@ -39,14 +39,15 @@ impl App {
         &self,
         wanted: &Wanted<'_>,
         planner: &Planner,
-    ) -> Result<(Head, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
         let workspace = self.workspace(wanted.workspace)?;
         let (mut head, tasks) = match (&wanted.made_from.workflow, wanted.plan, wanted.goal) {
             (Some(workflow), ..) => self.plan_of_workflow(workflow, wanted, &workspace)?,
             (None, Some(path), _) => self.read_plan(path, &workspace).await?,
-            (None, None, Some(goal)) => {
-                (Head::new(new_plan_id(), goal, Time::default()), Vec::new())
-            }
+            (None, None, Some(goal)) => (
+                PlanHead::new(new_plan_id(), goal, Time::default()),
+                Vec::new(),
+            ),
             (None, None, None) => return Err(self.nothing_to_do(wanted.team)),
         };
         if let (Planner::Rules { why }, true) = (planner, tasks.is_empty()) {
@@ -69,7 +70,7 @@ impl App {
     }
 
     /// Tells what there is to be done, where nothing was named.
-    fn nothing_to_do(&self, team: &args::Team) -> Failure {
+    fn nothing_to_do(&self, team: &args::TeamArgs) -> Failure {
         let program = &self.program;
         let workflows = self.team.iter().flat_map(|file| file.team.workflow_ids());
         let workflows: Vec<&str> = workflows.collect();
@@ -98,7 +99,7 @@ impl App {
         &self,
         path: &Path,
         workspace: &str,
-    ) -> Result<(Head, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
         let shown = path.display().to_string();
         let file = path.to_owned();
         let text = signals::beside(move || {
@@ -122,7 +123,7 @@ impl App {
         file: PlanFile,
         shown: &str,
         workspace: &str,
-    ) -> Result<(Head, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
         let team = self.team.as_ref().map(|file| &file.team);
         let mut problems = self.misfits(&file, Path::new(workspace), team);
         if let Some(team) = self.team.as_ref().filter(|team| team.roles_only) {
@@ -131,7 +132,7 @@ impl App {
         if !problems.is_empty() {
             return Err(Failure::problems(shown, &problems));
         }
-        let mut head = Head::new(new_plan_id(), &file.goal, Time::default());
+        let mut head = PlanHead::new(new_plan_id(), &file.goal, Time::default());
         head.name = file.name;
         head.description = file.description;
         head.expected_outcome = file.expected_outcome;
@@ -150,13 +151,16 @@ impl App {
     ) -> Vec<Problem> {
         let checks = self.config.checks.keys().map(String::as_str);
         let mut problems = file.unknown_checks(&checks);
-        let out = |file: &&Word| exec::leads_out(workspace, &file.word);
+        let out = |file: &&Reference| exec::leads_out(workspace, &file.word);
         problems.extend(file.produced.iter().filter(out).map(|file| {
             let message = format!("`{}` leads out of the workspace through a link", file.word);
             file.problem(message)
                 .with_hint("name a file that is in the workspace itself")
         }));
-        problems.extend(team.into_iter().flat_map(|team| team.misfits_of_plan(file)));
+        problems.extend(
+            team.into_iter()
+                .flat_map(|team| team.assignee_problems(file)),
+        );
         problems
     }
 

@@ -164,9 +164,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct WriteResult(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Written {
+    impl Write for WriteResult {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn json_keeps_its_value_and_shows_no_controls() {
-        let written = Written::default();
+        let written = WriteResult::default();
         let value = serde_json::json!({"name": "a\u{1b}]52;\u{9b}31m\u{202e}b\u{e0041}中\n"});
         Output::plain(written.clone()).json(&value).unwrap();
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();

@@ -10,13 +10,16 @@ use super::args::AgentKind;
 use super::failure::Failure;
 use super::output::complain;
 use super::probe::usable;
-use crate::agents::{Agent, Coding, Login};
+use crate::agents::{Agent, CodingAgent, Login};
 use crate::config::{
-    Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner, Provider,
+    Candidate, Candidates, Config, ConfigError, Environment, FoundAgent, ModelEndpoint,
+    ModelProvider, Planner,
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
-use crate::llm::{AgentModel, AgentSettings, HttpModel, Llm, Model, RetryPolicy, Settings};
+use crate::llm::{
+    AgentModel, AgentSettings, HttpModel, HttpSettings, LanguageModel, Model, RetryPolicy,
+};
 use crate::volumes::Folder;
 
 impl App {
@@ -25,11 +28,11 @@ impl App {
     /// # Errors
     /// What is chosen cannot be asked.
     pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        let candidate = |agent: Coding| Candidate {
+        let candidate = |agent: CodingAgent| Candidate {
             name: agent.name(),
             found: found(agent, &self.config, &self.environment),
         };
-        let known = Coding::ALL.into_iter().filter(|agent| agent.answers());
+        let known = CodingAgent::ALL.into_iter().filter(|agent| agent.answers());
         let known: Vec<Candidate> = known.map(candidate).collect();
         let candidates = Candidates {
             known: &known,
@@ -40,8 +43,8 @@ impl App {
 
     /// Tells whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
     pub(super) fn would_plan(&self, agent: AgentKind) -> bool {
-        let answers = Coding::named(agent.name()).is_some_and(Coding::answers);
-        answers && self.config.llm.provider == Provider::Auto
+        let answers = CodingAgent::named(agent.name()).is_some_and(CodingAgent::answers);
+        answers && self.config.llm.provider == ModelProvider::Auto
     }
 
     /// Says who plans and judges where that is a coding agent, and makes sure that it can be started: its answers cost
@@ -61,29 +64,29 @@ impl App {
     }
 }
 
-fn coding(name: &str) -> Coding {
-    Coding::named(name).expect("the configuration chose one of those there are")
+fn coding(name: &str) -> CodingAgent {
+    CodingAgent::named(name).expect("the configuration chose one of those there are")
 }
 
 /// Looks for an agent without running it.
-fn found(agent: Coding, config: &Config, environment: &Environment) -> Found {
+fn found(agent: CodingAgent, config: &Config, environment: &Environment) -> FoundAgent {
     if on_path(agent.name(), environment).is_none() {
-        return Found::Missing;
+        return FoundAgent::Missing;
     }
     match login(agent, config, environment) {
-        Login::Found(_) => Found::Ready,
-        Login::NotSeen(_) | Login::Unknown => Found::Installed,
+        Login::Found(_) => FoundAgent::Ready,
+        Login::NotSeen(_) | Login::Unknown => FoundAgent::Installed,
     }
 }
 
 /// Finds out whether an agent can reach its model, as far as that can be seen.
-pub(super) fn login(agent: Coding, config: &Config, environment: &Environment) -> Login {
+pub(super) fn login(agent: CodingAgent, config: &Config, environment: &Environment) -> Login {
     agent.login(&passed(agent, config, environment))
 }
 
 /// Returns the variables that an agent gets to see: only these count.
 pub(super) fn passed(
-    agent: Coding,
+    agent: CodingAgent,
     config: &Config,
     environment: &Environment,
 ) -> impl Fn(&str) -> Option<String> {
@@ -130,11 +133,11 @@ pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models
 }
 
 fn of_service(
-    endpoint: &Endpoint,
+    endpoint: &ModelEndpoint,
     model: Option<&str>,
     config: &Config,
-) -> Result<Arc<dyn Llm>, Failure> {
-    let settings = Settings {
+) -> Result<Arc<dyn LanguageModel>, Failure> {
+    let settings = HttpSettings {
         base_url: endpoint.base_url.clone(),
         model: model.unwrap_or(endpoint.api.usual_model()).to_owned(),
         key: endpoint.key.clone(),
@@ -145,7 +148,11 @@ fn of_service(
     Ok(Arc::new(llm))
 }
 
-fn of_agent(agent: Coding, model: Option<&str>, config: &Config) -> Result<Arc<dyn Llm>, Failure> {
+fn of_agent(
+    agent: CodingAgent,
+    model: Option<&str>,
+    config: &Config,
+) -> Result<Arc<dyn LanguageModel>, Failure> {
     let settings = AgentSettings {
         agent,
         model: model.map(str::to_owned),

@@ -7,12 +7,12 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::app::App;
-use super::args::{Format, Plans, Show, Status, Why};
+use super::args::{PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use crate::plan::{Plan, PlanId, ROLE, Shelf};
-use crate::store::{Listed, StoreError};
-use crate::view::{self, Daemon, LastDaemon, ListedView, PlanView};
+use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
+use crate::store::{ListedPlan, StoreError};
+use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
 use crate::wire::text::{one_line, printable};
 use crate::wire::{graph, plan_file};
 
@@ -21,13 +21,13 @@ use crate::wire::{graph, plan_file};
 pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
-pub async fn plans(args: &Plans, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let mut plans = match app.store_if_any().await? {
         Some(store) => store.plans().await?,
         None => Vec::new(),
     };
-    plans.retain(|Listed { head, .. }| {
-        args.all || (head.shelf == Shelf::Current && head.owner != ROLE)
+    plans.retain(|ListedPlan { head, .. }| {
+        args.all || (head.shelf == ArchiveState::Current && head.owner != ROLE)
     });
     let plans: Vec<ListedView> = plans.iter().map(ListedView::of).collect();
     if args.json {
@@ -44,7 +44,7 @@ pub async fn plans(args: &Plans, app: &App, output: &mut Output) -> Result<Exit,
 }
 
 /// Shows how far a plan is, once or after every change until it ends.
-pub async fn status(args: &Status, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let mut shown = None;
     loop {
@@ -63,7 +63,7 @@ pub async fn status(args: &Status, app: &App, output: &mut Output) -> Result<Exi
 }
 
 async fn status_once(
-    args: &Status,
+    args: &StatusArgs,
     plan: &PlanId,
     app: &App,
     daemon: Option<u32>,
@@ -73,7 +73,7 @@ async fn status_once(
     let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, limit, now));
     let mut view = seen.await?;
     match daemon {
-        Some(pid) => view.daemon = Some(Daemon { pid }),
+        Some(pid) => view.daemon = Some(DaemonView { pid }),
         None => view.last_daemon = last_daemon(plan, app),
     }
     match (args.json, args.watch) {
@@ -103,7 +103,7 @@ fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
 }
 
 /// Shows a plan, as it is or as it was.
-pub async fn show(args: &Show, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let id = app.plan(args.on.plan.as_deref()).await?;
     let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
@@ -111,13 +111,13 @@ pub async fn show(args: &Show, app: &App, output: &mut Output) -> Result<Exit, F
         None => now,
     };
     match args.format {
-        Format::Dot => output.text(&graph::dot(&plan, plan.tasks()))?,
-        Format::Mermaid => output.text(&graph::mermaid(&plan, plan.tasks()))?,
-        Format::Json => {
+        PlanFormat::Dot => output.text(&graph::dot(&plan, plan.tasks()))?,
+        PlanFormat::Mermaid => output.text(&graph::mermaid(&plan, plan.tasks()))?,
+        PlanFormat::Json => {
             let rows: Vec<_> = plan.rows().collect();
             output.json(&json!({ "seq": seq, "rows": rows }))?;
         }
-        Format::Md => output.text(&printable(&plan_file::render(&plan)))?,
+        PlanFormat::Md => output.text(&printable(&plan_file::render(&plan)))?,
     }
     Ok(Exit::Done)
 }
@@ -141,7 +141,7 @@ pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure>
 }
 
 /// Says why a task is as it is.
-pub async fn why(args: &Why, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();

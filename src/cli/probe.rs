@@ -9,9 +9,9 @@ use anyhow::anyhow;
 
 use super::failure::Failure;
 use super::planner::on_path;
-use crate::agents::{Coding, Version};
+use crate::agents::{CodingAgent, ProgramVersion};
 use crate::config::Environment;
-use crate::exec::{self, Output, Spec, Stdin};
+use crate::exec::{self, ChildOutput, ChildSpec, Stdin};
 use crate::wire::text::one_line;
 
 /// Some of the programs take seconds to start on a busy machine.
@@ -25,22 +25,19 @@ pub(super) enum Probe {
     /// There is no such program.
     Missing,
     /// It tells no version, but this.
-    Silent {
-        path: PathBuf,
-        said: String,
-    },
+    Silent { path: PathBuf, said: String },
     TooOld {
         path: PathBuf,
-        version: Version,
+        version: ProgramVersion,
     },
     Works {
         path: PathBuf,
-        version: Version,
+        version: ProgramVersion,
     },
 }
 
 /// Runs an agent's program with `--version`.
-pub(super) async fn probe(agent: Coding, environment: &Environment) -> Probe {
+pub(super) async fn probe(agent: CodingAgent, environment: &Environment) -> Probe {
     let Some(path) = on_path(agent.name(), environment) else {
         return Probe::Missing;
     };
@@ -62,7 +59,7 @@ pub(super) async fn probe(agent: Coding, environment: &Environment) -> Probe {
 ///
 /// # Errors
 /// Says what is in the way.
-pub(super) async fn usable(agent: Coding, environment: &Environment) -> Result<(), Failure> {
+pub(super) async fn usable(agent: CodingAgent, environment: &Environment) -> Result<(), Failure> {
     let name = agent.name();
     let install = agent.program().install;
     let (error, hint) = match probe(agent, environment).await {
@@ -90,8 +87,8 @@ pub(super) async fn usable(agent: Coding, environment: &Environment) -> Result<(
 
 async fn version_text(path: &std::path::Path) -> Result<String, String> {
     let told = |error: &dyn std::fmt::Display| one_line(&error.to_string(), 200);
-    let output = Output::nameless_apart().map_err(|error| told(&error))?;
-    let spec = Spec {
+    let output = ChildOutput::nameless_apart().map_err(|error| told(&error))?;
+    let spec = ChildSpec {
         argv: vec![path.to_string_lossy().into_owned(), "--version".into()],
         cwd: std::env::temp_dir(),
         env: exec::environment(&[])

@@ -5,10 +5,10 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::app::{Access, App, BY, Start};
-use super::args::{Abort, Daemon, MakePlan, Resume, Run, Worker};
+use super::app::{Access, App, BY, CommandStart};
+use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
 use super::carry::Work;
-use super::crew::{self, Crew};
+use super::crew::{self, TeamWorkers};
 use super::detach;
 use super::failure::{Exit, Failure};
 use super::new_plan::Wanted;
@@ -16,19 +16,19 @@ use super::output::{Output, complain};
 use super::signals::{Ended, unless};
 use crate::clock::Clock;
 use crate::config::Planner;
-use crate::daemon::{self, Patience};
-use crate::plan::{Draft, Head, NewTask, Origin, PlanId, PlanStatus, Review};
-use crate::view::{Program, clock_time};
+use crate::daemon::{self, HumanWait};
+use crate::plan::{Draft, NewTask, Origin, PlanHead, PlanId, PlanState, ReviewPolicy};
+use crate::view::{ProgramName, clock_time};
 use crate::wire::plan_file;
-use crate::worker::{self, RoleFilter, Told};
+use crate::worker::{self, RoleFilter, WorkerEvent};
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
 pub(super) async fn run(
-    args: Run,
-    start: &Start,
+    args: RunArgs,
+    start: &CommandStart,
     mut ended: Ended,
     output: Output,
 ) -> Result<Exit, Failure> {
@@ -55,7 +55,7 @@ pub(super) async fn run(
     };
     let (work, (mut head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
     if args.review {
-        head.review = Review::Wanted;
+        head.review = ReviewPolicy::Wanted;
     }
     let head = create(&work.app, head, tasks).await?;
     work.in_sight(&head, &args.carry_out, ended, output).await
@@ -64,7 +64,7 @@ pub(super) async fn run(
 /// Makes a plan for a goal, or of a workflow, and shows it.
 pub(super) async fn plan(
     args: MakePlan,
-    start: &Start,
+    start: &CommandStart,
     mut ended: Ended,
     mut output: Output,
 ) -> Result<Exit, Failure> {
@@ -97,7 +97,7 @@ pub(super) async fn plan(
     let (store, plan) = (app.store().await?, &head.id);
     let resume = format!("`{} resume {plan}{}`", app.program, args.team.again());
     if asks {
-        let settings = app.settings(&prepared, &head, &lock, Patience::Leave);
+        let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");
         unless(&mut ended, &kept, async {
             let made = daemon::make_plan(&settings, store).await;
@@ -119,15 +119,15 @@ pub(super) async fn plan(
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub(super) async fn resume(
-    args: Resume,
-    start: &Start,
+    args: ResumeArgs,
+    start: &CommandStart,
     mut ended: Ended,
     mut output: Output,
 ) -> Result<Exit, Failure> {
     let named = args.on.plan.as_deref();
     let goes_on = format!(
         "`{} resume{}{}` goes on where it was",
-        Program::with(start.file.as_deref()),
+        ProgramName::with(start.file.as_deref()),
         named.map_or(String::new(), |plan| format!(" {plan}")),
         args.carry_out.again()
     );
@@ -167,7 +167,7 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
         return Ok(false);
     }
     let change = app.change(plan, "resumed", |draft| {
-        let PlanStatus::Paused(why) = draft.plan().status().clone() else {
+        let PlanState::Paused(why) = draft.plan().status().clone() else {
             return Ok(Ok(false));
         };
         match draft.plan().stopped_at() {
@@ -187,8 +187,8 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, tells agents to stop.
 pub(super) async fn abort(
-    args: Abort,
-    start: &Start,
+    args: AbortArgs,
+    start: &CommandStart,
     mut ended: Ended,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
@@ -207,7 +207,7 @@ pub(super) async fn abort(
         })?;
         let lock = app.take().await?;
         let head = app.found(&plan).await?.head;
-        let settings = app.settings(&prepared, &head, &lock, Patience::Leave);
+        let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let shutdown = async {
             ended.await;
         };
@@ -224,7 +224,11 @@ pub(super) async fn abort(
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub(super) async fn daemon(args: Daemon, start: &Start, mut ended: Ended) -> Result<Exit, Failure> {
+pub(super) async fn daemon(
+    args: DaemonArgs,
+    start: &CommandStart,
+    mut ended: Ended,
+) -> Result<Exit, Failure> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
@@ -232,7 +236,7 @@ pub(super) async fn daemon(args: Daemon, start: &Start, mut ended: Ended) -> Res
         app.load_team(&args.team).await?;
         let lock = app.take_over().await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
-        let crew = Crew::choose(&args.agent, &mut app).await?;
+        let crew = TeamWorkers::choose(&args.agent, &mut app).await?;
         let found = app.found(&plan).await?;
         app.check_team(&found)?;
         let work = Work {
@@ -248,7 +252,11 @@ pub(super) async fn daemon(args: Daemon, start: &Start, mut ended: Ended) -> Res
 }
 
 /// Takes commands and runs an agent for each.
-pub(super) async fn worker(args: Worker, start: &Start, mut ended: Ended) -> Result<Exit, Failure> {
+pub(super) async fn worker(
+    args: WorkerArgs,
+    start: &CommandStart,
+    mut ended: Ended,
+) -> Result<Exit, Failure> {
     let opened = async {
         let mut app = App::open(start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
@@ -258,7 +266,7 @@ pub(super) async fn worker(args: Worker, start: &Start, mut ended: Ended) -> Res
     };
     let (app, options) = unless(&mut ended, "no command was taken", opened).await?;
     let (teller, told) = mpsc::unbounded_channel();
-    let options = worker::Options {
+    let options = worker::WorkerOptions {
         told: Some(teller),
         ..options
     };
@@ -280,23 +288,23 @@ pub(super) async fn worker(args: Worker, start: &Start, mut ended: Ended) -> Res
 }
 
 /// Tells a person what a worker does, a line for each beginning and each end.
-async fn show_work(mut told: mpsc::UnboundedReceiver<Told>) {
+async fn show_work(mut told: mpsc::UnboundedReceiver<WorkerEvent>) {
     let (clock, zone) = (Clock::start(), TimeZone::system());
     let mut title = String::new();
     while let Some(told) = told.recv().await {
         let (of, what) = match told {
-            Told::Begun(begun) => {
+            WorkerEvent::Begun(begun) => {
                 title.clone_from(&begun);
                 (begun, "begun".to_owned())
             }
-            Told::Waits { said, until } => {
+            WorkerEvent::Waits { said, until } => {
                 let time = clock_time(until, &zone);
                 (
                     title.clone(),
                     format!("{said}; it is asked again at {time}"),
                 )
             }
-            Told::Reported(status) => {
+            WorkerEvent::Reported(status) => {
                 let what = match status {
                     Some(status) => format!("reported {}", status.as_str()),
                     None => "reported by the agent".to_owned(),
@@ -313,7 +321,7 @@ async fn show_work(mut told: mpsc::UnboundedReceiver<Told>) {
 }
 
 /// Stores a new plan and returns its head.
-async fn create(app: &App, mut head: Head, tasks: Vec<NewTask>) -> Result<Head, Failure> {
+async fn create(app: &App, mut head: PlanHead, tasks: Vec<NewTask>) -> Result<PlanHead, Failure> {
     head.origin = match tasks.is_empty() {
         true => Origin::Model,
         false => Origin::Person,

@@ -12,15 +12,15 @@ use super::failure::{Exit, Failure};
 static LENT: AtomicBool = AtomicBool::new(false);
 
 /// As long as this lives, Ctrl-C is meant for another program on the terminal.
-pub struct Lent(());
+pub struct LentTerminal(());
 
 /// Lends the terminal to another program: the terminal sends Ctrl-C to both, and editors have a meaning of their own for it.
-pub fn lend_terminal() -> Lent {
+pub fn lend_terminal() -> LentTerminal {
     LENT.store(true, Ordering::Relaxed);
-    Lent(())
+    LentTerminal(())
 }
 
-impl Drop for Lent {
+impl Drop for LentTerminal {
     fn drop(&mut self) {
         LENT.store(false, Ordering::Relaxed);
     }

@@ -8,20 +8,20 @@ use serde_json::{Map, Value};
 
 use super::app::App;
 use super::args;
-use super::carry::Found;
+use super::carry::FoundPlan;
 use super::failure::Failure;
 use super::new_plan::Wanted;
 use super::output::complain;
 use crate::agents;
 use crate::bounded;
 use crate::config::Config;
-use crate::plan::{Head, NewTask};
+use crate::plan::{NewTask, PlanHead};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
-use crate::view::Program;
+use crate::view::ProgramName;
 use crate::wire::Problem;
 use crate::wire::team::{
-    self, Known, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
+    self, KnownNames, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
 };
 use crate::wire::text::{one_line, quoted};
 
@@ -102,7 +102,7 @@ impl TeamFile {
     }
 
     /// Says of each role that works in another process where its commands are, and how a worker for it is started.
-    pub fn tell_of_external(&self, root: &Path, program: &Program, team: &args::Team) {
+    pub fn tell_of_external(&self, root: &Path, program: &ProgramName, team: &args::TeamArgs) {
         let roles = self.team.roles.iter();
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
             let id = &role.id;
@@ -129,7 +129,7 @@ impl App {
         id: &str,
         wanted: &Wanted<'_>,
         workspace: &str,
-    ) -> Result<(Head, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
         let short = one_line(id, 60);
         let Some(file) = &self.team else {
             let error = anyhow!("there is no team to find the workflow `{short}` in");
@@ -166,7 +166,7 @@ impl App {
     ///
     /// # Errors
     /// All of these.
-    pub(super) fn check_team(&self, found: &Found) -> Result<(), Failure> {
+    pub(super) fn check_team(&self, found: &FoundPlan) -> Result<(), Failure> {
         let Some(file) = &self.team else {
             return self.check_teamless(found);
         };
@@ -199,8 +199,8 @@ impl App {
         Ok(())
     }
 
-    fn check_teamless(&self, found: &Found) -> Result<(), Failure> {
-        let Head {
+    fn check_teamless(&self, found: &FoundPlan) -> Result<(), Failure> {
+        let PlanHead {
             id, policy, source, ..
         } = &found.head;
         let mut roles = found.open.iter().filter_map(|(_, role)| role.as_deref());
@@ -218,7 +218,7 @@ impl App {
 
 /// Returns the line that would do it, with what was given and with what is missing.
 fn line_to_type(
-    program: &Program,
+    program: &ProgramName,
     wanted: &Wanted<'_>,
     workflow: &Workflow,
     given: &Map<String, Value>,
@@ -259,7 +259,7 @@ fn misfits(team: &Team, config: &Config) -> Vec<Problem> {
     let servers = config.mcp.keys().map(|server| format!("{server}.*"));
     let tools: Vec<String> = tools.chain(servers).collect();
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-    team.misfits(&Known {
+    team.problems(&KnownNames {
         checks: &checks,
         agents: &agents::names(),
         actions: &ACTIONS,

@@ -5,21 +5,21 @@ use std::io::ErrorKind;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
-use super::app::{Access, App, BY, Start};
+use super::app::{Access, App, BY, CommandStart};
 use super::args::{self, Dialects};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::signals::{Ended, beside, unless};
 use crate::bounded;
 use crate::config::{Config, Planner};
-use crate::tools::{Dialect, Settings, Tool, Toolbox};
+use crate::tools::{Dialect, Tool, ToolSettings, Toolbox};
 use crate::view::Style;
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 /// Lists the tools with their arguments.
-pub fn list(args: &args::Tools, output: &mut Output) -> Result<Exit, Failure> {
+pub fn list(args: &args::ToolsArgs, output: &mut Output) -> Result<Exit, Failure> {
     let Dialects(dialects) = &args.dialect;
     let tools = || {
         dialects
@@ -110,8 +110,8 @@ fn kind(schema: &Value) -> String {
 
 /// Calls a tool and prints its answer.
 pub(super) async fn call(
-    args: args::Tool,
-    start: &Start,
+    args: args::ToolArgs,
+    start: &CommandStart,
     mut ended: Ended,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
@@ -176,10 +176,10 @@ pub(super) async fn open(app: &App, plan: Option<&str>) -> Result<Toolbox, Failu
 }
 
 /// Returns what holds for the plans that tools make. Whoever uses them is the model: none of ours judges their tasks.
-pub(super) fn settings(config: &Config) -> Settings {
+pub(super) fn settings(config: &Config) -> ToolSettings {
     let why = "tools carry it out".to_owned();
     let most = config.tools.max_subtasks.0;
-    Settings {
+    ToolSettings {
         policy: config.policy(&Planner::Rules { why }),
         max_subtasks: most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
     }

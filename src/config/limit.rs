@@ -12,7 +12,7 @@ const NONE: &str = "none";
 
 /// An amount that may not be exceeded, or no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit<T>(pub Option<T>);
+pub struct ConfiguredLimit<T>(pub Option<T>);
 
 /// The unit of a limit.
 pub trait Amount: Sized {
@@ -80,7 +80,7 @@ impl Amount for std::time::Duration {
     }
 }
 
-impl<T: Amount> Serialize for Limit<T> {
+impl<T: Amount> Serialize for ConfiguredLimit<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             Some(amount) => amount.write(serializer),
@@ -89,16 +89,16 @@ impl<T: Amount> Serialize for Limit<T> {
     }
 }
 
-impl<'de, T: Amount> Deserialize<'de> for Limit<T> {
+impl<'de, T: Amount> Deserialize<'de> for ConfiguredLimit<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Written(PhantomData))
+        deserializer.deserialize_any(WrittenLimit(PhantomData))
     }
 }
 
-struct Written<T>(PhantomData<T>);
+struct WrittenLimit<T>(PhantomData<T>);
 
-impl<T: Amount> Visitor<'_> for Written<T> {
-    type Value = Limit<T>;
+impl<T: Amount> Visitor<'_> for WrittenLimit<T> {
+    type Value = ConfiguredLimit<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, or \"{NONE}\" for no limit", T::WRITTEN)
@@ -106,7 +106,7 @@ impl<T: Amount> Visitor<'_> for Written<T> {
 
     fn visit_u64<E: Error>(self, count: u64) -> Result<Self::Value, E> {
         T::of_count(count)
-            .map(|amount| Limit(Some(amount)))
+            .map(|amount| ConfiguredLimit(Some(amount)))
             .ok_or_else(|| unfit::<T, E>(count))
     }
 
@@ -119,16 +119,16 @@ impl<T: Amount> Visitor<'_> for Written<T> {
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
         T::of_number(number)
-            .map(|amount| Limit(Some(amount)))
+            .map(|amount| ConfiguredLimit(Some(amount)))
             .ok_or_else(|| unfit::<T, E>(number))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         if text.trim().eq_ignore_ascii_case(NONE) {
-            return Ok(Limit(None));
+            return Ok(ConfiguredLimit(None));
         }
         T::of_text(text)
-            .map(|amount| Limit(Some(amount)))
+            .map(|amount| ConfiguredLimit(Some(amount)))
             .ok_or_else(|| unfit::<T, E>(format!("{text:?}")))
     }
 }

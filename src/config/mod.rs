@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{self, ConfirmAbort, Judging, MERGE_CHECK, Policy, SessionScope};
+use crate::plan::{self, ConfirmAbort, JudgePolicy, MERGE_CHECK, PlanPolicy, SessionScope};
 use crate::wire::command::Language;
 
-pub use limit::Limit;
-pub use planner::{Api, Candidate, Candidates, Endpoint, Found, Planner};
+pub use limit::ConfiguredLimit;
+pub use planner::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use read::ConfigError;
 pub use timing::Timing;
 
@@ -32,30 +32,30 @@ pub const TEMPLATE: &str = include_str!("../../config.toml");
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Config {
-    pub llm: Llm,
-    pub volumes: Volumes,
-    pub run: Run,
-    pub budget: Budget,
+    pub llm: LlmConfig,
+    pub volumes: VolumesConfig,
+    pub run: RunConfig,
+    pub budget: BudgetConfig,
     /// Named checks that results have to pass.
-    pub checks: BTreeMap<String, Check>,
-    pub worker: Worker,
-    pub tools: Tools,
-    pub role: Role,
+    pub checks: BTreeMap<String, CheckConfig>,
+    pub worker: WorkerConfig,
+    pub tools: ToolsConfig,
+    pub role: RolesConfig,
     /// Servers of the Model Context Protocol whose tools roles may use, by the names that precede those of the tools.
-    pub mcp: BTreeMap<String, Mcp>,
-    pub hooks: Hooks,
-    pub prompts: Prompts,
+    pub mcp: BTreeMap<String, McpConfig>,
+    pub hooks: HooksConfig,
+    pub prompts: PromptsConfig,
     /// How long the program waits on its own account; not a key.
     #[serde(skip)]
     pub timing: Timing,
     /// Where the values come from; not a key.
     #[serde(skip)]
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 /// Where a configuration was read from.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Origin {
+struct ConfigOrigin {
     file: Option<PathBuf>,
     /// The folder from which relative paths start; absolute.
     folder: PathBuf,
@@ -64,8 +64,8 @@ struct Origin {
 /// The language model that plans and judges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Llm {
-    pub provider: Provider,
+pub struct LlmConfig {
+    pub provider: ModelProvider,
     /// The address of the service; the provider's own address if left out.
     #[serde(deserialize_with = "read::base_url")]
     pub base_url: Option<String>,
@@ -86,16 +86,16 @@ pub struct Llm {
     #[serde(with = "read::duration")]
     pub retry_delay: Duration,
     /// For planning and replanning.
-    pub plan: Question,
+    pub plan: QuestionConfig,
     /// For judging results.
     #[serde(deserialize_with = "read::judge")]
-    pub judge: Judge,
+    pub judge: JudgeConfig,
 }
 
-impl Default for Llm {
+impl Default for LlmConfig {
     fn default() -> Self {
         Self {
-            provider: Provider::Auto,
+            provider: ModelProvider::Auto,
             base_url: None,
             model: None,
             agent: None,
@@ -103,13 +103,13 @@ impl Default for Llm {
             timeout: Duration::from_secs(180),
             tries: 5,
             retry_delay: Duration::from_secs(1),
-            plan: Question::default(),
-            judge: Judge::default(),
+            plan: QuestionConfig::default(),
+            judge: JudgeConfig::default(),
         }
     }
 }
 
-impl Llm {
+impl LlmConfig {
     /// Returns the model for planning and replanning; `None` for the usual one of whoever is asked.
     pub fn plan_model(&self) -> Option<&str> {
         self.plan.model.as_deref().or(self.model.as_deref())
@@ -124,7 +124,7 @@ impl Llm {
 /// Which kind of service answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Provider {
+pub enum ModelProvider {
     /// The first whose key is in the environment, else a coding agent, else none.
     #[default]
     Auto,
@@ -141,7 +141,7 @@ pub enum Provider {
 /// The settings for one kind of question to the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Question {
+pub struct QuestionConfig {
     /// The model for this question; `[llm] model` if left out.
     pub model: Option<String>,
 }
@@ -153,9 +153,9 @@ pub struct Question {
     deny_unknown_fields,
     expecting = "\"always\", \"on_doubt\" or a section"
 )]
-pub struct Judge {
+pub struct JudgeConfig {
     /// When the model is asked.
-    pub when: Judging,
+    pub when: JudgePolicy,
     /// The model for judging; `[llm] model` if left out.
     pub model: Option<String>,
 }
@@ -163,11 +163,11 @@ pub struct Judge {
 /// The folder in which daemon and agents exchange files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Volumes {
+pub struct VolumesConfig {
     pub root: PathBuf,
 }
 
-impl Default for Volumes {
+impl Default for VolumesConfig {
     fn default() -> Self {
         Self {
             root: PathBuf::from("volumes"),
@@ -178,7 +178,7 @@ impl Default for Volumes {
 /// The settings for carrying out a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Run {
+pub struct RunConfig {
     /// The folder in which agents work; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
     pub isolation: Isolation,
@@ -207,9 +207,9 @@ pub struct Run {
     pub language: Language,
 }
 
-impl Default for Run {
+impl Default for RunConfig {
     fn default() -> Self {
-        let policy = Policy::default();
+        let policy = PlanPolicy::default();
         Self {
             workspace: None,
             isolation: Isolation::default(),
@@ -231,28 +231,28 @@ impl Default for Run {
 /// What a plan may use before a human is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Budget {
+pub struct BudgetConfig {
     /// Calls of the model that plans and judges.
-    pub llm_calls: Limit<u64>,
+    pub llm_calls: ConfiguredLimit<u64>,
     /// Tokens that this model reads and writes.
-    pub llm_tokens: Limit<u64>,
+    pub llm_tokens: ConfiguredLimit<u64>,
     /// US dollars, as far as agents and the model report their cost.
-    pub cost_usd: Limit<f64>,
+    pub cost_usd: ConfiguredLimit<f64>,
     /// Time in which work is in progress.
-    pub wall_time: Limit<Duration>,
+    pub wall_time: ConfiguredLimit<Duration>,
     /// Attempts at tasks.
-    pub attempts: Limit<u64>,
+    pub attempts: ConfiguredLimit<u64>,
 }
 
-impl Default for Budget {
+impl Default for BudgetConfig {
     fn default() -> Self {
         let budget = plan::Budget::default();
         Self {
-            llm_calls: Limit(budget.llm_calls),
-            llm_tokens: Limit(budget.llm_tokens),
-            cost_usd: Limit(budget.cost_usd),
-            wall_time: Limit(budget.wall_time),
-            attempts: Limit(budget.attempts),
+            llm_calls: ConfiguredLimit(budget.llm_calls),
+            llm_tokens: ConfiguredLimit(budget.llm_tokens),
+            cost_usd: ConfiguredLimit(budget.cost_usd),
+            wall_time: ConfiguredLimit(budget.wall_time),
+            attempts: ConfiguredLimit(budget.attempts),
         }
     }
 }
@@ -271,7 +271,7 @@ pub enum Isolation {
 /// A command that must exit with 0 in the workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with `run`")]
-pub struct Check {
+pub struct CheckConfig {
     /// Under which it is configured.
     #[serde(skip)]
     pub name: String,
@@ -279,14 +279,14 @@ pub struct Check {
     #[serde(rename = "run", deserialize_with = "read::argv")]
     pub argv: Vec<String>,
     /// How long it may take.
-    #[serde(default = "Check::default_timeout", with = "read::duration")]
+    #[serde(default = "CheckConfig::default_timeout", with = "read::duration")]
     pub timeout: Duration,
     /// Environment variables that it gets besides those that every program needs.
     #[serde(default, deserialize_with = "read::variable_names")]
     pub env: Vec<String>,
 }
 
-impl Check {
+impl CheckConfig {
     fn default_timeout() -> Duration {
         Duration::from_secs(300)
     }
@@ -295,7 +295,7 @@ impl Check {
 /// The settings of the workers, which run agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Worker {
+pub struct WorkerConfig {
     /// What a coding agent may do without asking.
     pub allow: Vec<String>,
     /// The environment variables that an agent gets; all others are withheld. `@agent` stands for those that the coding agent
@@ -308,7 +308,7 @@ pub struct Worker {
     pub retry_delay: Duration,
 }
 
-impl Default for Worker {
+impl Default for WorkerConfig {
     fn default() -> Self {
         let names = [
             "PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "@agent",
@@ -325,15 +325,15 @@ impl Default for Worker {
 /// The plan as tools for agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Tools {
+pub struct ToolsConfig {
     /// Subtasks that a plan of the notebook may have.
-    pub max_subtasks: Limit<u64>,
+    pub max_subtasks: ConfiguredLimit<u64>,
 }
 
-impl Default for Tools {
+impl Default for ToolsConfig {
     fn default() -> Self {
         Self {
-            max_subtasks: Limit(None),
+            max_subtasks: ConfiguredLimit(None),
         }
     }
 }
@@ -341,7 +341,7 @@ impl Default for Tools {
 /// The roles of a team that work inside the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Role {
+pub struct RolesConfig {
     /// Whether the model decides if a task is simple; rules decide otherwise.
     pub classify: bool,
     /// Steps that the model may make of a task.
@@ -355,7 +355,7 @@ pub struct Role {
     pub max_depth: u32,
 }
 
-impl Default for Role {
+impl Default for RolesConfig {
     fn default() -> Self {
         Self {
             classify: false,
@@ -369,19 +369,19 @@ impl Default for Role {
 /// A server of the Model Context Protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with `command`")]
-pub struct Mcp {
+pub struct McpConfig {
     /// Program and arguments; no shell reads them.
     #[serde(deserialize_with = "read::argv")]
     pub command: Vec<String>,
     /// How long it may take to start, and each call of a tool.
-    #[serde(default = "Mcp::default_timeout", with = "read::duration")]
+    #[serde(default = "McpConfig::default_timeout", with = "read::duration")]
     pub timeout: Duration,
     /// Environment variables that it gets besides those that every program needs.
     #[serde(default, deserialize_with = "read::variable_names")]
     pub env: Vec<String>,
 }
 
-impl Mcp {
+impl McpConfig {
     fn default_timeout() -> Duration {
         Duration::from_secs(60)
     }
@@ -390,7 +390,7 @@ impl Mcp {
 /// Commands that get what happens as JSON on their standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Hooks {
+pub struct HooksConfig {
     /// Runs at each question to a person.
     #[serde(deserialize_with = "read::some_argv")]
     pub on_question: Option<Vec<String>>,
@@ -407,7 +407,7 @@ pub struct Hooks {
     pub env: Vec<String>,
 }
 
-impl Default for Hooks {
+impl Default for HooksConfig {
     fn default() -> Self {
         Self {
             on_question: None,
@@ -422,12 +422,12 @@ impl Default for Hooks {
 /// The prompts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
-pub struct Prompts {
+pub struct PromptsConfig {
     /// A file in this folder replaces the built-in prompt of its name.
     pub dir: PathBuf,
 }
 
-impl Default for Prompts {
+impl Default for PromptsConfig {
     fn default() -> Self {
         Self {
             dir: PathBuf::from("prompts"),
@@ -445,7 +445,7 @@ impl Config {
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let (file, text) = read::find(file)?;
         let folder = read::folder_of(file.as_deref())?;
-        Self::read(Origin { file, folder }, &text, environment)
+        Self::read(ConfigOrigin { file, folder }, &text, environment)
     }
 
     /// Reads the configuration of the project around an exchange folder: the `config.toml` next to that folder if it exists,
@@ -461,12 +461,16 @@ impl Config {
             Some(file) => read::find(Some(file))?.1,
             None => String::new(),
         };
-        let mut config = Self::read(Origin { file, folder }, &text, environment)?;
+        let mut config = Self::read(ConfigOrigin { file, folder }, &text, environment)?;
         root.clone_into(&mut config.volumes.root);
         Ok(config)
     }
 
-    fn read(origin: Origin, text: &str, environment: &Environment) -> Result<Self, ConfigError> {
+    fn read(
+        origin: ConfigOrigin,
+        text: &str,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
         let config = match &origin.file {
             Some(path) => read::parse(text, path)?,
             None => Self::default(),
@@ -520,13 +524,13 @@ impl Config {
     pub fn max_parallel(&self, team: Option<u32>) -> u32 {
         // A team with `concurrency: 2` wants two, also where `max_parallel` is not set.
         let most = self.run.max_parallel.or(team);
-        most.unwrap_or(Policy::default().max_parallel)
+        most.unwrap_or(PlanPolicy::default().max_parallel)
     }
 
     /// Returns the rules for carrying out a plan, with or without a language model.
-    pub fn policy(&self, planner: &Planner) -> Policy {
+    pub fn policy(&self, planner: &Planner) -> PlanPolicy {
         let run = &self.run;
-        Policy {
+        PlanPolicy {
             max_attempts: run.max_attempts,
             max_replans: run.max_replans,
             max_parallel: self.max_parallel(None),

@@ -3,7 +3,7 @@
 
 use secrecy::SecretString;
 
-use super::{Config, ConfigError, Environment, Provider, read};
+use super::{Config, ConfigError, Environment, ModelProvider, read};
 
 /// What plans and judges, and why.
 #[derive(Clone, Debug)]
@@ -11,7 +11,10 @@ pub enum Planner {
     /// No model: a plan file and rules.
     Rules { why: String },
     /// A language model.
-    Model { endpoint: Endpoint, why: String },
+    Model {
+        endpoint: ModelEndpoint,
+        why: String,
+    },
     /// A coding agent of this machine, with the model that it chooses.
     Agent { name: &'static str, why: String },
 }
@@ -20,12 +23,12 @@ pub enum Planner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub name: &'static str,
-    pub found: Found,
+    pub found: FoundAgent,
 }
 
 /// What is known of a coding agent before it has been run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundAgent {
     Missing,
     /// No sign that it could reach its model. `auto` does not choose it: a run that needs no model must not begin to need one.
     Installed,
@@ -52,7 +55,7 @@ pub enum Api {
 
 /// A service: where it is, and with which key.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct ModelEndpoint {
     pub api: Api,
     pub base_url: String,
     /// The variable that names the address, if the configuration does not.
@@ -109,7 +112,7 @@ impl Config {
     /// Returns what a person can do to get a model.
     pub fn way_to_a_model(&self) -> &'static str {
         match self.llm.provider {
-            Provider::None => "choose another `[llm] provider` than \"none\"",
+            ModelProvider::None => "choose another `[llm] provider` than \"none\"",
             _ => "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent",
         }
     }
@@ -126,20 +129,20 @@ impl Config {
         candidates: &Candidates<'_>,
     ) -> Result<Planner, ConfigError> {
         match self.llm.provider {
-            Provider::None => Ok(Planner::Rules {
+            ModelProvider::None => Ok(Planner::Rules {
                 why: "provider = \"none\"".into(),
             }),
-            Provider::Anthropic => self.chosen(Api::Anthropic, environment),
-            Provider::OpenAi => self.chosen(Api::OpenAi, environment),
-            Provider::Agent => {
-                let name = self.agent(candidates, Found::Installed)?;
+            ModelProvider::Anthropic => self.chosen(Api::Anthropic, environment),
+            ModelProvider::OpenAi => self.chosen(Api::OpenAi, environment),
+            ModelProvider::Agent => {
+                let name = self.agent(candidates, FoundAgent::Installed)?;
                 let name = name.ok_or_else(|| ConfigError::NoAgent {
                     known: candidates.names(),
                 })?;
                 let why = "provider = \"agent\"".into();
                 Ok(Planner::Agent { name, why })
             }
-            Provider::Auto => self.first_configured(environment, candidates),
+            ModelProvider::Auto => self.first_configured(environment, candidates),
         }
     }
 
@@ -148,7 +151,7 @@ impl Config {
     fn agent(
         &self,
         candidates: &Candidates<'_>,
-        least: Found,
+        least: FoundAgent,
     ) -> Result<Option<&'static str>, ConfigError> {
         if let Some(name) = &self.llm.agent {
             return candidates.named(name).map(Some);
@@ -159,8 +162,8 @@ impl Config {
             known.find(|candidate| candidate.found == found)
         };
         let ready = || {
-            let least = (least == Found::Installed).then_some(Found::Installed);
-            first(Found::Ready).or_else(|| first(least?))
+            let least = (least == FoundAgent::Installed).then_some(FoundAgent::Installed);
+            first(FoundAgent::Ready).or_else(|| first(least?))
         };
         Ok(candidates
             .at_work
@@ -204,7 +207,7 @@ impl Config {
             });
         }
         let keys = Api::ALL.map(Api::usual_key_variable).join(" nor ");
-        Ok(match self.agent(candidates, Found::Ready)? {
+        Ok(match self.agent(candidates, FoundAgent::Ready)? {
             Some(name) => Planner::Agent {
                 name,
                 why: format!("neither {keys} is set"),
@@ -215,7 +218,7 @@ impl Config {
         })
     }
 
-    fn endpoint(&self, api: Api, environment: &Environment) -> Result<Endpoint, ConfigError> {
+    fn endpoint(&self, api: Api, environment: &Environment) -> Result<ModelEndpoint, ConfigError> {
         let llm = &self.llm;
         let key_variable = llm
             .api_key_env
@@ -232,7 +235,7 @@ impl Config {
             (None, Some(url)) => read::address(url).map_err(wrong)?,
             (None, None) => api.usual_base_url().to_owned(),
         };
-        Ok(Endpoint {
+        Ok(ModelEndpoint {
             api,
             base_url,
             url_variable: elsewhere.map(|_| variable),
@@ -242,7 +245,7 @@ impl Config {
     }
 }
 
-impl Endpoint {
+impl ModelEndpoint {
     /// Returns whether the service runs on this machine.
     pub fn is_local(&self) -> bool {
         reqwest::Url::parse(&self.base_url).is_ok_and(|url| read::is_loopback(&url))
@@ -254,7 +257,7 @@ impl Candidates<'_> {
     fn named(&self, name: &str) -> Result<&'static str, ConfigError> {
         let known = self.known.iter().find(|candidate| candidate.name == name);
         match known {
-            Some(candidate) if candidate.found == Found::Missing => {
+            Some(candidate) if candidate.found == FoundAgent::Missing => {
                 Err(ConfigError::AgentMissing {
                     agent: candidate.name,
                 })
@@ -293,9 +296,9 @@ mod tests {
         let config = read::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
         let candidate = |name, found| Candidate { name, found };
         let known = [
-            candidate("claude", Found::Missing),
-            candidate("codex", Found::Installed),
-            candidate("gemini", Found::Ready),
+            candidate("claude", FoundAgent::Missing),
+            candidate("codex", FoundAgent::Installed),
+            candidate("gemini", FoundAgent::Ready),
         ];
         let known = &known;
         chosen_of(&config, variables, &Candidates { known, at_work })
@@ -414,7 +417,7 @@ mod tests {
         "#);
         let claude = [Candidate {
             name: "claude",
-            found: Found::Missing,
+            found: FoundAgent::Missing,
         }];
         let known = &claude;
         let config = read::parse(&format!("[llm]\n{provider}"), Path::new("c")).unwrap();

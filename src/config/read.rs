@@ -12,9 +12,9 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 
-use super::{Config, Environment, FILE_NAME, Judge};
+use super::{Config, Environment, FILE_NAME, JudgeConfig};
 use crate::bounded;
-use crate::plan::Judging;
+use crate::plan::JudgePolicy;
 use crate::wire::text::quoted;
 
 /// The largest file, in bytes; that of a person has a few KiB.
@@ -361,23 +361,23 @@ pub(super) fn positive_if_any<'de, D: Deserializer<'de>>(
 }
 
 /// When and by which model results are judged: a word, or a section.
-pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judge, D::Error> {
+pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<JudgeConfig, D::Error> {
     struct WordOrSection;
 
     impl<'de> Visitor<'de> for WordOrSection {
-        type Value = Judge;
+        type Value = JudgeConfig;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("\"always\", \"on_doubt\" or a section")
         }
 
-        fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Judge, E> {
-            let when = Judging::deserialize(StrDeserializer::new(word))?;
-            Ok(Judge { when, model: None })
+        fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<JudgeConfig, E> {
+            let when = JudgePolicy::deserialize(StrDeserializer::new(word))?;
+            Ok(JudgeConfig { when, model: None })
         }
 
-        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Judge, M::Error> {
-            Judge::deserialize(MapAccessDeserializer::new(map))
+        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<JudgeConfig, M::Error> {
+            JudgeConfig::deserialize(MapAccessDeserializer::new(map))
         }
     }
 

@@ -51,11 +51,11 @@ fn the_policy_has_what_the_file_says() {
         .unwrap();
     assert_eq!(
         config.policy(&rules),
-        Policy {
+        PlanPolicy {
             max_attempts: 7,
             task_deadline: Duration::from_secs(3 * 3600),
             session: SessionScope::Plan,
-            ..Policy::default()
+            ..PlanPolicy::default()
         }
     );
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{ConfigError, Environment};
-use crate::plan::Waits;
+use crate::plan::Timeouts;
 
 /// The variable with a factor for all of [`Timing`].
 const VARIABLE: &str = "PLAN_AGENT_TIMING";
@@ -27,7 +27,7 @@ pub struct Timing {
     /// Internal plans are checked at this interval: the roles that work on them normally do this themselves.
     pub inside: Duration,
     /// The waits of the plan.
-    pub plan: Waits,
+    pub plan: Timeouts,
 }
 
 impl Default for Timing {
@@ -37,7 +37,7 @@ impl Default for Timing {
             filing: Duration::from_secs(3),
             work: Duration::from_secs(2),
             inside: Duration::from_secs(5),
-            plan: Waits::default(),
+            plan: Timeouts::default(),
         }
     }
 }
@@ -71,14 +71,14 @@ impl Timing {
             filing,
             work,
             inside,
-            plan: Waits { repair, untaken },
+            plan: Timeouts { repair, untaken },
         } = self;
         Self {
             scan: scan.mul_f64(factor),
             filing: filing.mul_f64(factor),
             work: work.mul_f64(factor),
             inside: inside.mul_f64(factor),
-            plan: Waits {
+            plan: Timeouts {
                 repair: repair.mul_f64(factor),
                 untaken: untaken.mul_f64(factor),
             },

@@ -3,23 +3,23 @@
 
 use crate::clock::Clock;
 use crate::plan::{CommandId, QuestionId, Report, Time};
-use crate::volumes::{Arrived, Scan, Unreadable};
+use crate::volumes::{ArrivedReport, Scan, Unreadable};
 use crate::wire::text::printable;
 use crate::wire::{Problem, question, report};
 
 /// A report as it arrived: readable, or why not.
 #[derive(Clone, Debug)]
-pub(super) struct Arrival {
+pub(super) struct ParsedReport {
     pub name: String,
     pub hash: String,
     /// The command that the name speaks of, if it speaks of any.
     pub command: Option<CommandId>,
-    pub content: Result<Report, Refused>,
+    pub content: Result<Report, UnreadableReport>,
 }
 
 /// A report that cannot be taken.
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(super) struct UnreadableReport {
     /// In one line.
     pub reason: String,
     /// What is laid beside the file.
@@ -28,13 +28,13 @@ pub(super) struct Refused {
 
 /// What a person wrote into a question's file.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
-    Answer(crate::plan::Choice, String),
+pub(super) enum AnswerFile {
+    Answer(crate::plan::AnswerChoice, String),
     Unusable(String),
 }
 
 /// Reads every report of a look.
-pub(super) fn reports(scan: &mut Scan, now: Time, clock: &Clock) -> Vec<Arrival> {
+pub(super) fn reports(scan: &mut Scan, now: Time, clock: &Clock) -> Vec<ParsedReport> {
     std::mem::take(&mut scan.reports)
         .into_iter()
         .map(|arrived| read(arrived, now, clock))
@@ -42,19 +42,19 @@ pub(super) fn reports(scan: &mut Scan, now: Time, clock: &Clock) -> Vec<Arrival>
 }
 
 /// Reads every question's file that was filled in.
-pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, Reply)> {
+pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, AnswerFile)> {
     std::mem::take(&mut scan.questions)
         .into_iter()
         .filter_map(|(id, text)| match question::parse(&text) {
             Ok(None) => None,
-            Ok(Some((choice, note))) => Some((id, Reply::Answer(choice, note))),
-            Err(problems) => Some((id, Reply::Unusable(lines(&problems)))),
+            Ok(Some((choice, note))) => Some((id, AnswerFile::Answer(choice, note))),
+            Err(problems) => Some((id, AnswerFile::Unusable(lines(&problems)))),
         })
         .collect()
 }
 
-fn read(arrived: Arrived, now: Time, clock: &Clock) -> Arrival {
-    let Arrived {
+fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
+    let ArrivedReport {
         name,
         hash,
         content,
@@ -71,7 +71,7 @@ fn read(arrived: Arrived, now: Time, clock: &Clock) -> Arrival {
             Err(problems) => Err(refused(&name, &problems)),
         },
     };
-    Arrival {
+    ParsedReport {
         name,
         hash,
         command,
@@ -79,8 +79,8 @@ fn read(arrived: Arrived, now: Time, clock: &Clock) -> Arrival {
     }
 }
 
-fn refused(name: &str, problems: &[Problem]) -> Refused {
-    Refused {
+fn refused(name: &str, problems: &[Problem]) -> UnreadableReport {
+    UnreadableReport {
         reason: lines(problems),
         explanation: report::rejection(name, problems),
     }
@@ -94,7 +94,7 @@ fn lines(problems: &[Problem]) -> String {
         .join("; ")
 }
 
-fn core(name: &str, hash: &str, report: report::Report, now: Time, clock: &Clock) -> Report {
+fn core(name: &str, hash: &str, report: report::ReportFile, now: Time, clock: &Clock) -> Report {
     let mut results = printable(&report.results);
     if !report.other.is_empty() {
         results = format!("{results}\n\n{}", printable(&report.other))

@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Settings;
-use super::isolation::Layout;
+use super::DaemonSettings;
+use super::isolation::WorktreeLayout;
 use super::texts::{CommandTexts, UnrenderedCommand};
 use crate::llm::{CommandContext, CommandKind, indented};
 use crate::plan::{
-    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Limit, Plan, PlanStatus, QuestionId,
-    Refusal, Report, SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
+    Attempt, AttemptKind, BudgetLimit, CommandId, Draft, DueStep, EndCommand, NewCommand,
+    Observations, Plan, PlanState, QuestionId, Refusal, Report, SessionId, SessionScope, Task,
+    TaskId, Time, due, rules,
 };
 use crate::volumes::Volumes;
-use crate::wire::command::{Command, CommandType, sections};
+use crate::wire::command::{CommandFile, CommandType, sections};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
@@ -36,17 +37,17 @@ const DRAWS: usize = 64;
 
 /// Where decisions are carried out and commands written.
 #[derive(Clone)]
-pub(super) struct Desk {
-    pub settings: Arc<Settings>,
+pub(super) struct Decider {
+    pub settings: Arc<DaemonSettings>,
 }
 
 /// A command that is committed and is to be put into its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingCommand {
     pub id: CommandId,
     pub text: String,
     /// What has to be there first.
-    pub layout: Option<Layout>,
+    pub layout: Option<WorktreeLayout>,
     /// The session that it ends.
     pub ends: Option<SessionId>,
 }
@@ -66,19 +67,19 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
     }
 }
 
-impl Desk {
+impl Decider {
     /// Carries out every decision that is due, one after the other, until none is left. One that the plan refuses is left out
     /// and logged: it must not keep the others back.
     pub fn decide(
         &self,
         draft: &mut Draft<'_>,
-        world: &World,
+        world: &Observations,
         texts: &mut CommandTexts,
-    ) -> Vec<Outgoing> {
+    ) -> Vec<OutgoingCommand> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
-        if draft.plan().head().usage.unrecorded(world.lived()) >= WORTH_RECORDING {
-            draft.count_time(world.lived());
+        if draft.plan().head().usage.unrecorded(world.active_time()) >= WORTH_RECORDING {
+            draft.count_time(world.active_time());
         }
         draft.ends_published(&world.ends_published);
         let decided = texts.decided_before(draft);
@@ -116,48 +117,48 @@ impl Desk {
     fn carry_out(
         &self,
         draft: &mut Draft<'_>,
-        step: &Step,
-        world: &World,
+        step: &DueStep,
+        world: &Observations,
         texts: &mut CommandTexts,
-    ) -> Result<Option<Outgoing>, Refusal> {
+    ) -> Result<Option<OutgoingCommand>, Refusal> {
         let question = new_question(draft.plan(), &self.settings.volumes);
         let attempt = |draft: &Draft<'_>, command: &CommandId| {
             let attempt = draft.plan().attempt(command).cloned();
             attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
         };
         match step {
-            Step::Issue(task) => return self.issue(draft, *task, None, texts).map(Some),
-            Step::Repair(command) => {
+            DueStep::Issue(task) => return self.issue(draft, *task, None, texts).map(Some),
+            DueStep::Repair(command) => {
                 let attempt = attempt(draft, command)?;
                 let issued = self.issue(draft, attempt.task, Some(&attempt), texts);
                 return issued.map(Some);
             }
-            Step::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
-            Step::TimeOut(command, reason) => draft.time_out(command, reason, question)?,
-            Step::JudgeByRules(command) => {
+            DueStep::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
+            DueStep::TimeOut(command, reason) => draft.time_out(command, reason, question)?,
+            DueStep::JudgeByRules(command) => {
                 let mut verdict = rules::judge(&attempt(draft, command)?, draft.now());
                 if draft.plan().head().policy.model {
                     verdict.reason += ": no doubt to ask the model about";
                 }
                 draft.judge(command, &verdict, question)?;
             }
-            Step::Park(command) => draft.park(command)?,
-            Step::AgentAsks(command) => draft.agent_asks(command, question)?,
-            Step::AskHuman(about, task, reason) => draft.ask(question, *about, *task, reason)?,
-            Step::StopAtBudget(limit) => {
-                draft.count_time(world.lived());
+            DueStep::Park(command) => draft.park(command)?,
+            DueStep::AgentAsks(command) => draft.agent_asks(command, question)?,
+            DueStep::AskHuman(about, task, reason) => draft.ask(question, *about, *task, reason)?,
+            DueStep::StopAtBudget(limit) => {
+                draft.count_time(world.active_time());
                 draft.stop_at_budget(*limit, question)?;
             }
-            Step::CountTime => draft.count_time(world.lived()),
-            Step::Settle => draft.settle(&super::summary::by_rules(draft.plan(), world))?,
-            Step::Accept(command) => draft.accept_merged(command, question)?,
+            DueStep::CountTime => draft.count_time(world.active_time()),
+            DueStep::Settle => draft.settle(&super::summary::by_rules(draft.plan(), world))?,
+            DueStep::Accept(command) => draft.accept_merged(command, question)?,
             // Recorded along with every decision, or done outside.
-            Step::RecordEnds
-            | Step::Withdraw(_)
-            | Step::Inspect(_)
-            | Step::Check(_)
-            | Step::Ask(_)
-            | Step::MoveBranch => {}
+            DueStep::RecordEnds
+            | DueStep::Withdraw(_)
+            | DueStep::Inspect(_)
+            | DueStep::Check(_)
+            | DueStep::Ask(_)
+            | DueStep::MoveBranch => {}
         }
         Ok(None)
     }
@@ -168,7 +169,7 @@ impl Desk {
         task: TaskId,
         repairs: Option<&Attempt>,
         texts: &mut CommandTexts,
-    ) -> Result<Outgoing, Refusal> {
+    ) -> Result<OutgoingCommand, Refusal> {
         let plan = draft.plan();
         let task = plan
             .task(task)
@@ -176,7 +177,7 @@ impl Desk {
         let (id, created_at) = texts.next(draft.now());
         let story = story(plan, task, repairs);
         let context = self.context(plan, task, &id, story.told);
-        let command = Command {
+        let command = CommandFile {
             id: id.clone(),
             created_at: Some(created_at),
             session: story.session.clone(),
@@ -199,7 +200,7 @@ impl Desk {
             request_id: None,
             body: String::new(),
         };
-        let (number, layout) = (task.number, Layout::of(plan, task.number));
+        let (number, layout) = (task.number, WorktreeLayout::of(plan, task.number));
         let context = Some(context);
         let outgoing = texts.write(UnrenderedCommand {
             command,
@@ -220,20 +221,20 @@ impl Desk {
         &self,
         plan: &Plan,
         attempt: &Attempt,
-        kind: Kind,
+        kind: AttemptKind,
         told: &str,
         now: Time,
         texts: &mut CommandTexts,
-    ) -> Result<Issue, Refusal> {
+    ) -> Result<NewCommand, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
-        let earlier = Command::parse(&attempt.text).map_err(unreadable)?;
+        let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
         let ((id, created_at), session) = (texts.next(now), attempt.session.clone());
-        let repair = kind == Kind::Repair;
+        let repair = kind == AttemptKind::Repair;
         let (body, context) = match (&session, repair) {
             (None, false) => (once_more(&earlier, told, &self.report_path(&id)), None),
             (session, _) => {
                 let first = plan.attempts_of(attempt.task);
-                let first = first.rev().find(|made| made.kind == Kind::New);
+                let first = first.rev().find(|made| made.kind == AttemptKind::New);
                 let told = match repair {
                     true => CommandKind::Repair {
                         reason: told.to_owned(),
@@ -253,7 +254,7 @@ impl Desk {
                 (String::new(), Some(self.context(plan, &task, &id, told)))
             }
         };
-        let command = Command {
+        let command = CommandFile {
             id: id.clone(),
             created_at: Some(created_at),
             session: session.clone(),
@@ -305,10 +306,10 @@ impl Desk {
         draft: &mut Draft<'_>,
         session: &SessionId,
         texts: &mut CommandTexts,
-    ) -> Outgoing {
+    ) -> OutgoingCommand {
         let plan = draft.plan();
         let (id, created_at) = texts.next(draft.now());
-        let command = Command {
+        let command = CommandFile {
             id: id.clone(),
             created_at: Some(created_at),
             session: Some(session.clone()),
@@ -344,9 +345,9 @@ impl Desk {
     }
 }
 
-impl Outgoing {
-    fn issue(&self, kind: Kind, session: Option<SessionId>) -> Issue {
-        Issue {
+impl OutgoingCommand {
+    fn issue(&self, kind: AttemptKind, session: Option<SessionId>) -> NewCommand {
+        NewCommand {
             id: self.id.clone(),
             kind,
             session,
@@ -356,8 +357,8 @@ impl Outgoing {
 }
 
 /// Returns the first decision that is due, and those of its kind.
-fn next_due(plan: &Plan, world: &World, refused: &BTreeSet<Step>) -> VecDeque<Step> {
-    let mut steps: VecDeque<Step> = due(plan, world).steps.into();
+fn next_due(plan: &Plan, world: &Observations, refused: &BTreeSet<DueStep>) -> VecDeque<DueStep> {
+    let mut steps: VecDeque<DueStep> = due(plan, world).steps.into();
     steps.retain(|step| step.is_decision() && !refused.contains(step));
     if let Some(first) = steps.front().map(discriminant) {
         steps.retain(|step| discriminant(step) == first);
@@ -368,18 +369,18 @@ fn next_due(plan: &Plan, world: &World, refused: &BTreeSet<Step>) -> VecDeque<St
 /// What stands above single tasks and attempts: while it stays as it is, one decision changes nothing for others of its kind.
 #[derive(PartialEq)]
 struct Above {
-    status: PlanStatus,
+    status: PlanState,
     is_replanned: bool,
     /// Where accepted results are merged.
     tip: Option<String>,
     questions: usize,
     /// The limits of the budget that keep attempts, repairs and calls of a model from beginning.
-    limits: [Option<Limit>; 3],
+    limits: [Option<BudgetLimit>; 3],
 }
 
 impl Above {
-    fn of(plan: &Plan, world: &World) -> Self {
-        let (head, lived) = (plan.head(), world.lived());
+    fn of(plan: &Plan, world: &Observations) -> Self {
+        let (head, lived) = (plan.head(), world.active_time());
         Self {
             status: head.status.clone(),
             is_replanned: head.replan.is_some(),
@@ -408,7 +409,7 @@ fn named_as(task: &Task, body: &str) -> Task {
 }
 
 /// Returns what an earlier command said, with more in the description of the task.
-fn once_more(earlier: &Command, told: &str, report: &str) -> String {
+fn once_more(earlier: &CommandFile, told: &str, report: &str) -> String {
     let body = match earlier.report.as_str() {
         "" => earlier.body.clone(),
         before => earlier.body.replace(before, report),
@@ -424,14 +425,14 @@ fn once_more(earlier: &Command, told: &str, report: &str) -> String {
 }
 
 /// What a command tells its agent, and in which session.
-struct Story {
-    kind: Kind,
+struct CommandContent {
+    kind: AttemptKind,
     session: Option<SessionId>,
     told: CommandKind,
 }
 
 /// Chooses how much of a task's story its next command tells: only what is new where the session is known.
-fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
+fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> CommandContent {
     let session = session(plan, task);
     if let Some(attempt) = repairs {
         let reason = attempt
@@ -442,9 +443,9 @@ fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
         let forgotten = session.is_none();
         let asked = plan
             .attempts_of(task.number)
-            .find(|asked| asked.number == attempt.number && asked.kind != Kind::Repair);
-        return Story {
-            kind: Kind::Repair,
+            .find(|asked| asked.number == attempt.number && asked.kind != AttemptKind::Repair);
+        return CommandContent {
+            kind: AttemptKind::Repair,
             session,
             told: CommandKind::Repair {
                 reason,
@@ -475,11 +476,11 @@ fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
         (false, None) => CommandKind::New { note },
     };
     let kind = if session.is_some() {
-        Kind::Continue
+        AttemptKind::Continue
     } else {
-        Kind::New
+        AttemptKind::New
     };
-    Story {
+    CommandContent {
         kind,
         session,
         told,

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::desk::Outgoing;
-use super::plan_run::{Input, Key, PlanRun};
-use super::{View, isolation, steps};
-use crate::plan::{CommandId, Subject};
+use super::desk::OutgoingCommand;
+use super::plan_run::{EffectKey, EffectResult, PlanRun};
+use super::{LoopView, isolation, steps};
+use crate::plan::{CommandId, ModelQuestionKind};
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
 
 impl PlanRun {
     /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
     /// that cannot be written now is published with what is missing.
-    pub(super) fn send(&mut self, outgoing: Vec<Outgoing>) {
+    pub(super) fn send(&mut self, outgoing: Vec<OutgoingCommand>) {
         for command in outgoing {
             if command.layout.is_some() {
                 self.outgoing.insert(command.id.clone(), command);
@@ -23,7 +23,7 @@ impl PlanRun {
             match published {
                 Ok(()) => self.world.ends_published.extend(command.ends),
                 Err(error) => {
-                    let key = Key::Publish(command.id.clone());
+                    let key = EffectKey::Publish(command.id.clone());
                     let error = format!("{:#}", anyhow::Error::from(error));
                     self.acts.failed(&key, self.clock.now(), &error);
                     self.outgoing.insert(command.id.clone(), command);
@@ -33,17 +33,17 @@ impl PlanRun {
     }
 
     pub(super) fn publish(&mut self) {
-        let commands: Vec<Outgoing> = self.outgoing.values().cloned().collect();
-        for Outgoing {
+        let commands: Vec<OutgoingCommand> = self.outgoing.values().cloned().collect();
+        for OutgoingCommand {
             id, text, layout, ..
         } in commands
         {
             let volumes = self.settings.volumes.clone();
             let publish = move |id: CommandId| {
                 volumes.publish(&id, &text)?;
-                Ok(Input::Published(id))
+                Ok(EffectResult::Published(id))
             };
-            let key = Key::Publish(id.clone());
+            let key = EffectKey::Publish(id.clone());
             match layout {
                 None => self
                     .acts
@@ -57,21 +57,25 @@ impl PlanRun {
     }
 
     pub(super) fn withdraw(&mut self, id: &CommandId, recall: bool) {
-        if self.acts.under_way().contains(&Key::Publish(id.clone())) {
+        if self
+            .acts
+            .under_way()
+            .contains(&EffectKey::Publish(id.clone()))
+        {
             return;
         }
         let unpublished = self.outgoing.remove(id).is_some();
         let (volumes, id) = (self.settings.volumes.clone(), id.clone());
-        self.spawn(Key::Withdraw(id.clone()), async move {
+        self.spawn(EffectKey::Withdraw(id.clone()), async move {
             if unpublished {
-                return Ok(Input::Withdrawn(id, Withdrawal::Withdrawn));
+                return Ok(EffectResult::Withdrawn(id, Withdrawal::Withdrawn));
             }
             steps::blocking(move || {
                 let done = volumes.withdraw(&id)?;
                 if recall && done == Withdrawal::Taken {
                     volumes.cancel(&id)?;
                 }
-                Ok(Input::Withdrawn(id, done))
+                Ok(EffectResult::Withdrawn(id, done))
             })
             .await
         });
@@ -79,42 +83,44 @@ impl PlanRun {
 
     /// Runs the checks of a reported attempt; where results are merged, one after the other, as they have one folder for it.
     pub(super) fn check(&mut self, id: &CommandId, merged: bool) {
-        let is_check = |key: &Key| matches!(key, Key::Check(_));
+        let is_check = |key: &EffectKey| matches!(key, EffectKey::Check(_));
         if merged && self.acts.under_way().iter().any(is_check) {
             return;
         }
         let ((settings, store), id, clock) = (self.handles(), id.clone(), self.clock);
-        self.spawn(Key::Check(id.clone()), async move {
+        self.spawn(EffectKey::Check(id.clone()), async move {
             let checked = steps::check(&settings, &store, clock, &id).await?;
-            Ok(Input::Checked(id, checked))
+            Ok(EffectResult::Checked(id, checked))
         });
     }
 
-    pub(super) fn move_branch(&mut self, view: &View) {
+    pub(super) fn move_branch(&mut self, view: &LoopView) {
         let (settings, gathering) = (Arc::clone(&self.settings), view.gathering.clone());
         let settled = view.status.settled();
         let Some(gathering) = gathering else {
             return;
         };
-        self.spawn(Key::Branch, async move {
+        self.spawn(EffectKey::Branch, async move {
             isolation::move_branch(&settings, &gathering, settled)
                 .await
-                .map(Input::Branch)
+                .map(EffectResult::Branch)
         });
     }
 
-    pub(super) fn ask(&mut self, subject: &Subject) {
+    pub(super) fn ask(&mut self, subject: &ModelQuestionKind) {
         let ((settings, store), subject) = (self.handles(), subject.clone());
-        self.spawn(Key::Ask(subject.clone()), async move {
+        self.spawn(EffectKey::Ask(subject.clone()), async move {
             let Some(models) = &settings.models else {
                 anyhow::bail!("no language model is configured");
             };
             let asked = steps::ask(&settings, models, &store, subject).await?;
-            Ok(asked.map_or(Input::NotAsked, |asked| Input::Asked(Box::new(asked))))
+            Ok(asked.map_or(EffectResult::NotAsked, |asked| {
+                EffectResult::Asked(Box::new(asked))
+            }))
         });
     }
 
-    pub(super) fn write_mission(&mut self, view: &View) {
+    pub(super) fn write_mission(&mut self, view: &LoopView) {
         let (shown, at) = self.mission;
         if shown == view.seq {
             return;
@@ -128,7 +134,7 @@ impl PlanRun {
             Some(gathering) => PathBuf::from(&gathering.line.folder),
             None => settings.workspace.clone(),
         };
-        self.spawn(Key::Mission, async move {
+        self.spawn(EffectKey::Mission, async move {
             let program = settings.program.clone();
             let (text, seq) = store
                 .read(&settings.plan, move |plan, seq| {
@@ -136,7 +142,7 @@ impl PlanRun {
                 })
                 .await?;
             steps::blocking(move || {
-                write_mission(&folder, &text).map(|()| Input::MissionWritten(seq))
+                write_mission(&folder, &text).map(|()| EffectResult::MissionWritten(seq))
             })
             .await
         });

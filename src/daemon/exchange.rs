@@ -9,13 +9,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::acts::Acts;
-use super::arrival::{self, Arrival, Reply};
+use super::arrival::{self, AnswerFile, ParsedReport};
 use super::steps::blocking;
-use super::{Settings, requests};
+use super::{DaemonSettings, requests};
 use crate::clock::Clock;
-use crate::plan::{CommandId, PlanId, Question, QuestionId, Refusal, Taken, Time};
+use crate::plan::{AppliedReport, CommandId, HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::store::{Store, StoreError};
-use crate::volumes::{Filing, MOST_REPORTS, Scan, Scanner, Sign, UNSEEN, VolumesError, Watch};
+use crate::volumes::{
+    MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch, WorkerSign,
+};
 use crate::wire::question;
 
 /// As long as `reports/pending` had no more files than this, a look takes less time than to wake another thread for it …
@@ -32,14 +34,14 @@ const FINISHED: Duration = UNSEEN.saturating_add(Duration::from_secs(1));
 
 /// Names what is under way in the folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum ExchangeKey {
     Scan,
     ShowQuestion(QuestionId),
     FileQuestion(QuestionId),
     File(String),
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ExchangeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scan => "the exchange folder",
@@ -50,8 +52,8 @@ impl fmt::Display for Key {
 }
 
 /// What an act in the folder came back with.
-pub(super) enum Done {
-    Looked(Box<Scanner>, Result<Look, VolumesError>),
+pub(super) enum ExchangeDone {
+    Looked(Box<Scanner>, Result<FolderScan, VolumesError>),
     QuestionShown(QuestionId),
     QuestionFiled(QuestionId),
     Filed(String),
@@ -66,18 +68,18 @@ pub(super) enum Filed {
     Rejected(String),
 }
 
-impl From<Taken> for Filed {
-    fn from(taken: Taken) -> Self {
+impl From<AppliedReport> for Filed {
+    fn from(taken: AppliedReport) -> Self {
         match taken {
-            Taken::Counts | Taken::Known => Self::Processed,
-            Taken::Stale | Taken::Other => Self::Stale,
+            AppliedReport::Counts | AppliedReport::Known => Self::Processed,
+            AppliedReport::Stale | AppliedReport::Other => Self::Stale,
         }
     }
 }
 
 /// What is awaited for a plan.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedCommands {
     /// Commands whose report is.
     pub commands: BTreeSet<CommandId>,
     /// Questions that a person is to answer.
@@ -85,30 +87,33 @@ pub(super) struct Awaited {
 }
 
 /// What a look at the folders found, with the rest of what it saw.
-pub(super) struct Look {
-    found: Found,
+pub(super) struct FolderScan {
+    found: FoundInput,
     scan: Scan,
     began: Time,
 }
 
 /// What was found for a plan.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
-    pub reports: Vec<Arrival>,
-    pub replies: Vec<(QuestionId, Reply)>,
+pub(super) struct FoundInput {
+    pub reports: Vec<ParsedReport>,
+    pub replies: Vec<(QuestionId, AnswerFile)>,
     /// Every command that somebody works on.
-    pub signs: BTreeMap<CommandId, Sign>,
+    pub signs: BTreeMap<CommandId, WorkerSign>,
 }
 
 /// A report for none of the plans that are carried out here, with the plan that its command is of.
-pub(super) type Stranger = (Arrival, Option<PlanId>);
+pub(super) type Stranger = (ParsedReport, Option<PlanId>);
 
 /// What is awaited for each plan that is carried out through one folder.
 #[derive(Default)]
-struct Expected(BTreeMap<PlanId, Awaited>);
+struct Expected(BTreeMap<PlanId, AwaitedCommands>);
 
 impl Expected {
-    fn all<T: Clone, C: FromIterator<T>>(&self, which: impl Fn(&Awaited) -> &BTreeSet<T>) -> C {
+    fn all<T: Clone, C: FromIterator<T>>(
+        &self,
+        which: impl Fn(&AwaitedCommands) -> &BTreeSet<T>,
+    ) -> C {
         self.0.values().flat_map(which).cloned().collect()
     }
 
@@ -119,9 +124,9 @@ impl Expected {
     async fn route(
         &self,
         store: &Store,
-        found: Found,
-    ) -> Result<(BTreeMap<PlanId, Found>, Vec<Stranger>), StoreError> {
-        let (mut plans, mut strangers) = (BTreeMap::<PlanId, Found>::new(), Vec::new());
+        found: FoundInput,
+    ) -> Result<(BTreeMap<PlanId, FoundInput>, Vec<Stranger>), StoreError> {
+        let (mut plans, mut strangers) = (BTreeMap::<PlanId, FoundInput>::new(), Vec::new());
         for arrival in found.reports {
             let of = match &arrival.command {
                 None => self.0.keys().next().cloned(),
@@ -152,14 +157,14 @@ impl Expected {
         Ok((plans, strangers))
     }
 
-    fn who_awaits(&self, awaits: impl Fn(&Awaited) -> bool) -> Option<PlanId> {
+    fn who_awaits(&self, awaits: impl Fn(&AwaitedCommands) -> bool) -> Option<PlanId> {
         let plan = self.0.iter().find(|(_, awaited)| awaits(awaited));
         plan.map(|(plan, _)| plan.clone())
     }
 }
 
 pub(super) struct Exchange {
-    settings: Arc<Settings>,
+    settings: Arc<DaemonSettings>,
     store: Store,
     clock: Clock,
     watch: Watch,
@@ -167,10 +172,10 @@ pub(super) struct Exchange {
     pub wake: Arc<Notify>,
     /// Some process wrote to the store.
     pub stored: Arc<Notify>,
-    pub acts: Acts<Key, Done>,
+    pub acts: Acts<ExchangeKey, ExchangeDone>,
     scanner: Option<Scanner>,
     /// What a look found that ran beside the loop.
-    look: Option<Look>,
+    look: Option<FolderScan>,
     expected: Expected,
     /// When the folders are looked at next at the latest.
     look_at: Time,
@@ -193,7 +198,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(settings: Arc<Settings>, store: Store, clock: Clock) -> Self {
+    pub fn new(settings: Arc<DaemonSettings>, store: Store, clock: Clock) -> Self {
         let (wake, stored) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let now = clock.now();
@@ -221,7 +226,7 @@ impl Exchange {
     }
 
     /// Says what is awaited for a plan from now on.
-    pub fn expect(&mut self, plan: &PlanId, awaited: Awaited) {
+    pub fn expect(&mut self, plan: &PlanId, awaited: AwaitedCommands) {
         self.expected.0.insert(plan.clone(), awaited);
     }
 
@@ -258,7 +263,10 @@ impl Exchange {
 
     /// Returns whether something is under way besides a look.
     pub fn is_busy(&self) -> bool {
-        self.acts.under_way().iter().any(|key| *key != Key::Scan)
+        self.acts
+            .under_way()
+            .iter()
+            .any(|key| *key != ExchangeKey::Scan)
     }
 
     /// Finds out anew which questions lie in their folder.
@@ -269,7 +277,7 @@ impl Exchange {
 
     /// Returns whether it is time to look into the folders.
     fn may_look(&self, now: Time) -> bool {
-        self.scanner.is_some() && self.look_at <= now && self.acts.is_ready(&Key::Scan, now)
+        self.scanner.is_some() && self.look_at <= now && self.acts.is_ready(&ExchangeKey::Scan, now)
     }
 
     /// Examines the watches before a look, if it is time to. Returns whether folders were made again, which had been removed with
@@ -284,7 +292,7 @@ impl Exchange {
 
     /// Looks into the folders if it is time to, and returns what is there; a look that takes long runs beside the loop, and what it
     /// found is returned later. [`Self::taken_in`] is to be called with what became of it.
-    pub fn look(&mut self, now: Time) -> Option<Found> {
+    pub fn look(&mut self, now: Time) -> Option<FoundInput> {
         if self.look.is_none() && self.may_look(now) {
             self.begin_look(now);
         }
@@ -323,8 +331,8 @@ impl Exchange {
         let clock = self.clock;
         let look = move || {
             let scan = scanner.scan(&commands, &questions, most);
-            let look = scan.map(|mut scan| Look {
-                found: Found {
+            let look = scan.map(|mut scan| FolderScan {
+                found: FoundInput {
                     reports: arrival::reports(&mut scan, now, &clock),
                     replies: arrival::replies(&mut scan),
                     signs: std::mem::take(&mut scan.signs),
@@ -338,30 +346,30 @@ impl Exchange {
             let (scanner, look) = look();
             self.looked(scanner, look);
         } else {
-            self.acts.start_blocking(Key::Scan, now, move || {
+            self.acts.start_blocking(ExchangeKey::Scan, now, move || {
                 let (scanner, look) = look();
-                Ok(Done::Looked(Box::new(scanner), look))
+                Ok(ExchangeDone::Looked(Box::new(scanner), look))
             });
         }
     }
 
-    fn looked(&mut self, scanner: Scanner, look: Result<Look, VolumesError>) {
+    fn looked(&mut self, scanner: Scanner, look: Result<FolderScan, VolumesError>) {
         self.scanner = Some(scanner);
         match look {
             Ok(look) => self.look = Some(look),
-            Err(error) => self.failed(&Key::Scan, &error.to_string()),
+            Err(error) => self.failed(&ExchangeKey::Scan, &error.to_string()),
         }
     }
 
     /// Leaves reports for a later look whose namesake is just being filed: where they go would be taken for done with it.
     /// Returns whether there was any.
-    fn put_off(&mut self, look: &mut Look) -> bool {
+    fn put_off(&mut self, look: &mut FolderScan) -> bool {
         let mut put_off = Vec::new();
         look.found.reports.retain(|arrival| {
             let moves = self
                 .acts
                 .under_way()
-                .contains(&Key::File(arrival.name.clone()));
+                .contains(&ExchangeKey::File(arrival.name.clone()));
             put_off.extend(moves.then(|| arrival.name.clone()));
             !moves
         });
@@ -383,8 +391,8 @@ impl Exchange {
     /// A failure of the store.
     pub async fn route(
         &self,
-        found: Found,
-    ) -> Result<(BTreeMap<PlanId, Found>, Vec<Stranger>), StoreError> {
+        found: FoundInput,
+    ) -> Result<(BTreeMap<PlanId, FoundInput>, Vec<Stranger>), StoreError> {
         self.expected.route(&self.store, found).await
     }
 
@@ -418,10 +426,10 @@ impl Exchange {
         if let Err(error) = taken {
             self.forget(&handed_over);
             self.listed_at = None;
-            self.failed(&Key::Scan, &error.to_string());
+            self.failed(&ExchangeKey::Scan, &error.to_string());
             return;
         }
-        self.acts.succeeded(&Key::Scan);
+        self.acts.succeeded(&ExchangeKey::Scan);
         if !self.more
             && let Some(at) = self.listed_at
         {
@@ -484,7 +492,7 @@ impl Exchange {
                 let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
                 let plan = plan.clone();
                 self.acts
-                    .start(Key::ShowQuestion(id.clone()), now, async move {
+                    .start(ExchangeKey::ShowQuestion(id.clone()), now, async move {
                         let (wanted, program) = (id.clone(), settings.program.clone());
                         let text = store.read(&plan, move |plan, _| {
                             let asked = plan.question(&wanted)?;
@@ -496,7 +504,7 @@ impl Exchange {
                             if let Some(text) = text {
                                 settings.volumes.write_question(&id, &text)?;
                             }
-                            Ok(Done::QuestionShown(id))
+                            Ok(ExchangeDone::QuestionShown(id))
                         };
                         blocking(show).await
                     });
@@ -511,7 +519,7 @@ impl Exchange {
             let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
             let plans: Vec<PlanId> = self.expected.0.keys().cloned().collect();
             self.acts
-                .start(Key::FileQuestion(id.clone()), now, async move {
+                .start(ExchangeKey::FileQuestion(id.clone()), now, async move {
                     let asked = find_question(&store, &plans, &id).await?;
                     let file = move || {
                         let volumes = &settings.volumes;
@@ -523,7 +531,9 @@ impl Exchange {
                             volumes.complain(&id, &format!("{late}.\n"))?;
                             (settings.notice)(&late);
                         }
-                        volumes.file_question(&id).map(|()| Done::QuestionFiled(id))
+                        volumes
+                            .file_question(&id)
+                            .map(|()| ExchangeDone::QuestionFiled(id))
                     };
                     blocking(file).await
                 });
@@ -537,58 +547,61 @@ impl Exchange {
             }
             let (volumes, name, filed) =
                 (self.settings.volumes.clone(), name.clone(), filed.clone());
-            self.acts.start(Key::File(name.clone()), now, async move {
-                let file = move || {
-                    let filing = match &filed {
-                        Filed::Processed => Filing::Processed,
-                        Filed::Stale => Filing::Stale,
-                        Filed::Rejected(explanation) => Filing::Rejected(explanation),
+            self.acts
+                .start(ExchangeKey::File(name.clone()), now, async move {
+                    let file = move || {
+                        let filing = match &filed {
+                            Filed::Processed => ReportDisposition::Processed,
+                            Filed::Stale => ReportDisposition::Stale,
+                            Filed::Rejected(explanation) => {
+                                ReportDisposition::Rejected(explanation)
+                            }
+                        };
+                        volumes
+                            .file_report(&name, filing)
+                            .map(|()| ExchangeDone::Filed(name))
                     };
-                    volumes
-                        .file_report(&name, filing)
-                        .map(|()| Done::Filed(name))
-                };
-                blocking(file).await
-            });
+                    blocking(file).await
+                });
         }
     }
 
     /// Takes in what an act in the folder came back with.
-    pub fn take_in(&mut self, key: &Key, result: anyhow::Result<Done>) {
+    pub fn take_in(&mut self, key: &ExchangeKey, result: anyhow::Result<ExchangeDone>) {
         match result {
             Err(error) => {
-                if *key == Key::Scan {
+                if *key == ExchangeKey::Scan {
                     // It went with the look that failed.
                     self.scanner = Some(scanner(&self.settings, &self.watch));
                 }
                 self.failed(key, &format!("{error:#}"));
             }
-            Ok(Done::Looked(scanner, look)) => {
+            Ok(ExchangeDone::Looked(scanner, look)) => {
                 self.acts.over(key);
                 self.looked(*scanner, look);
             }
             Ok(done) => {
                 self.acts.succeeded(key);
                 match done {
-                    Done::QuestionShown(id) => {
+                    ExchangeDone::QuestionShown(id) => {
                         tracing::warn!(question = %id, "a person is asked; `status` shows what");
                         self.shown.insert(id);
                     }
-                    Done::QuestionFiled(id) => drop(self.shown.remove(&id)),
-                    Done::Filed(name) => drop(self.filings.remove(&name)),
-                    Done::Looked(..) => {}
+                    ExchangeDone::QuestionFiled(id) => drop(self.shown.remove(&id)),
+                    ExchangeDone::Filed(name) => drop(self.filings.remove(&name)),
+                    ExchangeDone::Looked(..) => {}
                 }
             }
         }
     }
 
-    fn failed(&mut self, key: &Key, error: &str) {
+    fn failed(&mut self, key: &ExchangeKey, error: &str) {
         self.acts.failed(key, self.clock.now(), error);
     }
 }
 
 /// Makes a scanner that has seen nothing yet.
-fn scanner(settings: &Settings, watch: &Watch) -> Scanner {
+fn scanner(settings: &DaemonSettings, watch: &Watch) -> Scanner {
     Scanner::new(&settings.volumes, watch.hints(), settings.timing.scan)
 }
 
@@ -596,7 +609,7 @@ async fn find_question(
     store: &Store,
     plans: &[PlanId],
     id: &QuestionId,
-) -> Result<Option<Question>, StoreError> {
+) -> Result<Option<HumanQuestion>, StoreError> {
     for plan in plans {
         let wanted = id.clone();
         let asked = store.read(plan, move |plan, _| plan.question(&wanted).cloned());
@@ -608,7 +621,7 @@ async fn find_question(
 }
 
 /// Returns what a person is told whose answer in the file of a question came after another one.
-fn late(asked: &Question, said: &str) -> Option<String> {
+fn late(asked: &HumanQuestion, said: &str) -> Option<String> {
     let (choice, _) = question::parse(said).ok()??;
     let counted = asked.answer.as_ref()?;
     let told = Refusal::AlreadyAnswered {
@@ -625,23 +638,23 @@ fn late(asked: &Question, said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::arrival::Refused;
-    use crate::plan::{Head, Issue, Kind, NewTask, Policy, TaskId};
+    use crate::daemon::arrival::UnreadableReport;
+    use crate::plan::{AttemptKind, NewCommand, NewTask, PlanHead, PlanPolicy, TaskId};
 
     /// Makes a plan whose only task was handed out with this command.
     async fn made(store: &Store, id: &str, command: &str) -> PlanId {
         let (plan, id) = (PlanId::new(id), CommandId::new(command));
-        let head = Head::new(plan.clone(), "", Time::default());
+        let head = PlanHead::new(plan.clone(), "", Time::default());
         let made = store.create(head, "test", "made", move |draft| {
             draft.created();
             draft.make_tasks(vec![NewTask {
                 name: "Only".to_owned(),
                 ..NewTask::default()
             }])?;
-            draft.start(Policy::default(), "")?;
-            let issue = Issue {
+            draft.start(PlanPolicy::default(), "")?;
+            let issue = NewCommand {
                 id,
-                kind: Kind::New,
+                kind: AttemptKind::New,
                 session: None,
                 text: String::new(),
             };
@@ -651,12 +664,12 @@ mod tests {
         plan
     }
 
-    fn report(command: Option<&str>) -> Arrival {
-        let refused = Refused {
+    fn report(command: Option<&str>) -> ParsedReport {
+        let refused = UnreadableReport {
             reason: String::new(),
             explanation: String::new(),
         };
-        Arrival {
+        ParsedReport {
             name: command.unwrap_or("notes").to_owned(),
             hash: String::new(),
             command: command.map(CommandId::new),
@@ -672,7 +685,7 @@ mod tests {
             made(&store, "b", "task-b").await,
             made(&store, "c", "task-c").await,
         ];
-        let awaits = |commands: &[&str], questions: &[&str]| Awaited {
+        let awaits = |commands: &[&str], questions: &[&str]| AwaitedCommands {
             commands: commands.iter().copied().map(CommandId::new).collect(),
             questions: questions.iter().copied().map(QuestionId::new).collect(),
         };
@@ -681,10 +694,10 @@ mod tests {
         let of_b = awaits(&["task-new"], &["q1"]);
         let expected = Expected(BTreeMap::from([(a.clone(), of_a), (b.clone(), of_b)]));
         let reports = ["task-a", "task-b", "task-c", "task-new", "task-nobodys"].map(Some);
-        let found = Found {
+        let found = FoundInput {
             reports: reports.into_iter().chain([None]).map(report).collect(),
-            replies: vec![(QuestionId::new("q1"), Reply::Unusable(String::new()))],
-            signs: BTreeMap::from([(CommandId::new("task-new"), Sign::default())]),
+            replies: vec![(QuestionId::new("q1"), AnswerFile::Unusable(String::new()))],
+            signs: BTreeMap::from([(CommandId::new("task-new"), WorkerSign::default())]),
         };
         let (plans, strangers) = expected.route(&store, found).await.unwrap();
         let names = |plan: &PlanId| {

@@ -12,15 +12,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::time::sleep;
 
-use super::plan_run::{Input, Key, PlanRun};
-use super::{Settings, View};
-use crate::config::Hooks;
-use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
+use super::plan_run::{EffectKey, EffectResult, PlanRun};
+use super::{DaemonSettings, LoopView};
+use crate::config::HooksConfig;
+use crate::exec::{self, ChildExit, ChildSpec, ProcessMark, Stdin, environment};
 use crate::plan::{QuestionId, Time};
 use crate::safe_open;
 use crate::store::Store;
 use crate::view::EventView;
-use crate::view::hook::{Call, ChangePart, MOST_EVENTS};
+use crate::view::hook::{ChangePart, HookCall, MOST_EVENTS};
 use crate::volumes::Folder;
 use crate::wire::text::{printable, time_text};
 
@@ -64,7 +64,7 @@ impl Hook {
     }
 
     /// Returns the command that is configured, if one is.
-    fn command(self, hooks: &Hooks) -> Option<&Vec<String>> {
+    fn command(self, hooks: &HooksConfig) -> Option<&Vec<String>> {
         let command = match self {
             Self::Question => &hooks.on_question,
             Self::Finish => &hooks.on_finish,
@@ -76,7 +76,7 @@ impl Hook {
 
 /// What the hooks have been told.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct HookState {
     questions: BTreeSet<QuestionId>,
     /// The last change.
     change: i64,
@@ -85,13 +85,13 @@ pub(super) struct Told {
 
 /// What one call tells.
 #[derive(Clone, Debug)]
-pub(super) enum News {
+pub(super) enum HookNews {
     Question(QuestionId),
     Change(i64),
     Finish,
 }
 
-impl Told {
+impl HookState {
     /// Begins with the changes after one.
     pub fn since(change: i64) -> Self {
         Self {
@@ -102,24 +102,24 @@ impl Told {
     }
 
     /// Remembers what a call told.
-    pub fn note(&mut self, news: News) {
+    pub fn note(&mut self, news: HookNews) {
         match news {
-            News::Question(id) => drop(self.questions.insert(id)),
-            News::Change(to) => self.change = to,
-            News::Finish => self.finish = true,
+            HookNews::Question(id) => drop(self.questions.insert(id)),
+            HookNews::Change(to) => self.change = to,
+            HookNews::Finish => self.finish = true,
         }
     }
 }
 
 impl PlanRun {
     /// Tells the hooks what they have not been told: of questions once their files are there, of changes as many as there are.
-    pub(super) fn call_hooks(&mut self, view: &View, shown: &BTreeSet<QuestionId>) {
+    pub(super) fn call_hooks(&mut self, view: &LoopView, shown: &BTreeSet<QuestionId>) {
         let shown = |id: &&QuestionId| shown.contains(id) && !self.told.questions.contains(id);
         if let Some(id) = view.awaited.questions.iter().find(shown).cloned() {
-            self.call_hook(News::Question(id));
+            self.call_hook(HookNews::Question(id));
         }
         if view.seq > self.told.change {
-            self.call_hook(News::Change(view.seq));
+            self.call_hook(HookNews::Change(view.seq));
         }
     }
 
@@ -127,7 +127,7 @@ impl PlanRun {
     pub(super) fn tell_finish(&mut self) -> bool {
         let wanted = !self.told.finish && self.wants(Hook::Finish);
         if wanted {
-            self.call_hook(News::Finish);
+            self.call_hook(HookNews::Finish);
         }
         wanted
     }
@@ -136,51 +136,51 @@ impl PlanRun {
         hook.command(&self.settings.hooks).is_some()
     }
 
-    fn call_hook(&mut self, what: News) {
+    fn call_hook(&mut self, what: HookNews) {
         let hook = match what {
-            News::Question(_) => Hook::Question,
-            News::Change(_) => Hook::Change,
-            News::Finish => Hook::Finish,
+            HookNews::Question(_) => Hook::Question,
+            HookNews::Change(_) => Hook::Change,
+            HookNews::Finish => Hook::Finish,
         };
         if !self.wants(hook) {
             return;
         }
         let (settings, store) = self.handles();
         let (now, since) = (self.world.now, self.told.change);
-        self.spawn(Key::Hook(hook), async move {
+        self.spawn(EffectKey::Hook(hook), async move {
             let (told, call) = call(&settings, &store, what, since, now).await?;
             if let Some(call) = call {
                 run(&settings, hook, call, now).await;
             }
-            Ok(Input::Told(told))
+            Ok(EffectResult::Told(told))
         });
     }
 }
 
 /// Returns what is told by now, and the line that tells it; none where nothing is left to tell.
 async fn call(
-    settings: &Settings,
+    settings: &DaemonSettings,
     store: &Store,
-    what: News,
+    what: HookNews,
     since: i64,
     now: Time,
-) -> anyhow::Result<(News, Option<String>)> {
+) -> anyhow::Result<(HookNews, Option<String>)> {
     let plan = &settings.plan;
     Ok(match what {
-        News::Question(id) => {
+        HookNews::Question(id) => {
             let file = settings.volumes.question(&id).display().to_string();
             let wanted = id.clone();
             let call = store.read(plan, move |plan, _| {
                 let question = plan.question(&wanted).filter(|question| question.open())?;
-                Some(Call::question(plan, question, file, now).render())
+                Some(HookCall::question(plan, question, file, now).render())
             });
-            (News::Question(id), call.await?)
+            (HookNews::Question(id), call.await?)
         }
-        News::Finish => {
-            let call = store.read(plan, move |plan, _| Call::finish(plan, now).render());
-            (News::Finish, Some(call.await?))
+        HookNews::Finish => {
+            let call = store.read(plan, move |plan, _| HookCall::finish(plan, now).render());
+            (HookNews::Finish, Some(call.await?))
         }
-        News::Change(to) => {
+        HookNews::Change(to) => {
             let changes = store.since(plan, since, MOST_CHANGES).await?;
             let to = changes.last().map_or(to, |last| last.seq);
             let events = changes
@@ -188,7 +188,7 @@ async fn call(
                 .flat_map(|change| EventView::all(change, plan));
             let mut events: Vec<EventView> = events.collect();
             if events.is_empty() {
-                return Ok((News::Change(to), None));
+                return Ok((HookNews::Change(to), None));
             }
             let left_out = events.len().saturating_sub(MOST_EVENTS);
             events.truncate(MOST_EVENTS);
@@ -199,20 +199,20 @@ async fn call(
                 left_out,
             };
             let call = store.read(plan, move |plan, _| {
-                Call::change(plan, change, now).render()
+                HookCall::change(plan, change, now).render()
             });
-            (News::Change(to), Some(call.await?))
+            (HookNews::Change(to), Some(call.await?))
         }
     })
 }
 
 /// Runs a hook to its end; how it ended goes into the log, and to the person if it was not well.
-async fn run(settings: &Settings, hook: Hook, call: String, now: Time) {
+async fn run(settings: &DaemonSettings, hook: Hook, call: String, now: Time) {
     let hooks = &settings.hooks;
     let Some(argv) = hook.command(hooks) else {
         return;
     };
-    let spec = Spec {
+    let spec = ChildSpec {
         argv: argv.clone(),
         cwd: settings.folder.clone(),
         env: environment(&hooks.env),
@@ -238,21 +238,25 @@ async fn run(settings: &Settings, hook: Hook, call: String, now: Time) {
 }
 
 /// Runs a hook; while it does, a mark says so, so that it does not outlive a daemon that is killed by more than its next start.
-async fn run_capped(spec: &Spec, marks: &Path, hook: Hook) -> anyhow::Result<(Outcome, String)> {
+async fn run_capped(
+    spec: &ChildSpec,
+    marks: &Path,
+    hook: Hook,
+) -> anyhow::Result<(ChildExit, String)> {
     let (mut mark, output) =
-        Mark::hook(marks, hook.as_str())?.context("an earlier call of it still runs")?;
+        ProcessMark::hook(marks, hook.as_str())?.context("an earlier call of it still runs")?;
     let flood = async {
         while output.lengths()[0] <= FLOOD {
             sleep(LOOK).await;
         }
         GRACE
     };
-    let outcome = exec::run(spec, &output, |group| mark.sign(group), flood).await?;
+    let outcome = exec::run(spec, &output, |group| mark.name_group(group), flood).await?;
     Ok((outcome, output.out_since(0, TAIL)))
 }
 
 /// Says how a hook ended: well, or why not.
-fn ended(outcome: Outcome, timeout: Duration) -> Result<String, String> {
+fn ended(outcome: ChildExit, timeout: Duration) -> Result<String, String> {
     match (outcome.exit, outcome.signal) {
         _ if outcome.timed_out => Err(format!("ended after {timeout:?}")),
         _ if outcome.cancelled => Err("ended because it printed without end".to_owned()),

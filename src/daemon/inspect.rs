@@ -4,11 +4,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Settings;
-use super::plan_run::{Input, Key, PlanRun};
+use super::DaemonSettings;
+use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use crate::clock::Clock;
-use crate::exec::{Filters, Git, GitError, Listing, Project, Trees, examine, remove_folder};
-use crate::plan::{Changes, CommandId, Draft, Line, Refusal, Repository, TaskId, Time};
+use crate::exec::{
+    FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
+};
+use crate::plan::{
+    ChangedFiles, CommandId, Draft, IntegrationBranch, Refusal, Repository, TaskId, Time,
+};
 use crate::store::Store;
 
 /// As long as a folder has no more files than this, a look takes less time than to wake another thread for it.
@@ -25,7 +29,7 @@ const OWN: [&str; 3] = ["MISSION.md", ".MISSION.md.tmp", ".plan-agent"];
 
 /// Where it is looked for changes, and what is known from earlier looks.
 #[derive(Clone, Debug)]
-pub(super) struct Lookout {
+pub(super) struct ChangeWatch {
     folder: PathBuf,
     /// What was a repository when the plan began; whatever agents make one since is none.
     repository: Option<Repository>,
@@ -36,7 +40,7 @@ pub(super) struct Lookout {
     aside: PathBuf,
     clock: Clock,
     /// The last look, if it saw everything.
-    before: Option<Arc<Listing>>,
+    before: Option<Arc<FileListing>>,
     /// Git took too long; it is left alone.
     git_is_slow: bool,
 }
@@ -44,21 +48,21 @@ pub(super) struct Lookout {
 /// What a look found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inspected {
-    pub changes: Changes,
+    pub changes: ChangedFiles,
     pub tree: Option<String>,
-    listing: Option<Arc<Listing>>,
+    listing: Option<Arc<FileListing>>,
     git_is_slow: bool,
 }
 
 /// A look that is taken in together with reports.
 #[derive(Clone, Debug)]
-pub(super) struct QuickLook {
-    now: Arc<Listing>,
-    before: Option<Arc<Listing>>,
+pub(super) struct QuickInspection {
+    now: Arc<FileListing>,
+    before: Option<Arc<FileListing>>,
     clock: Clock,
 }
 
-impl QuickLook {
+impl QuickInspection {
     /// Records what changed during an attempt whose report was just taken in.
     pub fn record(&self, draft: &mut Draft<'_>, command: &CommandId) -> Result<(), Refusal> {
         let attempt = draft.plan().attempt(command);
@@ -70,8 +74,8 @@ impl QuickLook {
     }
 }
 
-impl Lookout {
-    pub fn new(settings: &Settings, clock: Clock) -> Self {
+impl ChangeWatch {
+    pub fn new(settings: &DaemonSettings, clock: Clock) -> Self {
         let folder = settings.workspace.clone();
         let own = OWN.map(|name| folder.join(name));
         let exchange = settings.volumes.root().to_owned();
@@ -96,7 +100,7 @@ impl Lookout {
     }
 
     /// Looks at the worktree of a task instead.
-    fn within(self, line: &Line, task: TaskId) -> Self {
+    fn within(self, line: &IntegrationBranch, task: TaskId) -> Self {
         let folder = PathBuf::from(line.worktree(task));
         Self {
             left_out: OWN.map(|name| folder.join(name)).to_vec(),
@@ -109,7 +113,7 @@ impl Lookout {
     }
 
     /// Returns what git knows and keeps of the folder; `None` where there was no repository, or is no worktree any more.
-    async fn trees(&self) -> Result<Option<Trees>, GitError> {
+    async fn trees(&self) -> Result<Option<GitSnapshots>, GitError> {
         let Some(repository) = &self.repository else {
             return Ok(None);
         };
@@ -123,18 +127,18 @@ impl Lookout {
                 git
             }
         };
-        Ok(Some(Trees::of(git, &self.aside, &self.left_out)?))
+        Ok(Some(GitSnapshots::of(git, &self.aside, &self.left_out)?))
     }
 
     /// Lists a folder that is small and no repository.
-    pub fn quick(&self, now: Time) -> Option<QuickLook> {
+    pub fn quick(&self, now: Time) -> Option<QuickInspection> {
         let before = self.before.as_ref()?;
         if before.files()? > QUICK || self.repository.is_some() {
             return None;
         }
-        let listing = Listing::of(&self.folder, &self.left_out, 2 * QUICK, now)?;
+        let listing = FileListing::of(&self.folder, &self.left_out, 2 * QUICK, now)?;
         listing.files()?;
-        Some(QuickLook {
+        Some(QuickInspection {
             now: Arc::new(listing),
             before: Some(Arc::clone(before)),
             clock: self.clock,
@@ -142,7 +146,7 @@ impl Lookout {
     }
 
     /// Keeps a look for the next one.
-    pub fn remember_quick(&mut self, look: &QuickLook) {
+    pub fn remember_quick(&mut self, look: &QuickInspection) {
         self.before = Some(Arc::clone(&look.now));
     }
 
@@ -152,11 +156,11 @@ impl Lookout {
         self.before.clone_from(&found.listing);
     }
 
-    fn list(&self, most: usize) -> Option<Listing> {
-        Listing::of(&self.folder, &self.left_out, most, self.clock.now())
+    fn list(&self, most: usize) -> Option<FileListing> {
+        FileListing::of(&self.folder, &self.left_out, most, self.clock.now())
     }
 
-    fn keep(listing: Listing) -> Option<Arc<Listing>> {
+    fn keep(listing: FileListing) -> Option<Arc<FileListing>> {
         let small = listing.files().is_some_and(|files| files <= KEPT);
         small.then(|| Arc::new(listing))
     }
@@ -165,7 +169,7 @@ impl Lookout {
     async fn begin(&mut self) -> Option<String> {
         let kept = async {
             Ok::<_, GitError>(match self.trees().await? {
-                Some(trees) => Some(trees.keep().await?),
+                Some(trees) => Some(trees.record().await?),
                 None => None,
             })
         };
@@ -211,7 +215,7 @@ impl Lookout {
         }
         let look = move || {
             let Some(now) = self.list(MOST) else {
-                return (Changes::default(), None);
+                return (ChangedFiles::default(), None);
             };
             let wall = self.clock.to_wall(since);
             let changes = now.changes(self.before.as_deref(), since, wall);
@@ -226,11 +230,11 @@ impl Lookout {
         &self,
         since: Time,
         tree: Option<String>,
-    ) -> Result<Option<(String, Option<Changes>)>, GitError> {
+    ) -> Result<Option<(String, Option<ChangedFiles>)>, GitError> {
         let Some(trees) = self.trees().await? else {
             return Ok(None);
         };
-        let now = trees.keep().await?;
+        let now = trees.record().await?;
         let Some(tree) = tree else {
             return Ok(Some((now, None)));
         };
@@ -282,7 +286,7 @@ impl PlanRun {
             let keep = move |draft: &mut Draft<'_>| {
                 draft.found_repository(&repository);
                 if let Some(tree) = tree {
-                    draft.kept_tree(&tree);
+                    draft.record_tree(&tree);
                 }
                 Ok(())
             };
@@ -295,15 +299,15 @@ impl PlanRun {
     pub(super) fn inspect(&mut self, id: &CommandId) {
         let (lookout, id) = (self.lookout.clone(), id.clone());
         let (settings, store) = self.handles();
-        self.spawn(Key::Inspect(id.clone()), async move {
+        self.spawn(EffectKey::Inspect(id.clone()), async move {
             let inspected = inspect(lookout, &store, &settings.plan, id.clone()).await?;
-            Ok(Input::Inspected(id, Box::new(inspected)))
+            Ok(EffectResult::Inspected(id, Box::new(inspected)))
         });
     }
 }
 
 async fn inspect(
-    lookout: Lookout,
+    lookout: ChangeWatch,
     store: &Store,
     plan: &crate::plan::PlanId,
     id: CommandId,
@@ -321,7 +325,7 @@ async fn inspect(
     let Some((since, tree, worktree, repository)) = known else {
         anyhow::bail!("the attempt is not in the plan");
     };
-    let lookout = Lookout {
+    let lookout = ChangeWatch {
         repository,
         ..lookout
     };

@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 
 use crate::plan::{
-    Attempt, AttemptState, CommandId, DAEMON, Draft, Head, Plan, PlanId, ROLE, Shelf, Time,
+    ArchiveState, Attempt, AttemptState, CommandId, DAEMON, Draft, Plan, PlanHead, PlanId, ROLE,
+    Time,
 };
-use crate::role::{Chain, end_waits};
+use crate::role::{WaitChain, end_waits};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
-use super::desk::Desk;
-use super::plan_run::{Input, Key, PlanRun};
+use super::desk::Decider;
+use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{BY, requests};
 
 impl PlanRun {
@@ -21,13 +22,13 @@ impl PlanRun {
         if self.settings.team.is_none() {
             return;
         }
-        if self.inside_at <= self.world.now && !self.acts.under_way().contains(&Key::Inside) {
+        if self.inside_at <= self.world.now && !self.acts.under_way().contains(&EffectKey::Inside) {
             self.inside_at = self.world.now.plus(self.settings.timing.inside);
             let ((settings, store), desk, clock) = (self.handles(), self.desk.clone(), self.clock);
-            self.spawn(Key::Inside, async move {
+            self.spawn(EffectKey::Inside, async move {
                 let (volumes, plan) = (&settings.volumes, &settings.plan);
                 tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
-                Ok(Input::Tended)
+                Ok(EffectResult::Tended)
             });
         }
         self.wake_by(self.inside_at);
@@ -57,7 +58,7 @@ async fn tend(
     store: &Store,
     volumes: &Volumes,
     plan: &PlanId,
-    desk: Option<&Desk>,
+    desk: Option<&Decider>,
     now: Time,
 ) -> anyhow::Result<()> {
     // One that cannot be tended to now is met again by the next call.
@@ -72,7 +73,7 @@ async fn tend(
 async fn tend_once(
     store: &Store,
     volumes: &Volumes,
-    desk: Option<&Desk>,
+    desk: Option<&Decider>,
     now: Time,
     failed: &mut BTreeSet<PlanId>,
 ) -> anyhow::Result<bool> {
@@ -98,12 +99,12 @@ async fn tend_once(
 async fn tend_to(
     store: &Store,
     volumes: &Volumes,
-    desk: Option<&Desk>,
+    desk: Option<&Decider>,
     now: Time,
-    head: &Head,
+    head: &PlanHead,
 ) -> anyhow::Result<bool> {
     // Those that work in other programs know themselves whom they work for.
-    let chain = Chain::of(store, Some(&head.id)).await?;
+    let chain = WaitChain::of(store, Some(&head.id)).await?;
     if chain.owner != DAEMON {
         return Ok(false);
     }
@@ -118,9 +119,9 @@ async fn tend_to(
     }
     take_back(store, volumes, &head.id).await?;
     let away = |draft: &mut Draft<'_>| match draft.plan().head().shelf {
-        Shelf::Current => draft.put_away(Shelf::History),
+        ArchiveState::Current => draft.archive(ArchiveState::History),
         // Its role was faster.
-        Shelf::History | Shelf::Deleted => Ok(()),
+        ArchiveState::History | ArchiveState::Deleted => Ok(()),
     };
     store.change(&head.id, BY, "put away", away).await?;
     Ok(true)
@@ -128,7 +129,7 @@ async fn tend_to(
 
 /// Tells whether somebody waits for what comes of an internal plan: its key ends with the command or the request that it
 /// is made for.
-async fn wanted(store: &Store, head: &Head) -> Result<bool, StoreError> {
+async fn wanted(store: &Store, head: &PlanHead) -> Result<bool, StoreError> {
     let (Some(parent), Some((_, assignment))) = (&head.parent, head.key().rsplit_once(':')) else {
         return Ok(true);
     };
@@ -183,11 +184,11 @@ async fn take_back(store: &Store, volumes: &Volumes, plan: &PlanId) -> anyhow::R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlanStatus;
+    use crate::plan::PlanState;
 
     async fn made(store: &Store, id: &str, owner: &str, parent: Option<&str>) -> PlanId {
         let plan = PlanId::new(id);
-        let mut head = Head::new(plan.clone(), "", Time::default());
+        let mut head = PlanHead::new(plan.clone(), "", Time::default());
         owner.clone_into(&mut head.owner);
         head.parent = parent.map(PlanId::new);
         if owner == ROLE {
@@ -195,7 +196,9 @@ mod tests {
         }
         let created = store.create(head, "test", "made", |draft| {
             draft.created();
-            draft.start(crate::plan::Policy::default(), "").map(drop)
+            draft
+                .start(crate::plan::PlanPolicy::default(), "")
+                .map(drop)
         });
         created.await.unwrap();
         plan
@@ -224,10 +227,13 @@ mod tests {
             read.await.unwrap()
         };
         for id in &ours {
-            assert_eq!(state(id).await, (PlanStatus::Abandoned, Shelf::History));
+            assert_eq!(
+                state(id).await,
+                (PlanState::Abandoned, ArchiveState::History)
+            );
         }
         for id in &theirs {
-            assert_eq!(state(id).await, (PlanStatus::Running, Shelf::Current));
+            assert_eq!(state(id).await, (PlanState::Running, ArchiveState::Current));
         }
     }
 }

@@ -3,12 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BY, Settings};
+use super::{BY, DaemonSettings};
 use crate::exec::{
-    GitError, Kept, Merged, Moved, Place, Project, UNTOUCHED, own_filters, project_head,
+    BranchMove, CommittedWork, GitError, Merged, Project, TaskWorktree, UNTOUCHED, own_filters,
+    project_head,
 };
 use crate::plan::{
-    Attempt, CheckResult, Head, Line, MERGE_CHECK, Merge, Plan, PlanId, Repository, Task, TaskId,
+    Attempt, CheckResult, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan, PlanHead, PlanId,
+    Repository, Task, TaskId,
 };
 use crate::store::Store;
 use crate::volumes::keep_out_of_git;
@@ -22,9 +24,9 @@ const TITLE: usize = 60;
 
 /// Where a task is worked on, and what is to be there before its command is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct WorktreeLayout {
     gathering: Gathering,
-    place: Place,
+    place: TaskWorktree,
     /// The last result did not go together with the accepted ones, which are to be merged in.
     merge: bool,
 }
@@ -35,12 +37,12 @@ pub(super) struct Gathering {
     /// The project's folder.
     root: PathBuf,
     repository: Repository,
-    pub line: Line,
+    pub line: IntegrationBranch,
 }
 
 impl Gathering {
     /// Returns where the results of a plan are gathered; `None` where all work in the workspace.
-    pub fn of(head: &Head) -> Option<Self> {
+    pub fn of(head: &PlanHead) -> Option<Self> {
         Some(Self {
             root: PathBuf::from(&head.workspace),
             repository: head.repository.as_deref()?.clone(),
@@ -57,23 +59,23 @@ impl Gathering {
 
 /// What came of a result together with the accepted ones.
 #[derive(Debug)]
-pub(super) enum Aside {
-    Merged(Merge, PathBuf),
+pub(super) enum MergeOutcome {
+    Merged(PendingMerge, PathBuf),
     Failed(CheckResult),
 }
 
 /// What was found when the branch of the results was to be moved.
 #[derive(Clone, Debug)]
-pub(super) enum BranchNews {
+pub(super) enum BranchReport {
     /// It is at this commit.
     There(String),
     /// What somebody else put onto it goes together with the results.
-    Joined(Merge),
+    Joined(PendingMerge),
     /// It is not where it was put, or cannot be moved; the text is for a person.
     Elsewhere { found: String, reason: String },
 }
 
-impl Layout {
+impl WorktreeLayout {
     /// Returns where a task is worked on; `None` where all work in the workspace.
     pub fn of(plan: &Plan, task: TaskId) -> Option<Self> {
         let gathering = Gathering::of(plan.head())?;
@@ -97,10 +99,10 @@ impl Layout {
     }
 }
 
-fn place(line: &Line, plan: &PlanId, task: TaskId) -> Place {
-    Place {
+fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree {
+    TaskWorktree {
         folder: line.worktree(task).into(),
-        branch: Line::task_branch(plan, task),
+        branch: IntegrationBranch::task_branch(plan, task),
     }
 }
 
@@ -109,7 +111,7 @@ fn place(line: &Line, plan: &PlanId, task: TaskId) -> Place {
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
-pub(super) async fn begin(settings: &Settings, store: &Store) -> anyhow::Result<bool> {
+pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::Result<bool> {
     let (settled, line, recorded, worked) = store
         .read(&settings.plan, |plan, _| {
             let (head, worked) = (plan.head(), plan.attempts().next().is_some());
@@ -161,7 +163,7 @@ pub(super) async fn merge(
     gathering: &Gathering,
     task: &Task,
     attempt: u32,
-) -> anyhow::Result<Aside> {
+) -> anyhow::Result<MergeOutcome> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let number = task.number;
     let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
@@ -185,7 +187,10 @@ pub(super) async fn merge(
         Merged::Commit(commit) => {
             let folder = project.check_out(&commit).await?;
             let onto = line.tip.clone();
-            Ok(Aside::Merged(Merge { onto, head, commit }, folder))
+            Ok(MergeOutcome::Merged(
+                PendingMerge { onto, head, commit },
+                folder,
+            ))
         }
         Merged::Conflict { files, text } => Ok(failed(
             &format!("conflict in {files}"),
@@ -200,13 +205,13 @@ pub(super) async fn merge(
 /// Commits what was left and merges it; returns that commit and what came of it, or what is unclear.
 async fn keep_and_merge(
     project: &Project,
-    line: &Line,
-    place: &Place,
+    line: &IntegrationBranch,
+    place: &TaskWorktree,
     [left, message]: [&str; 2],
 ) -> Result<Result<(String, Merged), String>, GitError> {
-    let head = match project.keep(place, left).await? {
-        Kept::Commit(head) => head,
-        Kept::Unclear(reason) => return Ok(Err(reason)),
+    let head = match project.commit_work(place, left).await? {
+        CommittedWork::Commit(head) => head,
+        CommittedWork::Unclear(reason) => return Ok(Err(reason)),
     };
     if let Some(reason) = project.left_marks(place, &line.tip, &head).await? {
         return Ok(Err(reason));
@@ -233,8 +238,8 @@ pub(super) async fn fail_untouched(
     Ok(())
 }
 
-fn failed(finding: &str, reason: &str) -> Aside {
-    Aside::Failed(CheckResult {
+fn failed(finding: &str, reason: &str) -> MergeOutcome {
+    MergeOutcome::Failed(CheckResult {
         name: MERGE_CHECK.to_owned(),
         exit: Some(1),
         passed: false,
@@ -245,20 +250,20 @@ fn failed(finding: &str, reason: &str) -> Aside {
 
 /// Moves the branch of the results to where they are, unless somebody else has moved it.
 pub(super) async fn move_branch(
-    settings: &Settings,
+    settings: &DaemonSettings,
     gathering: &Gathering,
     settled: bool,
-) -> anyhow::Result<BranchNews> {
+) -> anyhow::Result<BranchReport> {
     let line = &gathering.line;
     match try_move(settings, gathering).await {
         // Of a plan that has ended nobody waits until it can be moved.
         Err(error) if settled || !settings.workspace.is_dir() => {
-            let (branch, tip) = (Line::branch(&settings.plan), &line.tip);
+            let (branch, tip) = (IntegrationBranch::branch(&settings.plan), &line.tip);
             let way_out = match settled {
                 true => format!("`git branch -f {branch} {tip}` moves it"),
                 false => "`retry` tries again".to_owned(),
             };
-            Ok(BranchNews::Elsewhere {
+            Ok(BranchReport::Elsewhere {
                 found: line.shown.clone().unwrap_or_default(),
                 reason: format!(
                     "the branch `{branch}` cannot be moved to `{tip}`: {error:#}. {way_out}"
@@ -269,43 +274,46 @@ pub(super) async fn move_branch(
     }
 }
 
-async fn try_move(settings: &Settings, gathering: &Gathering) -> anyhow::Result<BranchNews> {
+async fn try_move(
+    settings: &DaemonSettings,
+    gathering: &Gathering,
+) -> anyhow::Result<BranchReport> {
     let (project, line) = (gathering.project().await?, &gathering.line);
-    let branch = Line::branch(&settings.plan);
+    let branch = IntegrationBranch::branch(&settings.plan);
     let shown = line.shown.as_deref();
     let moved = project.move_branch(&branch, &line.tip, shown).await?;
     let was = shown.map_or("not there".to_owned(), |at| format!("at `{at}`"));
     Ok(match moved {
-        Moved::There => BranchNews::There(line.tip.clone()),
-        Moved::CheckedOut(folder) => BranchNews::Elsewhere {
+        BranchMove::There => BranchReport::There(line.tip.clone()),
+        BranchMove::CheckedOut(folder) => BranchReport::Elsewhere {
             found: shown.unwrap_or_default().to_owned(),
             reason: format!(
                 "the branch `{branch}` is checked out in `{folder}`, and to move it would leave the files there behind. Switch to another branch there, then answer `retry`"
             ),
         },
-        Moved::Elsewhere(found) => {
+        BranchMove::Elsewhere(found) => {
             let is = found
                 .as_ref()
                 .map_or("gone".to_owned(), |at| format!("at `{at}`"));
-            BranchNews::Elsewhere {
+            BranchReport::Elsewhere {
                 found: found.unwrap_or_default(),
                 reason: format!(
                     "somebody else moved the branch `{branch}`: it was {was} and is {is}. `retry` looks again, for when it has been put back; `accept` goes on from where it is, with what is on it"
                 ),
             }
         }
-        Moved::Ahead(found) => {
+        BranchMove::Ahead(found) => {
             let message = format!(
                 "Take in what was put onto {branch}\n\nPlan {}.",
                 settings.plan
             );
             match project.join(&line.tip, &found, &message).await? {
-                Merged::Commit(commit) => BranchNews::Joined(Merge {
+                Merged::Commit(commit) => BranchReport::Joined(PendingMerge {
                     onto: line.tip.clone(),
                     head: found,
                     commit,
                 }),
-                Merged::Conflict { text, .. } => BranchNews::Elsewhere {
+                Merged::Conflict { text, .. } => BranchReport::Elsewhere {
                     found,
                     reason: format!(
                         "what somebody else put onto the branch `{branch}` does not go together with the results. Merge `{}` into it, then answer `accept`.\n{text}",
@@ -318,7 +326,7 @@ async fn try_move(settings: &Settings, gathering: &Gathering) -> anyhow::Result<
 }
 
 /// Removes the worktrees that hold nothing but what is accepted. What cannot be removed stays.
-pub(super) async fn tidy(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+pub(super) async fn tidy(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
     let (gathering, tasks) = store
         .read(&settings.plan, |plan, _| {
             let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
@@ -330,15 +338,15 @@ pub(super) async fn tidy(settings: &Settings, store: &Store) -> anyhow::Result<(
         return Ok(());
     };
     let (project, line) = (gathering.project().await?, &gathering.line);
-    project.put_checks_away().await?;
+    project.remove_checks().await?;
     // Not up to where the line is: the branch may have stayed behind, and nothing else keeps what it does not have.
-    let branch = Line::branch(&settings.plan);
+    let branch = IntegrationBranch::branch(&settings.plan);
     let Some(shown) = project.at_branch(&branch).await? else {
         return Ok(());
     };
     for task in tasks {
         let place = place(line, &settings.plan, task);
-        project.put_away(&place, &shown).await?;
+        project.remove(&place, &shown).await?;
     }
     Ok(())
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::desk::Outgoing;
-use super::isolation::Layout;
+use super::desk::OutgoingCommand;
+use super::isolation::WorktreeLayout;
 use super::plan_run::PlanRun;
-use super::{Settings, steps};
-use crate::plan::{Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE, Session};
+use super::{DaemonSettings, steps};
+use crate::plan::{
+    AgentSession, Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE,
+};
 use crate::store::Store;
-use crate::volumes::{Volumes, VolumesError, Whereabouts};
+use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question;
 
 /// Moves aside what a power cut tore of the files that a plan and its internal plans need: commands, `end` commands and questions.
@@ -17,7 +19,7 @@ use crate::wire::question;
 ///
 /// # Errors
 /// The store or the file system failed.
-pub async fn set_torn_aside(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+pub async fn set_torn_aside(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
     let waiting = {
         let volumes = settings.volumes.clone();
         steps::blocking(move || waiting(&volumes)).await?
@@ -27,7 +29,9 @@ pub async fn set_torn_aside(settings: &Settings, store: &Store) -> anyhow::Resul
     let internal = internal.into_iter().map(|listed| listed.head.id);
     for plan in std::iter::once(settings.plan.clone()).chain(internal) {
         let (waiting, program) = (waiting.clone(), program.clone());
-        let texts = store.read(&plan, move |plan, _| Texts::of(plan, &waiting, &program));
+        let texts = store.read(&plan, move |plan, _| {
+            FileTexts::of(plan, &waiting, &program)
+        });
         let (texts, volumes) = (texts.await?, settings.volumes.clone());
         steps::blocking(move || texts.set_torn_aside(&volumes)).await?;
     }
@@ -44,13 +48,13 @@ fn waiting(volumes: &Volumes) -> Result<BTreeSet<CommandId>, VolumesError> {
 }
 
 /// What the files of a plan have in them that are still needed.
-struct Texts {
+struct FileTexts {
     commands: Vec<(CommandId, String)>,
     ends: Vec<EndCommand>,
     questions: Vec<(QuestionId, String)>,
 }
 
-impl Texts {
+impl FileTexts {
     fn of(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> Self {
         let open = open(plan).filter(|attempt| !attempt.recall);
         let open = open.map(|attempt| (attempt.id.clone(), attempt.text.clone()));
@@ -90,8 +94,8 @@ impl PlanRun {
     /// back without the plan knowing.
     pub(super) async fn take_up(&mut self) -> anyhow::Result<()> {
         let lost = self.read(|plan, _| {
-            let open = open(plan).map(|open| Outgoing::of(plan, open));
-            let ends = plan.sessions().filter_map(Outgoing::of_end);
+            let open = open(plan).map(|open| OutgoingCommand::of(plan, open));
+            let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
             open.chain(ends).collect()
         });
         for id in self.put_back(lost.await?)? {
@@ -106,22 +110,24 @@ impl PlanRun {
     pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
         let waiting = self.read(|plan, _| {
             let untaken = open(plan).filter(|attempt| attempt.claimed.is_none());
-            untaken.map(|open| Outgoing::of(plan, open)).collect()
+            untaken
+                .map(|open| OutgoingCommand::of(plan, open))
+                .collect()
         });
         self.put_back(waiting.await?)?;
         Ok(())
     }
 
     /// Has the commands published that lie nowhere, and returns those that had been withdrawn.
-    fn put_back(&mut self, commands: Vec<Outgoing>) -> Result<Vec<CommandId>, VolumesError> {
+    fn put_back(&mut self, commands: Vec<OutgoingCommand>) -> Result<Vec<CommandId>, VolumesError> {
         let mut withdrawn = Vec::new();
         for command in commands {
             match self.settings.volumes.whereabouts(&command.id)? {
-                Whereabouts::Nowhere => drop(self.outgoing.insert(command.id.clone(), command)),
+                CommandPlace::Nowhere => drop(self.outgoing.insert(command.id.clone(), command)),
                 // Nobody waits for an `end` command.
-                Whereabouts::Withdrawn if command.ends.is_some() => {}
-                Whereabouts::Withdrawn => withdrawn.push(command.id),
-                Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {
+                CommandPlace::Withdrawn if command.ends.is_some() => {}
+                CommandPlace::Withdrawn => withdrawn.push(command.id),
+                CommandPlace::Pending | CommandPlace::Processed | CommandPlace::Reported => {
                     self.world.ends_published.extend(command.ends);
                 }
             }
@@ -130,9 +136,9 @@ impl PlanRun {
     }
 }
 
-impl Outgoing {
+impl OutgoingCommand {
     /// Returns the command that ends a session which is over, unless it was published before.
-    fn of_end(session: &Session) -> Option<Self> {
+    fn of_end(session: &AgentSession) -> Option<Self> {
         let end = session.end.as_ref().filter(|end| !end.published)?;
         Some(Self {
             id: end.id.clone(),
@@ -146,7 +152,7 @@ impl Outgoing {
         Self {
             id: attempt.id.clone(),
             text: attempt.text.clone(),
-            layout: Layout::of(plan, attempt.task),
+            layout: WorktreeLayout::of(plan, attempt.task),
             ends: None,
         }
     }

@@ -27,16 +27,16 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::plan::PlanStatus;
+use crate::plan::PlanState;
 use crate::store::{Store, StoreError};
-use exchange::{Exchange, Found};
+use exchange::{Exchange, FoundInput};
 pub use hooks::Hook;
 pub use internal::tidy as tidy_internal;
 pub use mend::set_torn_aside;
 use plan_run::PlanRun;
-pub use settings::{End, Hands, Models, Patience, Settings};
+pub use settings::{DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 pub use steps::make_plan;
-use view::View;
+use view::LoopView;
 
 /// Who changes the plan, as its log says.
 const BY: &str = "daemon";
@@ -48,11 +48,11 @@ const BY: &str = "daemon";
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
 pub async fn run(
-    settings: Settings,
+    settings: DaemonSettings,
     store: Store,
     clock: Clock,
     shutdown: impl Future<Output = ()>,
-) -> anyhow::Result<End> {
+) -> anyhow::Result<DaemonEnd> {
     tokio::pin!(shutdown);
     for lost in store.lost() {
         tracing::error!("{lost}");
@@ -60,18 +60,18 @@ pub async fn run(
     // Whoever wants this to end waits for nothing, such as a store that is busy: what is cut off is as after a kill.
     let mut daemon = tokio::select! {
         biased;
-        () = &mut shutdown => return Ok(End::Interrupted),
+        () = &mut shutdown => return Ok(DaemonEnd::Interrupted),
         begun = Box::pin(Daemon::begin(settings, store, clock)) => begun?,
     };
     let end = tokio::select! {
         biased;
-        () = &mut shutdown => Ok(End::Interrupted),
+        () = &mut shutdown => Ok(DaemonEnd::Interrupted),
         end = Box::pin(daemon.carry_out()) => end,
     };
     daemon.run.acts.shut_down().await;
     daemon.exchange.acts.shut_down().await;
     let end = end?;
-    if let End::Settled(_) = end {
+    if let DaemonEnd::Settled(_) = end {
         tokio::select! {
             biased;
             () = &mut shutdown => {}
@@ -90,7 +90,7 @@ struct Daemon {
 
 impl Daemon {
     /// Starts the plan, after what an earlier daemon left running has ended.
-    async fn begin(settings: Settings, store: Store, clock: Clock) -> anyhow::Result<Self> {
+    async fn begin(settings: DaemonSettings, store: Store, clock: Clock) -> anyhow::Result<Self> {
         let settings = Arc::new(settings);
         steps::end_checks_left_behind(&settings).await;
         let run = PlanRun::begin(Arc::clone(&settings), store.clone(), clock).await?;
@@ -99,7 +99,7 @@ impl Daemon {
     }
 
     /// Carries the plan out until nothing is left to do here. Whoever drops this loses nothing that is not found again.
-    async fn carry_out(&mut self) -> anyhow::Result<End> {
+    async fn carry_out(&mut self) -> anyhow::Result<DaemonEnd> {
         self.run.look_first().await?;
         self.run.take_up().await?;
         self.exchange.list_questions()?;
@@ -109,7 +109,7 @@ impl Daemon {
             // At every turn, as that is one look at a file: whoever has taken its place publishes too.
             let lock = &self.run.settings.lock;
             if lock.is_lost() {
-                return Ok(End::Displaced(lock.path().to_owned()));
+                return Ok(DaemonEnd::Displaced(lock.path().to_owned()));
             }
             if let Some(end) = self.turn().await? {
                 return Ok(end);
@@ -120,7 +120,7 @@ impl Daemon {
 
     /// Brings everything that is due under way. Returns how the daemon ends, if it does. A store that fails is tried again: its
     /// disk may be full only for a while.
-    async fn turn(&mut self) -> anyhow::Result<Option<End>> {
+    async fn turn(&mut self) -> anyhow::Result<Option<DaemonEnd>> {
         self.run.tell_time();
         self.run.count_hands();
         self.run.retry_kept().await;
@@ -128,7 +128,7 @@ impl Daemon {
             Ok(view) => {
                 self.start(&view);
                 let end = self.end(&view);
-                let settled = matches!(end, Some(End::Settled(_)));
+                let settled = matches!(end, Some(DaemonEnd::Settled(_)));
                 Ok(end.filter(|_| !(settled && self.run.tell_finish())))
             }
             Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
@@ -140,7 +140,7 @@ impl Daemon {
     }
 
     /// Takes in what has arrived, if it is time to look, and returns the plan after every decision that is due.
-    async fn decided_view(&mut self) -> Result<View, StoreError> {
+    async fn decided_view(&mut self) -> Result<LoopView, StoreError> {
         if self.exchange.scan_began().is_none() {
             // The first look has to know what to look for.
             let view = self.run.view().await?;
@@ -174,13 +174,13 @@ impl Daemon {
         let found = self.run.find_lost().await;
         let listed = found.and_then(|()| Ok(self.exchange.list_questions()?));
         if let Err(error) = listed {
-            let what = exchange::Key::Scan.to_string();
+            let what = exchange::ExchangeKey::Scan.to_string();
             self.exchange.acts.trouble(&what, &format!("{error:#}"));
         }
     }
 
     /// Gives everything that was found to the plan that it is for.
-    async fn found(&mut self, found: Found) -> Result<(), StoreError> {
+    async fn found(&mut self, found: FoundInput) -> Result<(), StoreError> {
         let (mut plans, strangers) = self.exchange.route(found).await?;
         let own = plans.remove(&self.run.settings.plan);
         let effect = self.run.found(own.unwrap_or_default()).await?;
@@ -194,7 +194,7 @@ impl Daemon {
     }
 
     /// Starts everything that is missing.
-    fn start(&mut self, view: &View) {
+    fn start(&mut self, view: &LoopView) {
         self.run.start(view, self.exchange.shown());
         let now = self.run.world.now;
         if self.run.wants_look() {
@@ -229,7 +229,7 @@ impl Daemon {
     }
 
     /// Returns how the daemon ends, if nothing is left to do.
-    fn end(&self, view: &View) -> Option<End> {
+    fn end(&self, view: &LoopView) -> Option<DaemonEnd> {
         let (exchange, run) = (&self.exchange, &self.run);
         if run.is_busy() || exchange.is_busy() || !view.due.steps.is_empty() {
             return None;
@@ -240,26 +240,26 @@ impl Daemon {
             // A report may lie there that counted for an earlier daemon and has not been read again, or that came late. What an
             // agent still writes long after the end holds nothing up.
             let quiet = exchange.is_quiet(run.settled_at.unwrap_or(now), now);
-            return (told && quiet).then(|| End::Settled(view.status.clone()));
+            return (told && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
         }
-        if view.status == PlanStatus::Idle {
-            return Some(End::NoPlan);
+        if view.status == PlanState::Idle {
+            return Some(DaemonEnd::NoPlan);
         }
         let shown = view.awaited.questions.is_subset(exchange.shown());
         if let Some(gone) = run.left_alone_at(view) {
-            return (shown && told && exchange.is_quiet(gone, now)).then_some(End::Waits);
+            return (shown && told && exchange.is_quiet(gone, now)).then_some(DaemonEnd::Waits);
         }
-        let paused = matches!(view.status, PlanStatus::Paused(_));
+        let paused = matches!(view.status, PlanState::Paused(_));
         let stuck = view.due.look_again.is_none()
             && !view.due.rescan
             && (paused || !view.awaited.questions.is_empty());
         // An answer may have been saved a moment before the start.
         let looked = exchange.scan_began().is_some() && exchange.is_finished(started, now);
-        let leaves = run.settings.patience == Patience::Leave;
+        let leaves = run.settings.patience == HumanWait::Leave;
         let end = if view.stopped {
-            End::Budget
+            DaemonEnd::Budget
         } else {
-            End::Waits
+            DaemonEnd::Waits
         };
         (leaves && stuck && shown && looked && told).then_some(end)
     }

@@ -11,21 +11,22 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::acts::Acts;
-use super::desk::{Desk, Outgoing};
-use super::exchange::Found;
-use super::hooks::{Hook, News, Told};
-use super::inspect::{Inspected, Lookout};
-use super::isolation::{self, BranchNews};
-use super::steps::{Asked, Checked};
+use super::desk::{Decider, OutgoingCommand};
+use super::exchange::FoundInput;
+use super::hooks::{Hook, HookNews, HookState};
+use super::inspect::{ChangeWatch, Inspected};
+use super::isolation::{self, BranchReport};
+use super::steps::{CheckOutcome, ModelOutcome};
 use super::take::{Effect, take, take_input};
 use super::texts::{CommandTexts, Tries};
-use super::{BY, Hands, Patience, Settings, View, steps};
+use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, steps};
 use crate::clock::{Clock, LATE};
 use crate::plan::{
-    CommandId, Crew, Crews, Draft, Plan, QuestionId, Refusal, SessionId, Step, Subject, Time, World,
+    CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId, Refusal,
+    SessionId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::store::{Store, StoreError};
-use crate::volumes::{Sign, Unpublished, Volumes, Withdrawal};
+use crate::volumes::{Unpublished, Volumes, Withdrawal, WorkerSign};
 
 /// A store that failed is tried again after this.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -35,19 +36,19 @@ const MISSION_PACE: Duration = Duration::from_millis(250);
 
 /// Names what is under way for a plan, so that nothing is started twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum EffectKey {
     Publish(CommandId),
     Withdraw(CommandId),
     Inspect(CommandId),
     Check(CommandId),
     Branch,
-    Ask(Subject),
+    Ask(ModelQuestionKind),
     Mission,
     Hook(Hook),
     Inside,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for EffectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Publish(_) => "publishing a command",
@@ -65,18 +66,18 @@ impl fmt::Display for Key {
 
 /// What an act for a plan came back with.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) enum EffectResult {
     Published(CommandId),
     Withdrawn(CommandId, Withdrawal),
     Inspected(CommandId, Box<Inspected>),
-    Checked(CommandId, Checked),
-    Branch(BranchNews),
-    Asked(Box<Asked>),
+    Checked(CommandId, CheckOutcome),
+    Branch(BranchReport),
+    Asked(Box<ModelOutcome>),
     /// The budget allowed no call after all.
     NotAsked,
     MissionWritten(i64),
     /// A hook was told this.
-    Told(News),
+    Told(HookNews),
     /// Internal plans were looked after.
     Tended,
 }
@@ -84,7 +85,7 @@ pub(super) enum Input {
 /// What a change was, and the commands that follow from it.
 struct Made<T> {
     made: T,
-    outgoing: Vec<Outgoing>,
+    outgoing: Vec<OutgoingCommand>,
     /// Sessions whose `end` command is in its folder.
     ends: Vec<SessionId>,
 }
@@ -104,24 +105,24 @@ impl<T> Made<T> {
 }
 
 pub(super) struct PlanRun {
-    pub settings: Arc<Settings>,
+    pub settings: Arc<DaemonSettings>,
     pub store: Store,
     pub clock: Clock,
-    pub desk: Desk,
-    pub world: World,
+    pub desk: Decider,
+    pub world: Observations,
     /// Something was under way when the plan was last looked at.
     works: bool,
     /// Signs of life as they were last seen.
-    signs: BTreeMap<CommandId, Sign>,
-    pub acts: Acts<Key, Input>,
+    signs: BTreeMap<CommandId, WorkerSign>,
+    pub acts: Acts<EffectKey, EffectResult>,
     /// Commands that are committed and not yet in their folder.
-    pub outgoing: BTreeMap<CommandId, Outgoing>,
-    pub told: Told,
-    pub lookout: Lookout,
+    pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
+    pub told: HookState,
+    pub lookout: ChangeWatch,
     /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
     pub moved: watch::Receiver<u64>,
-    pub hands: Hands,
+    pub hands: StartedWorkers,
     /// When it was seen that those have ended who were started for a role, or for all else.
     pub gone_at: BTreeMap<Option<String>, Time>,
     /// When internal plans are looked after next.
@@ -131,7 +132,7 @@ pub(super) struct PlanRun {
     /// The change that MISSION.md shows, and when it may be written next.
     pub mission: (i64, Time),
     /// Inputs whose change could not be committed; tried again at that moment.
-    kept: Vec<(Key, Arc<Input>)>,
+    kept: Vec<(EffectKey, Arc<EffectResult>)>,
     kept_until: Time,
     /// The folders are to be looked at before anything else.
     looks: bool,
@@ -142,7 +143,7 @@ pub(super) struct PlanRun {
 impl PlanRun {
     /// Starts a plan, unless it has ended, and makes what it is carried out with.
     pub async fn begin(
-        settings: Arc<Settings>,
+        settings: Arc<DaemonSettings>,
         store: Store,
         clock: Clock,
     ) -> anyhow::Result<Self> {
@@ -164,21 +165,21 @@ impl PlanRun {
     }
 
     /// `told` is the change up to which the hooks need not be told anything.
-    fn new(settings: Arc<Settings>, store: Store, clock: Clock, told: i64) -> Self {
+    fn new(settings: Arc<DaemonSettings>, store: Store, clock: Clock, told: i64) -> Self {
         let (now, waits) = (clock.now(), settings.timing.plan);
         Self {
-            desk: Desk {
+            desk: Decider {
                 settings: Arc::clone(&settings),
             },
-            world: World {
+            world: Observations {
                 waits,
                 now,
                 started: now,
-                ..World::default()
+                ..Observations::default()
             },
             acts: Acts::new(Arc::clone(&settings.notice)),
-            lookout: Lookout::new(&settings, clock),
-            told: Told::since(told),
+            lookout: ChangeWatch::new(&settings, clock),
+            told: HookState::since(told),
             moved: store.moved(),
             hands: settings.hands.clone(),
             settings,
@@ -202,14 +203,14 @@ impl PlanRun {
     /// Starts an act unless it is under way or has just failed.
     pub fn spawn(
         &mut self,
-        key: Key,
-        act: impl Future<Output = anyhow::Result<Input>> + Send + 'static,
+        key: EffectKey,
+        act: impl Future<Output = anyhow::Result<EffectResult>> + Send + 'static,
     ) {
         self.acts.start(key, self.world.now, act);
     }
 
     /// Returns what most acts work with.
-    pub fn handles(&self) -> (Arc<Settings>, Store) {
+    pub fn handles(&self) -> (Arc<DaemonSettings>, Store) {
         (Arc::clone(&self.settings), self.store.clone())
     }
 
@@ -263,34 +264,34 @@ impl PlanRun {
     }
 
     /// Returns what is known from outside the plan.
-    fn world(&self) -> World {
+    fn world(&self) -> Observations {
         let asking = self.acts.under_way().iter().filter_map(|key| match key {
-            Key::Ask(subject) => Some(subject.clone()),
+            EffectKey::Ask(subject) => Some(subject.clone()),
             _ => None,
         });
-        World {
+        Observations {
             asking: asking.collect(),
             crews: self.crews(),
             ..self.world.clone()
         }
     }
 
-    fn now_world(&mut self) -> World {
+    fn now_world(&mut self) -> Observations {
         self.tell_time();
         self.world()
     }
 
     /// Returns how it is with those who were started to take commands.
-    fn crews(&self) -> Crews {
+    fn crews(&self) -> WorkerPools {
         let crew = |(role, unfit): (&Option<String>, &watch::Receiver<bool>)| {
             let crew = match self.gone_at.get(role) {
-                Some(gone) => Crew::Gone(*gone),
-                None if *unfit.borrow() => Crew::Unfit,
-                None => Crew::Works,
+                Some(gone) => WorkerPoolState::Gone(*gone),
+                None if *unfit.borrow() => WorkerPoolState::Unfit,
+                None => WorkerPoolState::Works,
             };
             (role.clone(), crew)
         };
-        let mut crews = Crews::default();
+        let mut crews = WorkerPools::default();
         for (role, crew) in self.hands.unfit.iter().map(crew) {
             match role {
                 Some(role) => drop(crews.roles.insert(role, crew)),
@@ -301,11 +302,11 @@ impl PlanRun {
     }
 
     /// Returns the plan as it is committed now.
-    pub async fn view(&mut self) -> Result<View, StoreError> {
+    pub async fn view(&mut self) -> Result<LoopView, StoreError> {
         // What is committed from here on makes the loop turn once more.
         self.moved.borrow_and_update();
         let world = self.world();
-        let view = self.read(move |plan, seq| View::of(plan, seq, &world));
+        let view = self.read(move |plan, seq| LoopView::of(plan, seq, &world));
         let view = view.await?;
         self.works = view.works();
         self.world.ends_published.clone_from(&view.ends_published);
@@ -314,9 +315,9 @@ impl PlanRun {
     }
 
     /// Returns the plan after every decision that is due has been carried out.
-    pub async fn decided_view(&mut self) -> Result<View, StoreError> {
+    pub async fn decided_view(&mut self) -> Result<LoopView, StoreError> {
         let view = self.view().await?;
-        if !view.due.steps.iter().any(Step::is_decision) {
+        if !view.due.steps.iter().any(DueStep::is_decision) {
             return Ok(view);
         }
         // By the clock by which it was found due.
@@ -331,27 +332,27 @@ impl PlanRun {
     }
 
     /// Returns since when nobody is left to do anything, or to do what is left.
-    pub fn left_alone_at(&self, view: &View) -> Option<Time> {
+    pub fn left_alone_at(&self, view: &LoopView) -> Option<Time> {
         let is_gone = |role| self.gone_at.contains_key(role);
         let all_gone = self.hands.unfit.contains_key(&None) && self.hands.unfit.keys().all(is_gone);
         let unasked =
-            view.awaited.questions.is_empty() || self.settings.patience == Patience::Leave;
+            view.awaited.questions.is_empty() || self.settings.patience == HumanWait::Leave;
         let held = view.due.held && view.due.nothing() && unasked;
         let last = self.gone_at.values().max().copied();
         last.filter(|_| all_gone || held)
     }
 
     /// Starts everything that is missing.
-    pub fn start(&mut self, view: &View, shown: &BTreeSet<QuestionId>) {
+    pub fn start(&mut self, view: &LoopView, shown: &BTreeSet<QuestionId>) {
         self.wake_at = self.world.now.plus(self.settings.timing.scan);
         self.publish();
         for step in &view.due.steps {
             match step {
-                Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
-                Step::Inspect(id) => self.inspect(id),
-                Step::Check(id) => self.check(id, view.gathering.is_some()),
-                Step::MoveBranch => self.move_branch(view),
-                Step::Ask(subject) => self.ask(subject),
+                DueStep::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
+                DueStep::Inspect(id) => self.inspect(id),
+                DueStep::Check(id) => self.check(id, view.gathering.is_some()),
+                DueStep::MoveBranch => self.move_branch(view),
+                DueStep::Ask(subject) => self.ask(subject),
                 _ => {}
             }
         }
@@ -403,7 +404,7 @@ impl PlanRun {
     }
 
     /// Takes in what an act came back with.
-    pub async fn take_in(&mut self, key: Key, result: anyhow::Result<Input>) {
+    pub async fn take_in(&mut self, key: EffectKey, result: anyhow::Result<EffectResult>) {
         match result {
             Ok(input) => self.absorb(key, Arc::new(input)).await,
             Err(error) => self
@@ -412,7 +413,7 @@ impl PlanRun {
         }
     }
 
-    async fn absorb(&mut self, key: Key, input: Arc<Input>) {
+    async fn absorb(&mut self, key: EffectKey, input: Arc<EffectResult>) {
         if let Err(error) = self.commit(&input).await {
             // What came back may have cost money: it is kept, and stays under way, until it is committed.
             self.kept_until = self.clock.now().plus(STORE_PAUSE);
@@ -422,22 +423,24 @@ impl PlanRun {
         }
         match &*input {
             // Wanted back from those who have ended, and somebody else has it: the folders say who.
-            Input::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
+            EffectResult::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
                 self.looks = true;
                 self.acts.hold_back(&key, self.clock.now());
             }
             _ => self.acts.succeeded(&key),
         }
         match &*input {
-            Input::Published(id) => {
+            EffectResult::Published(id) => {
                 let command = self.outgoing.remove(id);
                 let ends = command.and_then(|command| command.ends);
                 self.world.ends_published.extend(ends);
             }
-            Input::Inspected(_, found) => self.lookout.remember(found),
-            Input::Branch(BranchNews::Elsewhere { reason, .. }) => (self.settings.notice)(reason),
-            Input::Told(news) => self.told.note(news.clone()),
-            Input::MissionWritten(seq) => {
+            EffectResult::Inspected(_, found) => self.lookout.remember(found),
+            EffectResult::Branch(BranchReport::Elsewhere { reason, .. }) => {
+                (self.settings.notice)(reason)
+            }
+            EffectResult::Told(news) => self.told.note(news.clone()),
+            EffectResult::MissionWritten(seq) => {
                 self.mission = (*seq, self.clock.now().plus(MISSION_PACE));
             }
             _ => {}
@@ -446,13 +449,13 @@ impl PlanRun {
 
     /// Commits what came back, if it changes the plan and is still awaited. A refusal is no failure: what came back is out of date
     /// then, and the plan says what is due instead.
-    async fn commit(&mut self, input: &Arc<Input>) -> Result<(), StoreError> {
+    async fn commit(&mut self, input: &Arc<EffectResult>) -> Result<(), StoreError> {
         let why = match &**input {
-            Input::Withdrawn(..) => "a command was taken back",
-            Input::Inspected(..) => "the workspace was looked at",
-            Input::Checked(..) => "checks ran",
-            Input::Branch(_) => "looked at the branch of the results",
-            Input::Asked(_) => "the model answered",
+            EffectResult::Withdrawn(..) => "a command was taken back",
+            EffectResult::Inspected(..) => "the workspace was looked at",
+            EffectResult::Checked(..) => "checks ran",
+            EffectResult::Branch(_) => "looked at the branch of the results",
+            EffectResult::Asked(_) => "the model answered",
             _ => return Ok(()),
         };
         let (input, volumes) = (Arc::clone(input), self.settings.volumes.clone());
@@ -470,7 +473,7 @@ impl PlanRun {
     async fn change<T: Send + 'static>(
         &mut self,
         why: &str,
-        world: World,
+        world: Observations,
         change: impl Fn(&mut Draft<'_>) -> T + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
         let (desk, store) = (self.desk.clone(), self.store.clone());
@@ -509,7 +512,7 @@ impl PlanRun {
     }
 
     /// Takes in what was found for the plan as one change, if there is anything new.
-    pub async fn found(&mut self, mut found: Found) -> Result<Effect, StoreError> {
+    pub async fn found(&mut self, mut found: FoundInput) -> Result<Effect, StoreError> {
         let now = self.clock.now();
         let new = self.new_signs(&found.signs);
         let signs = std::mem::replace(&mut found.signs, new);
@@ -531,11 +534,14 @@ impl PlanRun {
     }
 
     /// Returns the signs of life that are new.
-    fn new_signs(&self, signs: &BTreeMap<CommandId, Sign>) -> BTreeMap<CommandId, Sign> {
+    fn new_signs(
+        &self,
+        signs: &BTreeMap<CommandId, WorkerSign>,
+    ) -> BTreeMap<CommandId, WorkerSign> {
         let new = signs
             .iter()
             .filter(|(id, sign)| self.signs.get(*id) != Some(sign));
-        let of_plan = |(id, sign): (&CommandId, &Sign)| {
+        let of_plan = |(id, sign): (&CommandId, &WorkerSign)| {
             let mut sign = sign.clone();
             // The agent reads the wall clock.
             sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
@@ -546,8 +552,8 @@ impl PlanRun {
 
     fn note_signs(
         &mut self,
-        news: &BTreeMap<CommandId, Sign>,
-        signs: &BTreeMap<CommandId, Sign>,
+        news: &BTreeMap<CommandId, WorkerSign>,
+        signs: &BTreeMap<CommandId, WorkerSign>,
         now: Time,
     ) {
         for (id, sign) in news {

@@ -6,16 +6,17 @@
 use std::time::Duration;
 
 use crate::plan::{
-    About, Attempt, AttemptState, Choice, Collaboration, CommandId, DAEMON, Draft, Kind, Plan,
-    PlanId, Question, QuestionId, ROLE, Refusal, Report, ReportStatus, Taken, Time,
+    AnswerChoice, AppliedReport, Attempt, AttemptKind, AttemptState, Collaboration, CommandId,
+    DAEMON, Draft, HumanQuestion, HumanQuestionKind, Plan, PlanId, QuestionId, ROLE, Refusal,
+    Report, ReportStatus, Time,
 };
-use crate::role::Chain;
+use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 
 use super::BY;
-use super::arrival::{Arrival, Refused};
-use super::desk::{Desk, new_question};
+use super::arrival::{ParsedReport, UnreadableReport};
+use super::desk::{Decider, new_question};
 use super::exchange::Filed;
 use super::texts::{CommandTexts, Tries};
 
@@ -26,10 +27,10 @@ const MOST_UNREADABLE: u32 = 2;
 pub(super) async fn pass_on(
     store: &Store,
     volumes: &Volumes,
-    arrival: Arrival,
+    arrival: ParsedReport,
     owner: Option<PlanId>,
 ) -> Result<Filed, StoreError> {
-    let Arrival {
+    let ParsedReport {
         name,
         hash,
         command,
@@ -76,11 +77,11 @@ async fn take_report(
     plan: &PlanId,
     request: CommandId,
     report: Report,
-) -> Result<Taken, StoreError> {
-    let asks = report.question.is_some() && Chain::of(store, Some(plan)).await?.owner == DAEMON;
+) -> Result<AppliedReport, StoreError> {
+    let asks = report.question.is_some() && WaitChain::of(store, Some(plan)).await?.owner == DAEMON;
     let change = move |draft: &mut Draft<'_>| {
         let taken = draft.report(&request, report)?;
-        if asks && taken == Taken::Counts {
+        if asks && taken == AppliedReport::Counts {
             let question = new_question(draft.plan(), &volumes);
             draft.agent_asks(&request, question)?;
         }
@@ -94,7 +95,7 @@ fn unreadable(
     draft: &mut Draft<'_>,
     volumes: &Volumes,
     request: &CommandId,
-    refused: &Refused,
+    refused: &UnreadableReport,
     hash: &str,
 ) -> Result<(), Refusal> {
     let attempt = draft.plan().attempt(request);
@@ -110,9 +111,9 @@ fn unreadable(
 /// Looks after the requests of an internal plan that is waited for.
 pub(super) async fn tend(
     store: &Store,
-    desk: &Desk,
+    desk: &Decider,
     plan: &PlanId,
-    chain: &Chain,
+    chain: &WaitChain,
     now: Time,
 ) -> Result<(), StoreError> {
     let repair = desk.settings.timing.plan.repair;
@@ -121,7 +122,7 @@ pub(super) async fn tend(
             let task = plan.task(question.task?)?;
             let request = plan.current_attempt(task)?.id.clone();
             let who = task.assignee.clone().unwrap_or_default();
-            (question.about == About::Agent).then(|| (question.clone(), request, who))
+            (question.about == HumanQuestionKind::Agent).then(|| (question.clone(), request, who))
         });
         (
             asked.collect::<Vec<_>>(),
@@ -142,10 +143,10 @@ pub(super) async fn tend(
 /// whoever asked.
 async fn put_to_person(
     store: &Store,
-    desk: &Desk,
+    desk: &Decider,
     plan: &PlanId,
-    chain: &Chain,
-    question: Question,
+    chain: &WaitChain,
+    question: HumanQuestion,
     request: CommandId,
     who: &str,
 ) -> Result<(), StoreError> {
@@ -157,7 +158,7 @@ async fn put_to_person(
         let request = request.clone();
         move |plan, _| {
             let mut questions = plan.questions();
-            let about = |question: &&Question| question.request.as_ref() == Some(&request);
+            let about = |question: &&HumanQuestion| question.request.as_ref() == Some(&request);
             questions.find(about).cloned()
         }
     });
@@ -180,7 +181,7 @@ async fn put_to_person(
             }
         }
         Some(put) => match put.answer {
-            Some(answer) if answer.choice == Choice::Reply => {
+            Some(answer) if answer.choice == AnswerChoice::Reply => {
                 let (own, id, note) = (desk.clone(), question.id, answer.note);
                 let carry = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
                     go_on(draft, &own, texts, &request, &id, [&note, &answer.by])
@@ -201,7 +202,7 @@ async fn put_to_person(
 /// Hands a request out again, with a person's answer to what was asked about it.
 fn go_on(
     draft: &mut Draft<'_>,
-    desk: &Desk,
+    desk: &Decider,
     texts: &mut CommandTexts,
     request: &CommandId,
     question: &QuestionId,
@@ -209,7 +210,7 @@ fn go_on(
 ) -> Result<(), Refusal> {
     let attempt = draft.plan().attempt(request).cloned();
     let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(request.clone()))?;
-    draft.answer(question, Choice::Reply, note, by)?;
+    draft.answer(question, AnswerChoice::Reply, note, by)?;
     let said = attempt.report.as_ref();
     let asked = said.and_then(|report| report.question.as_deref());
     let told = match (&attempt.session, said) {
@@ -220,7 +221,7 @@ fn go_on(
             told(asked, note)
         ),
     };
-    hand_out(draft, desk, texts, &attempt, (Kind::Continue, &told))
+    hand_out(draft, desk, texts, &attempt, (AttemptKind::Continue, &told))
 }
 
 fn told(asked: Option<&str>, note: &str) -> String {
@@ -230,10 +231,10 @@ fn told(asked: Option<&str>, note: &str) -> String {
 
 fn hand_out(
     draft: &mut Draft<'_>,
-    desk: &Desk,
+    desk: &Decider,
     texts: &mut CommandTexts,
     attempt: &Attempt,
-    (kind, told): (Kind, &str),
+    (kind, told): (AttemptKind, &str),
 ) -> Result<(), Refusal> {
     let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now(), texts)?;
     draft.issue(attempt.task, issue)
@@ -242,7 +243,7 @@ fn hand_out(
 /// Makes a change that writes commands, without publishing them.
 async fn change(
     store: &Store,
-    desk: &Desk,
+    desk: &Decider,
     plan: &PlanId,
     why: &str,
     change: impl Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<(), Refusal> + Send + Sync + 'static,
@@ -269,7 +270,7 @@ fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
 /// Asks once more for reports that cannot be read, and answers the requests for which that was in vain.
 async fn mend_unreadable(
     store: &Store,
-    desk: &Desk,
+    desk: &Decider,
     plan: &PlanId,
     now: Time,
 ) -> Result<(), StoreError> {
@@ -279,7 +280,7 @@ async fn mend_unreadable(
             let rejected = attempt.rejected.as_ref();
             let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
             if attempt.rejections < MOST_UNREADABLE {
-                hand_out(draft, &own, texts, &attempt, (Kind::Repair, &reason))?;
+                hand_out(draft, &own, texts, &attempt, (AttemptKind::Repair, &reason))?;
             } else {
                 let received = draft.now();
                 draft.report(&attempt.id, no_answer(&reason, received))?;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::config::{Hooks, Timing};
-use crate::exec::Check;
+use crate::config::{HooksConfig, Timing};
+use crate::exec::CheckConfig;
 use crate::llm::{Model, Prompts};
-use crate::plan::{PlanId, PlanStatus, Policy};
+use crate::plan::{PlanId, PlanPolicy, PlanState};
 use crate::volumes::{LockPlace, Volumes};
 use crate::wire::command::Language;
 use crate::wire::team::Team;
 
 /// What a daemon needs to know.
-pub struct Settings {
+pub struct DaemonSettings {
     pub volumes: Volumes,
     /// The lock by which this process has the folder.
     pub lock: LockPlace,
@@ -24,22 +24,22 @@ pub struct Settings {
     pub workspace: PathBuf,
     /// Whether each task of a plan that begins gets a worktree of its own; the workspace is a git project then.
     pub isolate: bool,
-    pub policy: Policy,
+    pub policy: PlanPolicy,
     pub prompts: Arc<Prompts>,
     pub language: Language,
     /// The models that answer; `None` where rules decide.
     pub models: Option<Models>,
     /// The checks that are configured, by name.
-    pub checks: BTreeMap<String, Check>,
+    pub checks: BTreeMap<String, CheckConfig>,
     /// Who does the tasks; `None` if anybody does everything.
     pub team: Option<Arc<Team>>,
     /// Words for roles behind files that are told with each of their tasks, by the ids of the roles.
     pub role_prompts: Arc<BTreeMap<String, String>>,
     pub timing: Timing,
-    pub patience: Patience,
-    pub hands: Hands,
+    pub patience: HumanWait,
+    pub hands: StartedWorkers,
     /// Commands of the person that are told what happens.
-    pub hooks: Hooks,
+    pub hooks: HooksConfig,
     /// The folder that they run in.
     pub folder: PathBuf,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
@@ -59,14 +59,14 @@ pub struct Models {
 
 /// Those whom this process started to take commands: for a role, or `None` for whatever no role has somebody for.
 #[derive(Clone, Debug)]
-pub struct Hands {
+pub struct StartedWorkers {
     /// Tells of each whether their agent cannot work as it is set up: they end, and nothing further is handed out to them.
     pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
     /// Those who have ended for that reason; what they had to say lies in the folders.
     pub gone: watch::Receiver<BTreeSet<Option<String>>>,
 }
 
-impl Hands {
+impl StartedWorkers {
     /// Nobody was started; others may take commands.
     pub fn none() -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Hands {
 
 /// What the daemon does when only a human can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum HumanWait {
     /// It waits for the answer.
     Wait,
     /// It leaves.
@@ -87,9 +87,9 @@ pub enum Patience {
 
 /// How a daemon ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum DaemonEnd {
     /// The plan is settled.
-    Settled(PlanStatus),
+    Settled(PlanState),
     /// Nothing can go on without a human, and the daemon does not wait, or nobody could carry out the answer.
     Waits,
     /// The budget is used up, and the daemon does not wait for a human to allow more.

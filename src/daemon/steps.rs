@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::isolation::{self, Aside, Gathering};
+use super::isolation::{self, Gathering, MergeOutcome};
 use super::take::take_answer;
-use super::{BY, Models, Settings};
+use super::{BY, DaemonSettings, Models};
 use crate::clock::Clock;
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
 use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
-    AskId, AttemptState, CheckResult, CommandId, Draft, Edit, Merge, Plan, Refusal, Spent, Subject,
-    Task, Time,
+    AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
+    Plan, Refusal, ReplanEdit, Task, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
@@ -29,28 +29,28 @@ const UNREAD: usize = 5;
 
 /// A model's answer, read and validated.
 #[derive(Clone, Debug)]
-pub(super) enum Said {
+pub(super) enum ModelDecision {
     Plan(PlannedPlan),
     Judgement(CommandId, Judgement),
-    Edits(Vec<Edit>),
+    Edits(Vec<ReplanEdit>),
     Audit(Audit),
     Summary(String),
 }
 
 /// What came of a question to the model.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ModelOutcome {
     pub ask: AskId,
-    pub spent: Spent,
+    pub spent: ModelCost,
     /// The answer with its text, or why there is none.
-    pub said: Result<(Said, String), String>,
+    pub said: Result<(ModelDecision, String), String>,
 }
 
 /// A question in any of its kinds.
-enum Asking {
+enum ModelRequest {
     Plan(Unrendered<PlannedPlan>),
     Judge(CommandId, Unrendered<Judgement>),
-    Replan(Unrendered<Vec<Edit>>),
+    Replan(Unrendered<Vec<ReplanEdit>>),
     Audit(Unrendered<Audit>),
     Summary(Unrendered<String>),
 }
@@ -59,12 +59,12 @@ enum Asking {
 ///
 /// # Errors
 /// The model gave no usable plan; the goal is kept.
-pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
     let Some(models) = &settings.models else {
         anyhow::bail!("no language model is configured");
     };
     make_workspace(&settings.workspace)?;
-    let asked = ask(settings, models, store, Subject::Plan).await?;
+    let asked = ask(settings, models, store, ModelQuestionKind::Plan).await?;
     let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
     let volumes = settings.volumes.clone();
@@ -83,13 +83,13 @@ pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()>
 /// Asks the model: counts the call, makes the question from the plan as it is then, waits for the answer. `None` if the
 /// budget allows no call.
 pub(super) async fn ask(
-    settings: &Settings,
+    settings: &DaemonSettings,
     models: &Models,
     store: &Store,
-    subject: Subject,
-) -> anyhow::Result<Option<Asked>> {
+    subject: ModelQuestionKind,
+) -> anyhow::Result<Option<ModelOutcome>> {
     let facts = match &subject {
-        Subject::Plan => super::facts::of_workspace(&settings.workspace).await,
+        ModelQuestionKind::Plan => super::facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
     };
     let checks: Vec<String> = settings.checks.keys().cloned().collect();
@@ -113,16 +113,18 @@ pub(super) async fn ask(
         [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
     let prompts = &settings.prompts;
     let (spent, said) = match asking {
-        Asking::Plan(question) => put(&plan, question, prompts, Said::Plan).await,
-        Asking::Judge(command, question) => {
-            let say = |judgement| Said::Judgement(command, judgement);
+        ModelRequest::Plan(question) => put(&plan, question, prompts, ModelDecision::Plan).await,
+        ModelRequest::Judge(command, question) => {
+            let say = |judgement| ModelDecision::Judgement(command, judgement);
             put(&judge, question, prompts, say).await
         }
-        Asking::Replan(question) => put(&plan, question, prompts, Said::Edits).await,
-        Asking::Audit(question) => put(&judge, question, prompts, Said::Audit).await,
-        Asking::Summary(question) => put(&plan, question, prompts, Said::Summary).await,
+        ModelRequest::Replan(question) => put(&plan, question, prompts, ModelDecision::Edits).await,
+        ModelRequest::Audit(question) => put(&judge, question, prompts, ModelDecision::Audit).await,
+        ModelRequest::Summary(question) => {
+            put(&plan, question, prompts, ModelDecision::Summary).await
+        }
     }?;
-    Ok(Some(Asked { ask, spent, said }))
+    Ok(Some(ModelOutcome { ask, spent, said }))
 }
 
 /// Renders a question, and puts it to a model. Returns what that used, and the answer with its text, or why there is none.
@@ -130,8 +132,8 @@ async fn put<A: 'static>(
     model: &Model,
     question: Unrendered<A>,
     prompts: &Prompts,
-    say: impl FnOnce(A) -> Said,
-) -> Result<(Spent, Result<(Said, String), String>), PromptError> {
+    say: impl FnOnce(A) -> ModelDecision,
+) -> Result<(ModelCost, Result<(ModelDecision, String), String>), PromptError> {
     Ok(match model.ask(&question.render(prompts)?).await {
         Ok(answered) => (answered.spent, Ok((say(answered.value), answered.text))),
         Err(error) => (error.spent, Err(explain(&error))),
@@ -144,14 +146,14 @@ fn explain(error: &AskError) -> String {
 
 fn asking(
     plan: &Plan,
-    subject: &Subject,
+    subject: &ModelQuestionKind,
     facts: &str,
     checks: &[String],
     team: Option<&Team>,
-) -> Result<Asking, Refusal> {
+) -> Result<ModelRequest, Refusal> {
     let head = plan.head();
     Ok(match subject {
-        Subject::Plan => {
+        ModelQuestionKind::Plan => {
             let context = questions::PlanContext {
                 goal: &head.goal,
                 constraints: &head.constraints,
@@ -159,9 +161,9 @@ fn asking(
                 check_names: checks,
                 team,
             };
-            Asking::Plan(questions::plan(&context))
+            ModelRequest::Plan(questions::plan(&context))
         }
-        Subject::Judge(command) => {
+        ModelQuestionKind::Judge(command) => {
             let unknown = || Refusal::UnknownCommand(command.clone());
             let attempt = plan.attempt(command).ok_or_else(unknown)?;
             let task = plan.task(attempt.task).ok_or_else(unknown)?;
@@ -177,16 +179,18 @@ fn asking(
                 stale_reports: stale,
             };
             let command = command.clone();
-            Asking::Judge(command, questions::judge(plan, task, attempt, &facts))
+            ModelRequest::Judge(command, questions::judge(plan, task, attempt, &facts))
         }
-        Subject::Replan => {
+        ModelQuestionKind::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
-            Asking::Replan(questions::replan(plan, open.task, &open.why, "", team))
+            ModelRequest::Replan(questions::replan(plan, open.task, &open.why, "", team))
         }
-        Subject::Audit => Asking::Audit(questions::audit(plan, checks, team)),
-        Subject::Summary => Asking::Summary(questions::summarise(plan)),
+        ModelQuestionKind::Audit => ModelRequest::Audit(questions::audit(plan, checks, team)),
+        ModelQuestionKind::Summary => ModelRequest::Summary(questions::summarise(plan)),
         // A role asks these, in a plan of its own.
-        Subject::Strategy | Subject::Step(_) => return Err(Refusal::UnknownAsk),
+        ModelQuestionKind::Strategy | ModelQuestionKind::Step(_) => {
+            return Err(Refusal::UnknownAsk);
+        }
     })
 }
 
@@ -195,19 +199,19 @@ const NOT_COMMITTED: &str = "not in the commit of the result: git ignores it";
 
 /// How the checks of an attempt ended, and the merge that they ran on, if its result is merged.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Checked {
+pub(super) struct CheckOutcome {
     pub results: Vec<CheckResult>,
-    pub merge: Option<Merge>,
+    pub merge: Option<PendingMerge>,
 }
 
 /// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands, where
 /// results are merged on what comes of merging this one.
 pub(super) async fn check(
-    settings: &Settings,
+    settings: &DaemonSettings,
     store: &Store,
     clock: Clock,
     command: &CommandId,
-) -> anyhow::Result<Checked> {
+) -> anyhow::Result<CheckOutcome> {
     let id = command.clone();
     let known = store.read(&settings.plan, move |plan, _| {
         let (head, attempt) = (plan.head(), plan.attempt(&id)?);
@@ -225,7 +229,7 @@ pub(super) async fn check(
             head.created_at,
         ))
     });
-    let mut checked = Checked::default();
+    let mut checked = CheckOutcome::default();
     let Some((task, attempt, names, gathering, own, began)) = known.await? else {
         return Ok(checked);
     };
@@ -261,11 +265,11 @@ pub(super) async fn check(
 /// Merges a result aside, if the files are there that its task is to produce. Returns the folder of the merge; `None` if something
 /// failed, which is among the results then.
 async fn merge(
-    settings: &Settings,
+    settings: &DaemonSettings,
     gathering: &Gathering,
     task: &Task,
     attempt: u32,
-    checked: &mut Checked,
+    checked: &mut CheckOutcome,
 ) -> anyhow::Result<Option<PathBuf>> {
     let (plan, results) = (&settings.plan, &mut checked.results);
     isolation::fail_untouched(plan, gathering, task, results).await?;
@@ -273,8 +277,8 @@ async fn merge(
         return Ok(None);
     }
     let (merge, aside) = match isolation::merge(plan, gathering, task, attempt).await? {
-        Aside::Merged(merge, aside) => (merge, aside),
-        Aside::Failed(result) => {
+        MergeOutcome::Merged(merge, aside) => (merge, aside),
+        MergeOutcome::Failed(result) => {
             results.push(result);
             return Ok(None);
         }
@@ -308,17 +312,17 @@ async fn produced(
 }
 
 /// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.
-pub(super) async fn end_checks_left_behind(settings: &Settings) {
+pub(super) async fn end_checks_left_behind(settings: &DaemonSettings) {
     exec::end_left_behind(&marks(settings)).await;
 }
 
 /// Returns the folder in which checks are found while they run.
-fn marks(settings: &Settings) -> PathBuf {
+fn marks(settings: &DaemonSettings) -> PathBuf {
     settings.volumes.path(Folder::Active)
 }
 
 /// Tells the person what lies among the reports at the end and was not read, such as a file with another name.
-pub(super) fn tell_unread(settings: &Settings) {
+pub(super) fn tell_unread(settings: &DaemonSettings) {
     let names = settings.volumes.unread();
     let (shown, hidden) = names.split_at(names.len().min(UNREAD));
     if shown.is_empty() {

@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{Plan, TaskStatus, World, counted};
+use crate::plan::{Observations, Plan, TaskState, counted};
 use crate::wire::text::one_line;
 
 /// Tasks that are listed; the rest is counted.
 const LISTED: usize = 20;
 
 /// Says what became of a plan whose tasks are all settled.
-pub(super) fn by_rules(plan: &Plan, world: &World) -> String {
+pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
     let counts = plan.counts();
     let unverified = plan
         .tasks()
-        .filter(|task| task.status == TaskStatus::Completed)
+        .filter(|task| task.status == TaskState::Completed)
         .filter(|task| {
             task.evidence
                 .as_ref()
@@ -35,9 +35,9 @@ pub(super) fn by_rules(plan: &Plan, world: &World) -> String {
         }
     }
     text.push('.');
-    let stopped = plan.no_call(world.lived());
+    let stopped = plan.no_call(world.active_time());
     if let Some(limit) = stopped.filter(|_| plan.head().policy.model) {
-        let used = plan.used_of(limit, world.lived());
+        let used = plan.used_of(limit, world.active_time());
         write!(
             text,
             " No model was asked to sum it up: {used} of the budget used."
@@ -46,7 +46,7 @@ pub(super) fn by_rules(plan: &Plan, world: &World) -> String {
     }
     for task in plan
         .tasks()
-        .filter(|task| task.status != TaskStatus::Completed)
+        .filter(|task| task.status != TaskState::Completed)
         .take(LISTED)
     {
         let result = match task.result.as_deref().unwrap_or_default() {

@@ -1,13 +1,16 @@
 //! How what came in changes the plan: reports, answers of a person, signs of life, and what a model said.
 
-use super::arrival::{Arrival, Reply};
+use super::arrival::{AnswerFile, ParsedReport};
 use super::desk::new_question;
-use super::exchange::{Filed, Found};
-use super::inspect::QuickLook;
-use super::isolation::BranchNews;
-use super::plan_run::Input;
-use super::steps::{Asked, Said};
-use crate::plan::{By, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Verdict};
+use super::exchange::{Filed, FoundInput};
+use super::inspect::QuickInspection;
+use super::isolation::BranchReport;
+use super::plan_run::EffectResult;
+use super::steps::{ModelDecision, ModelOutcome};
+use crate::plan::{
+    AppliedReport, DecidedBy, Draft, HumanQuestion, PlanHead, QuestionId, Refusal, SessionId,
+    Verdict,
+};
 use crate::volumes::{Volumes, Withdrawal};
 use crate::wire::text::safe_session;
 
@@ -22,8 +25,8 @@ pub(super) struct Effect {
 /// Takes in what was found for a plan, of the signs of life only new ones.
 pub(super) fn take(
     draft: &mut Draft<'_>,
-    found: &Found,
-    seen: Option<&QuickLook>,
+    found: &FoundInput,
+    seen: Option<&QuickInspection>,
     volumes: &Volumes,
 ) -> Effect {
     let mut effect = Effect::default();
@@ -60,8 +63,8 @@ pub(super) fn take(
 /// Returns where the report goes, if it could be taken in.
 fn take_report(
     draft: &mut Draft<'_>,
-    arrival: &Arrival,
-    seen: Option<&QuickLook>,
+    arrival: &ParsedReport,
+    seen: Option<&QuickInspection>,
     volumes: &Volumes,
 ) -> Option<Filed> {
     let name = &arrival.name;
@@ -73,7 +76,7 @@ fn take_report(
         }
         (Some(command), Ok(report)) => draft.part(|draft| {
             let taken = draft.report(command, report)?;
-            if let (Taken::Counts, Some(seen)) = (taken, seen) {
+            if let (AppliedReport::Counts, Some(seen)) = (taken, seen) {
                 seen.record(draft, command)?;
             }
             Ok(taken.into())
@@ -90,13 +93,13 @@ fn take_report(
 }
 
 /// Returns what a person is told whose answer was not taken.
-fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &Reply) -> Option<String> {
+fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Option<String> {
     let reason = match reply {
-        Reply::Answer(choice, note) => {
+        AnswerFile::Answer(choice, note) => {
             let answered = draft.part(|draft| draft.answer(id, *choice, note, "file"));
             answered.err()?.to_string()
         }
-        Reply::Unusable(reason) => reason.clone(),
+        AnswerFile::Unusable(reason) => reason.clone(),
     };
     let choices = draft.plan().question(id).map(offered).unwrap_or_default();
     Some(format!(
@@ -104,7 +107,7 @@ fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &Reply) -> Option<S
     ))
 }
 
-fn offered(question: &Question) -> String {
+fn offered(question: &HumanQuestion) -> String {
     let words: Vec<&str> = question
         .choices
         .iter()
@@ -119,11 +122,11 @@ fn offered(question: &Question) -> String {
 /// Takes in what an act came back with.
 pub(super) fn take_input(
     draft: &mut Draft<'_>,
-    input: &Input,
+    input: &EffectResult,
     volumes: &Volumes,
 ) -> Result<(), Refusal> {
     match input {
-        Input::Withdrawn(id, done) => {
+        EffectResult::Withdrawn(id, done) => {
             let attempt = draft.plan().attempt(id);
             let recall = attempt.is_some_and(|attempt| attempt.recall);
             match done {
@@ -133,22 +136,22 @@ pub(super) fn take_input(
                 Withdrawal::Taken => draft.claim(id, None).map(drop),
             }
         }
-        Input::Inspected(id, found) => {
+        EffectResult::Inspected(id, found) => {
             draft.inspected(id, found.changes.clone(), found.tree.as_deref())
         }
-        Input::Checked(id, checked) => {
+        EffectResult::Checked(id, checked) => {
             if let Some(merge) = checked.merge.clone() {
                 draft.merged(id, merge)?;
             }
             draft.checked(id, checked.results.clone())
         }
-        Input::Branch(BranchNews::There(commit)) => draft.branch_moved(commit),
-        Input::Branch(BranchNews::Joined(merge)) => draft.branch_joined(merge),
-        Input::Branch(BranchNews::Elsewhere { found, reason }) => {
+        EffectResult::Branch(BranchReport::There(commit)) => draft.branch_moved(commit),
+        EffectResult::Branch(BranchReport::Joined(merge)) => draft.branch_joined(merge),
+        EffectResult::Branch(BranchReport::Elsewhere { found, reason }) => {
             let question = new_question(draft.plan(), volumes);
             draft.branch_elsewhere(found, reason, question)
         }
-        Input::Asked(asked) => take_answer(draft, Asked::clone(asked), volumes),
+        EffectResult::Asked(asked) => take_answer(draft, ModelOutcome::clone(asked), volumes),
         _ => Ok(()),
     }
 }
@@ -157,7 +160,7 @@ pub(super) fn take_input(
 /// none.
 pub(super) fn take_answer(
     draft: &mut Draft<'_>,
-    asked: Asked,
+    asked: ModelOutcome,
     volumes: &Volumes,
 ) -> Result<(), Refusal> {
     draft.count_ask(&asked.ask, asked.spent)?;
@@ -181,10 +184,14 @@ pub(super) fn take_answer(
     }
 }
 
-fn take_effect(draft: &mut Draft<'_>, said: Said, question: QuestionId) -> Result<(), Refusal> {
+fn take_effect(
+    draft: &mut Draft<'_>,
+    said: ModelDecision,
+    question: QuestionId,
+) -> Result<(), Refusal> {
     match said {
-        Said::Plan(plan) => {
-            draft.describe(|head: &mut Head| {
+        ModelDecision::Plan(plan) => {
+            draft.describe(|head: &mut PlanHead| {
                 if !plan.name.is_empty() {
                     head.name = plan.name;
                 }
@@ -200,18 +207,18 @@ fn take_effect(draft: &mut Draft<'_>, said: Said, question: QuestionId) -> Resul
             });
             draft.make_tasks(plan.tasks).map(drop)
         }
-        Said::Judgement(command, judgement) => {
+        ModelDecision::Judgement(command, judgement) => {
             let verdict = Verdict {
                 decision: judgement.decision,
                 reason: judgement.reason,
                 feedback: judgement.feedback,
                 result_summary: judgement.result_summary,
-                by: By::Model,
+                by: DecidedBy::Model,
                 at: draft.now(),
             };
             draft.judge(&command, &verdict, question)
         }
-        Said::Edits(edits) => {
+        ModelDecision::Edits(edits) => {
             let reason = draft
                 .plan()
                 .head()
@@ -221,11 +228,11 @@ fn take_effect(draft: &mut Draft<'_>, said: Said, question: QuestionId) -> Resul
                 .unwrap_or_default();
             draft.replan(&edits, &reason)
         }
-        Said::Audit(audit) => draft.audited(
+        ModelDecision::Audit(audit) => draft.audited(
             &audit.reason,
             (!audit.met).then_some(audit.missing),
             question,
         ),
-        Said::Summary(text) => draft.settle(&text),
+        ModelDecision::Summary(text) => draft.settle(&text),
     }
 }

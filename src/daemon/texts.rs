@@ -9,23 +9,23 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::desk::Outgoing;
-use super::isolation::Layout;
+use super::desk::OutgoingCommand;
+use super::isolation::WorktreeLayout;
 use crate::llm::{CommandContext, Prompts, questions};
-use crate::plan::{CommandId, Draft, Refusal, Step, Time};
+use crate::plan::{CommandId, Draft, DueStep, Refusal, Time};
 use crate::store::StoreError;
 use crate::volumes::{Unpublished, Volumes};
-use crate::wire::command::{Command, CommandType};
+use crate::wire::command::{CommandFile, CommandType};
 
 /// A command with everything that its text is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnrenderedCommand {
     /// Without its body, if a template says that.
-    pub command: Command,
+    pub command: CommandFile,
     /// What the template is told.
     pub context: Option<CommandContext>,
     /// What has to be there before it is published.
-    pub layout: Option<Layout>,
+    pub layout: Option<WorktreeLayout>,
 }
 
 impl UnrenderedCommand {
@@ -41,7 +41,7 @@ impl UnrenderedCommand {
             format!("# {number} · {name}\n\n## Task description\n\n{description}\n")
         });
         let command = self.command.clone();
-        Command { body, ..command }.render()
+        CommandFile { body, ..command }.render()
     }
 }
 
@@ -49,22 +49,22 @@ impl UnrenderedCommand {
 #[derive(Debug, Default)]
 pub(super) struct CommandTexts {
     /// The change of the plan that the try before was made after, and what it decided, in its order.
-    decided: (i64, Vec<Step>),
+    decided: (i64, Vec<DueStep>),
     /// The commands that it wrote.
     known: VecDeque<(UnrenderedCommand, String)>,
-    steps: Vec<Step>,
+    steps: Vec<DueStep>,
     written: Vec<(UnrenderedCommand, Option<String>)>,
 }
 
 impl CommandTexts {
     /// Returns what the try before decided, if the plan is as it was: then the same is due.
-    pub fn decided_before(&mut self, draft: &Draft<'_>) -> Option<VecDeque<Step>> {
+    pub fn decided_before(&mut self, draft: &Draft<'_>) -> Option<VecDeque<DueStep>> {
         let (seq, steps) = std::mem::take(&mut self.decided);
         (seq == draft.seq() && !self.known.is_empty()).then(|| steps.into())
     }
 
     /// Keeps a step that was decided.
-    pub fn decide(&mut self, step: Step) {
+    pub fn decide(&mut self, step: DueStep) {
         self.steps.push(step);
     }
 
@@ -80,12 +80,12 @@ impl CommandTexts {
     }
 
     /// Returns a command as it is published; without its text if that is yet to be rendered.
-    pub fn write(&mut self, made: UnrenderedCommand) -> Outgoing {
+    pub fn write(&mut self, made: UnrenderedCommand) -> OutgoingCommand {
         let known = self.known.pop_front().filter(|(known, _)| *known == made);
         let text = known.map(|(_, text)| text);
         let (command, layout) = (&made.command, made.layout.clone());
         let ends = (command.kind == CommandType::End).then(|| command.session.clone());
-        let outgoing = Outgoing {
+        let outgoing = OutgoingCommand {
             id: command.id.clone(),
             text: text.clone().unwrap_or_default(),
             layout,
@@ -99,7 +99,7 @@ impl CommandTexts {
 /// A change that writes commands, while it is tried.
 pub(super) struct Tries<F> {
     change: Arc<F>,
-    decided: (i64, Vec<Step>),
+    decided: (i64, Vec<DueStep>),
     known: Vec<(UnrenderedCommand, String)>,
     /// Gets what a try knows that was dropped.
     dropped: Option<oneshot::Receiver<(i64, CommandTexts)>>,
@@ -170,13 +170,13 @@ impl<F> Tries<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Head, Origin, PlanId};
+    use crate::plan::{Origin, PlanHead, PlanId};
     use crate::store::Store;
 
     /// A command that says what the plan is called.
     fn command(draft: &Draft<'_>, texts: &CommandTexts) -> UnrenderedCommand {
         let (id, created_at) = texts.next(draft.now());
-        let command = Command {
+        let command = CommandFile {
             id,
             created_at: Some(created_at),
             session: None,
@@ -198,11 +198,11 @@ mod tests {
         }
     }
 
-    type Written = (Outgoing, Option<VecDeque<Step>>);
+    type Written = (OutgoingCommand, Option<VecDeque<DueStep>>);
 
     fn write(draft: &mut Draft<'_>, texts: &mut CommandTexts) -> Result<Written, Refusal> {
         let decided = texts.decided_before(draft);
-        texts.decide(Step::Settle);
+        texts.decide(DueStep::Settle);
         draft.describe(|head| head.description = "written".to_owned());
         let made = command(draft, texts);
         Ok((texts.write(made), decided))
@@ -218,7 +218,7 @@ mod tests {
 
     async fn store(plan: &PlanId) -> Store {
         let store = Store::in_memory(Time::default).await.unwrap();
-        let head = Head::new(plan.clone(), "", Time::default());
+        let head = PlanHead::new(plan.clone(), "", Time::default());
         let created = store.create(head, "test", "made", |draft| {
             draft.created();
             Ok(())
@@ -241,7 +241,7 @@ mod tests {
         assert!(!tries.again(&made, &prompts));
         let (outgoing, decided) = made.unwrap();
         assert!(outgoing.text.ends_with("first\n"), "{}", outgoing.text);
-        assert_eq!(decided.unwrap(), [Step::Settle]);
+        assert_eq!(decided.unwrap(), [DueStep::Settle]);
     }
 
     #[tokio::test]

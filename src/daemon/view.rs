@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::exchange::Awaited;
+use super::exchange::AwaitedCommands;
 use super::isolation::Gathering;
 use crate::plan::{
-    AttemptState, CommandId, Due, Plan, PlanStatus, QuestionId, SessionId, World, due,
+    AttemptState, CommandId, Due, Observations, Plan, PlanState, QuestionId, SessionId, due,
 };
 
 /// The plan as the loop needs it: small, whatever the size of the plan.
-pub(super) struct View {
+pub(super) struct LoopView {
     pub(super) seq: i64,
-    pub(super) status: PlanStatus,
+    pub(super) status: PlanState,
     pub(super) due: Due,
-    pub(super) awaited: Awaited,
+    pub(super) awaited: AwaitedCommands,
     /// Attempts whose agents are to be told to stop. One that has reported may end by itself.
     pub(super) recalls: BTreeSet<CommandId>,
     /// Questions that are open and that roles behind files have, of whom a role in the process asked something.
@@ -27,8 +27,8 @@ pub(super) struct View {
     pub(super) ends_published: BTreeSet<SessionId>,
 }
 
-impl View {
-    pub(super) fn of(plan: &Plan, seq: i64, world: &World) -> Self {
+impl LoopView {
+    pub(super) fn of(plan: &Plan, seq: i64, world: &Observations) -> Self {
         let awaited = plan
             .open_attempts()
             .filter(|attempt| attempt.state == AttemptState::Open);
@@ -36,7 +36,7 @@ impl View {
             seq,
             status: plan.status().clone(),
             due: due(plan, world),
-            awaited: Awaited {
+            awaited: AwaitedCommands {
                 commands: awaited.map(|attempt| attempt.id.clone()).collect(),
                 questions: plan
                     .open_questions()

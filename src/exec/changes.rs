@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::git::{Git, GitError};
 use super::produced::{changed_at, written_at};
-use crate::plan::{Changes, Seen, Time};
+use crate::plan::{ChangeDetection, ChangedFiles, Time};
 use crate::wire::text::one_line;
 
 /// Folders whose content is not part of the work.
@@ -36,17 +36,17 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The files of a folder at one time, without folders that are not part of the work.
 #[derive(Debug)]
-pub struct Listing {
+pub struct FileListing {
     /// When the scan began, in plan time.
     pub at: Time,
-    files: BTreeMap<String, Stamp>,
+    files: BTreeMap<String, FileTimes>,
     /// No file was left out because of a limit or because it could not be read.
     complete: bool,
 }
 
 /// Values that differ when a file was written, the latest time of its last write, and the latest time of any change.
 #[derive(Clone, Copy, Debug)]
-struct Stamp {
+struct FileTimes {
     inode: u64,
     length: u64,
     seconds: i64,
@@ -55,7 +55,7 @@ struct Stamp {
     changed: Time,
 }
 
-impl Stamp {
+impl FileTimes {
     fn of(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
@@ -74,7 +74,7 @@ impl Stamp {
     }
 }
 
-impl Listing {
+impl FileListing {
     /// Scans a folder, up to a number of entries, without the paths in `left_out`; follows no link. `None` if the folder itself
     /// cannot be read.
     pub fn of(folder: &Path, left_out: &[PathBuf], most: usize, at: Time) -> Option<Self> {
@@ -118,7 +118,7 @@ impl Listing {
                     continue;
                 };
                 if !metadata.is_dir() {
-                    listing.files.insert(shown, Stamp::of(&metadata));
+                    listing.files.insert(shown, FileTimes::of(&metadata));
                 } else if depth < DEPTH {
                     folders.push((path, format!("{shown}/"), depth + 1));
                 } else {
@@ -136,10 +136,10 @@ impl Listing {
 
     /// Returns what changed since a time, given both in plan time and by the wall clock. An earlier scan distinguishes a file
     /// that was written just before that time from one that was written just after; it also shows removed files.
-    pub fn changes(&self, before: Option<&Self>, since: Time, wall: Time) -> Changes {
+    pub fn changes(&self, before: Option<&Self>, since: Time, wall: Time) -> ChangedFiles {
         let before = before.filter(|before| before.complete);
         let began = before.filter(|before| before.at <= since);
-        let is_news = |path: &str, stamp: &Stamp| match began {
+        let is_news = |path: &str, stamp: &FileTimes| match began {
             Some(began) => {
                 let known = began.files.get(path);
                 stamp.changed >= wall && !known.is_some_and(|known| known.same_content(stamp))
@@ -156,25 +156,25 @@ impl Listing {
             .into_iter()
             .flat_map(|before| before.files.keys())
             .filter(|path| !self.files.contains_key(*path))
-            .map(|path| Changes::removed(path));
+            .map(|path| ChangedFiles::removed(path));
         let seen = match began {
-            _ if !self.complete => Seen::Part,
-            Some(_) => Seen::Listing,
-            None => Seen::Times,
+            _ if !self.complete => ChangeDetection::Part,
+            Some(_) => ChangeDetection::Listing,
+            None => ChangeDetection::Times,
         };
-        Changes::new(seen, written.chain(removed).collect())
+        ChangedFiles::new(seen, written.chain(removed).collect())
     }
 }
 
 /// Git snapshots of a folder. Their index and objects are kept outside the person's repository, whose own do not change.
 #[derive(Clone, Debug)]
-pub struct Trees {
+pub struct GitSnapshots {
     git: Git,
     index: PathBuf,
     left_out: Vec<String>,
 }
 
-impl Trees {
+impl GitSnapshots {
     /// Uses a work tree, a folder for the snapshots' data, which is created, and the paths within the work tree that are left
     /// out.
     ///
@@ -203,7 +203,7 @@ impl Trees {
     ///
     /// # Errors
     /// The error of git, such as that it takes too long.
-    pub async fn keep(&self) -> Result<String, GitError> {
+    pub async fn record(&self) -> Result<String, GitError> {
         if !self.index.exists() {
             self.git.begin_index().await;
         }
@@ -232,7 +232,12 @@ impl Trees {
     ///
     /// # Errors
     /// One of the snapshots no longer exists, or the error of git.
-    pub async fn changes(&self, old: &str, new: &str, since: Time) -> Result<Changes, GitError> {
+    pub async fn changes(
+        &self,
+        old: &str,
+        new: &str,
+        since: Time,
+    ) -> Result<ChangedFiles, GitError> {
         let words = [
             "diff-tree",
             "-r",
@@ -251,12 +256,12 @@ impl Trees {
             while let (Some(status), Some(path)) = (parts.next(), parts.next()) {
                 let shown = one_line(path, PATH);
                 match folder.join(path).symlink_metadata() {
-                    _ if status == "D" => paths.push(Changes::removed(&shown)),
+                    _ if status == "D" => paths.push(ChangedFiles::removed(&shown)),
                     Ok(metadata) if changed_at(&metadata) < since => {}
                     _ => paths.push(shown),
                 }
             }
-            Changes::new(Seen::Git, paths)
+            ChangedFiles::new(ChangeDetection::Git, paths)
         };
         let looked = tokio::task::spawn_blocking(look).await;
         Ok(looked.map_err(io::Error::from)?)
@@ -272,8 +277,8 @@ mod tests {
 
     const AT: Time = Time(1);
 
-    fn listing(folder: &Path) -> Listing {
-        Listing::of(folder, &[folder.join("left")], 100, AT).unwrap()
+    fn listing(folder: &Path) -> FileListing {
+        FileListing::of(folder, &[folder.join("left")], 100, AT).unwrap()
     }
 
     fn now() -> Time {
@@ -310,10 +315,10 @@ mod tests {
         let after = listing(root.path());
         let changes = after.changes(Some(&before), AT, Time(0));
         assert_eq!(changes.files, ["new", "sub/changed", "gone (removed)"]);
-        assert_eq!(changes.seen, Seen::Listing);
+        assert_eq!(changes.seen, ChangeDetection::Listing);
         let by_times = after.changes(None, AT, Time(0));
         assert_eq!(by_times.files, ["kept", "new", "sub/changed"]);
-        assert_eq!(by_times.seen, Seen::Times);
+        assert_eq!(by_times.seen, ChangeDetection::Times);
         let kept = root.path().join("kept");
         let since = written_at(&kept.metadata().unwrap()).plus(Duration::from_millis(1));
         while changed_at(&kept.metadata().unwrap()) < since {
@@ -325,10 +330,13 @@ mod tests {
         assert!(!kept, "who may read it is no change");
         let later = now().plus(Duration::from_secs(3600));
         assert!(after.changes(None, AT, later).files.is_empty());
-        let part = Listing::of(root.path(), &[], 2, AT).unwrap();
+        let part = FileListing::of(root.path(), &[], 2, AT).unwrap();
         assert_eq!(part.files(), None);
-        assert_eq!(part.changes(Some(&before), AT, later).seen, Seen::Part);
-        assert!(Listing::of(&root.path().join("kept"), &[], 2, AT).is_none());
+        assert_eq!(
+            part.changes(Some(&before), AT, later).seen,
+            ChangeDetection::Part
+        );
+        assert!(FileListing::of(&root.path().join("kept"), &[], 2, AT).is_none());
     }
 
     #[tokio::test]
@@ -355,18 +363,18 @@ mod tests {
         let was = state();
         let left_out = [folder.join("MISSION.md")];
         let git = person::opened(&folder).await;
-        let trees = Trees::of(git, &aside, &left_out).unwrap();
-        let old = trees.keep().await.unwrap();
+        let trees = GitSnapshots::of(git, &aside, &left_out).unwrap();
+        let old = trees.record().await.unwrap();
         fs::remove_file(folder.join("gone")).unwrap();
         for name in ["changed", "ignored", "MISSION.md", "näher \n.txt"] {
             fs::write(folder.join(name), "now").unwrap();
         }
         // What a git that was killed leaves behind.
         fs::write(aside.join("index.lock"), "").unwrap();
-        let new = trees.keep().await.unwrap();
+        let new = trees.record().await.unwrap();
         let changes = trees.changes(&old, &new, Time(0)).await.unwrap();
         assert_eq!(changes.files, ["changed", "gone (removed)", "näher .txt"]);
-        assert_eq!(changes.seen, Seen::Git);
+        assert_eq!(changes.seen, ChangeDetection::Git);
         let later = now().plus(Duration::from_secs(3600));
         let changes = trees.changes(&old, &new, later).await.unwrap();
         assert_eq!(changes.files, ["gone (removed)"]);
@@ -382,7 +390,7 @@ mod tests {
                 true => fs::write(&index, "DIRC, but no index").unwrap(),
                 false => mknodat(CWD, &index, FileType::Fifo, Mode::RUSR, 0).unwrap(),
             }
-            assert_eq!(trees.keep().await.unwrap(), new, "damaged: {damaged}");
+            assert_eq!(trees.record().await.unwrap(), new, "damaged: {damaged}");
         }
     }
 }

@@ -6,10 +6,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::group::{Spec, Stdin, environment, run};
-use super::mark::Mark;
-use super::output::Output;
-use crate::config::Check;
+use super::group::{ChildSpec, Stdin, environment, run};
+use super::mark::ProcessMark;
+use super::output::ChildOutput;
+use crate::config::CheckConfig;
 use crate::plan::CheckResult;
 use crate::wire::text::printable;
 
@@ -19,11 +19,11 @@ const TAIL: usize = 4 * 1024;
 /// Runs a check in a folder. It passes with exit code 0 only. A check that cannot start, is killed or takes too long has
 /// failed, and the result says why. `None` if it was cancelled.
 pub async fn check(
-    check: &Check,
+    check: &CheckConfig,
     cwd: &Path,
     cancel: impl Future<Output = Duration>,
 ) -> Option<CheckResult> {
-    match Output::nameless() {
+    match ChildOutput::nameless() {
         Ok(output) => run_into(check, cwd, &output, |_| {}, cancel).await,
         Err(error) => {
             let reason = format!("no file for output: {error}");
@@ -37,13 +37,13 @@ pub async fn check(
 /// # Errors
 /// When that file cannot be created, or an earlier check of that name still runs and its process group is not known.
 pub async fn check_marked(
-    check: &Check,
+    check: &CheckConfig,
     cwd: &Path,
     marks: &Path,
     checked: &str,
     cancel: impl Future<Output = Duration>,
 ) -> io::Result<Option<CheckResult>> {
-    run_marked(check, cwd, Mark::check(marks, checked)?, cancel).await
+    run_marked(check, cwd, ProcessMark::check(marks, checked)?, cancel).await
 }
 
 /// As [`check_marked`], for a check that a step of a role runs.
@@ -51,19 +51,19 @@ pub async fn check_marked(
 /// # Errors
 /// As for [`check_marked`].
 pub async fn check_of_step(
-    check: &Check,
+    check: &CheckConfig,
     cwd: &Path,
     marks: &Path,
     step: &str,
     cancel: impl Future<Output = Duration>,
 ) -> io::Result<Option<CheckResult>> {
-    run_marked(check, cwd, Mark::step(marks, step)?, cancel).await
+    run_marked(check, cwd, ProcessMark::step(marks, step)?, cancel).await
 }
 
 async fn run_marked(
-    check: &Check,
+    check: &CheckConfig,
     cwd: &Path,
-    marked: Option<(Mark, Output)>,
+    marked: Option<(ProcessMark, ChildOutput)>,
     cancel: impl Future<Output = Duration>,
 ) -> io::Result<Option<CheckResult>> {
     let (mut mark, output) = marked.ok_or_else(|| {
@@ -72,17 +72,17 @@ async fn run_marked(
             "a check that an earlier daemon started still runs",
         )
     })?;
-    Ok(run_into(check, cwd, &output, |group| mark.sign(group), cancel).await)
+    Ok(run_into(check, cwd, &output, |group| mark.name_group(group), cancel).await)
 }
 
 async fn run_into(
-    check: &Check,
+    check: &CheckConfig,
     cwd: &Path,
-    output: &Output,
+    output: &ChildOutput,
     started: impl FnOnce(u32),
     cancel: impl Future<Output = Duration>,
 ) -> Option<CheckResult> {
-    let spec = Spec {
+    let spec = ChildSpec {
         argv: check.argv.clone(),
         cwd: cwd.to_owned(),
         env: environment(&check.env),
@@ -109,7 +109,7 @@ async fn run_into(
     Some(result(check, outcome.exit, outcome.success(), &tail))
 }
 
-fn result(check: &Check, exit: Option<i32>, passed: bool, tail: &str) -> CheckResult {
+fn result(check: &CheckConfig, exit: Option<i32>, passed: bool, tail: &str) -> CheckResult {
     CheckResult {
         name: check.name.clone(),
         exit,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     async fn result(argv: &[&str], timeout: Duration) -> CheckResult {
-        let named = Check {
+        let named = CheckConfig {
             name: "test".into(),
             argv: argv.iter().map(ToString::to_string).collect(),
             timeout,
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_check_has_no_result() {
-        let named = Check {
+        let named = CheckConfig {
             name: "test".into(),
             argv: vec!["sleep".into(), "1000".into()],
             timeout: LONG,

@@ -10,9 +10,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::group::{ExecError, Spec, Stdin, environment, run};
-use super::output::Output;
-use super::repository::{Found, is_program, locate};
+use super::group::{ChildSpec, ExecError, Stdin, environment, run};
+use super::output::ChildOutput;
+use super::repository::{RepositoryPlace, is_program, locate};
 use crate::files::{keep_as, open_plain};
 use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
@@ -84,7 +84,7 @@ const SHARED: [&str; 9] = [
 #[derive(Clone, Debug)]
 pub struct Git {
     folder: PathBuf,
-    place: Place,
+    place: GitPlace,
     /// The PATH in which programs are searched.
     path: OsString,
     deadline: Duration,
@@ -97,7 +97,7 @@ pub struct Git {
 
 /// Where git works, and with which configuration.
 #[derive(Clone, Debug)]
-enum Place {
+enum GitPlace {
     /// In no repository.
     Nowhere,
     /// In a repository with the person's configuration, only to read that configuration.
@@ -108,7 +108,7 @@ enum Place {
 
 /// The output of a command, and its exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct GitOutput {
     pub exit: i32,
     pub out: Vec<u8>,
     /// The end of its standard error, printable.
@@ -148,7 +148,7 @@ pub enum GitError {
 }
 
 impl Git {
-    fn new(folder: &Path, place: Place) -> Self {
+    fn new(folder: &Path, place: GitPlace) -> Self {
         Self {
             folder: folder.to_owned(),
             place,
@@ -170,7 +170,7 @@ impl Git {
         repository: &Repository,
         ours: &Path,
     ) -> Result<Self, GitError> {
-        let place = Place::Guarded {
+        let place = GitPlace::Guarded {
             git_dir: PathBuf::from(&repository.git_dir),
             common: ours.to_owned(),
         };
@@ -189,7 +189,7 @@ impl Git {
     /// Uses a repository as the person configured it. Only the configuration may be read this way: any other command could run
     /// the programs that it names.
     pub(super) fn configured(folder: &Path, git_dir: &Path) -> Self {
-        Self::new(folder, Place::Configured(git_dir.to_owned()))
+        Self::new(folder, GitPlace::Configured(git_dir.to_owned()))
     }
 
     /// Returns git for a worktree of the same repository; `git_dir` is the folder with its HEAD and index.
@@ -197,7 +197,7 @@ impl Git {
     pub(super) fn in_worktree(&self, folder: &Path, git_dir: &Path) -> Self {
         let mut git = self.clone();
         folder.clone_into(&mut git.folder);
-        if let Place::Guarded { git_dir: own, .. } = &mut git.place {
+        if let GitPlace::Guarded { git_dir: own, .. } = &mut git.place {
             git_dir.clone_into(own);
         }
         git
@@ -246,8 +246,8 @@ impl Git {
     /// Returns the path of a file that belongs to this work tree alone, such as its index.
     pub(super) fn own_path(&self, name: &str) -> PathBuf {
         match &self.place {
-            Place::Nowhere => self.folder.join(name),
-            Place::Configured(git_dir) | Place::Guarded { git_dir, .. } => git_dir.join(name),
+            GitPlace::Nowhere => self.folder.join(name),
+            GitPlace::Configured(git_dir) | GitPlace::Guarded { git_dir, .. } => git_dir.join(name),
         }
     }
 
@@ -255,7 +255,7 @@ impl Git {
     ///
     /// # Errors
     /// It cannot be started, is ended by a signal, takes too long or prints too much.
-    pub async fn run(&self, words: &[&str]) -> Result<Said, GitError> {
+    pub async fn run(&self, words: &[&str]) -> Result<GitOutput, GitError> {
         let output = self.output().await?;
         let [out, err] = output.lengths();
         let outcome = run(&self.spec(words), &output, |_| {}, std::future::pending())
@@ -279,7 +279,7 @@ impl Git {
         if output.lengths()[0] - out > MOST {
             return Err(GitError::TooMuch { words: named() });
         }
-        Ok(Said {
+        Ok(GitOutput {
             exit,
             out: output.whole_out_since(out)?,
             err: said,
@@ -405,13 +405,13 @@ impl Git {
         Ok(empty)
     }
 
-    async fn output(&self) -> Result<Output, GitError> {
+    async fn output(&self) -> Result<ChildOutput, GitError> {
         let Some(lock) = &self.lock else {
-            return Ok(Output::nameless_apart()?);
+            return Ok(ChildOutput::nameless_apart()?);
         };
         let mut left = self.deadline;
         loop {
-            if let Some(output) = Output::locked_by(lock)? {
+            if let Some(output) = ChildOutput::locked_by(lock)? {
                 return Ok(output);
             }
             if left.is_zero() {
@@ -422,7 +422,7 @@ impl Git {
         }
     }
 
-    fn spec(&self, words: &[&str]) -> Spec {
+    fn spec(&self, words: &[&str]) -> ChildSpec {
         let mut argv = vec!["git".to_owned(), "--no-pager".to_owned()];
         for setting in SETTINGS {
             argv.extend(["-c".to_owned(), setting.to_owned()]);
@@ -437,7 +437,7 @@ impl Git {
             Some(input) => Stdin::Bytes(input.clone()),
             None => Stdin::Nothing,
         };
-        Spec {
+        ChildSpec {
             argv,
             cwd: self.folder.clone(),
             env: self.environment(),
@@ -458,9 +458,9 @@ impl Git {
             set("GIT_INDEX_FILE", index.as_ref());
         }
         match &self.place {
-            Place::Nowhere => {}
-            Place::Configured(git_dir) => set("GIT_DIR", git_dir.as_ref()),
-            Place::Guarded { git_dir, common } => {
+            GitPlace::Nowhere => {}
+            GitPlace::Configured(git_dir) => set("GIT_DIR", git_dir.as_ref()),
+            GitPlace::Guarded { git_dir, common } => {
                 set("GIT_DIR", git_dir.as_ref());
                 set("GIT_COMMON_DIR", common.as_ref());
                 set("GIT_WORK_TREE", self.folder.as_ref());
@@ -512,7 +512,7 @@ impl GitError {
 /// # Errors
 /// As [`Git::run`].
 pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>, GitError> {
-    let git = Git::new(folder, Place::Nowhere);
+    let git = Git::new(folder, GitPlace::Nowhere);
     Ok(version(&git.line(&["--version"]).await?))
 }
 
@@ -537,7 +537,7 @@ fn programs_outside(folder: &Path) -> OsString {
 /// Refuses a work tree whose repository is no longer the recorded one.
 fn unchanged(folder: &Path, repository: &Repository) -> Result<(), GitError> {
     let now = locate(folder)?;
-    let was = Found::of(repository);
+    let was = RepositoryPlace::of(repository);
     if now.as_ref() == Some(&was) {
         return Ok(());
     }
@@ -746,7 +746,7 @@ mod tests {
         };
         let lock = root.path().join("lock");
         let git = git.one_at_a_time(&lock);
-        let held = Output::locked_by(&lock).unwrap().unwrap();
+        let held = ChildOutput::locked_by(&lock).unwrap().unwrap();
         let impatient = git.clone().within(Duration::ZERO);
         let busy = impatient.run(&["--version"]).await.unwrap_err();
         assert!(matches!(busy, GitError::Busy(_)), "{busy}");
@@ -767,7 +767,7 @@ mod tests {
             ("filter.x.clean", odd),
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let Place::Guarded { git_dir, common } = &git.place else {
+        let GitPlace::Guarded { git_dir, common } = &git.place else {
             unreachable!()
         };
         let repository = Repository {

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 
-use super::output::Output;
-use crate::clock::Allowance;
+use super::output::ChildOutput;
+use crate::clock::TimeAllowance;
 
 /// The time between TERM and KILL for a group.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ pub enum Stdin {
 
 /// The command to run.
 #[derive(Debug)]
-pub struct Spec {
+pub struct ChildSpec {
     /// Program and arguments; nothing in them is interpreted.
     pub argv: Vec<String>,
     pub cwd: PathBuf,
@@ -64,7 +64,7 @@ pub struct Spec {
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ChildExit {
     /// The exit code; `None` if a signal ended it.
     pub exit: Option<i32>,
     pub signal: Option<i32>,
@@ -76,7 +76,7 @@ pub struct Outcome {
     pub lived: Duration,
 }
 
-impl Outcome {
+impl ChildExit {
     /// Returns whether it ended by itself, with exit code 0.
     pub fn success(self) -> bool {
         self.exit == Some(0) && !self.timed_out && !self.cancelled
@@ -148,19 +148,19 @@ pub fn environment_of_agent(
 /// # Errors
 /// When the child cannot be started, or its exit status cannot be read.
 pub async fn run(
-    spec: &Spec,
-    output: &Output,
+    spec: &ChildSpec,
+    output: &ChildOutput,
     started: impl FnOnce(u32),
     cancel: impl Future<Output = Duration>,
-) -> Result<Outcome, ExecError> {
+) -> Result<ChildExit, ExecError> {
     let (mut child, group) = spawn(spec, output)?;
     started(group.id.as_raw_pid().cast_unsigned());
     let lost = |source| ExecError::Start {
         program: spec.argv[0].clone(),
         source,
     };
-    let mut outcome = Outcome::default();
-    let mut allowance = Allowance::new(spec.deadline);
+    let mut outcome = ChildExit::default();
+    let mut allowance = TimeAllowance::new(spec.deadline);
     let grace = tokio::select! {
         // The child comes first: if it ended before this task was polled again, it was not late.
         biased;
@@ -211,7 +211,7 @@ fn kill(group: Pid) {
     kill_process_group(group, Signal::KILL).ok();
 }
 
-impl Outcome {
+impl ChildExit {
     fn ended(&mut self, status: ExitStatus) {
         self.exit = status.code();
         self.signal = status.signal();
@@ -263,7 +263,7 @@ impl PipedGroup {
 ///
 /// # Errors
 /// When the child cannot be started.
-pub fn piped(spec: &Spec, output: &Output) -> Result<Piped, ExecError> {
+pub fn piped(spec: &ChildSpec, output: &ChildOutput) -> Result<Piped, ExecError> {
     let streams = || {
         let err = output.err.try_clone()?;
         Ok([Stdio::piped(), Stdio::piped(), err.into()])
@@ -285,7 +285,7 @@ pub fn piped(spec: &Spec, output: &Output) -> Result<Piped, ExecError> {
     })
 }
 
-fn spawn(spec: &Spec, output: &Output) -> Result<(Child, Group), ExecError> {
+fn spawn(spec: &ChildSpec, output: &ChildOutput) -> Result<(Child, Group), ExecError> {
     spawn_with(spec, || {
         let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
         Ok([stdin(&spec.stdin)?, out.into(), err.into()])
@@ -293,7 +293,7 @@ fn spawn(spec: &Spec, output: &Output) -> Result<(Child, Group), ExecError> {
 }
 
 fn spawn_with(
-    spec: &Spec,
+    spec: &ChildSpec,
     streams: impl FnOnce() -> io::Result<[Stdio; 3]>,
 ) -> Result<(Child, Group), ExecError> {
     let [program, arguments @ ..] = spec.argv.as_slice() else {
@@ -348,8 +348,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn sh(script: &str) -> Spec {
-        Spec {
+    fn sh(script: &str) -> ChildSpec {
+        ChildSpec {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             cwd: std::env::temp_dir(),
             env: environment(&[]),
@@ -367,18 +367,18 @@ mod tests {
         // As long as somebody writes it, it cannot be run.
         let _writes = options.write(true).create(true).mode(0o700).open(&program);
         for (program, passes) in [(program, true), (folder.path().join("none"), false)] {
-            let spec = Spec {
+            let spec = ChildSpec {
                 argv: vec![program.display().to_string()],
                 ..sh("")
             };
-            let output = Output::nameless().unwrap();
+            let output = ChildOutput::nameless().unwrap();
             let error = run(&spec, &output, |_| {}, pending()).await.unwrap_err();
             assert_eq!(error.passes(), passes, "{error:?}");
         }
     }
 
-    async fn outcome(spec: &Spec) -> (Outcome, String) {
-        let output = Output::nameless().unwrap();
+    async fn outcome(spec: &ChildSpec) -> (ChildExit, String) {
+        let output = ChildOutput::nameless().unwrap();
         let outcome = run(spec, &output, |_| {}, pending()).await.unwrap();
         (outcome, output.out_since(0, 4096))
     }
@@ -421,24 +421,24 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_start_is_named() {
-        let output = Output::nameless().unwrap();
+        let output = ChildOutput::nameless().unwrap();
         for (spec, text) in [
             (
-                Spec {
+                ChildSpec {
                     argv: vec!["no-such-program".into()],
                     ..sh("")
                 },
                 "cannot start `no-such-program`",
             ),
             (
-                Spec {
+                ChildSpec {
                     argv: vec![],
                     ..sh("")
                 },
                 "the command line is empty",
             ),
             (
-                Spec {
+                ChildSpec {
                     cwd: "/no/such/folder".into(),
                     ..sh("")
                 },
@@ -451,8 +451,11 @@ mod tests {
     }
 
     /// Runs a child and tells how it ended and whether something of its group still runs.
-    async fn ended(spec: &Spec, cancel: impl AsyncFnOnce(&Output) -> Duration) -> (Outcome, bool) {
-        let output = Output::nameless().unwrap();
+    async fn ended(
+        spec: &ChildSpec,
+        cancel: impl AsyncFnOnce(&ChildOutput) -> Duration,
+    ) -> (ChildExit, bool) {
+        let output = ChildOutput::nameless().unwrap();
         let mut group = 0;
         let outcome = run(spec, &output, |pid| group = pid, cancel(&output)).await;
         (outcome.unwrap(), lives(group))
@@ -508,7 +511,7 @@ mod tests {
         let (out, err) = (root.path().join("out"), root.path().join("err"));
         let spec = sh("sleep 1000 & sleep 1000");
         let running = async {
-            let output = Output::open(&out, &err).unwrap().unwrap();
+            let output = ChildOutput::open(&out, &err).unwrap().unwrap();
             run(&spec, &output, |_| {}, pending()).await
         };
         tokio::select! {

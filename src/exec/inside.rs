@@ -39,7 +39,7 @@ pub fn read(
     let (place, name) = walk(folder, path, closed, false)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file: File = rustix::fs::openat(&place, name, flags, Mode::empty())
-        .map_err(told)?
+        .map_err(describe)?
         .into();
     let metadata = file.metadata()?;
     if !metadata.is_file() {
@@ -117,7 +117,7 @@ fn walk<'a>(
                 Err(error) => return Err(error.into()),
             }
         }
-        place = rustix::fs::openat(&place, part, FOLDER, Mode::empty()).map_err(told)?;
+        place = rustix::fs::openat(&place, part, FOLDER, Mode::empty()).map_err(describe)?;
         let stat = rustix::fs::fstat(&place)?;
         if closed.contains(&(stat.st_dev, stat.st_ino)) {
             return Err(io::Error::other("what is there is plan-agent's own"));
@@ -127,7 +127,7 @@ fn walk<'a>(
 }
 
 /// Returns the error with a clear text where the system's own text is misleading.
-fn told(error: Errno) -> io::Error {
+fn describe(error: Errno) -> io::Error {
     match error {
         Errno::LOOP => io::Error::other("it is a link, or goes through one"),
         // The system reports a link in the place of a folder this way.

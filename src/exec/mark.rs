@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use rustix::process::Pid;
 
 use super::group::stop_group;
-use super::output::{Output, alive};
+use super::output::{ChildOutput, alive};
 use crate::processes::{self, Process};
 
 /// The time between TERM and KILL for a process that was left behind: its result is not needed, and the start waits for its
@@ -33,14 +33,14 @@ const SERVER: &str = ".server";
 
 /// A process's mark; its file is removed on drop.
 #[derive(Debug)]
-pub struct Mark(PathBuf);
+pub struct ProcessMark(PathBuf);
 
-impl Mark {
+impl ProcessMark {
     /// Creates the mark of a check, with one file for all its output. `None` if an earlier check of that name still runs.
     ///
     /// # Errors
     /// The error of the file system.
-    pub(super) fn check(marks: &Path, checked: &str) -> io::Result<Option<(Self, Output)>> {
+    pub(super) fn check(marks: &Path, checked: &str) -> io::Result<Option<(Self, ChildOutput)>> {
         Self::at(marks.join(format!("{checked}{CHECK}")))
     }
 
@@ -48,7 +48,7 @@ impl Mark {
     ///
     /// # Errors
     /// The error of the file system.
-    pub(super) fn step(marks: &Path, step: &str) -> io::Result<Option<(Self, Output)>> {
+    pub(super) fn step(marks: &Path, step: &str) -> io::Result<Option<(Self, ChildOutput)>> {
         Self::at(marks.join(format!("{step}{STEP}")))
     }
 
@@ -56,9 +56,9 @@ impl Mark {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn server(marks: &Path, server: &str) -> io::Result<Option<(Self, Output)>> {
+    pub fn server(marks: &Path, server: &str) -> io::Result<Option<(Self, ChildOutput)>> {
         let path = marks.join(format!("{server}{SERVER}"));
-        let output = Output::locked_by(&path)?;
+        let output = ChildOutput::locked_by(&path)?;
         Ok(output.map(|output| (Self(path), output)))
     }
 
@@ -66,12 +66,12 @@ impl Mark {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn hook(marks: &Path, hook: &str) -> io::Result<Option<(Self, Output)>> {
+    pub fn hook(marks: &Path, hook: &str) -> io::Result<Option<(Self, ChildOutput)>> {
         Self::at(marks.join(format!("{hook}{HOOK}")))
     }
 
-    fn at(path: PathBuf) -> io::Result<Option<(Self, Output)>> {
-        let output = Output::at(&path)?;
+    fn at(path: PathBuf) -> io::Result<Option<(Self, ChildOutput)>> {
+        let output = ChildOutput::at(&path)?;
         Ok(output.map(|output| (Self(path), output)))
     }
 
@@ -79,14 +79,14 @@ impl Mark {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn question(marks: &Path, question: &str) -> io::Result<Option<(Self, Output)>> {
+    pub fn question(marks: &Path, question: &str) -> io::Result<Option<(Self, ChildOutput)>> {
         let path = marks.join(format!("{question}{QUESTION}"));
-        let output = Output::locked_by(&path)?;
+        let output = ChildOutput::locked_by(&path)?;
         Ok(output.map(|output| (Self(path), output)))
     }
 
     /// Adds the process group to the file's name: the child could change the content, and a second file could be missing.
-    pub fn sign(&mut self, group: u32) {
+    pub fn name_group(&mut self, group: u32) {
         let mut name = self.0.clone().into_os_string();
         name.push(format!(".{group}"));
         let signed = PathBuf::from(name);
@@ -97,7 +97,7 @@ impl Mark {
     }
 }
 
-impl Drop for Mark {
+impl Drop for ProcessMark {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
             tracing::debug!(%error, path = %self.0.display(), "a mark stays behind");
@@ -137,7 +137,7 @@ async fn end_all_of(marks: &Path, kinds: &[&str]) {
             tracing::info!(?group, path = %path.display(), "ends a process that was left behind");
             stop_group(group, LEFT_GRACE).await;
         }
-        drop(Mark(path));
+        drop(ProcessMark(path));
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     use std::future::pending;
 
     use super::*;
-    use crate::exec::{Spec, Stdin, environment, run};
+    use crate::exec::{ChildSpec, Stdin, environment, run};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -263,8 +263,8 @@ mod tests {
     async fn a_check_is_found_by_its_mark_with_and_without_a_signature() {
         for signed in [true, false] {
             let marks = tempfile::tempdir().unwrap();
-            let (mut mark, output) = Mark::check(marks.path(), "a").unwrap().unwrap();
-            let spec = Spec {
+            let (mut mark, output) = ProcessMark::check(marks.path(), "a").unwrap().unwrap();
+            let spec = ChildSpec {
                 argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
                 cwd: std::env::temp_dir(),
                 env: environment(&[]),
@@ -275,7 +275,7 @@ mod tests {
             let child = tokio::spawn(async move {
                 let begun = |group| {
                     if signed {
-                        mark.sign(group);
+                        mark.name_group(group);
                     }
                     // As if the daemon had been killed.
                     std::mem::forget(mark);

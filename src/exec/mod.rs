@@ -14,22 +14,22 @@ mod produced;
 mod repository;
 mod worktree;
 
-pub use crate::config::Check;
-pub use changes::{Listing, Trees};
+pub use crate::config::CheckConfig;
+pub use changes::{FileListing, GitSnapshots};
 pub use checks::{check, check_marked, check_of_step};
 pub use effort::effort;
 pub use git::{Git, GitError};
 pub use group::{
-    ExecError, GRACE, OF_THE_AGENT, Outcome, Piped, PipedGroup, Spec, Stdin, environment,
+    ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, Piped, PipedGroup, Stdin, environment,
     environment_of_agent, piped, run, stop_group,
 };
 pub use mark::{
-    Mark, end_left_behind, end_servers_left_behind, end_steps_left_behind, left_behind,
+    ProcessMark, end_left_behind, end_servers_left_behind, end_steps_left_behind, left_behind,
 };
-pub use output::{Output, alive, tail_of};
+pub use output::{ChildOutput, alive, tail_of};
 pub use produced::{UNTOUCHED, changed_at, leads_out, produced};
 pub use repository::{Filters, examine, own_filters};
 pub use worktree::{
-    AGENT_FOLDER, Extent, Kept, Merged, Moved, Place, Project, ProjectError, Span, difference,
-    project_head, remove_folder, span_of,
+    AGENT_FOLDER, BranchMove, CommitRange, CommittedWork, DiffDetail, Merged, Project,
+    ProjectError, TaskWorktree, difference, project_head, remove_folder, span_of,
 };

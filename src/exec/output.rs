@@ -12,12 +12,12 @@ use crate::safe_open;
 
 /// The two files of a child's output; writes append to them.
 #[derive(Debug)]
-pub struct Output {
+pub struct ChildOutput {
     pub(super) out: File,
     pub(super) err: File,
 }
 
-impl Output {
+impl ChildOutput {
     /// Opens the files, creates them if they are missing, and locks the file of the standard error. `None` if that lock is
     /// held: a process that was started with the file still runs.
     ///
@@ -58,8 +58,8 @@ impl Output {
     /// The error of the file system.
     pub fn watch(out: &Path, err: &Path) -> io::Result<Self> {
         Ok(Self {
-            out: look_into(out)?,
-            err: look_into(err)?,
+            out: open_to_read(out)?,
+            err: open_to_read(err)?,
         })
     }
 
@@ -166,18 +166,19 @@ fn open(path: &Path) -> io::Result<File> {
     safe_open::file(&mut options, path)
 }
 
-fn look_into(path: &Path) -> io::Result<File> {
+fn open_to_read(path: &Path) -> io::Result<File> {
     safe_open::file(OpenOptions::new().read(true), path)
 }
 
 /// Returns whether a process still runs that was started with this file as its standard error.
 pub fn alive(err: &Path) -> bool {
-    look_into(err).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    open_to_read(err)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Returns the end of a file; empty if the file does not exist.
 pub fn tail_of(path: &Path, cap: usize) -> String {
-    look_into(path)
+    open_to_read(path)
         .map(|file| tail(&file, 0, cap))
         .unwrap_or_default()
 }
@@ -235,9 +236,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (out, err) = (root.path().join("out"), root.path().join("err"));
         assert!(!alive(&err));
-        let output = Output::open(&out, &err).unwrap();
+        let output = ChildOutput::open(&out, &err).unwrap();
         assert!(output.is_some() && alive(&err));
-        assert!(Output::open(&out, &err).unwrap().is_none());
+        assert!(ChildOutput::open(&out, &err).unwrap().is_none());
         drop(output);
         assert!(!alive(&err));
     }

@@ -25,7 +25,7 @@ pub const UNTOUCHED: &str = "was there before the plan began and has not been wr
 /// Checks a file. The check passes if it is a regular file within the workspace, is not empty, and was written since a time of
 /// the wall clock.
 pub fn produced(workspace: &Path, path: &str, since: Time) -> CheckResult {
-    let found = look(workspace, path, since);
+    let found = inspect(workspace, path, since);
     CheckResult {
         name: format!("file {path}"),
         exit: None,
@@ -80,7 +80,7 @@ fn at_most(seconds: i64, nanoseconds: i64) -> Time {
         .plus(slack)
 }
 
-fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
+fn inspect(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
     let real = real_path(workspace, path)?;
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     let metadata = real.metadata().map_err(unreadable)?;

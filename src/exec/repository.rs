@@ -70,7 +70,7 @@ pub enum Filters {
 
 /// Which settings are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum ConfigScope {
     /// The settings in effect: of the machine, of the person and of the repository.
     All,
     /// The settings of the repository only.
@@ -79,12 +79,12 @@ pub(super) enum Scope {
 
 /// The place of a folder's repository, without links.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct RepositoryPlace {
     pub git_dir: PathBuf,
     pub common_dir: PathBuf,
 }
 
-impl Found {
+impl RepositoryPlace {
     pub fn of(repository: &Repository) -> Self {
         Self {
             git_dir: PathBuf::from(&repository.git_dir),
@@ -93,7 +93,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for RepositoryPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.git_dir.display())?;
         if self.common_dir != self.git_dir {
@@ -107,7 +107,7 @@ impl fmt::Display for Found {
 ///
 /// # Errors
 /// An entry exists but leads to no repository.
-pub(super) fn locate(folder: &Path) -> io::Result<Option<Found>> {
+pub(super) fn locate(folder: &Path) -> io::Result<Option<RepositoryPlace>> {
     let path = folder.join(".git");
     let Ok(metadata) = path.symlink_metadata() else {
         return Ok(None);
@@ -122,7 +122,7 @@ pub(super) fn locate(folder: &Path) -> io::Result<Option<Found>> {
         path if path.symlink_metadata().is_ok() => link(&path, "")?.canonicalize()?,
         _ => git_dir.clone(),
     };
-    Ok(Some(Found {
+    Ok(Some(RepositoryPlace {
         git_dir,
         common_dir,
     }))
@@ -152,7 +152,7 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
     let Some(found) = found.await.map_err(io::Error::from)?? else {
         return Ok(None);
     };
-    let configured = configured(folder, &found.git_dir, Scope::All).await?;
+    let configured = configured(folder, &found.git_dir, ConfigScope::All).await?;
     let path = |path: &Path| {
         let path = path.to_str().map(str::to_owned);
         path.ok_or_else(|| io::Error::other("the path of the repository is not UTF-8"))
@@ -160,7 +160,7 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
     let mut repository = Repository {
         git_dir: path(&found.git_dir)?,
         common_dir: path(&found.common_dir)?,
-        settings: kept(&configured, filters),
+        settings: kept_settings(&configured, filters),
         attributes: NEUTRAL.to_owned(),
     };
     if filters == Filters::Kept {
@@ -202,7 +202,7 @@ pub async fn own_filters(
     repository: &Repository,
 ) -> Result<Vec<(String, String)>, GitError> {
     let git_dir = Path::new(&repository.git_dir);
-    let mut own = configured(folder, git_dir, Scope::Own).await?;
+    let mut own = configured(folder, git_dir, ConfigScope::Own).await?;
     own.retain(|setting| is_program(&setting.0) && repository.settings.contains(setting));
     Ok(own)
 }
@@ -216,13 +216,13 @@ pub(super) fn is_program(name: &str) -> bool {
 pub(super) async fn configured(
     folder: &Path,
     git_dir: &Path,
-    scope: Scope,
+    scope: ConfigScope,
 ) -> Result<Vec<(String, String)>, GitError> {
     let git = Git::configured(folder, git_dir).within(DEADLINE);
     let words = ["config", "--list", "--includes", "-z", "--local"];
     let words = match scope {
-        Scope::Own => &words[..],
-        Scope::All => &words[..4],
+        ConfigScope::Own => &words[..],
+        ConfigScope::All => &words[..4],
     };
     let listed = git.bytes(words).await?;
     let listed = String::from_utf8_lossy(&listed);
@@ -236,7 +236,7 @@ pub(super) async fn configured(
 }
 
 /// Returns the settings to store, each with its value in effect.
-fn kept(configured: &[(String, String)], filters: Filters) -> Vec<(String, String)> {
+fn kept_settings(configured: &[(String, String)], filters: Filters) -> Vec<(String, String)> {
     let is_kept = |name: &str| {
         let of_a_filter = || {
             let within = name.strip_prefix("filter.")?;
@@ -304,7 +304,7 @@ mod tests {
         fs::write(folder("lost").join(".git"), "gitdir: ../nowhere\n").unwrap();
         fs::write(folder("empty").join(".git"), "\n").unwrap();
         let found = |name: &str| locate(&folder(name)).map_err(drop);
-        let at = |git_dir: &PathBuf| Found {
+        let at = |git_dir: &PathBuf| RepositoryPlace {
             git_dir: git_dir.clone(),
             common_dir: main.clone(),
         };

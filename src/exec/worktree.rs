@@ -51,14 +51,14 @@ pub struct Project {
 
 /// A task's folder and its branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TaskWorktree {
     pub folder: PathBuf,
     pub branch: String,
 }
 
 /// The result of committing a task's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum CommittedWork {
     /// The commit contains everything.
     Commit(String),
     /// The result cannot be determined; the text is for the agent.
@@ -78,7 +78,7 @@ pub enum Merged {
 
 /// The result of moving a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum BranchMove {
     /// It points to the desired commit.
     There,
     /// It is where it was expected, but has commits that the new place does not contain.
@@ -133,7 +133,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`], or the error of the file system.
-    pub async fn lay_out(&self, place: &Place, start: &str) -> Result<(), GitError> {
+    pub async fn lay_out(&self, place: &TaskWorktree, start: &str) -> Result<(), GitError> {
         if let Some(git) = self.worktree(&place.folder).await? {
             if git.own_path(READY).exists() {
                 return Ok(());
@@ -216,7 +216,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`]. If it cannot be merged now because an agent still works there, this is only logged.
-    pub async fn begin_merge(&self, place: &Place, commit: &str) -> Result<(), GitError> {
+    pub async fn begin_merge(&self, place: &TaskWorktree, commit: &str) -> Result<(), GitError> {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(());
         };
@@ -236,7 +236,12 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::holds`].
-    pub async fn untouched(&self, place: &Place, base: &str, path: &str) -> Result<bool, GitError> {
+    pub async fn untouched(
+        &self,
+        place: &TaskWorktree,
+        base: &str,
+        path: &str,
+    ) -> Result<bool, GitError> {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(false);
         };
@@ -260,9 +265,13 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn keep(&self, place: &Place, message: &str) -> Result<Kept, GitError> {
+    pub async fn commit_work(
+        &self,
+        place: &TaskWorktree,
+        message: &str,
+    ) -> Result<CommittedWork, GitError> {
         let Some(git) = self.worktree(&place.folder).await? else {
-            return Ok(Kept::Unclear(format!(
+            return Ok(CommittedWork::Unclear(format!(
                 "`{}` is no git worktree any more: its `.git` is not what it was.",
                 place.folder.display()
             )));
@@ -273,7 +282,7 @@ impl Project {
             // ended.
             drop(fs::remove_file(&lock));
         } else if lock.exists() {
-            return Ok(Kept::Unclear(format!(
+            return Ok(CommittedWork::Unclear(format!(
                 "A git command is unfinished: `{}` exists. End it, or remove that file.",
                 lock.display()
             )));
@@ -284,14 +293,19 @@ impl Project {
         Ok(kept)
     }
 
-    async fn commit_all(&self, git: &Git, place: &Place, message: &str) -> Result<Kept, GitError> {
+    async fn commit_all(
+        &self,
+        git: &Git,
+        place: &TaskWorktree,
+        message: &str,
+    ) -> Result<CommittedWork, GitError> {
         if let Some(unclear) = self.back_on_branch(git, place).await? {
-            return Ok(Kept::Unclear(unclear));
+            return Ok(CommittedWork::Unclear(unclear));
         }
         let words = ["diff", "--name-only", "--diff-filter=U", "-z"];
         let unmerged = names(&git.bytes(&words).await?);
         if let Some(unclear) = marks_in(&place.folder, unmerged).await? {
-            return Ok(Kept::Unclear(unclear));
+            return Ok(CommittedWork::Unclear(unclear));
         }
         let empty = git.add_all(&[AGENT_FOLDER]).await?;
         let nested = nested(git).await?;
@@ -307,7 +321,7 @@ impl Project {
         }
         let own = [nested, empty].concat();
         if !own.is_empty() {
-            return Ok(Kept::Unclear(format!(
+            return Ok(CommittedWork::Unclear(format!(
                 "A git repository of its own lies within the work: {}.\nIts files are in no commit of the project. Remove its `.git` if they belong to the result, else the whole folder.",
                 list(&own)
             )));
@@ -318,7 +332,9 @@ impl Project {
             git.bytes(&[&words[..], &["--cleanup=verbatim", "-m", message]].concat())
                 .await?;
         }
-        git.line(&["rev-parse", "HEAD"]).await.map(Kept::Commit)
+        git.line(&["rev-parse", "HEAD"])
+            .await
+            .map(CommittedWork::Commit)
     }
 
     /// Returns what is unclear about a commit for which the agent itself merged something: files with conflict marks among
@@ -328,7 +344,7 @@ impl Project {
     /// As [`Git::bytes`].
     pub async fn left_marks(
         &self,
-        place: &Place,
+        place: &TaskWorktree,
         tip: &str,
         head: &str,
     ) -> Result<Option<String>, GitError> {
@@ -346,7 +362,11 @@ impl Project {
 
     /// Ensures that the worktree is on the task's branch. An agent may have continued on a branch of its own: if that branch
     /// contains everything, the task's branch is moved to it, and the other branch stays. Returns what is unclear otherwise.
-    async fn back_on_branch(&self, git: &Git, place: &Place) -> Result<Option<String>, GitError> {
+    async fn back_on_branch(
+        &self,
+        git: &Git,
+        place: &TaskWorktree,
+    ) -> Result<Option<String>, GitError> {
         let branch = format!("refs/heads/{}", place.branch);
         let on = git.run(&["symbolic-ref", "--quiet", "HEAD"]).await?;
         let on = String::from_utf8_lossy(&on.out).trim().to_owned();
@@ -487,19 +507,19 @@ impl Project {
         branch: &str,
         to: &str,
         expected: Option<&str>,
-    ) -> Result<Moved, GitError> {
+    ) -> Result<BranchMove, GitError> {
         let name = format!("refs/heads/{branch}");
         let found = self.git.resolve(&name).await?;
         if found.as_deref() == Some(to) {
-            return Ok(Moved::There);
+            return Ok(BranchMove::There);
         }
         if found.as_deref() != expected {
-            return Ok(Moved::Elsewhere(found));
+            return Ok(BranchMove::Elsewhere(found));
         }
         if let Some(found) = &found
             && !self.has(&self.git, found, to).await?
         {
-            return Ok(Moved::Ahead(found.clone()));
+            return Ok(BranchMove::Ahead(found.clone()));
         }
         let list = self
             .git
@@ -513,18 +533,18 @@ impl Project {
             } else if let Some(path) = line.strip_prefix("worktree ") {
                 path.clone_into(&mut folder);
             } else if line.strip_prefix("branch ") == Some(name.as_str()) {
-                return Ok(Moved::CheckedOut(folder));
+                return Ok(BranchMove::CheckedOut(folder));
             }
         }
         let old = found.unwrap_or_default();
         let words = ["update-ref", "--no-deref", "-m", "plan-agent: accepted"];
         let words = [&words[..], &[&name, to, &old]].concat();
         match self.git.bytes(&words).await {
-            Ok(_) => Ok(Moved::There),
+            Ok(_) => Ok(BranchMove::There),
             Err(error) => match self.git.resolve(&name).await? {
-                found if found.as_deref() == Some(to) => Ok(Moved::There),
+                found if found.as_deref() == Some(to) => Ok(BranchMove::There),
                 found if found.as_deref() == expected => Err(error),
-                found => Ok(Moved::Elsewhere(found)),
+                found => Ok(BranchMove::Elsewhere(found)),
             },
         }
     }
@@ -534,7 +554,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn put_away(&self, place: &Place, tip: &str) -> Result<bool, GitError> {
+    pub async fn remove(&self, place: &TaskWorktree, tip: &str) -> Result<bool, GitError> {
         let branch = format!("refs/heads/{}", place.branch);
         let Some(head) = self.git.resolve(&branch).await? else {
             return Ok(!place.folder.exists());
@@ -570,7 +590,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`].
-    pub async fn put_checks_away(&self) -> Result<(), GitError> {
+    pub async fn remove_checks(&self) -> Result<(), GitError> {
         let folder = self.folder.join("merge");
         if folder.exists() {
             let folder = folder.to_string_lossy();
@@ -673,7 +693,7 @@ async fn blocking<T: Send + 'static>(
 
 /// The changes of a task so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct CommitRange {
     pub from: String,
     pub to: String,
     /// Nested repositories without a commit; their content is not included.
@@ -684,15 +704,15 @@ pub struct Span {
 ///
 /// # Errors
 /// As [`Git::bytes`].
-pub async fn span_of(git: &Git, tip: &str) -> Result<Span, GitError> {
+pub async fn span_of(git: &Git, tip: &str) -> Result<CommitRange, GitError> {
     let from = git.line(&["merge-base", tip, "HEAD"]).await?;
     let (to, left_out) = git.snapshot(&[AGENT_FOLDER]).await?;
-    Ok(Span { from, to, left_out })
+    Ok(CommitRange { from, to, left_out })
 }
 
 /// The extent of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum DiffDetail {
     /// Every line.
     Lines,
     /// The files, with figures.
@@ -709,12 +729,12 @@ pub async fn difference(
     git: &Git,
     from: &str,
     to: &str,
-    extent: Extent,
+    extent: DiffDetail,
 ) -> Result<Vec<u8>, GitError> {
     let kind = match extent {
-        Extent::Lines => "--patch",
-        Extent::Files => "--stat",
-        Extent::Figures => "--shortstat",
+        DiffDetail::Lines => "--patch",
+        DiffDetail::Files => "--stat",
+        DiffDetail::Figures => "--shortstat",
     };
     git.bytes(&["diff", kind, from, to, "--"]).await
 }

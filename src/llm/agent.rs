@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use super::error::{Fault, LlmError, own_words};
-use super::{BoxFuture, Llm, Reply, Request};
-use crate::agents::{Call, Coding, Heard, ModelFault, Outcome, Printed};
+use super::{BoxFuture, LanguageModel, ModelReply, Request};
+use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
 use crate::clock::Clock;
-use crate::exec::{self, Mark, Output, Spec, Stdin, environment_of_agent};
+use crate::exec::{self, ChildOutput, ChildSpec, ProcessMark, Stdin, environment_of_agent};
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
 const MAX_OUTPUT: u64 = 8 << 20;
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The settings for asking an agent.
 #[derive(Clone, Debug)]
 pub struct AgentSettings {
-    pub agent: Coding,
+    pub agent: CodingAgent,
     /// The model that it uses; its own choice if `None`.
     pub model: Option<String>,
     /// Names of variables that it gets alongside those that it cannot do without.
@@ -63,18 +63,18 @@ impl AgentModel {
         })
     }
 
-    async fn ask(&self, request: &Request) -> Result<Reply, LlmError> {
+    async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
         let heard = self.run(request).await.map_err(|fault| self.error(fault))?;
         let (input_tokens, output_tokens) = (heard.usage.input_tokens, heard.usage.output_tokens);
         let fault = match heard.outcome {
             // The agent was refused a tool that the question did not need; the answer counts.
-            Outcome::Done { text }
-            | Outcome::Refused {
+            RunOutcome::Done { text }
+            | RunOutcome::Refused {
                 text,
                 unfinished: None,
                 ..
             } if !text.trim().is_empty() => {
-                return Ok(Reply {
+                return Ok(ModelReply {
                     text,
                     input_tokens,
                     output_tokens,
@@ -86,7 +86,7 @@ impl AgentModel {
         Err(self.error(fault))
     }
 
-    async fn run(&self, request: &Request) -> Result<Heard, Fault> {
+    async fn run(&self, request: &Request) -> Result<RunReading, Fault> {
         let AgentSettings {
             agent,
             model,
@@ -97,12 +97,12 @@ impl AgentModel {
         let failed = |error: io::Error| Fault::Unfit {
             said: own_words(&error.to_string()),
         };
-        let Call { argv, set } = agent
+        let AgentInvocation { argv, set } = agent
             .question(self.place.path(), model.as_deref(), &[])
             .map_err(|unfit| Fault::Unfit {
                 said: own_words(&unfit.to_string()),
             })?;
-        let spec = Spec {
+        let spec = ChildSpec {
             argv,
             cwd: self.place.path().to_owned(),
             env: environment_of_agent(env, agent.program().env, set),
@@ -112,19 +112,19 @@ impl AgentModel {
         let number = self.questions.fetch_add(1, Ordering::Relaxed);
         let name = self.place.path().file_name().unwrap_or_default();
         let name = format!("{}-{number}", name.to_string_lossy());
-        let (mut mark, output) = match Mark::question(marks, &name) {
+        let (mut mark, output) = match ProcessMark::question(marks, &name) {
             Ok(Some((mark, output))) => (Some(mark), output),
             unmarked => {
                 tracing::debug!(
                     ?unmarked,
                     "an agent is asked that is not found after a kill"
                 );
-                (None, Output::nameless_apart().map_err(failed)?)
+                (None, ChildOutput::nameless_apart().map_err(failed)?)
             }
         };
         let sign = |group| {
             if let Some(mark) = &mut mark {
-                mark.sign(group);
+                mark.name_group(group);
             }
         };
         let flood = async {
@@ -147,7 +147,7 @@ impl AgentModel {
             return Err(Fault::TimedOut { after: *timeout });
         }
         let cap = usize::try_from(MAX_OUTPUT).unwrap_or(usize::MAX);
-        Ok(agent.read(&Printed {
+        Ok(agent.read(&RunOutput {
             out: &output.out_since(0, cap),
             err: &output.err_since(0, cap),
             exit: Some(exit),
@@ -156,26 +156,26 @@ impl AgentModel {
         }))
     }
 
-    fn fault(&self, outcome: Outcome) -> Fault {
+    fn fault(&self, outcome: RunOutcome) -> Fault {
         match outcome {
-            Outcome::Garbled { why }
-            | Outcome::Refused {
+            RunOutcome::Garbled { why }
+            | RunOutcome::Refused {
                 unfinished: Some(why),
                 ..
             } => Fault::Broken {
                 reason: own_words(&why),
             },
-            Outcome::Done { .. } | Outcome::Refused { .. } => Fault::Unexpected {
+            RunOutcome::Done { .. } | RunOutcome::Refused { .. } => Fault::Unexpected {
                 reason: "it holds no text".into(),
             },
-            Outcome::Model(fault) => self.model_fault(&fault),
-            Outcome::Usage { said } | Outcome::NoStart { said } => Fault::Unfit {
+            RunOutcome::Model(fault) => self.model_fault(&fault),
+            RunOutcome::Usage { said } | RunOutcome::NoStart { said } => Fault::Unfit {
                 said: own_words(&said),
             },
-            Outcome::Killed { how } => Fault::Broken {
+            RunOutcome::Killed { how } => Fault::Broken {
                 reason: own_words(&format!("it {how}")),
             },
-            Outcome::SessionMissing | Outcome::SessionInUse => Fault::Broken {
+            RunOutcome::SessionMissing | RunOutcome::SessionInUse => Fault::Broken {
                 reason: "it took a fresh session for another one".into(),
             },
         }
@@ -206,12 +206,12 @@ impl AgentModel {
     }
 }
 
-impl Llm for AgentModel {
+impl LanguageModel for AgentModel {
     fn name(&self) -> &str {
         self.settings.agent.name()
     }
 
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
         Box::pin(self.ask(request))
     }
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::{EndpointError, Fault, LlmError, own_words};
-use super::http::{Endpoint, Settings};
-use super::{BoxFuture, Llm, Reply, Request, Schema};
+use super::http::{Endpoint, HttpSettings};
+use super::{BoxFuture, LanguageModel, ModelReply, Request, Schema};
 use crate::config::Api;
 
 /// Steady, for judging; at zero a small model may repeat itself without end, and would do so again at the next request.
@@ -21,12 +21,12 @@ const TEMPERATURE: f64 = 0.2;
 pub struct HttpModel {
     api: Api,
     endpoint: Endpoint,
-    dialect: Mutex<Dialect>,
+    dialect: Mutex<ApiFeatures>,
 }
 
 /// What a server is believed to accept.
 #[derive(Clone, Copy, Debug)]
-struct Dialect {
+struct ApiFeatures {
     /// The schema of the answer.
     schema: bool,
     /// A temperature, where the API has one; reasoning models accept none.
@@ -40,7 +40,7 @@ impl HttpModel {
     ///
     /// # Errors
     /// The address or the key cannot be used.
-    pub fn new(api: Api, settings: Settings) -> Result<Self, EndpointError> {
+    pub fn new(api: Api, settings: HttpSettings) -> Result<Self, EndpointError> {
         let endpoint = match api {
             Api::Anthropic => {
                 let version = [("anthropic-version", "2023-06-01")];
@@ -54,7 +54,7 @@ impl HttpModel {
         Ok(Self {
             api,
             endpoint: endpoint?,
-            dialect: Mutex::new(Dialect {
+            dialect: Mutex::new(ApiFeatures {
                 schema: true,
                 temperature: true,
                 completion_tokens: false,
@@ -62,7 +62,7 @@ impl HttpModel {
         })
     }
 
-    async fn ask(&self, request: &Request) -> Result<Reply, LlmError> {
+    async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
         let mut dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
         let json = loop {
             match self.endpoint.post(&self.body(request, dialect)).await {
@@ -74,7 +74,7 @@ impl HttpModel {
             }
         };
         let answer = match self.api {
-            Api::Anthropic => read::<Message>(json).map(Message::answer),
+            Api::Anthropic => read::<MessagesAnswer>(json).map(MessagesAnswer::answer),
             Api::OpenAi => read::<Completion>(json).and_then(Completion::answer),
         };
         answer
@@ -85,7 +85,7 @@ impl HttpModel {
             .map_err(|fault| self.endpoint.error(fault))
     }
 
-    fn body<'a>(&self, request: &'a Request, dialect: Dialect) -> Body<'a> {
+    fn body<'a>(&self, request: &'a Request, dialect: ApiFeatures) -> Body<'a> {
         let Request {
             system,
             prompt,
@@ -104,7 +104,7 @@ impl HttpModel {
                     "messages": [{"role": "user", "content": prompt}],
                 }),
                 form: schema.map(|schema| Form::OutputConfig {
-                    format: Format {
+                    format: ResponseFormat {
                         kind: "json_schema",
                         schema,
                     },
@@ -127,7 +127,7 @@ impl HttpModel {
                     rest,
                     form: schema.map(|schema| Form::ResponseFormat {
                         kind: "json_schema",
-                        json_schema: Named {
+                        json_schema: NamedSchema {
                             name: &request.schema_name,
                             strict: true,
                             schema,
@@ -139,8 +139,8 @@ impl HttpModel {
     }
 
     /// Returns the reply, or the fault of an incomplete answer.
-    fn reply(&self, request: &Request, answer: Answer) -> Result<Reply, Fault> {
-        let Answer {
+    fn reply(&self, request: &Request, answer: ApiAnswer) -> Result<ModelReply, Fault> {
+        let ApiAnswer {
             text,
             end,
             input_tokens,
@@ -148,20 +148,20 @@ impl HttpModel {
         } = answer;
         let text = self.endpoint.scrub_reply(text);
         match end {
-            End::Cut => Err(Fault::CutAnswer {
+            StopReason::Cut => Err(Fault::CutAnswer {
                 max_tokens: request.max_tokens,
                 input_tokens,
                 output_tokens,
             }),
-            End::Refused => Err(Fault::Refused {
+            StopReason::Refused => Err(Fault::Refused {
                 reason: own_words(&text),
                 input_tokens,
                 output_tokens,
             }),
-            End::Whole if text.trim().is_empty() => Err(Fault::Unexpected {
+            StopReason::Whole if text.trim().is_empty() => Err(Fault::Unexpected {
                 reason: "it holds no text".to_owned(),
             }),
-            End::Whole => Ok(Reply {
+            StopReason::Whole => Ok(ModelReply {
                 text,
                 input_tokens,
                 output_tokens,
@@ -171,17 +171,17 @@ impl HttpModel {
     }
 }
 
-impl Llm for HttpModel {
+impl LanguageModel for HttpModel {
     fn name(&self) -> &str {
         self.endpoint.model()
     }
 
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
         Box::pin(self.ask(request))
     }
 }
 
-impl Dialect {
+impl ApiFeatures {
     /// Returns what to try instead after this error; each part is left out only once, so this ends.
     fn adapted(mut self, error: &LlmError) -> Option<Self> {
         let Fault::Rejected { message, .. } = &error.fault else {
@@ -220,39 +220,39 @@ struct Body<'a> {
 #[serde(rename_all = "snake_case")]
 enum Form<'a> {
     OutputConfig {
-        format: Format<'a>,
+        format: ResponseFormat<'a>,
     },
     ResponseFormat {
         #[serde(rename = "type")]
         kind: &'static str,
-        json_schema: Named<'a>,
+        json_schema: NamedSchema<'a>,
     },
 }
 
 #[derive(Serialize)]
-struct Format<'a> {
+struct ResponseFormat<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     schema: &'a Schema,
 }
 
 #[derive(Serialize)]
-struct Named<'a> {
+struct NamedSchema<'a> {
     name: &'a str,
     strict: bool,
     schema: &'a Schema,
 }
 
 /// The answer of either API, in common words.
-struct Answer {
+struct ApiAnswer {
     text: String,
-    end: End,
+    end: StopReason,
     input_tokens: u64,
     output_tokens: u64,
 }
 
 /// Why the model stopped.
-enum End {
+enum StopReason {
     Whole,
     Cut,
     Refused,
@@ -260,18 +260,18 @@ enum End {
 
 /// The answer of Messages.
 #[derive(Deserialize)]
-struct Message {
-    content: Vec<Block>,
+struct MessagesAnswer {
+    content: Vec<ContentBlock>,
     #[serde(default)]
     stop_reason: Option<String>,
     #[serde(default)]
-    usage: Usage,
+    usage: TokenUsage,
 }
 
 /// Blocks of other types (thinking, and future ones) have neither field.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Block {
+struct ContentBlock {
     text: Option<String>,
     input: Option<Value>,
 }
@@ -279,20 +279,20 @@ struct Block {
 /// The answer of Chat Completions.
 #[derive(Deserialize)]
 struct Completion {
-    choices: Vec<Choice>,
+    choices: Vec<CompletionChoice>,
     #[serde(default)]
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    message: Said,
+struct CompletionChoice {
+    message: CompletionMessage,
     #[serde(default)]
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct CompletionMessage {
     /// A text, or a list of parts that have one.
     #[serde(default)]
     content: Value,
@@ -303,7 +303,7 @@ struct Said {
 /// Tokens, under the names of both APIs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Usage {
+struct TokenUsage {
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
@@ -312,9 +312,9 @@ struct Usage {
     completion_tokens: Option<u64>,
 }
 
-impl Message {
+impl MessagesAnswer {
     /// Returns the tool call, if a server makes one, else the text.
-    fn answer(self) -> Answer {
+    fn answer(self) -> ApiAnswer {
         let text = match self.content.iter().find_map(|block| block.input.as_ref()) {
             Some(input) => input.to_string(),
             None => self
@@ -324,9 +324,9 @@ impl Message {
                 .collect(),
         };
         let end = match self.stop_reason.as_deref() {
-            Some("max_tokens" | "model_context_window_exceeded") => End::Cut,
-            Some("refusal") => End::Refused,
-            _ => End::Whole,
+            Some("max_tokens" | "model_context_window_exceeded") => StopReason::Cut,
+            Some("refusal") => StopReason::Refused,
+            _ => StopReason::Whole,
         };
         let usage = self.usage;
         let cached = [
@@ -334,7 +334,7 @@ impl Message {
             usage.cache_read_input_tokens,
         ];
         let input = cached.into_iter().chain([usage.input_tokens]).flatten();
-        Answer {
+        ApiAnswer {
             text,
             end,
             input_tokens: input.fold(0, u64::saturating_add),
@@ -344,21 +344,21 @@ impl Message {
 }
 
 impl Completion {
-    fn answer(self) -> Result<Answer, String> {
+    fn answer(self) -> Result<ApiAnswer, String> {
         let choice = self.choices.into_iter().next();
-        let Choice {
+        let CompletionChoice {
             message,
             finish_reason,
         } = choice.ok_or("`choices` is empty")?;
         let refusal = message.refusal.filter(|text| !text.is_empty());
         let end = match finish_reason.as_deref() {
-            Some("content_filter") => End::Refused,
-            _ if refusal.is_some() => End::Refused,
-            Some("length") => End::Cut,
-            _ => End::Whole,
+            Some("content_filter") => StopReason::Refused,
+            _ if refusal.is_some() => StopReason::Refused,
+            Some("length") => StopReason::Cut,
+            _ => StopReason::Whole,
         };
         let usage = self.usage.unwrap_or_default();
-        Ok(Answer {
+        Ok(ApiAnswer {
             text: refusal.unwrap_or_else(|| plain(message.content)),
             end,
             input_tokens: usage.prompt_tokens.unwrap_or(0),
@@ -401,7 +401,7 @@ mod tests {
             max_tokens: 1,
         };
         for api in [Api::Anthropic, Api::OpenAi] {
-            let settings = Settings {
+            let settings = HttpSettings {
                 base_url: "http://127.0.0.1:1".to_owned(),
                 model: "m".to_owned(),
                 key: None,

@@ -8,7 +8,7 @@ use minijinja::value::{Serde, Value};
 use super::context::{MAX_CHECKS, MAX_DEPENDENCIES};
 use super::prompts::{PromptError, Prompts};
 use super::quote::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
-use crate::plan::{CheckResult, Line, Plan, Task};
+use crate::plan::{CheckResult, IntegrationBranch, Plan, Task};
 use crate::wire::command::Language;
 
 /// The text of a command file below its front matter. The task's own texts are inserted unchanged; everything else is quoted.
@@ -95,7 +95,7 @@ impl CommandContext {
             description: task.description.clone(),
             plan_constraints: plan.head().constraints.clone(),
             branch: (plan.head().line.as_ref())
-                .map(|_| Line::task_branch(plan.id(), task.number))
+                .map(|_| IntegrationBranch::task_branch(plan.id(), task.number))
                 .unwrap_or_default(),
             constraints: task.constraints.clone(),
             expected_outcome: task.expected_outcome.clone(),

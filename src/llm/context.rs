@@ -8,7 +8,9 @@ use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
 use super::quote::{LINE, NAME, one_line};
-use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Seen, Task, TaskId, TaskStatus};
+use crate::plan::{
+    Attempt, ChangeDetection, CheckResult, Plan, ReportStatus, Task, TaskId, TaskState,
+};
 use crate::wire::team::{Parameter, Team, Workflow};
 
 /// Neighbours shown on each side of a task.
@@ -111,7 +113,7 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
     before.reverse();
     let needed = task.dependencies.iter().filter_map(|id| plan.task(*id));
     let seen = attempt.changes.as_ref();
-    let seen = seen.filter(|changes| changes.seen != Seen::Nothing);
+    let seen = seen.filter(|changes| changes.seen != ChangeDetection::Nothing);
     let changed = seen.map_or(&[][..], |changes| &changes.files);
     let (changed, unnamed) = changed.split_at(changed.len().min(MAX_CHANGED));
     let mut earlier = plan
@@ -155,9 +157,11 @@ fn verdict(attempt: &Attempt) -> Option<Value> {
 
 fn changed_note(attempt: &Attempt) -> String {
     let limits = match attempt.changes.as_ref().map(|changes| changes.seen) {
-        Some(Seen::Times) => Some("removed files are not seen".to_owned()),
-        Some(Seen::Part) => Some("only some of the files were looked at".to_owned()),
-        Some(Seen::Git | Seen::Listing | Seen::Nothing) | None => None,
+        Some(ChangeDetection::Times) => Some("removed files are not seen".to_owned()),
+        Some(ChangeDetection::Part) => Some("only some of the files were looked at".to_owned()),
+        Some(ChangeDetection::Git | ChangeDetection::Listing | ChangeDetection::Nothing) | None => {
+            None
+        }
     };
     let notes: Vec<String> = limits.into_iter().chain(attempt.company()).collect();
     notes.join("; ")
@@ -212,12 +216,12 @@ pub(super) fn replan(
 /// Returns the tasks that a replan may touch.
 pub(super) fn editable(plan: &Plan) -> impl Iterator<Item = &Task> {
     plan.unsettled()
-        .filter(|task| task.status == TaskStatus::Pending)
+        .filter(|task| task.status == TaskState::Pending)
 }
 
 /// What is known of a plan as a whole: the tasks that went wrong before those that went well.
 pub(super) fn whole(plan: &Plan, team: Option<&Team>) -> Value {
-    let went_well = |task: &&Task| task.status == TaskStatus::Completed;
+    let went_well = |task: &&Task| task.status == TaskState::Completed;
     let mut tasks = plan
         .tasks()
         .filter(|task| !went_well(task))

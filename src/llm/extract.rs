@@ -154,19 +154,19 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Answer {
+    struct ExtractedAnswer {
         decision: String,
         steps: Vec<u32>,
     }
 
-    fn read(text: &str) -> Result<Answer, String> {
+    fn read(text: &str) -> Result<ExtractedAnswer, String> {
         parse(text)
     }
 
     #[test]
     fn an_object_is_found_in_every_wrapping() {
         let json = r#"{"decision": "a } b \" {", "steps": [1, 2]}"#;
-        let wanted = Answer {
+        let wanted = ExtractedAnswer {
             decision: "a } b \" {".to_owned(),
             steps: vec![1, 2],
         };
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn yaml_is_read_as_well() {
-        let wanted = Answer {
+        let wanted = ExtractedAnswer {
             decision: "next".to_owned(),
             steps: vec![1, 2],
         };

@@ -31,7 +31,7 @@ const SCRUBBED: &str = "[key]";
 
 /// The settings for reaching a model.
 #[derive(Clone)]
-pub struct Settings {
+pub struct HttpSettings {
     /// The address of the API; each provider says what is appended.
     pub base_url: String,
     /// The model's name at the provider.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub timeout: Duration,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for HttpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("base_url", &without_secrets(&self.base_url))
@@ -85,7 +85,7 @@ impl Endpoint {
     /// Sets up a client for `path` below the base URL. The key goes into a header, after a prefix; `headers` are sent alongside
     /// it.
     pub(super) fn new(
-        settings: Settings,
+        settings: HttpSettings,
         path: &str,
         (key_header, word): (&'static str, &str),
         headers: &[(&'static str, &'static str)],

@@ -23,9 +23,9 @@ pub use agent::{AgentModel, AgentSettings};
 pub use api::HttpModel;
 pub use command::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
-pub use http::{Settings, install_crypto};
-pub use model::{Answered, AskError, AskFault, Model, Question, RetryPolicy};
-pub use prompts::{PromptError, Prompts, Template};
+pub use http::{HttpSettings, install_crypto};
+pub use model::{Answered, AskError, AskFault, Model, RetryPolicy, TypedQuestion};
+pub use prompts::{PromptError, PromptTemplate, Prompts};
 pub use quote::indented;
 pub use schema::Schema;
 
@@ -46,7 +46,7 @@ pub struct Request {
 
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     /// The answer as it was received.
     pub text: String,
     /// Tokens the model read, cached ones included.
@@ -61,11 +61,11 @@ pub struct Reply {
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A language model that answers one question at a time; it remembers nothing between them.
-pub trait Llm: Send + Sync {
+pub trait LanguageModel: Send + Sync {
     /// Returns the model's name as it is shown to a person.
     fn name(&self) -> &str;
 
     /// Sends one request and waits for the whole answer. Dropping the future ends the exchange. It fails with a [`Fault`]; this
     /// layer retries nothing.
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>>;
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>>;
 }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::error::{Fault, LlmError};
 use super::quote::quote;
-use super::{Llm, Reply, Request};
-use crate::plan::Spent;
+use super::{LanguageModel, ModelReply, Request};
+use crate::plan::ModelCost;
 
 /// Characters of an unusable answer that the repair question shows again.
 const MAX_SHOWN_ANSWER: usize = 6_000;
@@ -22,13 +22,13 @@ const MAX_SHOWN_ANSWER: usize = 6_000;
 pub(super) type Read<A> = dyn Fn(&str) -> Result<A, String> + Send + Sync;
 
 /// A question to a model, with the way to read its answer.
-pub struct Question<A> {
+pub struct TypedQuestion<A> {
     /// The request that is sent.
     pub request: Request,
     read: Box<Read<A>>,
 }
 
-impl<A> Question<A> {
+impl<A> TypedQuestion<A> {
     /// Makes a question. `read` takes the answer's text; its error is shown to the model.
     pub fn new(
         request: Request,
@@ -46,7 +46,7 @@ impl<A> Question<A> {
     }
 }
 
-impl<A> fmt::Debug for Question<A> {
+impl<A> fmt::Debug for TypedQuestion<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Question")
             .field("request", &self.request)
@@ -60,7 +60,7 @@ pub struct Answered<A> {
     pub value: A,
     /// The answer as it was received.
     pub text: String,
-    pub spent: Spent,
+    pub spent: ModelCost,
 }
 
 /// The absence of a usable answer, and its cost.
@@ -68,7 +68,7 @@ pub struct Answered<A> {
 #[error("{fault}")]
 pub struct AskError {
     pub fault: AskFault,
-    pub spent: Spent,
+    pub spent: ModelCost,
 }
 
 /// Why there is no usable answer.
@@ -166,7 +166,7 @@ impl RetryPolicy {
 /// A language model with the retries that it takes to get an answer.
 #[derive(Clone)]
 pub struct Model {
-    llm: Arc<dyn Llm>,
+    llm: Arc<dyn LanguageModel>,
     policy: RetryPolicy,
     /// Exchanges for one question.
     most: u32,
@@ -183,7 +183,7 @@ impl fmt::Debug for Model {
 
 impl Model {
     /// Wraps a model.
-    pub fn new(llm: Arc<dyn Llm>, policy: RetryPolicy) -> Self {
+    pub fn new(llm: Arc<dyn LanguageModel>, policy: RetryPolicy) -> Self {
         Self {
             llm,
             policy,
@@ -207,8 +207,8 @@ impl Model {
 
     /// Gets an answer: repeats exchanges as the policy says, and asks once more, with the error, if the answer was truncated or
     /// cannot be used. Dropping the future ends the exchange in progress and leaves nothing behind.
-    pub async fn ask<A>(&self, question: &Question<A>) -> Result<Answered<A>, AskError> {
-        let mut spent = Spent::default();
+    pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, AskError> {
+        let mut spent = ModelCost::default();
         let again = match self.exchange(&question.request, &mut spent).await {
             Ok(reply) => match question.read(&reply.text) {
                 Ok(value) => return Ok(answered(value, reply.text, spent)),
@@ -234,7 +234,7 @@ impl Model {
         }
     }
 
-    fn unusable<A>(&self, question: &Question<A>, reason: String, text: String) -> AskFault {
+    fn unusable<A>(&self, question: &TypedQuestion<A>, reason: String, text: String) -> AskFault {
         AskFault::Unusable {
             model: self.name().to_owned(),
             question: question.request.schema_name.clone(),
@@ -243,7 +243,11 @@ impl Model {
         }
     }
 
-    async fn exchange(&self, request: &Request, spent: &mut Spent) -> Result<Reply, LlmError> {
+    async fn exchange(
+        &self,
+        request: &Request,
+        spent: &mut ModelCost,
+    ) -> Result<ModelReply, LlmError> {
         let calls = AtomicU32::new(0);
         let left = self.most.saturating_sub(spent.calls);
         let begun = Instant::now();
@@ -274,11 +278,11 @@ impl Model {
     }
 }
 
-fn answered<A>(value: A, text: String, spent: Spent) -> Answered<A> {
+fn answered<A>(value: A, text: String, spent: ModelCost) -> Answered<A> {
     Answered { value, text, spent }
 }
 
-fn failed(fault: AskFault, spent: Spent) -> AskError {
+fn failed(fault: AskFault, spent: ModelCost) -> AskError {
     AskError { fault, spent }
 }
 

@@ -23,7 +23,7 @@ const MAX_TEXT: usize = 40_000;
 
 /// The existing templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Template {
+pub enum PromptTemplate {
     Plan,
     Judge,
     Replan,
@@ -39,7 +39,7 @@ pub enum Template {
     Command,
 }
 
-impl Template {
+impl PromptTemplate {
     /// Every template.
     pub const ALL: [Self; 9] = [
         Self::Plan,
@@ -78,17 +78,17 @@ impl Template {
         self.file().1
     }
 
-    fn parts(self) -> &'static [Part] {
+    fn parts(self) -> &'static [TemplatePart] {
         match self {
-            Self::Command => &[Part::Whole],
-            _ => &[Part::System, Part::Prompt],
+            Self::Command => &[TemplatePart::Whole],
+            _ => &[TemplatePart::System, TemplatePart::Prompt],
         }
     }
 }
 
 /// A part of a template that is rendered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     System,
     Prompt,
     Whole,
@@ -122,7 +122,7 @@ impl PromptError {
 pub struct Prompts {
     environment: Environment<'static>,
     /// The origin of each template, for its errors.
-    paths: Vec<(Template, PathBuf)>,
+    paths: Vec<(PromptTemplate, PathBuf)>,
 }
 
 impl Prompts {
@@ -132,7 +132,7 @@ impl Prompts {
             environment: environment(),
             paths: Vec::new(),
         };
-        for template in Template::ALL {
+        for template in PromptTemplate::ALL {
             let (path, source) = match dir.map(|dir| dir.join(template.file_name())) {
                 Some(path) => match read(&path)? {
                     Some(source) => (path, source),
@@ -148,21 +148,26 @@ impl Prompts {
     /// Renders both parts of a question's template: `(system, prompt)`.
     pub(super) fn question(
         &self,
-        template: Template,
+        template: PromptTemplate,
         context: &Value,
     ) -> Result<(String, String), PromptError> {
         Ok((
-            self.render(template, Part::System, context)?,
-            self.render(template, Part::Prompt, context)?,
+            self.render(template, TemplatePart::System, context)?,
+            self.render(template, TemplatePart::Prompt, context)?,
         ))
     }
 
     /// Renders the command file's body.
     pub(super) fn command(&self, context: &Value) -> Result<String, PromptError> {
-        self.render(Template::Command, Part::Whole, context)
+        self.render(PromptTemplate::Command, TemplatePart::Whole, context)
     }
 
-    fn add(&mut self, template: Template, path: PathBuf, source: &str) -> Result<(), PromptError> {
+    fn add(
+        &mut self,
+        template: PromptTemplate,
+        path: PathBuf,
+        source: &str,
+    ) -> Result<(), PromptError> {
         self.paths.push((template, path));
         for (part, text) in self.split(template, source)? {
             self.environment
@@ -179,9 +184,13 @@ impl Prompts {
     }
 
     /// Splits a template; each part keeps its lines, so that its line numbers are those of the file.
-    fn split(&self, template: Template, source: &str) -> Result<Vec<(Part, String)>, PromptError> {
-        if template.parts() == [Part::Whole] {
-            return Ok(vec![(Part::Whole, source.to_owned())]);
+    fn split(
+        &self,
+        template: PromptTemplate,
+        source: &str,
+    ) -> Result<Vec<(TemplatePart, String)>, PromptError> {
+        if template.parts() == [TemplatePart::Whole] {
+            return Ok(vec![(TemplatePart::Whole, source.to_owned())]);
         }
         let Some(line) = source.lines().position(|line| line.trim_end() == SEPARATOR) else {
             return Err(self.broken_at(
@@ -193,15 +202,15 @@ impl Prompts {
         let lines = source.lines().collect::<Vec<_>>();
         let prompt = format!("{}{}", "\n".repeat(line + 1), lines[line + 1..].join("\n"));
         Ok(vec![
-            (Part::System, lines[..line].join("\n")),
-            (Part::Prompt, prompt),
+            (TemplatePart::System, lines[..line].join("\n")),
+            (TemplatePart::Prompt, prompt),
         ])
     }
 
     /// Refuses names that the template's context does not have, also in branches that the sample does not reach.
     fn refuse_unknown(
         &self,
-        template: Template,
+        template: PromptTemplate,
         source: &str,
         sample: &Value,
     ) -> Result<(), PromptError> {
@@ -229,8 +238,8 @@ impl Prompts {
 
     fn render(
         &self,
-        template: Template,
-        part: Part,
+        template: PromptTemplate,
+        part: TemplatePart,
         context: &Value,
     ) -> Result<String, PromptError> {
         self.environment
@@ -240,7 +249,7 @@ impl Prompts {
             .map_err(|error| self.broken(template, &error))
     }
 
-    fn broken(&self, template: Template, error: &minijinja::Error) -> PromptError {
+    fn broken(&self, template: PromptTemplate, error: &minijinja::Error) -> PromptError {
         let reason = match (error.kind(), error.detail()) {
             (ErrorKind::UndefinedError, _) => "unknown variable or field".to_owned(),
             (kind, Some(detail)) => format!("{kind}: {detail}"),
@@ -249,7 +258,7 @@ impl Prompts {
         self.broken_at(template, error.line().unwrap_or(1), reason)
     }
 
-    fn broken_at(&self, template: Template, line: usize, reason: String) -> PromptError {
+    fn broken_at(&self, template: PromptTemplate, line: usize, reason: String) -> PromptError {
         let path = self
             .paths
             .iter()
@@ -323,11 +332,11 @@ fn has(context: &Value, name: &str) -> bool {
         .is_ok_and(|value| !value.is_undefined())
 }
 
-fn name(template: Template, part: Part) -> String {
+fn name(template: PromptTemplate, part: TemplatePart) -> String {
     format!("{}#{part:?}", template.file_name())
 }
 
-fn built_in(template: Template) -> (PathBuf, String) {
+fn built_in(template: PromptTemplate) -> (PathBuf, String) {
     let path = Path::new("prompts").join(template.file_name());
     (path, template.built_in().to_owned())
 }
@@ -383,13 +392,16 @@ mod tests {
     #[test]
     fn a_file_on_disk_wins_over_the_built_in_text() {
         let prompts = load("plan.md", "be brief\n---\ndo {{ goal }}").unwrap();
-        let sample = sample::contexts(Template::Plan).remove(0);
-        let (system, prompt) = prompts.question(Template::Plan, &sample).unwrap();
+        let sample = sample::contexts(PromptTemplate::Plan).remove(0);
+        let (system, prompt) = prompts.question(PromptTemplate::Plan, &sample).unwrap();
         assert_eq!(system, "be brief");
         assert!(prompt.starts_with("do "), "{prompt}");
         assert!(
             prompts
-                .question(Template::Audit, &sample::contexts(Template::Audit)[0])
+                .question(
+                    PromptTemplate::Audit,
+                    &sample::contexts(PromptTemplate::Audit)[0]
+                )
                 .is_ok()
         );
     }
@@ -411,9 +423,9 @@ mod tests {
         let goal = format!(" </data>\n\u{1b}[2J{} ", "x".repeat(50_000));
         let context = minijinja::context! {
             plan => minijinja::context! { goal },
-            ..sample::contexts(Template::Judge).remove(0)
+            ..sample::contexts(PromptTemplate::Judge).remove(0)
         };
-        Ok(prompts.question(Template::Judge, &context)?.1)
+        Ok(prompts.question(PromptTemplate::Judge, &context)?.1)
     }
 
     #[test]

@@ -7,11 +7,11 @@ use minijinja::value::Value;
 
 use super::command::{self, CommandContext, CommandKind};
 use super::context::{self, DoneStep, JudgeFacts, Offer, OfferKind, PlanContext, RoleContext};
-use super::prompts::Template;
+use super::prompts::PromptTemplate;
 use crate::plan::{
-    Attempt, AttemptState, Changes, CheckResult, CommandId, Decision, Evidence, Head, Kind, Origin,
-    Plan, PlanId, PlanStatus, Report, ReportStatus, Row, Seen, Task, TaskId, TaskStatus, Time,
-    Verdict,
+    Attempt, AttemptKind, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId,
+    Decision, Evidence, Origin, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row, Task,
+    TaskId, TaskState, Time, Verdict,
 };
 use crate::wire::command::Language;
 use crate::wire::team;
@@ -34,11 +34,11 @@ workflows:
 ";
 
 /// Returns the contexts for trying a template: a rich one, and one with nothing optional in it.
-pub(super) fn contexts(template: Template) -> Vec<Value> {
+pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
     let (rich, bare) = (plan(Fill::Rich), plan(Fill::Bare));
     let team = team::parse(TEAM).expect("the sample is a team");
     match template {
-        Template::Plan => {
+        PromptTemplate::Plan => {
             let names = ["test".to_owned()];
             let rich = PlanContext {
                 goal: "a goal",
@@ -49,7 +49,7 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
             };
             vec![context::plan(&rich), context::plan(&PlanContext::default())]
         }
-        Template::Judge => [(&rich, facts()), (&bare, JudgeFacts::default())]
+        PromptTemplate::Judge => [(&rich, facts()), (&bare, JudgeFacts::default())]
             .into_iter()
             .filter_map(|(plan, facts)| {
                 let task = plan.task(TaskId(2))?;
@@ -57,17 +57,17 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
                 Some(context::judge(plan, task, attempt, &facts))
             })
             .collect(),
-        Template::Replan => vec![
+        PromptTemplate::Replan => vec![
             context::replan(&rich, Some(TaskId(2)), "why", "note", Some(&team)),
             context::replan(&bare, None, "", "", None),
         ],
-        Template::Audit | Template::Summarise => {
+        PromptTemplate::Audit | PromptTemplate::Summarise => {
             vec![
                 context::whole(&rich, Some(&team)),
                 context::whole(&bare, None),
             ]
         }
-        Template::Strategy | Template::Steps | Template::Ask => {
+        PromptTemplate::Strategy | PromptTemplate::Steps | PromptTemplate::Ask => {
             let offers = [Offer {
                 name: "write_file".to_owned(),
                 kind: OfferKind::Action,
@@ -92,7 +92,7 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
             };
             vec![context::role(&rich), context::role(&RoleContext::default())]
         }
-        Template::Command => {
+        PromptTemplate::Command => {
             let kinds = [
                 (&rich, new("note")),
                 (&bare, new("")),
@@ -178,9 +178,9 @@ impl Fill {
 pub(super) fn plan(fill: Fill) -> Plan {
     let mut rows = vec![Row::Head(Box::new(head(fill)))];
     rows.extend([
-        Row::Task(Box::new(task(1, TaskStatus::Completed, fill))),
-        Row::Task(Box::new(task(2, TaskStatus::InProgress, fill))),
-        Row::Task(Box::new(task(3, TaskStatus::Pending, fill))),
+        Row::Task(Box::new(task(1, TaskState::Completed, fill))),
+        Row::Task(Box::new(task(2, TaskState::InProgress, fill))),
+        Row::Task(Box::new(task(3, TaskState::Pending, fill))),
     ]);
     if fill == Fill::Rich {
         rows.push(Row::Attempt(Box::new(attempt(1, fill))));
@@ -190,23 +190,23 @@ pub(super) fn plan(fill: Fill) -> Plan {
 }
 
 /// Makes the head of a plan.
-pub(super) fn head(fill: Fill) -> Head {
-    Head {
+pub(super) fn head(fill: Fill) -> PlanHead {
+    PlanHead {
         name: "A plan".to_owned(),
         description: fill.text("a description"),
         expected_outcome: fill.text("an outcome"),
         constraints: fill.text("a constraint"),
         workspace: "workspace".to_owned(),
-        status: PlanStatus::Running,
+        status: PlanState::Running,
         audited: (fill == Fill::Rich).then(|| "audited".to_owned()),
         revision: 1,
         next_task: 4,
-        ..Head::new(PlanId::new("abcdefgh"), "a goal", Time(0))
+        ..PlanHead::new(PlanId::new("abcdefgh"), "a goal", Time(0))
     }
 }
 
 /// Makes a task that depends on the one before it.
-pub(super) fn task(number: u32, status: TaskStatus, fill: Fill) -> Task {
+pub(super) fn task(number: u32, status: TaskState, fill: Fill) -> Task {
     let rich = fill == Fill::Rich;
     Task {
         number: TaskId(number),
@@ -258,7 +258,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         id: CommandId::new(format!("task-{number}")),
         task: TaskId(2),
         number,
-        kind: Kind::New,
+        kind: AttemptKind::New,
         session: None,
         text: "the command".to_owned(),
         issued: Time(0),
@@ -278,7 +278,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
             Vec::new()
         },
         changes: (fill == Fill::Rich)
-            .then(|| Changes::new(Seen::Times, vec!["src/main.py".to_owned()])),
+            .then(|| ChangedFiles::new(ChangeDetection::Times, vec!["src/main.py".to_owned()])),
         checks: (fill == Fill::Rich).then(|| vec![check()]),
         merge: None,
         verdict: (number == 1).then(|| Verdict {
@@ -286,7 +286,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
             reason: "a reason".to_owned(),
             feedback: "feedback".to_owned(),
             result_summary: String::new(),
-            by: crate::plan::By::Model,
+            by: crate::plan::DecidedBy::Model,
             at: Time(0),
         }),
         state: if number == 1 {

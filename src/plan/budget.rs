@@ -3,45 +3,45 @@
 
 use std::time::Duration;
 
-use super::model::{About, Limit, Lived, PlanStatus, Question, number};
+use super::model::{ActiveTime, BudgetLimit, HumanQuestion, HumanQuestionKind, PlanState, number};
 use super::state::Plan;
 
 impl Plan {
     /// Returns how much of a limit is used. This includes the daemon's time that is not recorded yet.
-    pub fn used(&self, limit: Limit, lived: Lived) -> f64 {
+    pub fn used(&self, limit: BudgetLimit, lived: ActiveTime) -> f64 {
         let usage = &self.head().usage;
         match limit {
-            Limit::LlmCalls => number(usage.llm_calls),
-            Limit::LlmTokens => number(
+            BudgetLimit::LlmCalls => number(usage.llm_calls),
+            BudgetLimit::LlmTokens => number(
                 usage
                     .llm_input_tokens
                     .saturating_add(usage.llm_output_tokens),
             ),
-            Limit::CostUsd => usage.llm_cost_usd + usage.agent_cost_usd,
-            Limit::WallTime => usage.wall_time(lived).as_secs_f64(),
-            Limit::Attempts => number(self.attempts_made()),
+            BudgetLimit::CostUsd => usage.llm_cost_usd + usage.agent_cost_usd,
+            BudgetLimit::WallTime => usage.wall_time(lived).as_secs_f64(),
+            BudgetLimit::Attempts => number(self.attempts_made()),
         }
     }
 
     /// Returns how much of the limit may be used, including what a human allowed beyond the budget; `None` without a limit.
-    pub fn allowed(&self, limit: Limit) -> Option<f64> {
+    pub fn allowed(&self, limit: BudgetLimit) -> Option<f64> {
         let head = self.head();
         let granted = head.granted.get(&limit).copied().unwrap_or(0.0);
         head.policy.budget.set(limit).map(|set| set + granted)
     }
 
     /// Returns the first limit that forbids a call of the model.
-    pub fn no_call(&self, lived: Lived) -> Option<Limit> {
-        self.used_up(&Limit::OF_CALLS, lived)
+    pub fn no_call(&self, lived: ActiveTime) -> Option<BudgetLimit> {
+        self.used_up(&BudgetLimit::OF_CALLS, lived)
     }
 
     /// Returns the limit because of which the plan is paused while a human is asked for more.
-    pub fn stopped_at(&self) -> Option<Limit> {
-        let limit = |question: &Question| match question.about {
-            About::Budget(limit) => Some(limit),
+    pub fn stopped_at(&self) -> Option<BudgetLimit> {
+        let limit = |question: &HumanQuestion| match question.about {
+            HumanQuestionKind::Budget(limit) => Some(limit),
             _ => None,
         };
-        let paused = matches!(self.status(), PlanStatus::Paused(_));
+        let paused = matches!(self.status(), PlanState::Paused(_));
         paused
             .then(|| self.open_questions().find_map(limit))
             .flatten()
@@ -49,8 +49,8 @@ impl Plan {
 
     /// Returns how many more calls of the model the limit on their number allows.
     pub fn calls_left(&self) -> u32 {
-        let used = self.used(Limit::LlmCalls, Lived::default());
-        match self.allowed(Limit::LlmCalls) {
+        let used = self.used(BudgetLimit::LlmCalls, ActiveTime::default());
+        match self.allowed(BudgetLimit::LlmCalls) {
             // Saturates at both ends.
             Some(allowed) => (allowed - used) as u32,
             None => u32::MAX,
@@ -59,21 +59,21 @@ impl Plan {
 
     /// Returns the first limit that forbids the dispatch of an attempt. Where a model judges, a limit that forbids calls of the
     /// model also counts: the result could not be judged.
-    pub fn no_attempt(&self, lived: Lived) -> Option<Limit> {
-        self.used_up(&[Limit::Attempts], lived)
+    pub fn no_attempt(&self, lived: ActiveTime) -> Option<BudgetLimit> {
+        self.used_up(&[BudgetLimit::Attempts], lived)
             .or_else(|| self.no_repair(lived))
     }
 
     /// Returns the first limit that forbids asking an agent for a readable report.
-    pub fn no_repair(&self, lived: Lived) -> Option<Limit> {
+    pub fn no_repair(&self, lived: ActiveTime) -> Option<BudgetLimit> {
         if self.head().policy.model {
             self.no_call(lived)
         } else {
-            self.used_up(&[Limit::CostUsd, Limit::WallTime], lived)
+            self.used_up(&[BudgetLimit::CostUsd, BudgetLimit::WallTime], lived)
         }
     }
 
-    fn used_up(&self, limits: &[Limit], lived: Lived) -> Option<Limit> {
+    fn used_up(&self, limits: &[BudgetLimit], lived: ActiveTime) -> Option<BudgetLimit> {
         limits
             .iter()
             .copied()
@@ -81,13 +81,13 @@ impl Plan {
     }
 
     /// Returns whether a limit is used up.
-    pub fn is_used_up(&self, limit: Limit, lived: Lived) -> bool {
+    pub fn is_used_up(&self, limit: BudgetLimit, lived: ActiveTime) -> bool {
         self.allowed(limit)
             .is_some_and(|allowed| self.used(limit, lived) >= allowed)
     }
 
     /// Returns how much of a limit is used: `200 of 200 attempts`.
-    pub fn used_of(&self, limit: Limit, lived: Lived) -> String {
+    pub fn used_of(&self, limit: BudgetLimit, lived: ActiveTime) -> String {
         let used = self.used(limit, lived);
         match self.allowed(limit) {
             Some(allowed) => format!("{} of {}", limit.amount(used), limit.counted(allowed)),
@@ -96,7 +96,7 @@ impl Plan {
     }
 }
 
-impl Limit {
+impl BudgetLimit {
     /// Returns an amount as text, without the noun: `200`, `34k`, `$0.42`, `14 min`.
     pub fn amount(self, amount: f64) -> String {
         match self {
@@ -169,21 +169,21 @@ mod tests {
 
     #[test]
     fn amounts_are_short() {
-        let said = |limit: Limit, amounts: &[f64]| -> String {
+        let said = |limit: BudgetLimit, amounts: &[f64]| -> String {
             let said: Vec<String> = amounts
                 .iter()
                 .map(|amount| limit.counted(*amount))
                 .collect();
             said.join(", ")
         };
-        insta::assert_snapshot!(said(Limit::Attempts, &[0.0, 1.0, 200.0]), @"0 attempts, 1 attempt, 200 attempts");
+        insta::assert_snapshot!(said(BudgetLimit::Attempts, &[0.0, 1.0, 200.0]), @"0 attempts, 1 attempt, 200 attempts");
         insta::assert_snapshot!(
-            said(Limit::LlmTokens, &[0.0, 999.0, 1000.0, 1290.0, 34_999.0, 999_999.0, 5e6, 18e18]),
+            said(BudgetLimit::LlmTokens, &[0.0, 999.0, 1000.0, 1290.0, 34_999.0, 999_999.0, 5e6, 18e18]),
             @"0 tokens, 999 tokens, 1k tokens, 1.2k tokens, 34k tokens, 999k tokens, 5M tokens, 18000000T tokens"
         );
-        insta::assert_snapshot!(said(Limit::CostUsd, &[0.0, 0.004, 0.42, 20.0, 1e12]), @"$0, $0.00, $0.42, $20, $1000000000000");
+        insta::assert_snapshot!(said(BudgetLimit::CostUsd, &[0.0, 0.004, 0.42, 20.0, 1e12]), @"$0, $0.00, $0.42, $20, $1000000000000");
         insta::assert_snapshot!(
-            said(Limit::WallTime, &[0.0, 0.02, 59.9, 840.0, 43_200.0, 45_240.0, f64::INFINITY]),
+            said(BudgetLimit::WallTime, &[0.0, 0.02, 59.9, 840.0, 43_200.0, 45_240.0, f64::INFINITY]),
             @"0 s, 20 ms, 59 s, 14 min, 12 h, 12 h 34 min, 5124095576030431 h"
         );
     }

@@ -6,7 +6,7 @@ use super::model::Time;
 
 /// The state of the workers for some tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Crew {
+pub enum WorkerPoolState {
     /// They take commands, or other workers may.
     #[default]
     Works,
@@ -18,23 +18,23 @@ pub enum Crew {
 
 /// All worker pools of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Crews {
+pub struct WorkerPools {
     /// The workers of roles that have their own.
-    pub roles: BTreeMap<String, Crew>,
+    pub roles: BTreeMap<String, WorkerPoolState>,
     /// The workers that take all other tasks, if this process has some.
-    pub others: Option<Crew>,
+    pub others: Option<WorkerPoolState>,
 }
 
-impl Crews {
+impl WorkerPools {
     /// Returns the state of the workers for the tasks of a role.
-    pub fn of(&self, role: Option<&str>) -> Crew {
+    pub fn of(&self, role: Option<&str>) -> WorkerPoolState {
         let own = role.and_then(|role| self.roles.get(role));
         own.copied().or(self.others).unwrap_or_default()
     }
 
     /// Returns whether no worker is left for any task.
     pub fn none_left(&self) -> bool {
-        let lost = |crew: Crew| crew != Crew::Works;
+        let lost = |crew: WorkerPoolState| crew != WorkerPoolState::Works;
         self.others.is_some_and(lost) && self.roles.values().all(|crew| lost(*crew))
     }
 }

@@ -8,19 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::counted;
-use super::crew::{Crew, Crews};
+use super::crew::{WorkerPoolState, WorkerPools};
 use super::draft::acceptable;
 use super::lanes::Lanes;
 use super::model::{
-    About, Attempt, AttemptState, CommandId, Judging, Limit, Line, Lived, PlanStatus, Question,
-    ReportStatus, Review, SessionId, SessionScope, Subject, Task, TaskId, Time,
+    ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
+    IntegrationBranch, JudgePolicy, ModelQuestionKind, PlanState, ReportStatus, ReviewPolicy,
+    SessionId, SessionScope, Task, TaskId, Time,
 };
 use super::rules::certain;
 use super::state::Plan;
 
 /// How long a plan waits for its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waits {
+pub struct Timeouts {
     /// How long an agent may repair an unreadable report by itself before a repair is requested.
     pub repair: Duration,
     /// Within this time a worker for the tasks of a role claims a command. After that, an unclaimed command holds only the
@@ -29,7 +30,7 @@ pub struct Waits {
     pub untaken: Duration,
 }
 
-impl Default for Waits {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             repair: Duration::from_secs(5),
@@ -49,8 +50,8 @@ const MOST_STILL: usize = 64;
 
 /// The state outside the plan, in memory only.
 #[derive(Clone, Debug, Default)]
-pub struct World {
-    pub waits: Waits,
+pub struct Observations {
+    pub waits: Timeouts,
     pub now: Time,
     /// When this daemon started; silence before that counts against no agent.
     pub started: Time,
@@ -66,16 +67,16 @@ pub struct World {
     /// not suspended.
     pub lived: Duration,
     /// The questions that the model is being asked; each of these calls was counted when it began.
-    pub asking: BTreeSet<Subject>,
+    pub asking: BTreeSet<ModelQuestionKind>,
     /// The workers that were started for dispatched commands.
-    pub crews: Crews,
+    pub crews: WorkerPools,
     /// Until when a role was seen at work: its other tasks wait for the role itself, so a worker is not missing.
     pub held: BTreeMap<String, Time>,
     /// Sessions whose `end` command was published; the plan may not have recorded this yet.
     pub ends_published: BTreeSet<SessionId>,
 }
 
-impl World {
+impl Observations {
     /// Records that the daemon was suspended for a span that ends now.
     pub fn stood_still(&mut self, span: Duration) {
         if self.still.len() == MOST_STILL {
@@ -87,8 +88,8 @@ impl World {
     }
 
     /// Returns how much of its active time this daemon has spent on the plan.
-    pub fn lived(&self) -> Lived {
-        Lived {
+    pub fn active_time(&self) -> ActiveTime {
+        ActiveTime {
             since: self.started,
             span: self.lived,
         }
@@ -103,7 +104,7 @@ impl World {
 
 /// One thing that should be under way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum DueStep {
     /// Ask the agent to stop, or withdraw the command.
     Withdraw(CommandId),
     /// Inspect what a reported attempt changed.
@@ -111,7 +112,7 @@ pub enum Step {
     /// Run the checks of a reported attempt.
     Check(CommandId),
     /// Ask the language model.
-    Ask(Subject),
+    Ask(ModelQuestionKind),
     /// Make the next command of a task.
     Issue(TaskId),
     /// Ask for a readable report.
@@ -125,13 +126,13 @@ pub enum Step {
     /// Put the agent's question to the human.
     AgentAsks(CommandId),
     /// Ask the human.
-    AskHuman(About, Option<TaskId>, String),
+    AskHuman(HumanQuestionKind, Option<TaskId>, String),
     /// Complete the task of an attempt that was accepted and has been merged again since.
     Accept(CommandId),
     /// Move the results' branch to the accepted commit.
     MoveBranch,
     /// Stop where a limit of the budget is reached, and ask the human.
-    StopAtBudget(Limit),
+    StopAtBudget(BudgetLimit),
     /// Record the active time.
     CountTime,
     /// End a session that is over.
@@ -142,7 +143,7 @@ pub enum Step {
     Settle,
 }
 
-impl Step {
+impl DueStep {
     /// Returns whether the plan's own data decides the step: it is carried out within a change and needs nothing from outside.
     pub fn is_decision(&self) -> bool {
         !matches!(
@@ -155,7 +156,7 @@ impl Step {
 /// What is due.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Due {
-    pub steps: Vec<Step>,
+    pub steps: Vec<DueStep>,
     /// When something may become due by itself.
     pub look_again: Option<Time>,
     /// A timeout is due, but only a scan of the folders that begins now may confirm it.
@@ -165,7 +166,7 @@ pub struct Due {
 }
 
 impl Due {
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: DueStep) {
         self.steps.push(step);
     }
 
@@ -174,7 +175,7 @@ impl Due {
     }
 
     fn stops(&self) -> bool {
-        let stops = |step: &Step| matches!(step, Step::StopAtBudget(_));
+        let stops = |step: &DueStep| matches!(step, DueStep::StopAtBudget(_));
         self.steps.iter().any(stops)
     }
 
@@ -187,28 +188,28 @@ impl Due {
 /// Returns what is due. For every plan that is neither settled, idle nor paused the result has a step, a time to compute it
 /// again or a request to scan the folders, or the plan has an open question. A budget limit stops what would begin; what is
 /// under way goes on.
-pub fn due(plan: &Plan, world: &World) -> Due {
+pub fn due(plan: &Plan, world: &Observations) -> Due {
     let mut due = Due::default();
     let head = plan.head();
     for attempt in plan.recalls() {
-        due.step(Step::Withdraw(attempt.id.clone()));
+        due.step(DueStep::Withdraw(attempt.id.clone()));
     }
     for session in plan.open_sessions() {
         let task_over = plan
             .task(session.task)
             .is_none_or(|task| task.status.settled());
         if head.status.settled() || (head.policy.session == SessionScope::Task && task_over) {
-            due.step(Step::EndSession(session.id.clone()));
+            due.step(DueStep::EndSession(session.id.clone()));
         }
     }
-    if head.line.as_ref().is_some_and(Line::behind) {
-        due.step(Step::MoveBranch);
+    if head.line.as_ref().is_some_and(IntegrationBranch::behind) {
+        due.step(DueStep::MoveBranch);
     }
     let unrecorded = |id: &SessionId| plan.ends_unpublished(id);
     if head.status.settled() && world.ends_published.iter().any(unrecorded) {
-        due.step(Step::RecordEnds);
+        due.step(DueStep::RecordEnds);
     }
-    if head.status.settled() || head.status == PlanStatus::Idle {
+    if head.status.settled() || head.status == PlanState::Idle {
         return due;
     }
     for attempt in plan.open_attempts() {
@@ -217,45 +218,45 @@ pub fn due(plan: &Plan, world: &World) -> Due {
             _ => decide(plan, world, attempt, &mut due),
         }
     }
-    if head.status == PlanStatus::Running && !world.crews.none_left() {
+    if head.status == PlanState::Running && !world.crews.none_left() {
         go_on(plan, world, &mut due);
     }
-    if head.usage.unrecorded(world.lived()) >= RECORD {
-        due.step(Step::CountTime);
+    if head.usage.unrecorded(world.active_time()) >= RECORD {
+        due.step(DueStep::CountTime);
     }
     due
 }
 
 /// Returns whether something may begin that a budget limit can forbid. A limit pauses a running plan; in a paused plan it only
 /// prevents the start.
-fn may_begin(plan: &Plan, stopped: Option<Limit>, due: &mut Due) -> bool {
+fn may_begin(plan: &Plan, stopped: Option<BudgetLimit>, due: &mut Due) -> bool {
     if let Some(limit) = stopped
-        && *plan.status() == PlanStatus::Running
+        && *plan.status() == PlanState::Running
         && !due.stops()
     {
-        due.step(Step::StopAtBudget(limit));
+        due.step(DueStep::StopAtBudget(limit));
     }
     stopped.is_none()
 }
 
 /// Returns the state of the workers for a task.
-fn crew_of(plan: &Plan, world: &World, task: TaskId) -> Crew {
+fn pool_of(plan: &Plan, world: &Observations, task: TaskId) -> WorkerPoolState {
     world.crews.of(plan.role_of(task))
 }
 
-fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
+fn await_report(plan: &Plan, world: &Observations, attempt: &Attempt, due: &mut Due) {
     let policy = &plan.head().policy;
-    let paused = plan.head().status != PlanStatus::Running;
-    let crew = crew_of(plan, world, attempt.task);
-    let begins = !paused && crew == Crew::Works;
-    if let Crew::Gone(since) = crew
+    let paused = plan.head().status != PlanState::Running;
+    let crew = pool_of(plan, world, attempt.task);
+    let begins = !paused && crew == WorkerPoolState::Works;
+    if let WorkerPoolState::Gone(since) = crew
         && !world.signs.contains_key(&attempt.id)
         && !world.crews.none_left()
     {
         // These workers returned the commands they had not begun. Withdrawing the command frees its lane for other tasks.
         due.held = true;
         if scanned_since(world, since, due) {
-            due.step(Step::Withdraw(attempt.id.clone()));
+            due.step(DueStep::Withdraw(attempt.id.clone()));
         }
         return;
     }
@@ -263,23 +264,23 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         let at = rejected.at.plus(world.waits.repair);
         match (world.now >= at, begins) {
             (false, _) => due.look(at),
-            (true, true) if may_begin(plan, plan.no_repair(world.lived()), due) => {
-                due.step(Step::Repair(attempt.id.clone()));
+            (true, true) if may_begin(plan, plan.no_repair(world.active_time()), due) => {
+                due.step(DueStep::Repair(attempt.id.clone()));
             }
-            (true, _) => due.held |= crew != Crew::Works,
+            (true, _) => due.held |= crew != WorkerPoolState::Works,
         }
         return;
     }
     let Some(claimed) = attempt.claimed.map(|time| known(time, world)) else {
         // A pause for the limit of attempts does not withdraw commands: the last attempts of a budget are claimed like any
         // other.
-        if paused && plan.stopped_at() != Some(Limit::Attempts) {
-            due.step(Step::Withdraw(attempt.id.clone()));
+        if paused && plan.stopped_at() != Some(BudgetLimit::Attempts) {
+            due.step(DueStep::Withdraw(attempt.id.clone()));
             return;
         }
         let asked = plan
             .open_questions()
-            .any(|q| q.task == Some(attempt.task) && q.about == About::Unclaimed);
+            .any(|q| q.task == Some(attempt.task) && q.about == HumanQuestionKind::Unclaimed);
         let at = world.after(untaken_since(plan, world, attempt), policy.task_timeout);
         if asked {
         } else if world.now < at {
@@ -299,11 +300,15 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
                 attempt.id,
                 minutes(policy.task_timeout)
             );
-            due.step(Step::AskHuman(About::Unclaimed, Some(attempt.task), reason));
+            due.step(DueStep::AskHuman(
+                HumanQuestionKind::Unclaimed,
+                Some(attempt.task),
+                reason,
+            ));
         }
         return;
     };
-    let of_request = |q: &Question| q.task == Some(attempt.task) && q.request.is_some();
+    let of_request = |q: &HumanQuestion| q.task == Some(attempt.task) && q.request.is_some();
     if plan.open_questions().any(of_request) {
         // The attempt cannot continue before a person has answered.
         return;
@@ -324,11 +329,11 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     if world.now < at {
         due.look(at);
     } else if scanned_since(world, at, due) {
-        due.step(Step::TimeOut(attempt.id.clone(), reason));
+        due.step(DueStep::TimeOut(attempt.id.clone(), reason));
     }
 }
 
-fn no_sign(world: &World, attempt: &Attempt, span: Duration) -> String {
+fn no_sign(world: &Observations, attempt: &Attempt, span: Duration) -> String {
     let fault = world
         .faults
         .get(&attempt.id)
@@ -341,7 +346,7 @@ fn no_sign(world: &World, attempt: &Attempt, span: Duration) -> String {
 }
 
 /// Returns since when an unclaimed command has waited while a worker could have claimed it.
-fn untaken_since(plan: &Plan, world: &World, attempt: &Attempt) -> Time {
+fn untaken_since(plan: &Plan, world: &Observations, attempt: &Attempt) -> Time {
     let role = plan.role_of(attempt.task);
     let held = role.and_then(|role| world.held.get(role)).copied();
     known(attempt.waiting_since, world)
@@ -351,7 +356,7 @@ fn untaken_since(plan: &Plan, world: &World, attempt: &Attempt) -> Time {
 
 /// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of the
 /// plan may use their lanes. A command that is claimed later runs alongside what began meanwhile.
-fn untaken(plan: &Plan, world: &World, due: &mut Due) -> usize {
+fn untaken(plan: &Plan, world: &Observations, due: &mut Due) -> usize {
     let policy = &plan.head().policy;
     // One conversation cannot be about two tasks simultaneously.
     if policy.session == SessionScope::Plan {
@@ -376,7 +381,7 @@ fn untaken(plan: &Plan, world: &World, due: &mut Due) -> usize {
 
 /// Returns a recorded time. A time that is ahead because the clock of an earlier process was wrong is replaced by the start of
 /// this daemon. A time that was recorded just now may also be ahead, within the change that records it.
-fn known(recorded: Time, world: &World) -> Time {
+fn known(recorded: Time, world: &Observations) -> Time {
     if recorded.since(world.now) > JUST_NOW {
         world.started
     } else {
@@ -385,13 +390,13 @@ fn known(recorded: Time, world: &World) -> Time {
 }
 
 /// Returns whether the folders were scanned since a given time; else requests a scan.
-fn scanned_since(world: &World, at: Time, due: &mut Due) -> bool {
+fn scanned_since(world: &Observations, at: Time, due: &mut Due) -> bool {
     let scanned = world.scan_began.is_some_and(|began| began >= at);
     due.rescan |= !scanned;
     scanned
 }
 
-fn decide(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
+fn decide(plan: &Plan, world: &Observations, attempt: &Attempt, due: &mut Due) {
     let Some(report) = &attempt.report else {
         return;
     };
@@ -405,21 +410,21 @@ fn decide(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     let check =
         report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
     if report.question.is_some() {
-        due.step(Step::AgentAsks(id));
+        due.step(DueStep::AgentAsks(id));
     } else if report.blocked_until.is_some() {
-        due.step(Step::Park(id));
+        due.step(DueStep::Park(id));
     } else if attempt.changes.is_none() {
-        due.step(Step::Inspect(id));
+        due.step(DueStep::Inspect(id));
     } else if check && attempt.checks.is_none() {
         if !merge || is_next(plan, attempt) {
-            due.step(Step::Check(id));
+            due.step(DueStep::Check(id));
         }
     } else if attempt.verdict.is_some() {
-        due.step(Step::Accept(id));
-    } else if !policy.model || (policy.judging == Judging::OnDoubt && certain(attempt)) {
-        due.step(Step::JudgeByRules(id));
+        due.step(DueStep::Accept(id));
+    } else if !policy.model || (policy.judging == JudgePolicy::OnDoubt && certain(attempt)) {
+        due.step(DueStep::JudgeByRules(id));
     } else {
-        ask(plan, world, Subject::Judge(id), due);
+        ask(plan, world, ModelQuestionKind::Judge(id), due);
     }
 }
 
@@ -444,24 +449,24 @@ fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
 }
 
 /// Adds a step to ask the model, unless the model has failed at this question and a human must say how to continue.
-fn ask(plan: &Plan, world: &World, subject: Subject, due: &mut Due) {
+fn ask(plan: &Plan, world: &Observations, subject: ModelQuestionKind, due: &mut Due) {
     let failed = plan
         .open_asks()
         .any(|ask| ask.subject == subject && ask.error.is_some());
     if failed {
         return;
     }
-    if world.asking.contains(&subject) || may_begin(plan, plan.no_call(world.lived()), due) {
-        due.step(Step::Ask(subject));
+    if world.asking.contains(&subject) || may_begin(plan, plan.no_call(world.active_time()), due) {
+        due.step(DueStep::Ask(subject));
     }
 }
 
-fn go_on(plan: &Plan, world: &World, due: &mut Due) {
+fn go_on(plan: &Plan, world: &Observations, due: &mut Due) {
     let head = plan.head();
     let counts = plan.counts();
     if counts.total() == 0 {
         if head.policy.model {
-            ask(plan, world, Subject::Plan, due);
+            ask(plan, world, ModelQuestionKind::Plan, due);
         } else {
             let reason = "there is no plan, and no language model to make one";
             stuck(plan, due, reason);
@@ -469,48 +474,48 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
         return;
     }
     if head.replan.is_some() {
-        return ask(plan, world, Subject::Replan, due);
+        return ask(plan, world, ModelQuestionKind::Replan, due);
     }
-    if head.review == Review::Wanted {
+    if head.review == ReviewPolicy::Wanted {
         let mut open = plan.open_questions();
-        if !open.any(|question| question.about == About::Review) {
+        if !open.any(|question| question.about == HumanQuestionKind::Review) {
             let tasks = counted(counts.total(), "task");
             let reason = format!("the plan has {tasks}; may it start?");
-            due.step(Step::AskHuman(About::Review, None, reason));
+            due.step(DueStep::AskHuman(HumanQuestionKind::Review, None, reason));
         }
         return;
     }
     if counts.settled() == counts.total() {
-        let behind = head.line.as_ref().is_some_and(Line::behind);
-        let about_budget = |about: About| matches!(about, About::Budget(_));
+        let behind = head.line.as_ref().is_some_and(IntegrationBranch::behind);
+        let about_budget = |about: HumanQuestionKind| matches!(about, HumanQuestionKind::Budget(_));
         if plan.open_questions().all(|open| about_budget(open.about)) && !behind {
             finish(plan, world, due);
         }
         return;
     }
-    hand_out(plan, world, due);
+    dispatch(plan, world, due);
     if due.nothing() && !due.held && plan.open_attempts().next().is_none() {
         stuck(plan, due, "nothing can start any more");
     }
 }
 
-fn finish(plan: &Plan, world: &World, due: &mut Due) {
+fn finish(plan: &Plan, world: &Observations, due: &mut Due) {
     let head = plan.head();
     let failed = plan.counts().failed > 0;
     if head.policy.model && head.policy.audit && head.audited.is_none() && !failed {
-        return ask(plan, world, Subject::Audit, due);
+        return ask(plan, world, ModelQuestionKind::Audit, due);
     }
-    let under_way = world.asking.contains(&Subject::Summary);
-    let may_ask = under_way || plan.no_call(world.lived()).is_none();
+    let under_way = world.asking.contains(&ModelQuestionKind::Summary);
+    let may_ask = under_way || plan.no_call(world.active_time()).is_none();
     if head.policy.model && !plan.summary_failed() && may_ask {
-        return ask(plan, world, Subject::Summary, due);
+        return ask(plan, world, ModelQuestionKind::Summary, due);
     }
-    due.step(Step::Settle);
+    due.step(DueStep::Settle);
 }
 
 /// Dispatches what may start, retries before new tasks, as far as lanes are free. Tasks of a role without free lanes or without
 /// workers do not block other tasks.
-fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
+fn dispatch(plan: &Plan, world: &Observations, due: &mut Due) {
     let mut lanes = Lanes::of(plan);
     if lanes.full() {
         lanes.most += untaken(plan, world, due);
@@ -522,7 +527,7 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
     let mut fresh = plan.startable();
     let held = Cell::new(false);
     let left_out = |lanes: &Lanes, role: Option<&str>| {
-        let lost = world.crews.of(role) != Crew::Works;
+        let lost = world.crews.of(role) != WorkerPoolState::Works;
         held.set(held.get() | lost);
         lost || lanes.full_for(role)
     };
@@ -542,14 +547,14 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
                     due.look(at);
                     continue;
                 }
-                None if may_begin(plan, plan.no_attempt(world.lived()), due) => {
-                    due.step(Step::Issue(task.number));
+                None if may_begin(plan, plan.no_attempt(world.active_time()), due) => {
+                    due.step(DueStep::Issue(task.number));
                 }
                 None => break,
             }
         }
         // A recalled attempt ends soon: its lane stays reserved, so that no other task starts before the retry.
-        lanes.take(task.assignee.as_deref(), task.number);
+        lanes.occupy(task.assignee.as_deref(), task.number);
     }
     due.held |= held.get();
 }
@@ -566,7 +571,7 @@ fn stuck(plan: &Plan, due: &mut Due, reason: &str) {
             "{reason}: {} failed, {} waiting",
             counts.failed, counts.pending
         );
-        due.step(Step::AskHuman(About::Stuck, None, reason));
+        due.step(DueStep::AskHuman(HumanQuestionKind::Stuck, None, reason));
     }
 }
 

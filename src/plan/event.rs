@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{
-    Choice, CommandId, Decision, Kind, QuestionId, ReportStatus, Shelf, Subject, TaskId, WaitEnd,
+    AnswerChoice, ArchiveState, AttemptKind, CommandId, Decision, ModelQuestionKind, QuestionId,
+    ReportStatus, RoleRequestEnd, TaskId,
 };
 
 /// One thing that happened to a plan.
@@ -19,13 +20,16 @@ pub enum Event {
     /// A role chose how to plan its task.
     StrategyChosen { strategy: String, reason: String },
     /// The model is asked; the call is counted.
-    Asking { subject: Subject, calls: u32 },
+    Asking {
+        subject: ModelQuestionKind,
+        calls: u32,
+    },
     /// A command was made for a task.
     Issued {
         task: TaskId,
         attempt: u32,
         command: CommandId,
-        kind: Kind,
+        kind: AttemptKind,
         /// Whose task it is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
@@ -54,7 +58,7 @@ pub enum Event {
         role: String,
         on: String,
         request: CommandId,
-        how: WaitEnd,
+        how: RoleRequestEnd,
     },
     /// The model behind its agent fails; the agent retries it at this time (µs since the epoch).
     Waits {
@@ -130,12 +134,12 @@ pub enum Event {
         question: QuestionId,
         task: Option<TaskId>,
         reason: String,
-        choices: Vec<Choice>,
+        choices: Vec<AnswerChoice>,
     },
     /// A human answered.
     Answered {
         question: QuestionId,
-        choice: Choice,
+        choice: AnswerChoice,
         note: String,
         by: String,
     },
@@ -145,7 +149,10 @@ pub enum Event {
         reason: String,
     },
     /// The model gave no usable answer.
-    ModelFailed { subject: Subject, error: String },
+    ModelFailed {
+        subject: ModelQuestionKind,
+        error: String,
+    },
     /// The rest of the plan must change.
     Replanning { reason: String },
     /// The rest of the plan was changed.
@@ -168,7 +175,7 @@ pub enum Event {
     /// It became its owner's current plan.
     TakenUp,
     /// It was archived or deleted.
-    PutAway { shelf: Shelf },
+    PutAway { shelf: ArchiveState },
     /// The plan has ended.
     Settled { status: String, outcome: String },
 }

@@ -10,7 +10,7 @@ pub fn find_cycle<N: Copy + Eq + Hash>(
     next: impl Fn(N) -> Vec<N>,
 ) -> Option<Vec<N>> {
     #[derive(PartialEq)]
-    enum Mark {
+    enum VisitMark {
         OnPath,
         Done,
     }
@@ -19,17 +19,17 @@ pub fn find_cycle<N: Copy + Eq + Hash>(
         if marks.contains_key(&start) {
             continue;
         }
-        marks.insert(start, Mark::OnPath);
+        marks.insert(start, VisitMark::OnPath);
         let mut path = vec![(start, next(start).into_iter())];
         while let Some((node, children)) = path.last_mut() {
             let Some(child) = children.next() else {
-                marks.insert(*node, Mark::Done);
+                marks.insert(*node, VisitMark::Done);
                 path.pop();
                 continue;
             };
             match marks.get(&child) {
-                Some(Mark::Done) => {}
-                Some(Mark::OnPath) => {
+                Some(VisitMark::Done) => {}
+                Some(VisitMark::OnPath) => {
                     let mut cycle: Vec<N> = path
                         .iter()
                         .map(|(node, _)| *node)
@@ -39,7 +39,7 @@ pub fn find_cycle<N: Copy + Eq + Hash>(
                     return Some(cycle);
                 }
                 None => {
-                    marks.insert(child, Mark::OnPath);
+                    marks.insert(child, VisitMark::OnPath);
                     path.push((child, next(child).into_iter()));
                 }
             }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::iter::Peekable;
 
-use super::model::{Order, PlanStatus, Task, TaskId, TaskStatus};
-use super::places::{Place, Places, Span};
+use super::model::{PlanState, Task, TaskId, TaskOrder, TaskState};
+use super::places::{Place, RankRange, RankedSet};
 
 /// The number of tasks in each state; removed tasks are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,10 +24,10 @@ impl Counts {
     }
 
     /// Returns how a plan has ended whose tasks are all settled.
-    pub(super) fn outcome(&self) -> PlanStatus {
+    pub(super) fn outcome(&self) -> PlanState {
         match self.failed {
-            0 => PlanStatus::Completed,
-            _ => PlanStatus::Failed,
+            0 => PlanState::Completed,
+            _ => PlanState::Failed,
         }
     }
 
@@ -39,7 +39,7 @@ impl Counts {
 
 /// Which tasks are shown: the states; pending tasks are divided by whether they may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shown {
+pub enum TaskFilter {
     /// Pending, and may start now by the order of the plan.
     Ready,
     /// Pending, and may not start yet.
@@ -52,14 +52,14 @@ pub enum Shown {
     Skipped,
 }
 
-impl From<TaskStatus> for Shown {
-    fn from(status: TaskStatus) -> Self {
+impl From<TaskState> for TaskFilter {
+    fn from(status: TaskState) -> Self {
         match status {
-            TaskStatus::Pending => Self::Pending,
-            TaskStatus::InProgress => Self::InProgress,
-            TaskStatus::Completed => Self::Completed,
-            TaskStatus::Failed => Self::Failed,
-            TaskStatus::Skipped => Self::Skipped,
+            TaskState::Pending => Self::Pending,
+            TaskState::InProgress => Self::InProgress,
+            TaskState::Completed => Self::Completed,
+            TaskState::Failed => Self::Failed,
+            TaskState::Skipped => Self::Skipped,
         }
     }
 }
@@ -83,7 +83,7 @@ pub(super) enum Group {
 }
 
 /// What decides to which groups a task belongs: its status, and whether its dependencies are met.
-type Standing = (TaskStatus, bool);
+type Standing = (TaskState, bool);
 
 impl Group {
     const EVERY: [Self; 10] = [
@@ -112,10 +112,10 @@ impl Group {
     fn has(self, (status, met): Standing) -> bool {
         match self {
             Self::All => true,
-            Self::Wanted => status != TaskStatus::Skipped,
+            Self::Wanted => status != TaskState::Skipped,
             Self::Unsettled => !status.settled(),
-            Self::Free => status == TaskStatus::Pending && met,
-            Self::Bound => status == TaskStatus::Pending && !met,
+            Self::Free => status == TaskState::Pending && met,
+            Self::Bound => status == TaskState::Pending && !met,
             Self::Pending | Self::InProgress | Self::Completed | Self::Failed | Self::Skipped => {
                 self == Self::from(status)
             }
@@ -123,24 +123,24 @@ impl Group {
     }
 }
 
-impl From<TaskStatus> for Group {
-    fn from(status: TaskStatus) -> Self {
+impl From<TaskState> for Group {
+    fn from(status: TaskState) -> Self {
         match status {
-            TaskStatus::Pending => Self::Pending,
-            TaskStatus::InProgress => Self::InProgress,
-            TaskStatus::Completed => Self::Completed,
-            TaskStatus::Failed => Self::Failed,
-            TaskStatus::Skipped => Self::Skipped,
+            TaskState::Pending => Self::Pending,
+            TaskState::InProgress => Self::InProgress,
+            TaskState::Completed => Self::Completed,
+            TaskState::Failed => Self::Failed,
+            TaskState::Skipped => Self::Skipped,
         }
     }
 }
 
 /// The tasks of the plan or of a role, by group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Groups([Places; Group::EVERY.len()]);
+pub(super) struct Groups([RankedSet; Group::EVERY.len()]);
 
 impl Groups {
-    pub(super) fn of(&self, group: Group) -> &Places {
+    pub(super) fn of(&self, group: Group) -> &RankedSet {
         &self.0[group as usize]
     }
 
@@ -191,20 +191,22 @@ impl TaskIndex {
     }
 
     /// Returns the places of the tasks to show, in the order of the plan.
-    pub(super) fn shown(&self, shown: Shown, order: Order) -> Span<'_> {
+    pub(super) fn shown(&self, shown: TaskFilter, order: TaskOrder) -> RankRange<'_> {
         let (group, from, to) = match (shown, order) {
-            (Shown::Ready, Order::Dependencies) => (Group::Free, 0, usize::MAX),
-            (Shown::Blocked, Order::Dependencies) => (Group::Bound, 0, usize::MAX),
-            (Shown::Ready, Order::Sequential) => (Group::Pending, 0, self.next_in_line()),
-            (Shown::Blocked, Order::Sequential) => {
+            (TaskFilter::Ready, TaskOrder::Dependencies) => (Group::Free, 0, usize::MAX),
+            (TaskFilter::Blocked, TaskOrder::Dependencies) => (Group::Bound, 0, usize::MAX),
+            (TaskFilter::Ready, TaskOrder::Sequential) => (Group::Pending, 0, self.next_in_line()),
+            (TaskFilter::Blocked, TaskOrder::Sequential) => {
                 (Group::Pending, self.next_in_line(), usize::MAX)
             }
-            (Shown::Blocked, Order::Free) => (Group::Pending, 0, 0),
-            (Shown::Ready, Order::Free) | (Shown::Pending, _) => (Group::Pending, 0, usize::MAX),
-            (Shown::InProgress, _) => (Group::InProgress, 0, usize::MAX),
-            (Shown::Completed, _) => (Group::Completed, 0, usize::MAX),
-            (Shown::Failed, _) => (Group::Failed, 0, usize::MAX),
-            (Shown::Skipped, _) => (Group::Skipped, 0, usize::MAX),
+            (TaskFilter::Blocked, TaskOrder::Free) => (Group::Pending, 0, 0),
+            (TaskFilter::Ready, TaskOrder::Free) | (TaskFilter::Pending, _) => {
+                (Group::Pending, 0, usize::MAX)
+            }
+            (TaskFilter::InProgress, _) => (Group::InProgress, 0, usize::MAX),
+            (TaskFilter::Completed, _) => (Group::Completed, 0, usize::MAX),
+            (TaskFilter::Failed, _) => (Group::Failed, 0, usize::MAX),
+            (TaskFilter::Skipped, _) => (Group::Skipped, 0, usize::MAX),
         };
         self.all.of(group).span(from, to)
     }
@@ -216,29 +218,29 @@ impl TaskIndex {
     }
 
     /// Returns the tasks of a role that are in a state.
-    pub(super) fn of_role(&self, role: &str, status: TaskStatus) -> Span<'_> {
+    pub(super) fn of_role(&self, role: &str, status: TaskState) -> RankRange<'_> {
         match self.of_role.get(&Some(role.to_owned())) {
             Some(groups) => groups.of(status.into()).span(0, usize::MAX),
             None => self.nothing(),
         }
     }
 
-    fn nothing(&self) -> Span<'_> {
+    fn nothing(&self) -> RankRange<'_> {
         self.all.of(Group::All).span(0, 0)
     }
 
-    pub(super) fn may_start(&self, task: &Task, order: Order) -> bool {
+    pub(super) fn may_start(&self, task: &Task, order: TaskOrder) -> bool {
         let place = place(task);
-        task.status == TaskStatus::Pending
+        task.status == TaskState::Pending
             && match order {
-                Order::Dependencies => self.all.of(Group::Free).contains(&place),
-                Order::Sequential => self.all.of(Group::Unsettled).first() == Some(place),
-                Order::Free => true,
+                TaskOrder::Dependencies => self.all.of(Group::Free).contains(&place),
+                TaskOrder::Sequential => self.all.of(Group::Unsettled).first() == Some(place),
+                TaskOrder::Free => true,
             }
     }
 
     /// Stores the present state of a task; `old` is its previous state, if it had one.
-    pub(super) fn put(&mut self, old: Option<&Task>, task: &Task, unmet: usize) {
+    pub(super) fn update(&mut self, old: Option<&Task>, task: &Task, unmet: usize) {
         match old {
             Some(old) if stays(old, task) => {
                 let met = self.met(task);
@@ -360,7 +362,7 @@ pub(super) struct Walk<'a> {
     index: &'a TaskIndex,
     group: Group,
     /// The next task of each visited role, and the role's tasks after it.
-    met: BTreeMap<Place, (Option<&'a str>, Span<'a>)>,
+    met: BTreeMap<Place, (Option<&'a str>, RankRange<'a>)>,
     /// Roles whose first task was not reached yet, in the order of their first tasks.
     ahead: Peekable<btree_map::Iter<'a, Place, Option<String>>>,
 }

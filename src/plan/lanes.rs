@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{AttemptState, SessionScope, Task, TaskId, Wait};
+use super::model::{AttemptState, RoleRequest, SessionScope, Task, TaskId};
 use super::state::Plan;
 
 /// The lanes of a plan, and the tasks on them.
@@ -31,13 +31,13 @@ pub struct RoleLanes {
 impl Plan {
     /// Returns the waits between roles, each with the task that they work on; the waits of a task are in the order of the
     /// requests.
-    pub fn waits(&self) -> impl Iterator<Item = (TaskId, &Wait)> {
+    pub fn waits(&self) -> impl Iterator<Item = (TaskId, &RoleRequest)> {
         let open = self.open_attempts();
         open.flat_map(|attempt| attempt.waits.iter().map(|wait| (attempt.task, wait)))
     }
 
     /// Returns the waits between the roles that work on this task, in the order of the requests.
-    pub fn waits_of(&self, task: &Task) -> &[Wait] {
+    pub fn waits_of(&self, task: &Task) -> &[RoleRequest] {
         let attempt = self.current_attempt(task);
         attempt.map_or(&[], |attempt| &attempt.waits)
     }
@@ -77,7 +77,7 @@ impl Lanes {
         };
         for attempt in plan.open_attempts() {
             if attempt.state != AttemptState::Reported || !plan.asks_about(attempt.task) {
-                lanes.take(plan.role_of(attempt.task), attempt.task);
+                lanes.occupy(plan.role_of(attempt.task), attempt.task);
             }
         }
         for (task, wait) in plan.waits() {
@@ -109,7 +109,7 @@ impl Lanes {
     }
 
     /// Occupies a lane with a task of a role.
-    pub(super) fn take(&mut self, role: Option<&str>, task: TaskId) {
+    pub(super) fn occupy(&mut self, role: Option<&str>, task: TaskId) {
         let busy = match role.and_then(|role| self.roles.get_mut(role)) {
             Some(lanes) => &mut lanes.busy,
             None => &mut self.others,

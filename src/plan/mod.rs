@@ -17,12 +17,12 @@ mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use crew::{Crew, Crews};
-pub use draft::{Delta, Draft, Issue, PlanPast, Refusal, Taken, TaskPast, valid_key};
-pub use due::{Due, Step, Waits, World, due};
+pub use crew::{WorkerPoolState, WorkerPools};
+pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
+pub use due::{Due, DueStep, Observations, Timeouts, due};
 pub use event::Event;
 pub use graph::find_cycle;
-pub use index::{Counts, Shown};
+pub use index::{Counts, TaskFilter};
 pub use lanes::{Lanes, RoleLanes};
 pub use model::*;
 pub use produced::{MAX_PRODUCED, within_workspace};

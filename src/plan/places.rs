@@ -11,7 +11,7 @@ pub(super) type Place = (i64, TaskId);
 const CHUNK: usize = 512;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct RankedSet {
     chunks: Vec<Chunk>,
     len: usize,
 }
@@ -24,7 +24,7 @@ struct Chunk {
     places: Vec<Place>,
 }
 
-impl Places {
+impl RankedSet {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -115,9 +115,9 @@ impl Places {
     }
 
     /// Returns the places of these ranks.
-    pub(super) fn span(&self, from: usize, to: usize) -> Span<'_> {
+    pub(super) fn span(&self, from: usize, to: usize) -> RankRange<'_> {
         let to = to.min(self.len);
-        Span {
+        RankRange {
             places: self,
             from: from.min(to),
             to,
@@ -133,7 +133,7 @@ impl Places {
 }
 
 /// Two sets with the same places are equal: the chunks depend only on the order of the insertions.
-impl PartialEq for Places {
+impl PartialEq for RankedSet {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.span(0, self.len).eq(other.span(0, other.len))
     }
@@ -141,8 +141,8 @@ impl PartialEq for Places {
 
 /// The places of some ranks, from either end. Skipping costs no more than one step.
 #[derive(Clone, Debug)]
-pub(super) struct Span<'a> {
-    places: &'a Places,
+pub(super) struct RankRange<'a> {
+    places: &'a RankedSet,
     from: usize,
     to: usize,
     /// The chunks of the ranks `from` and `to - 1`, once they have been found.
@@ -150,7 +150,7 @@ pub(super) struct Span<'a> {
     back: Option<(usize, usize)>,
 }
 
-impl Iterator for Span<'_> {
+impl Iterator for RankRange<'_> {
     type Item = Place;
 
     fn next(&mut self) -> Option<Place> {
@@ -182,7 +182,7 @@ impl Iterator for Span<'_> {
     }
 }
 
-impl DoubleEndedIterator for Span<'_> {
+impl DoubleEndedIterator for RankRange<'_> {
     fn next_back(&mut self) -> Option<Place> {
         if self.from >= self.to {
             return None;
@@ -207,7 +207,7 @@ impl DoubleEndedIterator for Span<'_> {
     }
 }
 
-impl ExactSizeIterator for Span<'_> {}
+impl ExactSizeIterator for RankRange<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -215,7 +215,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Place, Places};
+    use super::{Place, RankedSet};
     use crate::plan::model::TaskId;
 
     fn place(n: u16) -> Place {
@@ -228,7 +228,7 @@ mod tests {
         /// Mostly insertions, so that chunks are halved many times.
         #[test]
         fn it_is_a_sorted_set(changes in prop::collection::vec((0u16..4000, 0u8..4), 1..4000), from: prop::sample::Index, skip in 0usize..2000) {
-            let (mut places, mut set) = (Places::default(), BTreeSet::new());
+            let (mut places, mut set) = (RankedSet::default(), BTreeSet::new());
             for (n, what) in changes {
                 let place = place(n);
                 if what == 0 {
@@ -262,7 +262,7 @@ mod tests {
             prop_assert_eq!(both.nth_back(3), rest.nth_back(3).copied());
             prop_assert!(both.eq(rest.copied()));
 
-            let mut again = Places::default();
+            let mut again = RankedSet::default();
             for place in &all {
                 again.insert(*place);
             }

@@ -1,7 +1,7 @@
 //! Decisions by rules, for plans without a language model.
 
 use super::draft::acceptable;
-use super::model::{Attempt, By, CheckResult, Decision, MERGE_CHECK, Time, Verdict};
+use super::model::{Attempt, CheckResult, DecidedBy, Decision, MERGE_CHECK, Time, Verdict};
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -70,7 +70,7 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         reason,
         feedback,
         result_summary: String::new(),
-        by: By::Rules,
+        by: DecidedBy::Rules,
         at: now,
     }
 }

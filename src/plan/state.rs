@@ -6,23 +6,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::index::{Counts, Group, Shown, TaskIndex, Walk, forget, place};
+use super::index::{Counts, Group, TaskFilter, TaskIndex, Walk, forget, place};
 use super::model::{
-    Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, Order, PlanId, PlanStatus, Question,
-    QuestionId, Session, SessionId, Subject, Task, TaskId, TaskStatus, Time,
+    AgentSession, AskId, Attempt, AttemptKind, AttemptState, CommandId, HumanQuestion,
+    ModelQuestion, ModelQuestionKind, PlanHead, PlanId, PlanState, QuestionId, SessionId, Task,
+    TaskId, TaskOrder, TaskState, Time,
 };
-use super::places::Span;
+use super::places::RankRange;
 
 /// One row of a plan, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Row {
-    Head(Box<Head>),
+    Head(Box<PlanHead>),
     Task(Box<Task>),
     Attempt(Box<Attempt>),
-    Question(Question),
-    Session(Session),
-    Ask(Ask),
+    Question(HumanQuestion),
+    Session(AgentSession),
+    Ask(ModelQuestion),
 }
 
 /// The key of a row within its plan.
@@ -50,8 +51,8 @@ impl Row {
     }
 }
 
-impl From<Head> for Row {
-    fn from(head: Head) -> Self {
+impl From<PlanHead> for Row {
+    fn from(head: PlanHead) -> Self {
         Self::Head(Box::new(head))
     }
 }
@@ -68,20 +69,20 @@ impl From<Attempt> for Row {
     }
 }
 
-impl From<Question> for Row {
-    fn from(question: Question) -> Self {
+impl From<HumanQuestion> for Row {
+    fn from(question: HumanQuestion) -> Self {
         Self::Question(question)
     }
 }
 
-impl From<Session> for Row {
-    fn from(session: Session) -> Self {
+impl From<AgentSession> for Row {
+    fn from(session: AgentSession) -> Self {
         Self::Session(session)
     }
 }
 
-impl From<Ask> for Row {
-    fn from(ask: Ask) -> Self {
+impl From<ModelQuestion> for Row {
+    fn from(ask: ModelQuestion) -> Self {
         Self::Ask(ask)
     }
 }
@@ -135,12 +136,12 @@ impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
         self.get(id).cloned().map(R::into)
     }
 
-    fn put(&mut self, id: K, open: bool, row: R) -> Option<R> {
+    fn insert(&mut self, id: K, open: bool, row: R) -> Option<R> {
         mark(&mut self.open, &id, open);
         self.rows.insert(id, row)
     }
 
-    fn take(&mut self, id: &K) -> Option<R> {
+    fn remove(&mut self, id: &K) -> Option<R> {
         self.open.remove(id);
         self.rows.remove(id)
     }
@@ -149,12 +150,12 @@ impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
 /// A plan: rows and indexes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    head: Head,
+    head: PlanHead,
     tasks: BTreeMap<TaskId, Task>,
     attempts: Table<CommandId, Attempt>,
-    questions: Table<QuestionId, Question>,
-    sessions: Table<SessionId, Session>,
-    asks: Table<AskId, Ask>,
+    questions: Table<QuestionId, HumanQuestion>,
+    sessions: Table<SessionId, AgentSession>,
+    asks: Table<AskId, ModelQuestion>,
     index: TaskIndex,
     attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
     recalls: BTreeSet<CommandId>,
@@ -163,7 +164,7 @@ pub struct Plan {
 
 impl Plan {
     /// Creates a plan without tasks.
-    pub fn new(head: Head) -> Self {
+    pub fn new(head: PlanHead) -> Self {
         Self {
             head,
             tasks: BTreeMap::new(),
@@ -196,7 +197,7 @@ impl Plan {
     }
 
     /// Returns the plan's own row.
-    pub fn head(&self) -> &Head {
+    pub fn head(&self) -> &PlanHead {
         &self.head
     }
 
@@ -206,7 +207,7 @@ impl Plan {
     }
 
     /// Returns the plan's state.
-    pub fn status(&self) -> &PlanStatus {
+    pub fn status(&self) -> &PlanState {
         &self.head.status
     }
 
@@ -281,12 +282,12 @@ impl Plan {
     }
 
     /// Returns the tasks of a state in the plan's order. Counting them or taking a part of them does not visit the others.
-    pub fn tasks_in(&self, shown: Shown) -> Tasks<'_> {
+    pub fn tasks_in(&self, shown: TaskFilter) -> Tasks<'_> {
         self.these(self.index.shown(shown, self.head.order))
     }
 
     /// Returns the tasks of a role that are in a state, in the plan's order.
-    pub fn tasks_of(&self, assignee: &str, status: TaskStatus) -> Tasks<'_> {
+    pub fn tasks_of(&self, assignee: &str, status: TaskState) -> Tasks<'_> {
         self.these(self.index.of_role(assignee, status))
     }
 
@@ -297,15 +298,15 @@ impl Plan {
 
     /// Returns the tasks that may start now, in the plan's order.
     pub fn ready(&self) -> Tasks<'_> {
-        self.tasks_in(Shown::Ready)
+        self.tasks_in(TaskFilter::Ready)
     }
 
     /// Walks over the tasks that may start now, in the plan's order, and can leave out whole roles.
     pub fn startable(&self) -> Startable<'_> {
         let walk = match self.head.order {
-            Order::Dependencies => self.index.walk(true),
-            Order::Free => self.index.walk(false),
-            Order::Sequential => self.index.walk_to(self.ready().next()),
+            TaskOrder::Dependencies => self.index.walk(true),
+            TaskOrder::Free => self.index.walk(false),
+            TaskOrder::Sequential => self.index.walk_to(self.ready().next()),
         };
         Startable {
             rows: &self.tasks,
@@ -325,14 +326,14 @@ impl Plan {
 
     /// Returns the tasks in progress, in the plan's order.
     pub fn in_progress(&self) -> Tasks<'_> {
-        self.tasks_in(Shown::InProgress)
+        self.tasks_in(TaskFilter::InProgress)
     }
 
     fn group(&self, group: Group) -> Tasks<'_> {
         self.these(self.index.all.of(group).span(0, usize::MAX))
     }
 
-    fn these<'a>(&'a self, places: Span<'a>) -> Tasks<'a> {
+    fn these<'a>(&'a self, places: RankRange<'a>) -> Tasks<'a> {
         Tasks {
             rows: &self.tasks,
             places,
@@ -413,17 +414,17 @@ impl Plan {
     }
 
     /// Returns a question by its id.
-    pub fn question(&self, id: &QuestionId) -> Option<&Question> {
+    pub fn question(&self, id: &QuestionId) -> Option<&HumanQuestion> {
         self.questions.get(id)
     }
 
     /// Returns every question, oldest id first.
-    pub fn questions(&self) -> impl DoubleEndedIterator<Item = &Question> {
+    pub fn questions(&self) -> impl DoubleEndedIterator<Item = &HumanQuestion> {
         self.questions.all()
     }
 
     /// Returns the questions that await an answer.
-    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
+    pub fn open_questions(&self) -> impl Iterator<Item = &HumanQuestion> {
         self.questions.open()
     }
 
@@ -433,17 +434,17 @@ impl Plan {
     }
 
     /// Returns a session by its id.
-    pub fn session(&self, id: &SessionId) -> Option<&Session> {
+    pub fn session(&self, id: &SessionId) -> Option<&AgentSession> {
         self.sessions.get(id)
     }
 
     /// Returns every session.
-    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+    pub fn sessions(&self) -> impl Iterator<Item = &AgentSession> {
         self.sessions.all()
     }
 
     /// Returns the sessions without an `end` command.
-    pub fn open_sessions(&self) -> impl Iterator<Item = &Session> {
+    pub fn open_sessions(&self) -> impl Iterator<Item = &AgentSession> {
         self.sessions.open()
     }
 
@@ -454,17 +455,17 @@ impl Plan {
     }
 
     /// Returns a question to the model by its id.
-    pub fn ask(&self, id: &AskId) -> Option<&Ask> {
+    pub fn ask(&self, id: &AskId) -> Option<&ModelQuestion> {
         self.asks.get(id)
     }
 
     /// Returns every question to the model.
-    pub fn asks(&self) -> impl Iterator<Item = &Ask> {
+    pub fn asks(&self) -> impl Iterator<Item = &ModelQuestion> {
         self.asks.all()
     }
 
     /// Returns the questions to the model without an answer in effect.
-    pub fn open_asks(&self) -> impl Iterator<Item = &Ask> {
+    pub fn open_asks(&self) -> impl Iterator<Item = &ModelQuestion> {
         self.asks.open()
     }
 
@@ -472,7 +473,7 @@ impl Plan {
     pub fn summary_failed(&self) -> bool {
         self.asks
             .all()
-            .any(|ask| ask.subject == Subject::Summary && ask.error.is_some())
+            .any(|ask| ask.subject == ModelQuestionKind::Summary && ask.error.is_some())
     }
 
     /// Returns the number of all questions to the model.
@@ -513,7 +514,7 @@ impl Plan {
                 let unmet = self.unmet(&task).len();
                 let old = self.tasks.insert(id, *task);
                 if let Some(task) = self.tasks.get(&id) {
-                    self.index.put(old.as_ref(), task, unmet);
+                    self.index.update(old.as_ref(), task, unmet);
                 }
                 self.refresh_dependants(id, old.as_ref());
                 old.map(Row::from)
@@ -524,20 +525,22 @@ impl Plan {
                 mark(&mut self.recalls, &attempt.id, attempt.recall);
                 self.attempts_made += u64::from(was_made(&attempt));
                 let (id, open) = (attempt.id.clone(), attempt.state.open());
-                let old = self.attempts.put(id, open, *attempt);
+                let old = self.attempts.insert(id, open, *attempt);
                 self.attempts_made -= u64::from(old.as_ref().is_some_and(was_made));
                 old.map(Row::from)
             }
             Row::Question(row) => {
-                let old = self.questions.put(row.id.clone(), row.open(), row);
+                let old = self.questions.insert(row.id.clone(), row.open(), row);
                 old.map(Row::from)
             }
             Row::Session(row) => {
-                let old = self.sessions.put(row.id.clone(), row.end.is_none(), row);
+                let old = self.sessions.insert(row.id.clone(), row.end.is_none(), row);
                 old.map(Row::from)
             }
             Row::Ask(row) => {
-                let old = self.asks.put(row.id.clone(), row.answered.is_none(), row);
+                let old = self
+                    .asks
+                    .insert(row.id.clone(), row.answered.is_none(), row);
                 old.map(Row::from)
             }
         }
@@ -554,15 +557,15 @@ impl Plan {
                 }
             }
             RowKey::Attempt(id) => {
-                if let Some(old) = self.attempts.take(id) {
+                if let Some(old) = self.attempts.remove(id) {
                     forget(&mut self.attempts_of, old.task, id);
                     self.attempts_made -= u64::from(was_made(&old));
                 }
                 self.recalls.remove(id);
             }
-            RowKey::Question(id) => drop(self.questions.take(id)),
-            RowKey::Session(id) => drop(self.sessions.take(id)),
-            RowKey::Ask(id) => drop(self.asks.take(id)),
+            RowKey::Question(id) => drop(self.questions.remove(id)),
+            RowKey::Session(id) => drop(self.sessions.remove(id)),
+            RowKey::Ask(id) => drop(self.asks.remove(id)),
         }
     }
 
@@ -588,7 +591,7 @@ impl Plan {
 #[derive(Clone, Debug)]
 pub struct Tasks<'a> {
     rows: &'a BTreeMap<TaskId, Task>,
-    places: Span<'a>,
+    places: RankRange<'a>,
 }
 
 impl<'a> Iterator for Tasks<'a> {
@@ -634,7 +637,7 @@ impl<'a> Startable<'a> {
 }
 
 fn was_made(attempt: &Attempt) -> bool {
-    attempt.kind != Kind::Repair && attempt.state != AttemptState::Withdrawn
+    attempt.kind != AttemptKind::Repair && attempt.state != AttemptState::Withdrawn
 }
 
 fn mark<T: Ord + Clone>(set: &mut BTreeSet<T>, item: &T, present: bool) {

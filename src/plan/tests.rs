@@ -19,7 +19,7 @@ use testing::*;
 /// Takes in a report, and that nothing is known of what changed.
 fn hear(draft: &mut Draft<'_>, n: u32, report: Report) -> Result<(), Refusal> {
     draft.report(&command(n), report)?;
-    draft.inspected(&command(n), Changes::default(), None)
+    draft.inspected(&command(n), ChangedFiles::default(), None)
 }
 
 fn change<T>(
@@ -61,8 +61,8 @@ fn apply_at<T>(
 }
 
 /// Returns what is due where nothing is known from outside.
-fn due_now(plan: &Plan) -> Vec<Step> {
-    due(plan, &World::default()).steps
+fn due_now(plan: &Plan) -> Vec<DueStep> {
+    due(plan, &Observations::default()).steps
 }
 
 fn task_of(plan: &Plan, number: u32) -> &Task {
@@ -96,7 +96,7 @@ fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
     let Some(line) = &draft.plan().head().line else {
         return Ok(());
     };
-    let merge = Merge {
+    let merge = PendingMerge {
         onto: line.tip.clone(),
         head: format!("head {n}"),
         commit: format!("commit {n}"),
@@ -149,14 +149,14 @@ fn an_optional_task_is_skipped_after_three_failures_in_a_row() {
     let mut plan = Plan::new(head());
     let mut draft = Draft::new(&mut plan, Time(0));
     draft.make_tasks(vec![optional, task("b", &[0])]).unwrap();
-    draft.start(Policy::default(), "/work").unwrap();
+    draft.start(PlanPolicy::default(), "/work").unwrap();
     draft.finish();
     for n in 1..=3 {
         attempt(&mut plan, n, ReportStatus::Failed);
     }
     assert_eq!(plan.open_questions().count(), 0);
     let skipped = task_of(&plan, 1);
-    assert_eq!(skipped.status, TaskStatus::Skipped);
+    assert_eq!(skipped.status, TaskState::Skipped);
     let reason = skipped.result.clone().unwrap();
     assert!(
         reason.starts_with("optional, and it failed 3 times in a row; the last time: "),
@@ -174,20 +174,23 @@ fn three_failures_in_a_row_ask_a_human_and_the_note_reaches_the_next_attempt() {
         attempt(&mut plan, n, ReportStatus::Failed);
     }
     let asked = plan.open_questions().next().unwrap().clone();
-    assert_eq!(asked.about, About::Failures);
-    assert_eq!(asked.choices, [Choice::Retry, Choice::Skip, Choice::Abort]);
+    assert_eq!(asked.about, HumanQuestionKind::Failures);
+    assert_eq!(
+        asked.choices,
+        [AnswerChoice::Retry, AnswerChoice::Skip, AnswerChoice::Abort]
+    );
     assert_eq!(
         change(&mut plan, |draft| draft.issue(TaskId(1), issue(9))),
         Err(Refusal::Asking(TaskId(1)))
     );
 
     apply(&mut plan, |draft| {
-        draft.answer(&asked.id, Choice::Retry, "use the other door", "file")
+        draft.answer(&asked.id, AnswerChoice::Retry, "use the other door", "file")
     });
     let note = task_of(&plan, 1).note.clone().unwrap();
     assert!(note.contains("use the other door"), "{note}");
     let second = change(&mut plan, |draft| {
-        draft.answer(&asked.id, Choice::Skip, "", "terminal")
+        draft.answer(&asked.id, AnswerChoice::Skip, "", "terminal")
     });
     assert_eq!(
         second.unwrap_err().to_string(),
@@ -214,7 +217,7 @@ fn a_late_report_counts_and_stops_its_successor() {
     let taken = change(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Success, Time(2)))
     });
-    assert_eq!(taken, Ok(Taken::Counts));
+    assert_eq!(taken, Ok(AppliedReport::Counts));
     assert_eq!(task_of(&plan, 1).failures, 0);
     let successor = attempt_of(&plan, 2);
     assert_eq!(
@@ -224,14 +227,14 @@ fn a_late_report_counts_and_stops_its_successor() {
     let stale = change(&mut plan, |draft| {
         draft.report(&command(2), report(ReportStatus::Failed, Time(3)))
     });
-    assert_eq!(stale, Ok(Taken::Stale));
+    assert_eq!(stale, Ok(AppliedReport::Stale));
     let (before, again) = (
         plan.clone(),
         change(&mut plan, |draft| {
             draft.report(&command(2), report(ReportStatus::Failed, Time(4)))
         }),
     );
-    assert_eq!((again, plan == before), (Ok(Taken::Stale), true));
+    assert_eq!((again, plan == before), (Ok(AppliedReport::Stale), true));
     assert_eq!(attempt_of(&plan, 1).state, AttemptState::Reported);
 }
 
@@ -246,7 +249,10 @@ fn the_same_report_again_changes_nothing() {
     let other = change(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Failed, Time(9)))
     });
-    assert_eq!((again, other), (Ok(Taken::Known), Ok(Taken::Other)));
+    assert_eq!(
+        (again, other),
+        (Ok(AppliedReport::Known), Ok(AppliedReport::Other))
+    );
     assert_eq!(plan, before);
 }
 
@@ -258,7 +264,7 @@ fn success_is_never_thrown_away_by_the_judge_alone() {
         reason: "the report says so".to_owned(),
         feedback: String::new(),
         result_summary: String::new(),
-        by: By::Model,
+        by: DecidedBy::Model,
         at: Time(1),
     };
     apply(&mut plan, |draft| {
@@ -266,10 +272,10 @@ fn success_is_never_thrown_away_by_the_judge_alone() {
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
         draft.judge(&command(1), &verdict, question(1))
     });
-    assert_eq!(plan.status(), &PlanStatus::Running);
+    assert_eq!(plan.status(), &PlanState::Running);
     let asked = plan.open_questions().next().unwrap();
-    assert_eq!(asked.about, About::Abort);
-    assert!(asked.choices.contains(&Choice::Retry));
+    assert_eq!(asked.about, HumanQuestionKind::Abort);
+    assert!(asked.choices.contains(&AnswerChoice::Retry));
 }
 
 #[test]
@@ -283,8 +289,8 @@ fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
         let task = task_of(&plan, 1);
         assert_eq!(task.failures, u32::from(n == 3));
         if n < 3 {
-            let repair = Issue {
-                kind: Kind::Repair,
+            let repair = NewCommand {
+                kind: AttemptKind::Repair,
                 ..issue(n + 1)
             };
             apply(&mut plan, |draft| draft.issue(TaskId(1), repair));
@@ -303,8 +309,8 @@ fn an_unreadable_report_that_is_seen_again_does_not_count_for_its_repair() {
         })
     };
     assert_eq!(again(&mut plan), Ok(true));
-    let repair = Issue {
-        kind: Kind::Repair,
+    let repair = NewCommand {
+        kind: AttemptKind::Repair,
         ..issue(2)
     };
     apply(&mut plan, |draft| draft.issue(TaskId(1), repair));
@@ -319,39 +325,42 @@ fn other_ready_tasks_go_on_while_a_human_is_asked() {
     for n in 1..=3 {
         attempt(&mut plan, n, ReportStatus::Failed);
     }
-    assert_eq!(due_now(&plan), [Step::Issue(TaskId(2))]);
+    assert_eq!(due_now(&plan), [DueStep::Issue(TaskId(2))]);
 }
 
 #[test]
 fn a_result_that_the_model_cannot_judge_takes_no_lane() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     apply(&mut plan, |draft| {
-        let policy = Policy {
+        let policy = PlanPolicy {
             model: true,
-            ..Policy::default()
+            ..PlanPolicy::default()
         };
         draft.start(policy, "/work")?;
         draft.issue(TaskId(1), issue(1))?;
         hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
-        let ask = draft.begin_ask(&Subject::Judge(command(1)))?;
+        let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
         draft.failed_ask(&ask, "unreachable", question(1))
     });
-    assert_eq!(due_now(&plan), [Step::Issue(TaskId(2))]);
+    assert_eq!(due_now(&plan), [DueStep::Issue(TaskId(2))]);
     apply(&mut plan, |draft| {
-        draft.answer(&question(1), Choice::Retry, "", "test")
+        draft.answer(&question(1), AnswerChoice::Retry, "", "test")
     });
-    assert_eq!(due_now(&plan), [Step::Ask(Subject::Judge(command(1)))]);
+    assert_eq!(
+        due_now(&plan),
+        [DueStep::Ask(ModelQuestionKind::Judge(command(1)))]
+    );
 }
 
 #[test]
 fn who_works_at_the_same_time_is_noted_on_both_sides() {
     let mut plan = running(&[("a", &[]), ("b", &[]), ("c", &[])]);
     apply(&mut plan, |draft| {
-        draft.kept_tree("before");
+        draft.record_tree("before");
         draft.issue(TaskId(1), issue(1))?;
         draft.issue(TaskId(2), issue(2))?;
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
-        let changes = Changes::new(Seen::Git, vec!["a.txt".to_owned()]);
+        let changes = ChangedFiles::new(ChangeDetection::Git, vec!["a.txt".to_owned()]);
         draft.inspected(&command(1), changes, Some("after"))?;
         let verdict = rules::judge(draft.plan().attempt(&command(1)).unwrap(), draft.now());
         draft.judge(&command(1), &verdict, question(1))?;
@@ -379,9 +388,9 @@ fn who_works_at_the_same_time_is_noted_on_both_sides() {
 #[test]
 fn what_a_stranger_says_it_used_stays_countable() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
-    let unlimited = Policy {
+    let unlimited = PlanPolicy {
         budget: Budget::NONE,
-        ..Policy::default()
+        ..PlanPolicy::default()
     };
     apply(&mut plan, |draft| draft.start(unlimited, "/work"));
     for (task, n) in [(1, 1), (2, 2)] {
@@ -414,7 +423,7 @@ fn a_plan_that_ends_early_leaves_nothing_in_progress() {
         (attempt.state, attempt.recall),
         (AttemptState::Stopped, true)
     );
-    assert_eq!(due_now(&plan), [Step::Withdraw(command(1))]);
+    assert_eq!(due_now(&plan), [DueStep::Withdraw(command(1))]);
 }
 
 #[test]
@@ -424,18 +433,18 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
     let before = plan.clone();
     let edits = |skip: u32| {
         vec![
-            Edit::Add(Box::new(NewTask {
+            ReplanEdit::Add(Box::new(NewTask {
                 dependencies: vec![TaskRef::Number(TaskId(1))],
                 ..task("b2", &[])
             })),
-            Edit::Update(
+            ReplanEdit::Update(
                 TaskId(3),
                 Box::new(TaskChanges {
                     dependencies: Some(vec![TaskRef::New(0)]),
                     ..TaskChanges::default()
                 }),
             ),
-            Edit::Skip(TaskId(skip), String::new()),
+            ReplanEdit::Skip(TaskId(skip), String::new()),
         ]
     };
     change(&mut plan, |draft| draft.replan(&edits(2), "x")).expect_err("no replan is open");
@@ -450,9 +459,9 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
         draft.judge(&command(5), &verdict, question(5))
     });
     assert!(
-        due(&plan, &World::default())
+        due(&plan, &Observations::default())
             .steps
-            .contains(&Step::Ask(Subject::Replan))
+            .contains(&DueStep::Ask(ModelQuestionKind::Replan))
     );
     let open = plan.clone();
     change(&mut plan, |draft| {
@@ -465,7 +474,7 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
         .tasks()
         .map(|task| (task.number.0, task.status))
         .collect();
-    use TaskStatus::{Completed, Pending, Skipped};
+    use TaskState::{Completed, Pending, Skipped};
     assert_eq!(
         order,
         [(1, Completed), (2, Skipped), (4, Pending), (3, Pending)]
@@ -479,12 +488,12 @@ fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
         description: Some("otherwise".to_owned()),
         ..TaskChanges::default()
     };
-    let add = Edit::Add(Box::new(task("b", &[])));
+    let add = ReplanEdit::Add(Box::new(task("b", &[])));
     for (edits, status) in [
-        (vec![add.clone()], TaskStatus::Skipped),
+        (vec![add.clone()], TaskState::Skipped),
         (
-            vec![add, Edit::Update(TaskId(1), Box::new(keep))],
-            TaskStatus::Pending,
+            vec![add, ReplanEdit::Update(TaskId(1), Box::new(keep))],
+            TaskState::Pending,
         ),
     ] {
         let mut plan = running(&[("a", &[])]);
@@ -499,7 +508,7 @@ fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
             draft.replan(&edits, "another way")
         });
         assert_eq!(task_of(&plan, 1).status, status);
-        assert_eq!(task_of(&plan, 2).status, TaskStatus::Pending);
+        assert_eq!(task_of(&plan, 2).status, TaskState::Pending);
     }
 }
 
@@ -530,7 +539,7 @@ fn a_refusal_names_some_of_many_tasks() {
 
 #[test]
 fn a_failure_that_is_tried_again_is_told() {
-    let mut head = Head::new(PlanId::new("aaaaaaaa"), "goal", Time(0));
+    let mut head = PlanHead::new(PlanId::new("aaaaaaaa"), "goal", Time(0));
     "tool".clone_into(&mut head.owner);
     let mut plan = Plan::new(head);
     let mut draft = Draft::new(&mut plan, Time(1));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::clock::Allowance;
+use crate::clock::TimeAllowance;
 use crate::llm::BoxFuture;
 use crate::llm::questions::role::{Offer, OfferKind};
 use crate::tools::args;
@@ -18,7 +18,7 @@ use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
 use super::fill::has_name;
-use super::mind::Situation;
+use super::mind::StepContext;
 
 /// An action or a tool. It is handed parameters that fit its schema, and returns what came of it as a text, or why nothing
 /// did. It may be called again with the same parameters after a crash.
@@ -41,7 +41,7 @@ pub trait Ability: Send + Sync {
     fn call<'a>(
         &'a self,
         params: Value,
-        situation: &'a Situation<'a>,
+        situation: &'a StepContext<'a>,
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Function<F> {
 
 impl<F> Function<F>
 where
-    F: for<'a> Fn(Value, &'a Situation<'a>) -> BoxFuture<'a, Result<String, String>>
+    F: for<'a> Fn(Value, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>
         + Send
         + Sync
         + 'static,
@@ -91,7 +91,9 @@ where
 
 impl<F> Ability for Function<F>
 where
-    F: for<'a> Fn(Value, &'a Situation<'a>) -> BoxFuture<'a, Result<String, String>> + Send + Sync,
+    F: for<'a> Fn(Value, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>
+        + Send
+        + Sync,
 {
     fn name(&self) -> &str {
         &self.name
@@ -112,7 +114,7 @@ where
     fn call<'a>(
         &'a self,
         params: Value,
-        situation: &'a Situation<'a>,
+        situation: &'a StepContext<'a>,
     ) -> BoxFuture<'a, Result<String, String>> {
         (self.does)(params, situation)
     }
@@ -234,14 +236,14 @@ impl Abilities {
         &self,
         name: &str,
         params: Map<String, Value>,
-        situation: &Situation<'_>,
+        situation: &StepContext<'_>,
         limit: Duration,
     ) -> Result<String, String> {
         let Some(ability) = self.get(name) else {
             return Err(format!("{} is not registered", quote(name)));
         };
         let params = args::fitted(ability.schema(), params).map_err(|error| error.to_string())?;
-        let mut allowance = Allowance::new(match ability.limits_itself() {
+        let mut allowance = TimeAllowance::new(match ability.limits_itself() {
             true => Duration::MAX,
             false => limit,
         });
@@ -251,7 +253,7 @@ impl Abilities {
         let call = call.map_err(|_| PANICKED.to_owned())?;
         tokio::select! {
             biased;
-            done = Caught(call) => done,
+            done = CatchPanic(call) => done,
             () = allowance.used_up() => Err(format!("no result after {limit:?}")),
         }
     }
@@ -260,9 +262,9 @@ impl Abilities {
 const PANICKED: &str = "it panicked";
 
 /// A future of a stranger's code.
-struct Caught<'a>(BoxFuture<'a, Result<String, String>>);
+struct CatchPanic<'a>(BoxFuture<'a, Result<String, String>>);
 
-impl Future for Caught<'_> {
+impl Future for CatchPanic<'_> {
     type Output = Result<String, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::exec::inside;
-use crate::exec::{Check, check, check_of_step};
+use crate::exec::{CheckConfig, check, check_of_step};
 use crate::llm::BoxFuture;
 use crate::plan::within_workspace;
 use crate::tools::args;
@@ -18,7 +18,7 @@ use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
 use super::ability::{Abilities, Ability, Function};
-use super::mind::Situation;
+use super::mind::StepContext;
 use super::strategy::ASK;
 
 /// Bytes of a file that one step reads.
@@ -49,7 +49,7 @@ impl Workplace {
 }
 
 /// Returns the built-in actions, with the checks that are configured.
-pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, Check>) -> Abilities {
+pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, CheckConfig>) -> Abilities {
     let workplace = Arc::new(workplace.clone());
     let (reads, writes) = (Arc::clone(&workplace), Arc::clone(&workplace));
     let runs = Arc::new((workplace, checks));
@@ -92,7 +92,7 @@ pub(super) fn ask() -> Arc<dyn Ability> {
 fn action<P, F>(name: &str, description: &str, limits_itself: bool, does: F) -> Arc<dyn Ability>
 where
     P: DeserializeOwned + JsonSchema + 'static,
-    F: for<'a> Fn(P, &'a Situation<'a>) -> BoxFuture<'a, Result<String, String>>
+    F: for<'a> Fn(P, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>
         + Send
         + Sync
         + 'static,
@@ -177,9 +177,9 @@ async fn write_file(at: Arc<Workplace>, params: WriteParams) -> Result<String, S
 
 async fn run_check(
     at: &Workplace,
-    checks: &BTreeMap<String, Check>,
+    checks: &BTreeMap<String, CheckConfig>,
     params: CheckParams,
-    situation: &Situation<'_>,
+    situation: &StepContext<'_>,
 ) -> Result<String, String> {
     let Some(wanted) = checks.get(&params.name) else {
         let near = nearest(&params.name, checks.keys().map(String::as_str));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::plan::{Draft, PlanId, Refusal, Shelf, Spent, Time};
+use crate::plan::{ArchiveState, Draft, ModelCost, PlanId, Refusal, Time};
 use crate::store::Store;
 use crate::wire::text::{one_line, printable};
 
@@ -14,18 +14,18 @@ use super::framework::Framework;
 use super::message::{
     CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
-use super::mind::{Asking, Mind};
-use super::plan::{InternalPlan, Keeper, PlanningStrategy, StepSpec};
+use super::mind::{PlanQuestion, RoleModel};
+use super::plan::{InternalPlan, PlanKeeper, PlanningStrategy, StepSpec};
 use super::state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 use super::strategy::ASK;
-use super::waits::{self, Chain};
+use super::waits::{self, WaitChain};
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
 
 /// What a message leads to.
 #[derive(Debug)]
-pub(super) enum Admitted {
+pub(super) enum AdmittedMessage {
     Begin(Box<StructuredMessage>),
     /// It is the task that the role has already.
     GoOn,
@@ -36,9 +36,9 @@ pub(super) enum Admitted {
 /// A role: does one task at a time, and asks others through its [`Framework`].
 pub struct Role {
     pub(super) settings: RoleSettings,
-    pub(super) keeper: Keeper,
+    pub(super) keeper: PlanKeeper,
     pub(super) framework: Arc<dyn Framework>,
-    pub(super) mind: Option<Mind>,
+    pub(super) mind: Option<RoleModel>,
     pub(super) actions: Abilities,
     pub(super) tools: Abilities,
     pub(super) state: AgentState,
@@ -75,7 +75,7 @@ impl Role {
         settings: RoleSettings,
         store: Store,
         framework: Arc<dyn Framework>,
-        mind: Option<Mind>,
+        mind: Option<RoleModel>,
         mut actions: Abilities,
         tools: Abilities,
     ) -> Result<Self, RoleFaults> {
@@ -84,7 +84,7 @@ impl Role {
             actions.add(ask());
         }
         let role = Self {
-            keeper: Keeper::new(store, &settings.id),
+            keeper: PlanKeeper::new(store, &settings.id),
             settings,
             framework,
             mind,
@@ -127,42 +127,45 @@ impl Role {
     pub(super) async fn admit(
         &mut self,
         message: StructuredMessage,
-    ) -> Result<Admitted, RoleError> {
+    ) -> Result<AdmittedMessage, RoleError> {
         if message.to != self.settings.id {
             tracing::warn!(role = %self.settings.id, to = %message.to, id = %one_line(&message.id, 80), "a message for somebody else");
-            return Ok(Admitted::Nothing);
+            return Ok(AdmittedMessage::Nothing);
         }
         match message.kind {
             MessageKind::TaskAssignment | MessageKind::CollaborationRequest => {
                 self.admit_task(message).await
             }
-            MessageKind::CollaborationResponse => Ok(Admitted::Answer(Box::new(message))),
+            MessageKind::CollaborationResponse => Ok(AdmittedMessage::Answer(Box::new(message))),
             MessageKind::Cancel => self.cancel(&message).await,
         }
     }
 
-    async fn admit_task(&mut self, message: StructuredMessage) -> Result<Admitted, RoleError> {
+    async fn admit_task(
+        &mut self,
+        message: StructuredMessage,
+    ) -> Result<AdmittedMessage, RoleError> {
         let assignment = message.assignment();
         let same = |other: &StructuredMessage| other.assignment() == assignment;
         match &self.state.current_task {
-            None => return Ok(Admitted::Begin(Box::new(message))),
+            None => return Ok(AdmittedMessage::Begin(Box::new(message))),
             // What was dropped half-way while it was planned is planned again.
             Some(current) if same(current) => {
                 let planned = self.state.internal_plan.as_ref();
                 let planned = planned.is_some_and(|plan| !plan.steps.is_empty());
                 return Ok(match planned {
-                    true => Admitted::GoOn,
-                    false => Admitted::Begin(Box::new(message)),
+                    true => AdmittedMessage::GoOn,
+                    false => AdmittedMessage::Begin(Box::new(message)),
                 });
             }
             Some(_) => {}
         }
         if self.state.waiting.iter().any(same) {
-            return Ok(Admitted::Nothing);
+            return Ok(AdmittedMessage::Nothing);
         }
         if self.state.waiting.len() < MAX_WAITING {
             self.state.waiting.push_back(message);
-            return Ok(Admitted::Nothing);
+            return Ok(AdmittedMessage::Nothing);
         }
         let reason = format!(
             "role {} is busy, and {MAX_WAITING} tasks wait already",
@@ -170,7 +173,7 @@ impl Role {
         );
         let update = self.update(&message, CollaborationStatus::Rejected, reason);
         self.framework.update_task_status(update).await?;
-        Ok(Admitted::Nothing)
+        Ok(AdmittedMessage::Nothing)
     }
 
     /// Returns the task that has waited longest, if the role is idle.
@@ -182,10 +185,10 @@ impl Role {
     }
 
     /// Gives a task up that nobody wants any more.
-    async fn cancel(&mut self, message: &StructuredMessage) -> Result<Admitted, RoleError> {
+    async fn cancel(&mut self, message: &StructuredMessage) -> Result<AdmittedMessage, RoleError> {
         let Some(assignment) = message.request_id.clone() else {
             tracing::warn!(role = %self.settings.id, "a message that cancels nothing");
-            return Ok(Admitted::Nothing);
+            return Ok(AdmittedMessage::Nothing);
         };
         self.state
             .waiting
@@ -197,7 +200,7 @@ impl Role {
             if current {
                 self.forget();
             }
-            return Ok(Admitted::Nothing);
+            return Ok(AdmittedMessage::Nothing);
         };
         let why = "nobody waits for it any more";
         let ended = self.keeper.change(&plan.id, why, move |draft| {
@@ -211,23 +214,23 @@ impl Role {
             self.count_others(&plan).await?;
         }
         self.withdraw(&plan).await?;
-        let chain = Chain::of(self.keeper.store(), Some(&plan.id)).await?;
+        let chain = WaitChain::of(self.keeper.store(), Some(&plan.id)).await?;
         self.end_waits(chain.top.as_ref()).await?;
         // Only now: in the history nobody looks for what is to be taken back.
         self.keeper.change(&plan.id, why, put_away).await?;
         if current {
             self.forget();
         }
-        Ok(Admitted::Nothing)
+        Ok(AdmittedMessage::Nothing)
     }
 
     /// Counts what those took that were asked for something which no report will tell of.
     async fn count_others(&self, plan: &InternalPlan) -> Result<(), RoleError> {
         let (store, spent) = (self.keeper.store(), plan.spent_by_others);
-        if spent == Spent::default() {
+        if spent == ModelCost::default() {
             return Ok(());
         }
-        if let Some(top) = Chain::of(store, Some(&plan.id)).await?.top {
+        if let Some(top) = WaitChain::of(store, Some(&plan.id)).await?.top {
             let why = "what a role had others do is given up";
             let count = move |draft: &mut Draft<'_>| {
                 draft.count_agents_of_role(spent);
@@ -243,7 +246,7 @@ impl Role {
         self.state.status = RoleStatus::Planning;
         self.state.current_task = Some(task.clone());
         let plan = self.keeper.open(&self.settings.id, &task).await?;
-        let chain = Chain::of(self.keeper.store(), Some(&plan.id)).await?;
+        let chain = WaitChain::of(self.keeper.store(), Some(&plan.id)).await?;
         (self.state.top, self.state.command) = (chain.top, chain.command);
         let unplanned = plan.steps.is_empty() && plan.ended().is_none();
         self.state.internal_plan = Some(plan);
@@ -348,7 +351,7 @@ impl Role {
                 // What its model took is counted there already.
                 Some(plan) if self.state.top.is_some() => plan.spent_by_others,
                 Some(plan) => plan.spent,
-                None => Spent::default(),
+                None => ModelCost::default(),
             },
         }
     }
@@ -415,8 +418,8 @@ impl Role {
     }
 
     /// Returns how questions to a language model are put for a plan.
-    pub(super) fn asking<'a>(&'a self, mind: &'a Mind, plan: &'a PlanId) -> Asking<'a> {
-        Asking {
+    pub(super) fn asking<'a>(&'a self, mind: &'a RoleModel, plan: &'a PlanId) -> PlanQuestion<'a> {
+        PlanQuestion {
             mind,
             keeper: &self.keeper,
             plan,
@@ -437,7 +440,7 @@ impl Role {
 
 fn put_away(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     match draft.plan().head().shelf {
-        Shelf::Current => draft.put_away(Shelf::History),
-        Shelf::History | Shelf::Deleted => Ok(()),
+        ArchiveState::Current => draft.archive(ArchiveState::History),
+        ArchiveState::History | ArchiveState::Deleted => Ok(()),
     }
 }

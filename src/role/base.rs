@@ -3,7 +3,7 @@
 use crate::llm::BoxFuture;
 use crate::plan::Time;
 
-use super::agent::{Admitted, Role};
+use super::agent::{AdmittedMessage, Role};
 use super::message::{CollaborationStatus, StructuredMessage};
 use super::plan::{PlanningStrategy, StepSpec};
 use super::state::RoleError;
@@ -88,10 +88,12 @@ pub trait AgentBaseRole: Send {
     ) -> BoxFuture<'_, Result<(), RoleError>> {
         Box::pin(async move {
             match self.role_mut().admit(message).await? {
-                Admitted::Begin(task) => self.execute_task(*task).await?,
-                Admitted::GoOn => self.execute_internal_plan().await?,
-                Admitted::Answer(answer) => self.handle_collaboration_response(*answer).await?,
-                Admitted::Nothing => {}
+                AdmittedMessage::Begin(task) => self.execute_task(*task).await?,
+                AdmittedMessage::GoOn => self.execute_internal_plan().await?,
+                AdmittedMessage::Answer(answer) => {
+                    self.handle_collaboration_response(*answer).await?
+                }
+                AdmittedMessage::Nothing => {}
             }
             self.begin_waiting().await
         })

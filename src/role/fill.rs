@@ -9,7 +9,7 @@ use crate::wire::team::StepDoes;
 use crate::wire::team::fill::{OF_A_STEP, each_name, fill};
 use crate::wire::text::{clip_bytes, one_line, quote};
 
-use super::plan::Step;
+use super::plan::InternalStep;
 
 /// Characters of the first line of a task that are its name.
 const NAME: usize = 160;
@@ -20,13 +20,13 @@ const MAX_FILLED: usize = 256 * 1024;
 
 /// What can be put into a step.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct StepValues<'a> {
     pub(super) description: &'a str,
     pub(super) context: &'a str,
-    pub(super) steps: &'a [Step],
+    pub(super) steps: &'a [InternalStep],
 }
 
-impl Known<'_> {
+impl StepValues<'_> {
     /// Returns the first line that is not empty, which is the name of a task if it is a heading, and what comes after it.
     fn first_line(&self) -> (&str, &str) {
         let text = self.description.trim();
@@ -94,7 +94,7 @@ struct Filled {
 }
 
 impl Filled {
-    fn text(&self, known: &Known<'_>, text: &str) -> String {
+    fn text(&self, known: &StepValues<'_>, text: &str) -> String {
         fill(text, &|name| {
             let value = known.value(name)?;
             let left = MAX_FILLED - self.bytes.get();
@@ -108,12 +108,12 @@ impl Filled {
         })
     }
 
-    fn map(&self, known: &Known<'_>, params: &Map<String, Value>) -> Map<String, Value> {
+    fn map(&self, known: &StepValues<'_>, params: &Map<String, Value>) -> Map<String, Value> {
         let fill = |(name, value): (&String, &Value)| (name.clone(), self.value(known, value));
         params.iter().map(fill).collect()
     }
 
-    fn value(&self, known: &Known<'_>, value: &Value) -> Value {
+    fn value(&self, known: &StepValues<'_>, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(known, text)),
             Value::Array(list) => list.iter().map(|item| self.value(known, item)).collect(),
@@ -209,7 +209,7 @@ mod tests {
             ),
             ("", "", ""),
         ] {
-            let known = Known {
+            let known = StepValues {
                 description: task,
                 context: "",
                 steps: &[],

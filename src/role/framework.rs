@@ -6,7 +6,7 @@ use super::message::{RequestId, RoleId, StructuredMessage, TaskUpdate};
 
 /// Another role that may be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Colleague {
+pub struct OtherRole {
     pub id: RoleId,
     /// What it is good for: shown to a language model that plans.
     pub description: String,
@@ -14,7 +14,7 @@ pub struct Colleague {
 
 /// Why a request is not sent to the role that it names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RequestRefused {
     #[error("there is no role `{role}`{}", meant(.similar.as_ref()))]
     UnknownRole {
         role: String,
@@ -52,21 +52,21 @@ pub struct FrameworkError(pub String);
 /// its functions may be called again with the same argument after a crash, and does then what it did before.
 pub trait Framework: Send + Sync {
     /// Returns the other roles that may be asked.
-    fn colleagues(&self) -> Vec<Colleague>;
+    fn colleagues(&self) -> Vec<OtherRole>;
 
     /// Looks whether a request may be sent, and returns the text that will be: it is kept before anything is sent.
     /// Sends nothing and changes nothing.
     fn prepare<'a>(
         &'a self,
         request: &'a StructuredMessage,
-    ) -> BoxFuture<'a, Result<String, Refused>>;
+    ) -> BoxFuture<'a, Result<String, RequestRefused>>;
 
     /// Sends a request that was prepared. The answer comes later, as a message of kind `collaboration_response`.
     fn send<'a>(
         &'a self,
         request: &'a StructuredMessage,
         text: &'a str,
-    ) -> BoxFuture<'a, Result<(), Refused>>;
+    ) -> BoxFuture<'a, Result<(), RequestRefused>>;
 
     /// Takes a request back whose answer nobody waits for any more. After an error it is taken back again later.
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>>;

@@ -20,8 +20,10 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::clock::Allowance;
-use crate::exec::{ExecError, Mark, Output, Piped, PipedGroup, Spec, Stdin, environment, piped};
+use crate::clock::TimeAllowance;
+use crate::exec::{
+    ChildOutput, ChildSpec, ExecError, Piped, PipedGroup, ProcessMark, Stdin, environment, piped,
+};
 use crate::wire::text::{clip, one_line, printable, quote};
 
 use super::ability::{Abilities, Ability, Function};
@@ -91,25 +93,25 @@ pub struct McpServer {
 struct Connection {
     id: Uuid,
     client: RunningService<RoleClient, ()>,
-    child: Served,
+    child: ServerProcess,
 }
 
 /// A server's process: ended when this is dropped, and no longer found then.
-struct Served {
-    output: Arc<Output>,
+struct ServerProcess {
+    output: Arc<ChildOutput>,
     bounds: AbortHandle,
     _group: PipedGroup,
-    _mark: Option<Mark>,
+    _mark: Option<ProcessMark>,
 }
 
-impl Served {
+impl ServerProcess {
     /// Returns the end of what it complained of.
     fn last_words(&self) -> String {
         printable(&self.output.err_since(0, LAST_WORDS))
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.bounds.abort();
     }
@@ -179,7 +181,7 @@ impl McpServer {
     }
 
     async fn connect(&self) -> Result<Connection, McpError> {
-        let spec = Spec {
+        let spec = ChildSpec {
             argv: self.settings.argv.clone(),
             cwd: self.settings.cwd.clone(),
             env: environment(&self.settings.env),
@@ -190,7 +192,7 @@ impl McpServer {
             server: self.settings.name.clone(),
             source,
         })?;
-        let client = Box::pin(().serve((Bounded::new(stdout), stdin)));
+        let client = Box::pin(().serve((BoundedReader::new(stdout), stdin)));
         let begun = self.in_time(async { client.await.map_err(not_begun) });
         match begun.await.unwrap_or_else(|| Err(self.too_slow())) {
             Ok(client) => Ok(Connection {
@@ -206,18 +208,21 @@ impl McpServer {
         }
     }
 
-    fn child(&self, spec: &Spec) -> Result<(ChildStdin, ChildStdout, Served), ExecError> {
+    fn child(
+        &self,
+        spec: &ChildSpec,
+    ) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
         let cannot = |source| ExecError::Start {
             program: self.settings.argv.first().cloned().unwrap_or_default(),
             source,
         };
         let marked = match &self.settings.marks {
-            Some(marks) => Mark::server(marks, &self.settings.name).map_err(cannot)?,
+            Some(marks) => ProcessMark::server(marks, &self.settings.name).map_err(cannot)?,
             None => None,
         };
         let (mut mark, output) = match marked {
             Some((mark, output)) => (Some(mark), output),
-            None => (None, Output::nameless().map_err(cannot)?),
+            None => (None, ChildOutput::nameless().map_err(cannot)?),
         };
         let Piped {
             stdin,
@@ -225,11 +230,11 @@ impl McpServer {
             group,
         } = piped(spec, &output)?;
         if let Some(mark) = &mut mark {
-            mark.sign(group.id());
+            mark.name_group(group.id());
         }
         let output = Arc::new(output);
         let bounds = tokio::spawn(bound(Arc::clone(&output))).abort_handle();
-        let served = Served {
+        let served = ServerProcess {
             output,
             bounds,
             _group: group,
@@ -243,7 +248,7 @@ impl McpServer {
         &self,
         work: impl Future<Output = Result<T, String>>,
     ) -> Option<Result<T, String>> {
-        let mut allowance = Allowance::new(self.settings.timeout);
+        let mut allowance = TimeAllowance::new(self.settings.timeout);
         tokio::select! {
             biased;
             done = work => Some(done.map_err(|error| one_line(&error, 400))),
@@ -363,7 +368,7 @@ fn not_answered(error: ServiceError) -> String {
 }
 
 /// Keeps what a server complains of from filling the disk.
-async fn bound(output: Arc<Output>) {
+async fn bound(output: Arc<ChildOutput>) {
     loop {
         sleep(LOOK).await;
         output.forget_err(MAX_SAID);
@@ -371,18 +376,18 @@ async fn bound(output: Arc<Output>) {
 }
 
 /// A reader that fails when a line does not end.
-struct Bounded<R> {
+struct BoundedReader<R> {
     read: R,
     line: usize,
 }
 
-impl<R> Bounded<R> {
+impl<R> BoundedReader<R> {
     fn new(read: R) -> Self {
         Self { read, line: 0 }
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

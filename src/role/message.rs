@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::plan::{CommandId, PlanId, Spent};
+use crate::plan::{CommandId, ModelCost, PlanId};
 use crate::wire::text::{one_line, safe_name};
 
 pub use crate::plan::Collaboration as CollaborationStatus;
@@ -186,5 +186,5 @@ pub struct TaskUpdate {
     pub result: String,
     /// What it took: the questions to language models, of the role and of those that it asked, and the agents. Where its plan is
     /// in the store, the questions are counted there, and this is what agents took.
-    pub spent: Spent,
+    pub spent: ModelCost,
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::llm::questions::role::{self as questions, RoleContext};
-use crate::llm::{Model, PromptError, Prompts, Question};
-use crate::plan::{AskId, PlanId, Refusal, Spent, Subject, TaskId};
+use crate::llm::{Model, PromptError, Prompts, TypedQuestion};
+use crate::plan::{AskId, ModelCost, ModelQuestionKind, PlanId, Refusal, TaskId};
 use crate::store::StoreError;
 
 use super::message::RoleId;
-use super::plan::Keeper;
+use super::plan::PlanKeeper;
 
 /// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -22,14 +22,14 @@ const LAST_PAUSE: Duration = Duration::from_secs(16);
 
 /// A language model with its prompts.
 #[derive(Clone, Debug)]
-pub struct Mind {
+pub struct RoleModel {
     pub model: Model,
     pub prompts: Arc<Prompts>,
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum MindError {
+pub(super) enum RoleModelError {
     #[error("{0}")]
     NoAnswer(String),
     #[error(transparent)]
@@ -39,26 +39,27 @@ pub(super) enum MindError {
 }
 
 /// A question that is put for one internal plan.
-pub(super) struct Asking<'a> {
-    pub(super) mind: &'a Mind,
-    pub(super) keeper: &'a Keeper,
+pub(super) struct PlanQuestion<'a> {
+    pub(super) mind: &'a RoleModel,
+    pub(super) keeper: &'a PlanKeeper,
     pub(super) plan: &'a PlanId,
     /// The plan whose budget holds, if there is one.
     pub(super) top: Option<&'a PlanId>,
 }
 
-impl Asking<'_> {
+impl PlanQuestion<'_> {
     /// Puts the `nth` question of its kind, counted from 0, or reads the answer that was given to it before.
     pub(super) async fn put<A>(
         &self,
-        subject: Subject,
+        subject: ModelQuestionKind,
         nth: usize,
-        question: &Question<A>,
-    ) -> Result<A, MindError> {
+        question: &TypedQuestion<A>,
+    ) -> Result<A, RoleModelError> {
         let (store, plan) = (self.keeper.store(), self.plan);
         let about = subject.clone();
         let known = store.read(plan, move |plan, _| {
-            let answered = |ask: &&crate::plan::Ask| ask.subject == about && ask.error.is_none();
+            let answered =
+                |ask: &&crate::plan::ModelQuestion| ask.subject == about && ask.error.is_none();
             let mut asks: Vec<_> = plan.asks().filter(answered).cloned().collect();
             asks.sort_by(|a, b| (a.asked, &a.id).cmp(&(b.asked, &b.id)));
             asks.into_iter().nth(nth).and_then(|ask| ask.answer)
@@ -92,11 +93,11 @@ impl Asking<'_> {
         if let Some(top) = self.top {
             self.count(top, spent).await;
         }
-        value.ok_or(MindError::NoAnswer(lost))
+        value.ok_or(RoleModelError::NoAnswer(lost))
     }
 
     /// Counts the first call of a question on the plan whose budget holds, and returns how many are allowed with it.
-    async fn allowed(&self, top: &PlanId) -> Result<u32, MindError> {
+    async fn allowed(&self, top: &PlanId) -> Result<u32, RoleModelError> {
         let (store, by) = (self.keeper.store(), self.keeper.by());
         let begun = store.change(top, by, "a role asks a model", |draft| {
             draft.begin_call_of_role()?;
@@ -104,14 +105,14 @@ impl Asking<'_> {
         });
         match begun.await {
             Err(StoreError::Refused(refusal @ Refusal::UsedUp(_))) => {
-                Err(MindError::NoAnswer(refusal.to_string()))
+                Err(RoleModelError::NoAnswer(refusal.to_string()))
             }
             begun => Ok(begun?),
         }
     }
 
     /// Counts what a question took on the plan whose budget holds.
-    async fn count(&self, top: &PlanId, spent: Spent) {
+    async fn count(&self, top: &PlanId, spent: ModelCost) {
         let (store, by) = (self.keeper.store(), self.keeper.by());
         let counted = insist(|| {
             store.change(top, by, "what a role asked a model", move |draft| {
@@ -128,7 +129,7 @@ impl Asking<'_> {
     async fn keep(
         &self,
         ask: &AskId,
-        spent: Spent,
+        spent: ModelCost,
         said: Result<String, String>,
     ) -> Result<(), StoreError> {
         let kept = insist(|| {
@@ -145,7 +146,7 @@ impl Asking<'_> {
         kept.await.map(drop)
     }
 
-    async fn begin(&self, subject: Subject) -> Result<AskId, StoreError> {
+    async fn begin(&self, subject: ModelQuestionKind) -> Result<AskId, StoreError> {
         let by = self.keeper.by();
         let begun = self
             .keeper
@@ -175,7 +176,7 @@ async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
 }
 
 /// What an action or a tool knows of the step that it is called for.
-pub struct Situation<'a> {
+pub struct StepContext<'a> {
     /// The role that calls it.
     pub role: &'a RoleId,
     /// What the role is told of itself.
@@ -184,7 +185,7 @@ pub struct Situation<'a> {
     pub description: &'a str,
     /// What is good to know for the task.
     pub context: &'a str,
-    pub(super) asking: Option<Asking<'a>>,
+    pub(super) asking: Option<PlanQuestion<'a>>,
     pub(super) plan: &'a PlanId,
     pub(super) step: TaskId,
     pub(super) asked: AtomicUsize,
@@ -192,7 +193,7 @@ pub struct Situation<'a> {
     pub(super) fault: OnceLock<StoreError>,
 }
 
-impl fmt::Debug for Situation<'_> {
+impl fmt::Debug for StepContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Situation")
             .field("role", &self.role)
@@ -201,7 +202,7 @@ impl fmt::Debug for Situation<'_> {
     }
 }
 
-impl Situation<'_> {
+impl StepContext<'_> {
     /// Has the role's language model do what is wanted; the whole task if that is empty. The same call of the same step gets
     /// the answer that it got before a crash.
     ///
@@ -222,14 +223,16 @@ impl Situation<'_> {
         let question = questions::ask(&asking.mind.prompts, &context);
         let question = question.map_err(|error| error.to_string())?;
         let nth = self.asked.fetch_add(1, Ordering::Relaxed);
-        let answer = asking.put(Subject::Step(self.step), nth, &question).await;
+        let answer = asking
+            .put(ModelQuestionKind::Step(self.step), nth, &question)
+            .await;
         answer.map_err(|error| {
             let reason = error.to_string();
             match error {
                 // What the plan refuses is its answer.
-                MindError::Store(StoreError::Refused(_)) => {}
-                MindError::Store(fault) => drop(self.fault.set(fault)),
-                MindError::NoAnswer(_) | MindError::Prompt(_) => {}
+                RoleModelError::Store(StoreError::Refused(_)) => {}
+                RoleModelError::Store(fault) => drop(self.fault.set(fault)),
+                RoleModelError::NoAnswer(_) | RoleModelError::Prompt(_) => {}
             }
             reason
         })

@@ -22,16 +22,18 @@ pub use ability::{Abilities, Ability, ability};
 pub use actions::{ACTIONS, Workplace, built_in};
 pub use agent::{MAX_WAITING, Role};
 pub use base::{AgentBaseRole, ChosenStrategy};
-pub use framework::{Colleague, Framework, FrameworkError, Refused};
+pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
 pub use mcp::{McpError, McpServer, McpSettings};
 pub use message::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
-pub use mind::{Mind, Situation};
-pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec, asks_person};
+pub use mind::{RoleModel, StepContext};
+pub use plan::{
+    InternalPlan, InternalStep, PendingAnswer, PlanningStrategy, StepSpec, asks_person,
+};
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::{ASK, check_step};
 pub use tools::plan_tools;
-pub use waits::{Chain, end_waits, with_person};
+pub use waits::{WaitChain, end_waits, with_person};
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

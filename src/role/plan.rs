@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::plan::{
-    Attempt, AttemptState, Budget, Draft, Head, NewTask, Order, Origin, Plan, PlanId, PlanStatus,
-    Policy, ROLE, Refusal, Spent, Task, TaskId, TaskStatus, Time,
+    Attempt, AttemptState, Budget, Draft, ModelCost, NewTask, Origin, Plan, PlanHead, PlanId,
+    PlanPolicy, PlanState, ROLE, Refusal, Task, TaskId, TaskOrder, TaskState, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::tools::new_plan_id;
@@ -32,8 +32,8 @@ pub struct StepSpec {
     pub does: StepDoes,
 }
 
-impl From<&team::StepSpec> for StepSpec {
-    fn from(step: &team::StepSpec) -> Self {
+impl From<&team::TeamStep> for StepSpec {
+    fn from(step: &team::TeamStep) -> Self {
         Self {
             name: step.name.clone(),
             does: step.does.clone(),
@@ -73,20 +73,20 @@ impl PlanningStrategy {
 
 /// One step of an internal plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct InternalStep {
     pub number: TaskId,
     pub name: String,
     pub does: StepDoes,
-    pub status: TaskStatus,
+    pub status: TaskState,
     /// What came of it, or why it failed or was left out.
     pub result: Option<String>,
     /// The request that it waits for, if it does.
-    pub request: Option<Pending>,
+    pub request: Option<PendingAnswer>,
 }
 
 /// A request whose answer a step waits for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pending {
+pub struct PendingAnswer {
     pub id: RequestId,
     /// The text that is sent.
     pub text: String,
@@ -103,9 +103,9 @@ pub struct InternalPlan {
     pub id: PlanId,
     /// `None` until it is chosen.
     pub strategy: Option<PlanningStrategy>,
-    pub status: PlanStatus,
+    pub status: PlanState,
     /// In their order, those included that were left out.
-    pub steps: Vec<Step>,
+    pub steps: Vec<InternalStep>,
     /// What came of the task, once the plan has ended.
     pub outcome: String,
     /// Why the rest of the steps is to change, if it is.
@@ -113,9 +113,9 @@ pub struct InternalPlan {
     /// What was asked for and is to be taken back.
     pub recalls: Vec<RequestId>,
     /// What its language model and those that it asked took.
-    pub spent: Spent,
+    pub spent: ModelCost,
     /// What those took that it asked.
-    pub spent_by_others: Spent,
+    pub spent_by_others: ModelCost,
 }
 
 impl InternalPlan {
@@ -133,7 +133,7 @@ impl InternalPlan {
     pub fn of(plan: &Plan) -> Self {
         let head = plan.head();
         let usage = &head.usage;
-        let step = |task: &Task| Step {
+        let step = |task: &Task| InternalStep {
             number: task.number,
             name: task.name.clone(),
             does: does(task),
@@ -152,7 +152,7 @@ impl InternalPlan {
                 .recalls()
                 .map(|attempt| attempt.id.clone().into())
                 .collect(),
-            spent: Spent {
+            spent: ModelCost {
                 calls: u32::try_from(usage.llm_calls).unwrap_or(u32::MAX),
                 input_tokens: usage
                     .llm_input_tokens
@@ -162,7 +162,7 @@ impl InternalPlan {
                     .saturating_add(usage.agent_output_tokens),
                 cost_usd: usage.llm_cost_usd + usage.agent_cost_usd,
             },
-            spent_by_others: Spent {
+            spent_by_others: ModelCost {
                 calls: 0,
                 input_tokens: usage.agent_input_tokens,
                 output_tokens: usage.agent_output_tokens,
@@ -174,9 +174,9 @@ impl InternalPlan {
     /// Returns how it ended, if it has.
     pub fn ended(&self) -> Option<CollaborationStatus> {
         match self.status {
-            PlanStatus::Completed => Some(CollaborationStatus::Completed),
-            PlanStatus::Failed | PlanStatus::Abandoned => Some(CollaborationStatus::Error),
-            PlanStatus::Idle | PlanStatus::Running | PlanStatus::Paused(_) => None,
+            PlanState::Completed => Some(CollaborationStatus::Completed),
+            PlanState::Failed | PlanState::Abandoned => Some(CollaborationStatus::Error),
+            PlanState::Idle | PlanState::Running | PlanState::Paused(_) => None,
         }
     }
 
@@ -194,10 +194,10 @@ fn does(task: &Task) -> StepDoes {
     })
 }
 
-fn pending(plan: &Plan, task: &Task) -> Option<Pending> {
+fn pending(plan: &Plan, task: &Task) -> Option<PendingAnswer> {
     let attempt = plan.current_attempt(task)?;
     let with_person = asks_person(plan, attempt);
-    (attempt.state.open() || with_person).then(|| Pending {
+    (attempt.state.open() || with_person).then(|| PendingAnswer {
         id: attempt.id.clone().into(),
         text: attempt.text.clone(),
         since: attempt.issued,
@@ -263,7 +263,7 @@ fn tasks(steps: Vec<StepSpec>) -> Vec<NewTask> {
 /// Ends the plan if a step has failed or all are settled.
 pub(super) fn conclude(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let tasks: Vec<Task> = draft.plan().tasks().cloned().collect();
-    let failed = tasks.iter().find(|task| task.status == TaskStatus::Failed);
+    let failed = tasks.iter().find(|task| task.status == TaskState::Failed);
     if let Some(failed) = failed {
         let place = 1 + draft.plan().index_of(failed);
         let reason = format!("step {place} failed");
@@ -281,7 +281,7 @@ pub(super) fn conclude(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 
 /// Returns what came of the task: the result of the last step, and in a line each what was done before.
 fn outcome(tasks: &[Task]) -> String {
-    let done = |task: &&Task| task.status == TaskStatus::Completed;
+    let done = |task: &&Task| task.status == TaskState::Completed;
     let done: Vec<&Task> = tasks.iter().filter(done).collect();
     let Some((last, before)) = done.split_last() else {
         return "Nothing was left to do.".to_owned();
@@ -307,12 +307,12 @@ fn format_line(number: usize, name: &str, result: &str) -> String {
 
 /// Where a role keeps its internal plans.
 #[derive(Clone, Debug)]
-pub(super) struct Keeper {
+pub(super) struct PlanKeeper {
     store: Store,
     by: String,
 }
 
-impl Keeper {
+impl PlanKeeper {
     pub(super) fn new(store: Store, role: &RoleId) -> Self {
         Self {
             store,
@@ -364,7 +364,7 @@ impl Keeper {
         };
         let cause = self.store.read(&id, |plan, _| {
             let mut tasks = plan.tasks();
-            let failed = tasks.find(|task| task.status == TaskStatus::Failed)?;
+            let failed = tasks.find(|task| task.status == TaskState::Failed)?;
             let asked = plan.attempts_of(failed.number).last();
             let answered = asked.is_some_and(|asked| asked.report.is_some());
             failed.result.clone().filter(|_| answered)
@@ -386,20 +386,20 @@ impl Keeper {
             return Ok(plan);
         }
         let goal = message.description.as_deref().unwrap_or_default();
-        let mut head = Head::new(new_plan_id(), goal, Time::default());
+        let mut head = PlanHead::new(new_plan_id(), goal, Time::default());
         head.key = Some(InternalPlan::key(role, &assignment));
         head.description = message.context.clone().unwrap_or_default();
         head.parent.clone_from(&message.plan_id);
         ROLE.clone_into(&mut head.owner);
-        head.order = Order::Sequential;
+        head.order = TaskOrder::Sequential;
         head.origin = Origin::Model;
-        let policy = Policy {
+        let policy = PlanPolicy {
             max_attempts: MAX_REQUESTS,
             max_replans: MAX_REPLANS,
             model: false,
             audit: false,
             budget: Budget::NONE,
-            ..Policy::default()
+            ..PlanPolicy::default()
         };
         let why = match message.kind {
             MessageKind::CollaborationRequest => "another role asks for something",
@@ -426,7 +426,7 @@ impl Keeper {
             .await
     }
 
-    /// Changes an internal plan, ends it if nothing is left to do, and returns it as it is then.
+    /// Changes an internal plan, ends it if nothing is left to do, and returns it is then.
     pub(super) async fn change(
         &self,
         plan: &PlanId,
@@ -467,14 +467,14 @@ impl Keeper {
         steps: Vec<StepSpec>,
         reason: String,
     ) -> Result<InternalPlan, StoreError> {
-        use crate::plan::Edit;
+        use crate::plan::ReplanEdit;
         let why = "the rest of the steps was changed";
         self.change(plan, why, move |draft| {
             let pending = draft.plan().unsettled().map(|task| task.number);
-            let skip = |number| Edit::Skip(number, String::new());
-            let mut edits: Vec<Edit> = pending.map(skip).collect();
+            let skip = |number| ReplanEdit::Skip(number, String::new());
+            let mut edits: Vec<ReplanEdit> = pending.map(skip).collect();
             let new = tasks(steps).into_iter().map(Box::new);
-            edits.extend(new.map(Edit::Add));
+            edits.extend(new.map(ReplanEdit::Add));
             draft.replan(&edits, &reason)
         })
         .await

@@ -20,8 +20,8 @@ pub struct StepTemplate {
     pub steps: Vec<StepSpec>,
 }
 
-impl From<&team::StepTemplate> for StepTemplate {
-    fn from(template: &team::StepTemplate) -> Self {
+impl From<&team::TeamStepTemplate> for StepTemplate {
+    fn from(template: &team::TeamStepTemplate) -> Self {
         Self {
             name: template.name.clone(),
             matches: template.matches.clone(),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::llm::questions::role::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, RoleContext,
 };
-use crate::plan::{MAX_METADATA, Subject};
+use crate::plan::{MAX_METADATA, ModelQuestionKind};
 use crate::wire::plan_file::nearest;
 use crate::wire::team::StepDoes;
 use crate::wire::text::{one_line, quote};
@@ -14,9 +14,9 @@ use super::ability::Abilities;
 use super::agent::Role;
 use super::base::ChosenStrategy;
 use super::fill;
-use super::framework::{Colleague, Refused};
+use super::framework::{OtherRole, RequestRefused};
 use super::message::RoleId;
-use super::mind::{MindError, NO_MODEL};
+use super::mind::{NO_MODEL, RoleModelError};
 use super::plan::{InternalPlan, PlanningStrategy, StepSpec};
 use super::state::RoleError;
 
@@ -35,7 +35,7 @@ struct Checker {
     own: RoleId,
     actions: Abilities,
     tools: Abilities,
-    colleagues: Vec<Colleague>,
+    colleagues: Vec<OtherRole>,
 }
 
 impl Checker {
@@ -52,13 +52,13 @@ impl Checker {
                 ..
             } => {
                 if target == self.own.as_str() {
-                    return Err(Refused::Itself(self.own.clone()).to_string());
+                    return Err(RequestRefused::Itself(self.own.clone()).to_string());
                 }
                 let known = || self.colleagues.iter().map(|other| other.id.as_str());
                 if !known().any(|other| other == target) {
                     let similar = nearest(target, known()).and_then(|id| id.parse().ok());
                     let role = one_line(target, 64);
-                    return Err(Refused::UnknownRole { role, similar }.to_string());
+                    return Err(RequestRefused::UnknownRole { role, similar }.to_string());
                 }
                 if description.trim().is_empty() {
                     return Err(format!("nothing is asked of {target}"));
@@ -113,7 +113,7 @@ impl Checker {
             "properties": {"description": {"type": "string"}, "context": {"type": "string"}},
             "required": ["description"],
         });
-        let role = |other: &Colleague| Offer {
+        let role = |other: &OtherRole| Offer {
             name: format!("{ROLE_PREFIX}{}", other.id),
             kind: OfferKind::Role,
             description: other.description.clone(),
@@ -139,7 +139,7 @@ pub fn check_step(
     place: usize,
     actions: &Abilities,
     tools: &Abilities,
-    colleagues: &[Colleague],
+    colleagues: &[OtherRole],
 ) -> Result<(), String> {
     let checker = Checker {
         own: role.clone(),
@@ -241,10 +241,12 @@ impl Role {
                 ..RoleContext::default()
             };
             let question = questions::strategy(&mind.prompts, &context);
-            let question = question.map_err(MindError::from)?;
+            let question = question.map_err(RoleModelError::from)?;
             let plan = self.plan_id()?;
             let asking = self.asking(mind, &plan);
-            let said = asking.put(Subject::Strategy, 0, &question).await?;
+            let said = asking
+                .put(ModelQuestionKind::Strategy, 0, &question)
+                .await?;
             return Ok(ChosenStrategy {
                 strategy: match said.simple {
                     true => PlanningStrategy::Simple,
@@ -312,12 +314,12 @@ impl Role {
         let question = questions::steps(&mind.prompts, &asked, move |planned, place| {
             looks.check(&looks.step(planned)?, place)
         });
-        let question = question.map_err(MindError::from)?;
+        let question = question.map_err(RoleModelError::from)?;
         let plan = self.plan_id()?;
         let asking = self.asking(mind, &plan);
         let subject = match why {
-            None => Subject::Plan,
-            Some(_) => Subject::Replan,
+            None => ModelQuestionKind::Plan,
+            Some(_) => ModelQuestionKind::Replan,
         };
         let planned = asking.put(subject, 0, &question).await?;
         tracing::info!(role = %self.settings.id, steps = planned.steps.len(), reason = %planned.reason, "the steps are planned");
@@ -328,10 +330,10 @@ impl Role {
     }
 }
 
-impl From<MindError> for RoleError {
-    fn from(error: MindError) -> Self {
+impl From<RoleModelError> for RoleError {
+    fn from(error: RoleModelError) -> Self {
         match error {
-            MindError::Store(error) => Self::Store(error),
+            RoleModelError::Store(error) => Self::Store(error),
             other => Self::CannotPlan(other.to_string()),
         }
     }
@@ -340,7 +342,7 @@ impl From<MindError> for RoleError {
 /// Returns the steps that are settled, which are the first ones: the place of the next one follows from their number.
 fn done_steps(plan: &InternalPlan) -> Vec<DoneStep> {
     let settled = plan.steps.iter().take_while(|step| step.status.settled());
-    let done = |step: &super::plan::Step| DoneStep {
+    let done = |step: &super::plan::InternalStep| DoneStep {
         name: step.name.clone(),
         status: step.status.as_str(),
         result: step.result.clone().unwrap_or_default(),

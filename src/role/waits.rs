@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::plan::{
-    Attempt, AttemptState, CommandId, Draft, Plan, PlanId, PlanStatus, ROLE, Report, Time, Wait,
-    WaitEnd,
+    Attempt, AttemptState, CommandId, Draft, Plan, PlanId, PlanState, ROLE, Report, RoleRequest,
+    RoleRequestEnd, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
@@ -23,7 +23,7 @@ const WHAT: usize = 120;
 
 /// Who waits for what comes of an internal plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chain {
+pub struct WaitChain {
     /// The roles from the one whose plan it is to the one that has the task.
     pub roles: Vec<RoleId>,
     /// The plan that the task is in.
@@ -34,7 +34,7 @@ pub struct Chain {
     pub command: Option<CommandId>,
 }
 
-impl Chain {
+impl WaitChain {
     /// Returns who waits for what comes of an internal plan, from the role whose it is on.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ pub(super) async fn begin_wait(
     let (id, what) = (request.assignment(), one_line(asked, WHAT));
     let command = command.clone();
     let noted = store.change(top, by, "a role asks another one", move |draft| {
-        let wait = Wait {
+        let wait = RoleRequest {
             role,
             on,
             request: id.command().clone(),
@@ -139,7 +139,7 @@ pub(super) async fn not_sent(
 ) -> Result<(), StoreError> {
     let (request, why) = (request.clone(), "the request could not be sent");
     let change = move |draft: &mut Draft<'_>| {
-        draft.end_wait(&request, WaitEnd::TakenBack);
+        draft.end_wait(&request, RoleRequestEnd::TakenBack);
         Ok(())
     };
     shown(top, store.change(top, by, why, change).await).map(drop)
@@ -163,25 +163,25 @@ fn shown<T>(top: &PlanId, result: Result<T, StoreError>) -> Result<Option<T>, St
 }
 
 /// Returns how the wait for a request ended; `None` if it goes on.
-async fn end_of(store: &Store, request: &CommandId) -> Result<Option<WaitEnd>, StoreError> {
+async fn end_of(store: &Store, request: &CommandId) -> Result<Option<RoleRequestEnd>, StoreError> {
     let Some(plan) = store.plan_of(request).await? else {
-        return Ok(Some(WaitEnd::TakenBack));
+        return Ok(Some(RoleRequestEnd::TakenBack));
     };
     let request = request.clone();
     let end = move |plan: &Plan, _| {
         let Some(attempt) = plan.attempt(&request) else {
-            return Some(WaitEnd::TakenBack);
+            return Some(RoleRequestEnd::TakenBack);
         };
         match (attempt.state, &attempt.report) {
             (AttemptState::Open, _) if !plan.status().settled() => None,
             // A person is asked what has to be known for it.
             _ if asks_person(plan, attempt) => None,
-            _ if is_asked_again(plan, attempt) => Some(WaitEnd::AskedAgain),
+            _ if is_asked_again(plan, attempt) => Some(RoleRequestEnd::AskedAgain),
             (AttemptState::Reported | AttemptState::Judged, Some(report)) => {
                 Some(report.answer().into())
             }
-            _ if *plan.status() == PlanStatus::Abandoned => Some(WaitEnd::TakenBack),
-            _ => Some(WaitEnd::TimedOut),
+            _ if *plan.status() == PlanState::Abandoned => Some(RoleRequestEnd::TakenBack),
+            _ => Some(RoleRequestEnd::TimedOut),
         }
     };
     store.read(&plan, end).await
@@ -228,7 +228,7 @@ fn asked(plan: &Plan, now: Time) -> Duration {
     let answered = plan
         .questions()
         .filter(|question| question.closed.is_none());
-    let span = |question: &crate::plan::Question| {
+    let span = |question: &crate::plan::HumanQuestion| {
         let end = question.answer.as_ref().map_or(now, |answer| answer.at);
         end.since(question.asked)
     };

@@ -6,18 +6,18 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::{Map, Value};
 
 use crate::plan::{
-    AttemptState, Issue, Kind, PlanId, Refusal, Report, ReportStatus, TaskStatus, Time,
+    AttemptKind, AttemptState, NewCommand, PlanId, Refusal, Report, ReportStatus, TaskState, Time,
 };
 use crate::wire::team::{OnTimeout, StepDoes};
 use crate::wire::text::{clip_bytes, one_line, printable};
 
 use super::ability::Abilities;
 use super::agent::Role;
-use super::fill::Known;
-use super::framework::Refused;
+use super::fill::StepValues;
+use super::framework::RequestRefused;
 use super::message::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
-use super::mind::Situation;
-use super::plan::{InternalPlan, Pending, Step};
+use super::mind::StepContext;
+use super::plan::{InternalPlan, InternalStep, PendingAnswer};
 use super::state::{RoleError, RoleStatus};
 
 /// Bytes that are kept of what a step said.
@@ -65,7 +65,7 @@ impl Role {
     }
 
     /// Does a step that waits for nobody, or makes the request of one that does.
-    async fn do_step(&mut self, plan: &InternalPlan, step: &Step) -> Result<(), RoleError> {
+    async fn do_step(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
         let done = match &step.does {
             StepDoes::ExecuteAction { action, params } => {
                 self.started(step).await?;
@@ -90,10 +90,10 @@ impl Role {
         }
     }
 
-    async fn started(&mut self, step: &Step) -> Result<(), RoleError> {
+    async fn started(&mut self, step: &InternalStep) -> Result<(), RoleError> {
         let number = step.number;
         match step.status {
-            TaskStatus::Pending => {
+            TaskState::Pending => {
                 self.change("a step is begun", move |draft| draft.start_task(number))
                     .await
             }
@@ -112,16 +112,16 @@ impl Role {
         name: &str,
         params: &Map<String, Value>,
         plan: &InternalPlan,
-        step: &Step,
+        step: &InternalStep,
     ) -> Result<Result<String, String>, RoleError> {
         let (description, context) = self.given();
-        let known = Known {
+        let known = StepValues {
             description,
             context,
             steps: &plan.steps,
         };
         let asking = |mind| self.asking(mind, &plan.id);
-        let situation = Situation {
+        let situation = StepContext {
             role: &self.settings.id,
             prompt: &self.settings.prompt,
             description,
@@ -144,13 +144,13 @@ impl Role {
         }
     }
 
-    async fn fail_step(&mut self, step: &Step, reason: &str) -> Result<(), RoleError> {
+    async fn fail_step(&mut self, step: &InternalStep, reason: &str) -> Result<(), RoleError> {
         let reason = clip_bytes(&printable(reason), MAX_RESULT);
         tracing::warn!(role = %self.settings.id, step = %step.name, reason = %one_line(&reason, 200), "a step failed");
         let number = step.number;
         self.change("a step failed", move |draft| {
             let begun = draft.plan().task(number).map(|task| task.status);
-            if begun == Some(TaskStatus::Pending) {
+            if begun == Some(TaskState::Pending) {
                 draft.start_task(number)?;
             }
             draft.fail_task(number, &reason, false).map(|_| ())
@@ -159,7 +159,7 @@ impl Role {
     }
 
     /// Makes the request of a step: its id and its text are kept before it is sent.
-    async fn request(&mut self, plan: &InternalPlan, step: &Step) -> Result<(), RoleError> {
+    async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
         let id = RequestId::make();
         let prepared = match self.request_message(plan, step, &id) {
             Ok(message) => self.framework.prepare(&message).await,
@@ -168,13 +168,13 @@ impl Role {
         let text = match prepared {
             Ok(text) => text,
             // Nothing is known against the request: it may be made later.
-            Err(Refused::Failed(error)) => return Err(error.into()),
+            Err(RequestRefused::Failed(error)) => return Err(error.into()),
             Err(refused) => return self.fail_step(step, &refused.to_string()).await,
         };
         let number = step.number;
-        let issue = Issue {
+        let issue = NewCommand {
             id: id.command().clone(),
-            kind: Kind::New,
+            kind: AttemptKind::New,
             session: None,
             text,
         };
@@ -187,7 +187,7 @@ impl Role {
     fn request_message(
         &self,
         plan: &InternalPlan,
-        step: &Step,
+        step: &InternalStep,
         id: &RequestId,
     ) -> Result<StructuredMessage, String> {
         let StepDoes::RequestCollaboration {
@@ -200,7 +200,7 @@ impl Role {
         };
         let target: RoleId = target.parse().map_err(|error| format!("{error}"))?;
         let (task, given) = self.given();
-        let known = Known {
+        let known = StepValues {
             description: task,
             context: given,
             steps: &plan.steps,
@@ -218,7 +218,11 @@ impl Role {
 
     /// Takes up an answer that is in the store, or waits for it. A request that this role has not sent itself is sent: nobody
     /// knows whether it was before a crash.
-    async fn await_answer(&mut self, step: &Step, pending: &Pending) -> Result<Advance, RoleError> {
+    async fn await_answer(
+        &mut self,
+        step: &InternalStep,
+        pending: &PendingAnswer,
+    ) -> Result<Advance, RoleError> {
         if let Some((status, text)) = pending.answer.clone() {
             self.state.no_longer_waits();
             self.state.status = RoleStatus::ExecutingStep;
@@ -239,7 +243,7 @@ impl Role {
                     self.begin_wait(&message).await?;
                     match self.framework.send(&message, &pending.text).await {
                         // It is kept, and sent by whoever goes on.
-                        Err(Refused::Failed(error)) => return Err(error.into()),
+                        Err(RequestRefused::Failed(error)) => return Err(error.into()),
                         sent => sent
                             .map_err(|refused| format!("the request could not be sent: {refused}")),
                     }
@@ -263,7 +267,7 @@ impl Role {
 
     async fn answered(
         &mut self,
-        step: &Step,
+        step: &InternalStep,
         request: &RequestId,
         status: CollaborationStatus,
         text: &str,
@@ -352,7 +356,7 @@ impl Role {
         }
         let plan = self.keeper.read(&self.plan_id()?).await?;
         let step = plan.current().map(|index| plan.steps[index].clone());
-        let waits = |step: &Step| {
+        let waits = |step: &InternalStep| {
             let pending = step.request.as_ref();
             pending.is_some_and(|pending| pending.answer.is_none() && !pending.with_person)
         };

@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-use super::mcp::{MAX_MESSAGE, Served, Server, Shared};
+use super::mcp::{MAX_MESSAGE, ServedTools, Server, SharedState};
 
 /// The one path that is served.
 pub const PATH: &str = "/mcp";
@@ -54,7 +54,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 type Body = BoxBody<Bytes, Infallible>;
 
 /// Everything that a request needs.
-struct Gate {
+struct AccessGate {
     /// The hash, not the token itself: the time that a comparison of hashes takes reveals nothing about the token.
     token: [u8; 32],
     service: StreamableHttpService<Server, NeverSessionManager>,
@@ -65,7 +65,7 @@ struct Gate {
     budget: Semaphore,
 }
 
-impl Served {
+impl ServedTools {
     /// Serves clients that know the token, at a listener on this machine, until `ended` resolves.
     pub async fn on_http<T>(
         self,
@@ -73,7 +73,7 @@ impl Served {
         token: &str,
         ended: impl Future<Output = T>,
     ) -> T {
-        let shared = Arc::new(Shared::new(self));
+        let shared = Arc::new(SharedState::new(self));
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -86,7 +86,7 @@ impl Served {
             config,
         );
         let token = Sha256::digest(token.as_bytes()).into();
-        let gate = Arc::new(Gate {
+        let gate = Arc::new(AccessGate {
             token,
             service,
             known: Semaphore::new(CONNECTIONS),
@@ -96,14 +96,14 @@ impl Served {
         });
         let end = tokio::select! {
             end = ended => end,
-            never = take_connections(listener, gate) => match never {},
+            never = accept_connections(listener, gate) => match never {},
         };
         stop.cancel();
         end
     }
 }
 
-async fn take_connections(listener: TcpListener, gate: Arc<Gate>) -> Infallible {
+async fn accept_connections(listener: TcpListener, gate: Arc<AccessGate>) -> Infallible {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -118,7 +118,7 @@ async fn take_connections(listener: TcpListener, gate: Arc<Gate>) -> Infallible 
     }
 }
 
-async fn converse(stream: TcpStream, gate: Arc<Gate>, place: Option<OwnedSemaphorePermit>) {
+async fn converse(stream: TcpStream, gate: Arc<AccessGate>, place: Option<OwnedSemaphorePermit>) {
     // The connection's place among the known clients once it has shown the token, and the notification of that moment.
     let (known, shown) = &(OnceCell::new(), Notify::new());
     let gate = &gate;
@@ -156,7 +156,7 @@ async fn converse(stream: TcpStream, gate: Arc<Gate>, place: Option<OwnedSemapho
     }
 }
 
-impl Gate {
+impl AccessGate {
     /// Returns a place among the connections that have not shown the token, as soon as one is free.
     async fn place_of_a_stranger(&self) -> Option<OwnedSemaphorePermit> {
         let places = Arc::clone(&self.strangers);
@@ -179,7 +179,7 @@ impl Gate {
         let bytes = if most > SMALL as u64 { most } else { 0 };
         let bytes = u32::try_from(bytes).expect("the budget fits");
         let _room = self.budget.acquire_many(bytes).await;
-        self.service.handle(request.map(Heard::new)).await
+        self.service.handle(request.map(RequestBody::new)).await
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
@@ -196,19 +196,19 @@ impl Gate {
 }
 
 /// A body with a timeout for its sender: the room that it takes is needed by other clients, too.
-struct Heard {
+struct RequestBody {
     body: Incoming,
     silence: Pin<Box<Sleep>>,
 }
 
-impl Heard {
+impl RequestBody {
     fn new(body: Incoming) -> Self {
         let silence = Box::pin(tokio::time::sleep(SILENCE));
         Self { body, silence }
     }
 }
 
-impl hyper::body::Body for Heard {
+impl hyper::body::Body for RequestBody {
     type Data = Bytes;
     type Error = Box<dyn Error + Send + Sync>;
 

@@ -44,7 +44,7 @@ const INVALID_PARAMS: i32 = -32602;
 type Outgoing = (Vec<u8>, oneshot::Sender<io::Result<()>>);
 
 /// The transport over a reader and a writer.
-pub(super) struct Lines<R> {
+pub(super) struct LineTransport<R> {
     read: BufReader<R>,
     line: Vec<u8>,
     /// The rest of a line that is too long is skipped.
@@ -67,13 +67,13 @@ pub(super) struct Lines<R> {
 type Held = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 /// What the next line is.
-enum Line {
+enum NextLine {
     Whole,
     TooLong,
     End,
 }
 
-impl<R: AsyncRead + Unpin + Send> Lines<R> {
+impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
     /// Returns the transport, and a receiver that becomes true at the end of the input.
     pub(super) fn new(
         read: R,
@@ -100,13 +100,13 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
     }
 
     /// Reads up to the next line end. The part of a line that was read stays when this future is dropped half-way.
-    async fn next_line(&mut self) -> io::Result<Line> {
+    async fn next_line(&mut self) -> io::Result<NextLine> {
         loop {
             let available = self.read.fill_buf().await?;
             if available.is_empty() {
                 self.ended = true;
                 let rest = !self.line.is_empty() && !self.skipping;
-                return Ok(if rest { Line::Whole } else { Line::End });
+                return Ok(if rest { NextLine::Whole } else { NextLine::End });
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(available.len(), |end| end + 1);
@@ -128,22 +128,22 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
             self.skipping = end.is_none() && (skipped || !fits);
             if !skipped && !fits {
                 (self.line, self.taken) = (Vec::new(), None);
-                return Ok(Line::TooLong);
+                return Ok(NextLine::TooLong);
             }
             if !skipped && end.is_some() {
-                return Ok(Line::Whole);
+                return Ok(NextLine::Whole);
             }
         }
     }
 
-    fn answer(&self, complaint: &Complaint) {
-        let Complaint { id, code, message } = complaint;
+    fn answer(&self, complaint: &LineError) {
+        let LineError { id, code, message } = complaint;
         let answer =
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-        drop(self.hand_out(answer.to_string().into_bytes()));
+        drop(self.queue_write(answer.to_string().into_bytes()));
     }
 
-    fn hand_out(&self, mut bytes: Vec<u8>) -> oneshot::Receiver<io::Result<()>> {
+    fn queue_write(&self, mut bytes: Vec<u8>) -> oneshot::Receiver<io::Result<()>> {
         bytes.push(b'\n');
         let (done, written) = oneshot::channel();
         if let Some(out) = &self.out {
@@ -155,7 +155,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
+impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransport<R> {
     type Error = io::Error;
 
     fn send(
@@ -163,7 +163,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         // The message is queued before the future is polled, so the order is that of the calls.
-        let written = serde_json::to_vec(&item).map(|bytes| self.hand_out(bytes));
+        let written = serde_json::to_vec(&item).map(|bytes| self.queue_write(bytes));
         async move {
             match written?.await {
                 Ok(result) => result,
@@ -191,7 +191,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin + Send> Lines<R> {
+impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
     /// Returns the next message that needs an action; `None` at the end.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
@@ -208,14 +208,14 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
             let mut waiting = self.waiting.subscribe();
             drop(waiting.wait_for(|bytes| *bytes <= MAX_WAITING).await);
             match self.next_line().await {
-                Ok(Line::Whole) => {}
-                Ok(Line::TooLong) => {
+                Ok(NextLine::Whole) => {}
+                Ok(NextLine::TooLong) => {
                     let message =
                         format!("Invalid Request: a message of more than {MAX_MESSAGE} bytes");
-                    self.answer(&Complaint::new(Value::Null, INVALID_REQUEST, message));
+                    self.answer(&LineError::new(Value::Null, INVALID_REQUEST, message));
                     continue;
                 }
-                Ok(Line::End) => return None,
+                Ok(NextLine::End) => return None,
                 Err(error) => {
                     tracing::debug!(%error, "the input cannot be read");
                     return None;
@@ -280,13 +280,13 @@ fn hold(mut message: ClientJsonRpcMessage, held: Held) -> ClientJsonRpcMessage {
 
 /// The answer to a line that is no message.
 #[derive(Debug, PartialEq)]
-struct Complaint {
+struct LineError {
     id: Value,
     code: i32,
     message: String,
 }
 
-impl Complaint {
+impl LineError {
     fn new(id: Value, code: i32, message: impl Into<String>) -> Self {
         Self {
             id,
@@ -298,7 +298,7 @@ impl Complaint {
 
 /// The fields that can be read of a line that is no message, however deep or large the rest of it is.
 #[derive(Deserialize)]
-struct Known {
+struct KnownOfLine {
     #[serde(default, deserialize_with = "present")]
     id: Option<Value>,
     #[serde(default)]
@@ -310,7 +310,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 }
 
 /// Reads a line as a message; `None` for a line that needs no answer.
-fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Complaint> {
+fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, LineError> {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -322,42 +322,42 @@ fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Complaint> {
     };
     if let Err(error) = serde_json::from_slice::<IgnoredAny>(line) {
         let message = format!("Parse error: {error}");
-        return Err(Complaint::new(Value::Null, PARSE_ERROR, message));
+        return Err(LineError::new(Value::Null, PARSE_ERROR, message));
     }
-    let known: Option<Known> = match line.first() {
+    let known: Option<KnownOfLine> = match line.first() {
         Some(b'{') => serde_json::from_slice(line).ok(),
         _ => None,
     };
-    let Some(Known { id, method }) = known else {
-        return Err(Complaint::new(Value::Null, INVALID_REQUEST, NO_MESSAGE));
+    let Some(KnownOfLine { id, method }) = known else {
+        return Err(LineError::new(Value::Null, INVALID_REQUEST, NO_MESSAGE));
     };
     match (id, method.as_str()) {
         (Some(id), Some(_)) if id.is_number() && !id.is_i64() => {
             let message = "Invalid Request: a number as `id` is whole and fits 64 bits";
-            Err(Complaint::new(id, INVALID_REQUEST, message))
+            Err(LineError::new(id, INVALID_REQUEST, message))
         }
         (Some(id), Some(method)) if id.is_string() || id.is_i64() => {
             let method = one_line(method, 80);
             let error = one_line(&error.to_string(), 200);
             let message = format!("Invalid params: they do not fit `{method}`: {error}");
-            Err(Complaint::new(id, INVALID_PARAMS, message))
+            Err(LineError::new(id, INVALID_PARAMS, message))
         }
         // A notification is never answered.
         (None, Some(_)) => Ok(None),
-        _ => Err(Complaint::new(Value::Null, INVALID_REQUEST, NO_MESSAGE)),
+        _ => Err(LineError::new(Value::Null, INVALID_REQUEST, NO_MESSAGE)),
     }
 }
 
 const NO_MESSAGE: &str = "Invalid Request: each line is one JSON-RPC message with `method`, and `id` unless it is a notification";
 
 /// Refuses an `initialize` request with wrong parameters, which the library takes for an unknown request.
-fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, Complaint> {
+fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, LineError> {
     match &message {
         ClientJsonRpcMessage::Request(request) => match &request.request {
             ClientRequest::CustomRequest(custom) if custom.method == "initialize" => {
                 let id = serde_json::to_value(&request.id).unwrap_or_default();
                 let wanted = "Invalid params: `initialize` needs `protocolVersion`, `capabilities` and `clientInfo` with `name` and `version`";
-                Err(Complaint::new(id, INVALID_PARAMS, wanted))
+                Err(LineError::new(id, INVALID_PARAMS, wanted))
             }
             _ => Ok(message),
         },

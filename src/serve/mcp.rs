@@ -23,12 +23,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 use super::hint;
-use super::lines::Lines;
-use super::news::News;
+use super::lines::LineTransport;
+use super::news::PlanNotifications;
 use crate::clock::Clock;
 use crate::plan::Plan;
 use crate::store::StoreError;
-use crate::tools::{Answer, Dialect, Tool, Toolbox, notebook};
+use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
 use crate::view::mission;
 use crate::volumes::Volumes;
 use crate::wire::text::{clip_bytes, one_line};
@@ -66,7 +66,7 @@ const MARKDOWN: &str = "text/markdown";
 
 /// What the server serves.
 #[derive(Debug)]
-pub struct Served {
+pub struct ServedTools {
     pub toolbox: Toolbox,
     pub dialects: Vec<Dialect>,
     pub volumes: Volumes,
@@ -77,16 +77,16 @@ pub struct Served {
 /// Serves the tools to one client.
 #[derive(Debug)]
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// The calls of a client run one after the other, in their order.
     turn: tokio::sync::Mutex<()>,
     /// `None` if the server cannot reach the client later.
-    session: Option<Session>,
+    session: Option<ClientSession>,
 }
 
 /// The state of a client while its streams are open.
 #[derive(Debug)]
-struct Session {
+struct ClientSession {
     /// The resources to which the client has subscribed.
     subscribed: Mutex<HashMap<&'static str, AbortHandle>>,
     /// Becomes true at the end of the input.
@@ -95,16 +95,16 @@ struct Session {
 
 /// The state that all clients share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedState {
     toolbox: Toolbox,
     dialects: Arc<[Dialect]>,
     clock: Clock,
     program: String,
-    news: Arc<News>,
+    news: Arc<PlanNotifications>,
     listeners: Arc<Semaphore>,
 }
 
-impl Served {
+impl ServedTools {
     /// Serves a client on two streams until the input ends or `ended` resolves, and then returns the value of `ended`. Requests
     /// that came before are answered.
     ///
@@ -116,11 +116,11 @@ impl Served {
         write: impl AsyncWrite + Unpin + Send + 'static,
         ended: impl Future<Output = T>,
     ) -> Result<Option<T>, ServerInitializeError> {
-        let (lines, over) = Lines::new(read, write);
+        let (lines, over) = LineTransport::new(read, write);
         let server = Server {
-            shared: Arc::new(Shared::new(self)),
+            shared: Arc::new(SharedState::new(self)),
             turn: tokio::sync::Mutex::default(),
-            session: Some(Session {
+            session: Some(ClientSession {
                 subscribed: Mutex::default(),
                 over,
             }),
@@ -148,10 +148,10 @@ impl Served {
     }
 }
 
-impl Shared {
-    pub(super) fn new(served: Served) -> Self {
+impl SharedState {
+    pub(super) fn new(served: ServedTools) -> Self {
         let dialects: Arc<[Dialect]> = served.dialects.into();
-        let news = News::new(
+        let news = PlanNotifications::new(
             served.toolbox.clone(),
             Arc::clone(&dialects),
             served.volumes,
@@ -177,7 +177,7 @@ impl Shared {
             return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
         };
         let toolbox = self.toolbox.clone().with_caller(caller);
-        let Answer { success, value } = toolbox.call(dialect, name, arguments).await;
+        let ToolAnswer { success, value } = toolbox.call(dialect, name, arguments).await;
         // A text goes out once: clients pass both forms to the model.
         let (text, beside) = match &value["result"] {
             // The text of the notebook is for the model; the data for a program goes alongside it.
@@ -202,7 +202,7 @@ impl Shared {
                 let (now, program) = (self.clock.now(), self.program.clone());
                 let dialects = Arc::clone(&self.dialects);
                 let text = self
-                    .look(move |plan| match plan {
+                    .read_plan(move |plan| match plan {
                         Some(plan) if is_notebook(Some(plan), &dialects) => {
                             notebook::page_of(plan, MAX_RESOURCE)
                         }
@@ -219,7 +219,7 @@ impl Shared {
 
     async fn hint(&self) -> Result<String, ErrorData> {
         let dialects = Arc::clone(&self.dialects);
-        self.look(move |plan| match is_notebook(plan, &dialects) {
+        self.read_plan(move |plan| match is_notebook(plan, &dialects) {
             true => notebook::hint_of(plan),
             false => hint::next(plan),
         })
@@ -227,7 +227,7 @@ impl Shared {
     }
 
     /// Reads the served plan.
-    async fn look<T: Send + 'static>(
+    async fn read_plan<T: Send + 'static>(
         &self,
         look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
@@ -289,7 +289,7 @@ fn describe(tool: &Tool) -> rmcp::model::Tool {
 
 impl Server {
     /// Serves one request of a client that has no session and cannot be reached later.
-    pub(super) fn without_session(shared: Arc<Shared>) -> Self {
+    pub(super) fn without_session(shared: Arc<SharedState>) -> Self {
         Self {
             shared,
             turn: tokio::sync::Mutex::default(),

@@ -9,4 +9,4 @@ mod mcp;
 mod news;
 
 pub use http::PATH;
-pub use mcp::{Served, Server};
+pub use mcp::{ServedTools, Server};

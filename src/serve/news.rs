@@ -18,7 +18,7 @@ type Seen = Option<(PlanId, i64)>;
 
 /// The served plan, for listeners that want to know when it changes.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct PlanNotifications {
     toolbox: Toolbox,
     dialects: Arc<[Dialect]>,
     volumes: Volumes,
@@ -26,7 +26,7 @@ pub(super) struct News {
     announce: Mutex<Option<watch::Sender<Seen>>>,
 }
 
-impl News {
+impl PlanNotifications {
     pub(super) fn new(toolbox: Toolbox, dialects: Arc<[Dialect]>, volumes: Volumes) -> Self {
         Self {
             toolbox,
@@ -41,7 +41,7 @@ impl News {
     pub(super) async fn listen(self: &Arc<Self>) -> watch::Receiver<Seen> {
         // The order matters: a change between these two lines is announced twice instead of never.
         let moved = self.toolbox.store().moved();
-        let seen = self.look().await;
+        let seen = self.read_seq().await;
         let mut announce = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = announce.as_ref() {
             return running.subscribe();
@@ -56,7 +56,7 @@ impl News {
         let stored = Arc::new(Notify::new());
         let _watch = Watch::for_server(&self.volumes, Arc::clone(&stored));
         loop {
-            let seen = self.look().await;
+            let seen = self.read_seq().await;
             announce.send_if_modified(|last| {
                 let modified = *last != seen;
                 *last = seen;
@@ -79,7 +79,7 @@ impl News {
     }
 
     /// Reads the plan and its seq. A failure of the store counts as no plan; the next read may succeed.
-    async fn look(&self) -> Seen {
+    async fn read_seq(&self) -> Seen {
         let plan = self.toolbox.latest(&self.dialects).await.ok()??;
         let seq = self.toolbox.store().read(&plan, |_, seq| seq).await.ok()?;
         Some((plan, seq))

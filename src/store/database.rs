@@ -16,7 +16,7 @@ const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE
 
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DatabasePlace {
     /// A file of the embedded database, created if it does not exist.
     File(PathBuf),
     /// A file of it that is there and is only read.
@@ -53,10 +53,10 @@ pub(super) enum Value<'a> {
 
 /// A row of a result.
 #[derive(Debug)]
-pub(super) struct Record(Vec<Field>);
+pub(super) struct Record(Vec<Column>);
 
 #[derive(Debug)]
-enum Field {
+enum Column {
     Text(String),
     Number(i64),
 }
@@ -103,7 +103,7 @@ impl DatabaseError {
     }
 }
 
-impl Place {
+impl DatabasePlace {
     /// Returns the file, where it is one.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
@@ -116,24 +116,24 @@ impl Place {
 impl Record {
     pub(super) fn text(&mut self, column: usize) -> Result<String> {
         match self.0.get_mut(column) {
-            Some(Field::Text(text)) => Ok(std::mem::take(text)),
+            Some(Column::Text(text)) => Ok(std::mem::take(text)),
             _ => Err(DatabaseError::Column(column)),
         }
     }
 
     pub(super) fn number(&self, column: usize) -> Result<i64> {
         match self.0.get(column) {
-            Some(Field::Number(number)) => Ok(*number),
+            Some(Column::Number(number)) => Ok(*number),
             _ => Err(DatabaseError::Column(column)),
         }
     }
 }
 
 impl Database {
-    pub(super) fn connect(place: &Place) -> Result<Self> {
+    pub(super) fn connect(place: &DatabasePlace) -> Result<Self> {
         match place {
             // With the default flags SQLite would read a name that begins with `file:` as a URI.
-            Place::File(path) => {
+            DatabasePlace::File(path) => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
                     | OpenFlags::SQLITE_OPEN_CREATE
                     | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -141,15 +141,15 @@ impl Database {
                 Ok(Self::Sqlite(connection))
             }
             // Whoever has it open has this file, and then its locks are needed.
-            Place::ReadOnly(path) => match beside(path, "-shm").exists() {
+            DatabasePlace::ReadOnly(path) => match beside(path, "-shm").exists() {
                 true => Ok(Self::Sqlite(rusqlite::Connection::open_with_flags(
                     path, READ,
                 )?)),
                 false => Self::connect_alone(path),
             },
-            Place::Memory => Ok(Self::Sqlite(rusqlite::Connection::open_in_memory()?)),
+            DatabasePlace::Memory => Ok(Self::Sqlite(rusqlite::Connection::open_in_memory()?)),
             #[cfg(feature = "postgres")]
-            Place::Server(url) => {
+            DatabasePlace::Server(url) => {
                 let client = postgres::Client::connect(url, postgres::NoTls)?;
                 Ok(Self::Postgres(Box::new(client)))
             }
@@ -219,9 +219,9 @@ impl Database {
                 let mut records = Vec::new();
                 while let Some(row) = rows.next()? {
                     let field = |column| match row.get_ref(column)? {
-                        ValueRef::Integer(number) => Ok(Field::Number(number)),
+                        ValueRef::Integer(number) => Ok(Column::Number(number)),
                         ValueRef::Text(text) => String::from_utf8(text.to_vec())
-                            .map(Field::Text)
+                            .map(Column::Text)
                             .map_err(|_| DatabaseError::Column(column)),
                         _ => Err(DatabaseError::Column(column)),
                     };
@@ -278,7 +278,7 @@ impl Database {
     /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its start
     /// again. The store calls this between the changes, so that no change waits for it. The journal is complete without it, so
     /// callers need no error.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn checkpoint(&mut self) {
         match self {
             Self::Sqlite(connection) => {
                 let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
@@ -362,7 +362,7 @@ fn said(error: &postgres::Error) -> String {
 mod server {
     use postgres::types::{ToSql, Type};
 
-    use super::{DatabaseError, Field, Record, Result, Value};
+    use super::{Column, DatabaseError, Record, Result, Value};
 
     pub(super) fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
         let parameter = |value: &'a Value<'_>| -> &'a (dyn ToSql + Sync) {
@@ -377,8 +377,8 @@ mod server {
 
     pub(super) fn record(row: &postgres::Row) -> Result<Record> {
         let field = |(index, column): (usize, &postgres::Column)| match *column.type_() {
-            Type::INT8 => Ok(Field::Number(row.try_get(index)?)),
-            Type::TEXT => Ok(Field::Text(row.try_get(index)?)),
+            Type::INT8 => Ok(Column::Number(row.try_get(index)?)),
+            Type::TEXT => Ok(Column::Text(row.try_get(index)?)),
             _ => Err(DatabaseError::Column(index)),
         };
         let fields = row.columns().iter().enumerate().map(field);

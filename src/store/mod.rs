@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
+use crate::plan::{CommandId, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Time};
 use crate::safe_open;
-use database::{Place, beside};
+use database::{DatabasePlace, beside};
 pub use notes::Lost;
 use notes::Notes;
-use owner::{Job, Owner, guarded};
+use owner::{Owner, StoreJob, guarded};
 
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
 const QUEUE: usize = 256;
@@ -77,15 +77,15 @@ pub struct Change {
 
 /// A plan in the list of plans.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
+pub struct ListedPlan {
     pub seq: i64,
-    pub head: Head,
+    pub head: PlanHead,
 }
 
 /// A handle to the store; clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<StoreJob>,
     moved: watch::Receiver<u64>,
     lost: Arc<[Lost]>,
     only_while: Option<OnlyWhile>,
@@ -124,7 +124,7 @@ impl Store {
         }
         make_private(path).map_err(unusable)?;
         Self::connect(
-            Place::File(path.to_owned()),
+            DatabasePlace::File(path.to_owned()),
             &path.display().to_string(),
             now,
         )
@@ -140,7 +140,7 @@ impl Store {
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
         let shown = path.display().to_string();
-        Self::connect(Place::ReadOnly(path.to_owned()), &shown, now).await
+        Self::connect(DatabasePlace::ReadOnly(path.to_owned()), &shown, now).await
     }
 
     /// Tells whether there is a database in a file.
@@ -174,7 +174,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub async fn in_memory(now: impl Fn() -> Time + Send + 'static) -> Result<Self, StoreError> {
-        Self::connect(Place::Memory, ":memory:", now).await
+        Self::connect(DatabasePlace::Memory, ":memory:", now).await
     }
 
     /// Opens the database of a PostgreSQL server, `postgres://user@host/name`. The connection is not encrypted.
@@ -187,11 +187,11 @@ impl Store {
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
         let shown = url.split('?').next().unwrap_or(url);
-        Self::connect(Place::Server(url.to_owned()), shown, now).await
+        Self::connect(DatabasePlace::Server(url.to_owned()), shown, now).await
     }
 
     async fn connect(
-        place: Place,
+        place: DatabasePlace,
         shown: &str,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
@@ -281,7 +281,7 @@ impl Store {
     /// The key is in use; else as [`Store::change`].
     pub async fn create<T: Send + 'static>(
         &self,
-        head: Head,
+        head: PlanHead,
         by: &str,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
@@ -294,7 +294,7 @@ impl Store {
     async fn submit<T: Send + 'static>(
         &self,
         plan: &PlanId,
-        head: Option<Head>,
+        head: Option<PlanHead>,
         by: &str,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
@@ -311,14 +311,14 @@ impl Store {
             locked(&committed).as_mut().map(then);
         };
         let (done, answer) = oneshot::channel();
-        let job = Job::Change(owner::ChangeJob {
+        let job = StoreJob::Change(owner::ChangeJob {
             plan: plan.clone(),
             head: head.map(Box::new),
             only_while: self.only_while.clone(),
             by: by.to_owned(),
             why: why.to_owned(),
             run: Box::new(run),
-            done: owner::Done {
+            done: owner::AfterCommit {
                 then: Box::new(then),
                 answer: done,
             },
@@ -369,7 +369,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
-    pub async fn plans(&self) -> Result<Vec<Listed>, StoreError> {
+    pub async fn plans(&self) -> Result<Vec<ListedPlan>, StoreError> {
         self.with(Owner::list).await
     }
 
@@ -395,7 +395,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
-    pub async fn in_use(&self, owner: &str) -> Result<Vec<Listed>, StoreError> {
+    pub async fn in_use(&self, owner: &str) -> Result<Vec<ListedPlan>, StoreError> {
         let name = owner.to_owned();
         self.with(move |owner| owner.in_use(&name)).await
     }
@@ -405,15 +405,15 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
-    pub async fn shelved(
+    pub async fn archived(
         &self,
         owner: &str,
         offset: usize,
         limit: usize,
-    ) -> Result<(Vec<Listed>, usize), StoreError> {
+    ) -> Result<(Vec<ListedPlan>, usize), StoreError> {
         let name = owner.to_owned();
         let (offset, limit) = (number(offset), number(limit));
-        self.with(move |owner| owner.shelved(&name, offset, limit))
+        self.with(move |owner| owner.archived(&name, offset, limit))
             .await
     }
 
@@ -439,7 +439,7 @@ impl Store {
             }
             drop(done.send(looked));
         };
-        let job = Job::Look(Box::new(look));
+        let job = StoreJob::Look(Box::new(look));
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }

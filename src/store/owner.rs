@@ -11,14 +11,14 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use super::database::{DatabaseError, Place};
+use super::database::{DatabaseError, DatabasePlace};
 use super::notes::{Lost, Notes};
 use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables};
 use super::texts::{Texts, pack};
 use super::{Change, OnlyWhile, StoreError};
-use crate::plan::{Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
+use crate::plan::{ArchiveState, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
 use file::DatabaseFile;
-use lookup::look_up;
+use lookup::write_lookup;
 
 /// The most changes that are committed with one flush, so that no change waits long for the others.
 const BATCH: usize = 64;
@@ -50,22 +50,22 @@ type Run = Box<dyn FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
 pub(super) struct ChangeJob {
     pub plan: PlanId,
     /// The head of the plan to create first.
-    pub head: Option<Box<Head>>,
+    pub head: Option<Box<PlanHead>>,
     pub only_while: Option<OnlyWhile>,
     pub by: String,
     pub why: String,
     pub run: Run,
-    pub done: Done,
+    pub done: AfterCommit,
 }
 
 /// What follows a change.
-pub(super) struct Done {
+pub(super) struct AfterCommit {
     /// Runs as soon as the change is committed.
     pub then: Box<dyn FnOnce() + Send>,
     pub answer: Answer<()>,
 }
 
-impl Done {
+impl AfterCommit {
     /// Runs what follows, and returns the channel that still needs the answer.
     fn follow(self) -> Answer<()> {
         if let Err(error) = guarded(self.then) {
@@ -80,7 +80,7 @@ impl Done {
 }
 
 /// A job for the owner.
-pub(super) enum Job {
+pub(super) enum StoreJob {
     Change(ChangeJob),
     /// A job that changes nothing.
     Look(Look),
@@ -88,19 +88,19 @@ pub(super) enum Job {
 
 type Look = Box<dyn FnOnce(&mut Owner) + Send>;
 
-impl std::fmt::Debug for Job {
+impl std::fmt::Debug for StoreJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Job")
     }
 }
 
-struct Cached {
+struct CachedPlan {
     plan: Plan,
     seq: i64,
 }
 
 pub(super) struct Owner {
-    place: Place,
+    place: DatabasePlace,
     file: Option<DatabaseFile>,
     /// What was committed, in a file of its own.
     notes: Option<Notes>,
@@ -109,7 +109,7 @@ pub(super) struct Owner {
     /// `None` after the connection to a server was lost.
     tables: Option<Tables>,
     now: Box<dyn Fn() -> Time + Send>,
-    plans: HashMap<PlanId, Cached>,
+    plans: HashMap<PlanId, CachedPlan>,
     announce: watch::Sender<u64>,
     /// Bytes committed since the database was last compacted, and bytes of the log from which a plan was read.
     untidy: usize,
@@ -119,7 +119,7 @@ pub(super) struct Owner {
 
 /// The rows and log entries that a batch of changes will write.
 #[derive(Default)]
-struct Writes {
+struct BatchWrites {
     /// Packed bodies.
     rows: BTreeMap<(PlanId, RowKey), String>,
     texts: Texts,
@@ -131,7 +131,7 @@ struct Writes {
 
 impl Owner {
     pub(super) fn open(
-        place: Place,
+        place: DatabasePlace,
         now: Box<dyn Fn() -> Time + Send>,
         announce: watch::Sender<u64>,
     ) -> Result<Self, OpenError> {
@@ -154,15 +154,15 @@ impl Owner {
     }
 
     /// Serves jobs until the last handle is dropped.
-    pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+    pub(super) fn run(mut self, mut jobs: mpsc::Receiver<StoreJob>) {
         while let Some(first) = jobs.blocking_recv() {
             let mut changes = Vec::new();
             let mut looks = Vec::new();
             let mut next = Some(first);
             while let Some(job) = next {
                 match job {
-                    Job::Change(change) => changes.push(change),
-                    Job::Look(look) => looks.push(look),
+                    StoreJob::Change(change) => changes.push(change),
+                    StoreJob::Look(look) => looks.push(look),
                 }
                 next = if changes.len() < BATCH {
                     jobs.try_recv().ok()
@@ -187,7 +187,7 @@ impl Owner {
                 TIDY_BUSY
             };
             if self.changed && self.untidy > enough {
-                self.tidy();
+                self.write_rows();
             }
         }
     }
@@ -202,7 +202,7 @@ impl Owner {
             return;
         }
         let mut locked = HashSet::new();
-        let mut writes = Writes::default();
+        let mut writes = BatchWrites::default();
         let mut waiting = Vec::new();
         let mut failed = None;
         for job in jobs {
@@ -227,14 +227,14 @@ impl Owner {
         let result = match failed {
             None => self.write(&writes),
             Some(error) => {
-                self.give_up();
+                self.abandon();
                 Err(error)
             }
         };
         match result {
             Ok(()) => {
                 let changed = !writes.log.is_empty();
-                let answers: Vec<_> = waiting.into_iter().map(Done::follow).collect();
+                let answers: Vec<_> = waiting.into_iter().map(AfterCommit::follow).collect();
                 if changed {
                     self.touch();
                     self.note(&writes.seqs);
@@ -262,7 +262,7 @@ impl Owner {
     /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the change is
     /// answered: the caller may end immediately afterwards.
     fn touch(&self) {
-        if let Place::File(file) = &self.place
+        if let DatabasePlace::File(file) = &self.place
             && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
         {
             tracing::debug!(%error, "other processes are not told of a change");
@@ -290,7 +290,7 @@ impl Owner {
         Ok(self.tables()?.begin()?)
     }
 
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         if let Some(tables) = &mut self.tables {
             tables.roll_back();
         }
@@ -316,9 +316,9 @@ impl Owner {
     fn run_change(
         &mut self,
         job: ChangeJob,
-        writes: &mut Writes,
+        writes: &mut BatchWrites,
         locked: &mut HashSet<PlanId>,
-    ) -> (Done, Result<(), StoreError>) {
+    ) -> (AfterCommit, Result<(), StoreError>) {
         let ChangeJob {
             plan: mut id,
             head,
@@ -346,7 +346,7 @@ impl Owner {
         };
         let before = Lookup::of(cached.plan.head());
         let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
-        let deleted = !new && draft.plan().head().shelf == Shelf::Deleted;
+        let deleted = !new && draft.plan().head().shelf == ArchiveState::Deleted;
         let ran = match guarded(|| run(&mut draft)) {
             Ok(ran) => ran.map_err(StoreError::from),
             Err(panicked) => {
@@ -357,12 +357,13 @@ impl Owner {
             }
         };
         let ran = ran.and_then(|()| {
-            if deleted && draft.has_changed() && draft.plan().head().shelf == Shelf::Deleted {
+            if deleted && draft.has_changed() && draft.plan().head().shelf == ArchiveState::Deleted
+            {
                 return Err(Refusal::Deleted.into());
             }
             let lookup = Lookup::of(draft.plan().head());
             match &mut self.tables {
-                Some(tables) if lookup != before => look_up(tables, &id, &before, &lookup),
+                Some(tables) if lookup != before => write_lookup(tables, &id, &before, &lookup),
                 _ => Ok(()),
             }
         });
@@ -393,12 +394,12 @@ impl Owner {
 
     fn unmake(&mut self, id: &PlanId) -> Result<(), StoreError> {
         self.plans.remove(id);
-        Ok(self.tables()?.take_plan(id)?)
+        Ok(self.tables()?.remove_plan(id)?)
     }
 
     fn lock(&mut self, id: &PlanId, locked: &mut HashSet<PlanId>) -> Result<(), StoreError> {
         let seq = self.tables()?.lock_plan(id)?;
-        self.bring_up_to(id, seq)?;
+        self.catch_up_to(id, seq)?;
         locked.insert(id.clone());
         Ok(())
     }
@@ -406,10 +407,10 @@ impl Owner {
     /// Brings the plan in memory to the committed state.
     fn fresh(&mut self, id: &PlanId) -> Result<(), StoreError> {
         let seq = self.tables()?.seq(id)?;
-        self.bring_up_to(id, seq)
+        self.catch_up_to(id, seq)
     }
 
-    fn bring_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
+    fn catch_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
         let Some(seq) = seq else {
             self.plans.remove(id);
             return Err(StoreError::UnknownPlan(id.clone()));
@@ -442,12 +443,12 @@ impl Owner {
         let (rows, last, bytes) = fold::read(self.tables()?, id)?;
         let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
         let seq = last.map_or(seq, |last| last.max(seq));
-        self.plans.insert(id.clone(), Cached { plan, seq });
+        self.plans.insert(id.clone(), CachedPlan { plan, seq });
         self.untidy += bytes;
         Ok(())
     }
 
-    fn cached(&self, id: &PlanId) -> Result<&Cached, StoreError> {
+    fn cached(&self, id: &PlanId) -> Result<&CachedPlan, StoreError> {
         self.plans
             .get(id)
             .ok_or_else(|| StoreError::UnknownPlan(id.clone()))
@@ -455,18 +456,18 @@ impl Owner {
 
     /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error says why
     /// this failed.
-    fn write(&mut self, writes: &Writes) -> Result<(), String> {
+    fn write(&mut self, writes: &BatchWrites) -> Result<(), String> {
         let Some(last) = writes.log.last() else {
-            self.give_up();
+            self.abandon();
             return Ok(());
         };
         let tables = match self.checked_tables() {
             Ok(tables) => tables,
             Err(error) => {
-                self.give_up();
+                self.abandon();
                 if let Ok(tables) = self.tables() {
                     // What a journal has that was removed is still to be had from here, and only from here.
-                    tables.tidy();
+                    tables.checkpoint();
                 }
                 return Err(reason(error));
             }
@@ -568,7 +569,7 @@ fn reason(error: StoreError) -> String {
     }
 }
 
-impl Writes {
+impl BatchWrites {
     fn add(
         &mut self,
         plan: &PlanId,

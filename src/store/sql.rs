@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use super::database::{Database, DatabaseError, Place, Record, Result, Value};
+use super::database::{Database, DatabaseError, DatabasePlace, Record, Result, Value};
 use super::texts::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{
-    AskId, CommandId, Delta, Event, Head, PlanId, QuestionId, Row, RowKey, SessionId, Shelf, TaskId,
+    ArchiveState, AskId, CommandId, Delta, Event, PlanHead, PlanId, QuestionId, Row, RowKey,
+    SessionId, TaskId,
 };
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
@@ -57,19 +58,19 @@ pub(super) struct Lookup {
     /// `None` if the plan was deleted: its key is free again.
     pub key: Option<String>,
     owner: String,
-    shelf: Shelf,
+    shelf: ArchiveState,
     kept: bool,
     taken_up: i64,
 }
 
 impl Lookup {
-    pub(super) fn of(head: &Head) -> Self {
-        let there = head.shelf != Shelf::Deleted;
+    pub(super) fn of(head: &PlanHead) -> Self {
+        let there = head.shelf != ArchiveState::Deleted;
         Self {
             key: there.then(|| head.key().to_owned()),
             owner: head.owner.clone(),
             shelf: head.shelf,
-            kept: there && (head.put_away.is_some() || head.shelf == Shelf::History),
+            kept: there && (head.put_away.is_some() || head.shelf == ArchiveState::History),
             taken_up: head.taken_up.unwrap_or(head.created_at).0,
         }
     }
@@ -120,21 +121,21 @@ pub(super) enum OpenError {
 
 impl Tables {
     /// Connects, sets the connection up and brings the tables to this program's format.
-    pub(super) fn open(place: &Place) -> std::result::Result<Self, OpenError> {
+    pub(super) fn open(place: &DatabasePlace) -> std::result::Result<Self, OpenError> {
         match Self::connect(place) {
             // Beside a file that cannot be written none can be made.
             Err(OpenError::Database(error))
                 if error.is_unopened()
-                    && let Place::File(path) = place =>
+                    && let DatabasePlace::File(path) = place =>
             {
-                let alone = Self::connect(&Place::ReadOnly(path.clone()));
+                let alone = Self::connect(&DatabasePlace::ReadOnly(path.clone()));
                 alone.map_err(|_| OpenError::Database(error))
             }
             tables => tables,
         }
     }
 
-    fn connect(place: &Place) -> std::result::Result<Self, OpenError> {
+    fn connect(place: &DatabasePlace) -> std::result::Result<Self, OpenError> {
         let mut tables = Self {
             database: Database::connect(place)?,
         };
@@ -349,8 +350,8 @@ impl Tables {
     }
 
     /// Lets the database make later changes faster.
-    pub(super) fn tidy(&mut self) {
-        self.database.tidy();
+    pub(super) fn checkpoint(&mut self) {
+        self.database.checkpoint();
     }
 
     pub(super) fn set_seq(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
@@ -466,7 +467,7 @@ impl Tables {
     }
 
     /// Removes the plan that [`Tables::add_plan`] inserted in the same transaction.
-    pub(super) fn take_plan(&mut self, plan: &PlanId) -> Result<()> {
+    pub(super) fn remove_plan(&mut self, plan: &PlanId) -> Result<()> {
         self.database
             .execute(
                 "DELETE FROM plans WHERE id = $1 AND seq = 0",
@@ -497,7 +498,7 @@ impl Tables {
     }
 
     /// Returns some of the plans that an owner has archived, newest plan first, and their total number.
-    pub(super) fn kept_heads(
+    pub(super) fn archived_heads(
         &mut self,
         owner: &str,
         offset: i64,

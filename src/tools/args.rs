@@ -55,7 +55,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     });
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let mut schema = schema.to_value();
-    tidy(&mut schema);
+    simplify_schema(&mut schema);
     if let Value::Object(schema) = &mut schema {
         schema
             .entry("properties")
@@ -73,7 +73,7 @@ fn known_schema<T: JsonSchema + 'static>() -> Arc<Value> {
 }
 
 /// Removes the parts of a schema that only cost its reader tokens.
-fn tidy(schema: &mut Value) {
+fn simplify_schema(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if map.get("type").is_some_and(|kind| !kind.is_object()) || map.contains_key("enum") {
@@ -84,9 +84,9 @@ fn tidy(schema: &mut Value) {
                     map.remove("default");
                 }
             }
-            map.values_mut().for_each(tidy);
+            map.values_mut().for_each(simplify_schema);
         }
-        Value::Array(list) => list.iter_mut().for_each(tidy),
+        Value::Array(list) => list.iter_mut().for_each(simplify_schema),
         _ => {}
     }
 }
@@ -152,16 +152,16 @@ fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError>
         }
         Value::Number(number) if fits_number(&kinds, &number) => Value::Number(number),
         Value::Bool(flag) if allows(&kinds, "boolean") => Value::Bool(flag),
-        other => return Err(misfit(schema, &other, path)),
+        other => return Err(mismatch(schema, &other, path)),
     };
     let minimum = schema.get("minimum").and_then(Value::as_f64);
     if let (Some(least), Some(number)) = (minimum, value.as_f64())
         && number < least
     {
-        return Err(misfit(schema, &value, path));
+        return Err(mismatch(schema, &value, path));
     }
     match schema.get("enum").and_then(Value::as_array) {
-        Some(words) if !words.contains(&value) => Err(misfit(schema, &value, path)),
+        Some(words) if !words.contains(&value) => Err(mismatch(schema, &value, path)),
         _ => Ok(value),
     }
 }
@@ -287,7 +287,7 @@ fn fits_number(kinds: &[&str], number: &serde_json::Number) -> bool {
     allows(kinds, "number") || (kinds.contains(&"integer") && (number.is_i64() || number.is_u64()))
 }
 
-fn misfit(schema: &Value, value: &Value, path: &str) -> ArgumentError {
+fn mismatch(schema: &Value, value: &Value, path: &str) -> ArgumentError {
     let shown = one_line(&value.to_string(), SHOWN);
     let verb = if path.is_empty() {
         "the arguments are"

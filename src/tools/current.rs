@@ -2,8 +2,8 @@
 //! which ends between the two leaves a current plan; the next caller that changes something and finds two archives the older
 //! one.
 
-use super::{Dialect, Subject, ToolError, Toolbox};
-use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
+use super::{ChangeSubject, Dialect, ToolError, Toolbox};
+use crate::plan::{ArchiveState, Draft, PlanHead, PlanId, Refusal, Time};
 use crate::store::StoreError;
 use crate::wire::text::one_line;
 
@@ -35,7 +35,7 @@ impl Toolbox {
     pub(super) async fn replace<T, E>(
         &self,
         dialect: Dialect,
-        head: Head,
+        head: PlanHead,
         exists: bool,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
@@ -59,13 +59,13 @@ impl Toolbox {
         let change = move |draft: &mut Draft<'_>| {
             let value = change(draft)?;
             if exists {
-                draft.take_up().map_err(ToolError::from)?;
+                draft.reactivate().map_err(ToolError::from)?;
             }
             Ok::<_, E>((value, newer_than(draft, newest)))
         };
         let subject = match exists {
-            true => Subject::from(&head.id),
-            false => Subject::from((dialect, head)),
+            true => ChangeSubject::from(&head.id),
+            false => ChangeSubject::from((dialect, head)),
         };
         let (value, since) = still.change(subject, why, change).await?;
         let replaced = own.first().cloned();
@@ -78,7 +78,7 @@ impl Toolbox {
         Ok(self.store().current(dialect.as_str(), SEEN).await?)
     }
 
-    pub(super) async fn head(&self, plan: &PlanId) -> Result<Head, ToolError> {
+    pub(super) async fn head(&self, plan: &PlanId) -> Result<PlanHead, ToolError> {
         let read = self.store().read(plan, |plan, _| plan.head().clone());
         Ok(read.await?)
     }
@@ -97,11 +97,11 @@ impl Toolbox {
             let reason = reason.to_owned();
             let archive = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
-                if head.shelf == Shelf::Current && taken_up(head) <= replaced {
+                if head.shelf == ArchiveState::Current && taken_up(head) <= replaced {
                     if dialect == Dialect::Notebook && !head.status.settled() {
                         draft.finish_plan(false, &reason)?;
                     }
-                    draft.put_away(Shelf::History)?;
+                    draft.archive(ArchiveState::History)?;
                 }
                 Ok(())
             };
@@ -123,12 +123,12 @@ fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) -> Time {
 }
 
 /// Returns why a plan ends when another one replaces it.
-pub(super) fn interrupted(by: &Head) -> String {
+pub(super) fn interrupted(by: &PlanHead) -> String {
     let name = one_line(&by.name, 120);
     format!("interrupted by the plan '{name}' with ID '{}'", by.key())
 }
 
-fn taken_up(head: &Head) -> Time {
+fn taken_up(head: &PlanHead) -> Time {
     head.taken_up.unwrap_or(head.created_at)
 }
 
@@ -140,7 +140,7 @@ mod tests {
     const DIALECT: Dialect = Dialect::Notebook;
 
     async fn new_plan(toolbox: &Toolbox) -> (PlanId, Option<PlanId>) {
-        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let head = PlanHead::new(new_plan_id(), "goal", Time(0));
         let id = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.plan().id().clone());
         toolbox
             .replace(DIALECT, head, false, "made", id)
@@ -148,7 +148,7 @@ mod tests {
             .unwrap()
     }
 
-    async fn shelf_of(toolbox: &Toolbox, plan: &PlanId) -> Shelf {
+    async fn shelf_of(toolbox: &Toolbox, plan: &PlanId) -> ArchiveState {
         let shelf = toolbox.store().read(plan, |plan, _| plan.head().shelf);
         shelf.await.unwrap()
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(replaced, None);
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced.as_ref(), Some(&first));
-        assert_eq!(shelf_of(&toolbox, &first).await, Shelf::History);
+        assert_eq!(shelf_of(&toolbox, &first).await, ArchiveState::History);
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), second);
         let other = toolbox.only_current(Dialect::PlanManager).await;
         assert!(matches!(other, Err(ToolError::NoPlan)));
@@ -174,16 +174,16 @@ mod tests {
         let (old, _) = new_plan(&toolbox).await;
         let (new, _) = new_plan(&toolbox).await;
         let as_if_ended = |draft: &mut Draft<'_>| {
-            draft.describe(|head| head.shelf = Shelf::Current);
+            draft.describe(|head| head.shelf = ArchiveState::Current);
             Ok::<_, ToolError>(())
         };
         toolbox.change(&old, "", as_if_ended).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), new);
-        assert_eq!(shelf_of(&toolbox, &old).await, Shelf::History);
-        let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.take_up()?);
+        assert_eq!(shelf_of(&toolbox, &old).await, ArchiveState::History);
+        let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.reactivate()?);
         toolbox.change(&old, "", take_up).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
-        assert_eq!(shelf_of(&toolbox, &new).await, Shelf::History);
+        assert_eq!(shelf_of(&toolbox, &new).await, ArchiveState::History);
     }
 
     #[tokio::test]
@@ -197,14 +197,14 @@ mod tests {
         };
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced, Some(first));
-        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let head = PlanHead::new(new_plan_id(), "goal", Time(0));
         let made = slow.change((DIALECT, head), "made", |_| Ok::<_, ToolError>(()));
         let Err(ToolError::Store(StoreError::Overtaken(current))) = made.await else {
             panic!("it was made");
         };
         assert_eq!(current, Some(second.clone()));
         assert_eq!(toolbox.store().plans().await.unwrap().len(), 2);
-        let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.take_up()?);
+        let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.reactivate()?);
         let kept = slow.change(&second, "changed", take_up).await;
         assert!(matches!(
             kept,
@@ -216,14 +216,14 @@ mod tests {
     async fn a_plan_that_is_refused_replaces_nothing() {
         let toolbox = Toolbox::in_memory().await.unwrap();
         let (old, _) = new_plan(&toolbox).await;
-        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let head = PlanHead::new(new_plan_id(), "goal", Time(0));
         let refused = |_: &mut Draft<'_>| Err::<(), _>(ToolError::NoPlan);
         let made = toolbox.replace(DIALECT, head, false, "made", refused).await;
         assert!(matches!(made, Err(ToolError::NoPlan)));
         assert_eq!(toolbox.store().plans().await.unwrap().len(), 1);
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
         let bound = toolbox.clone().with_plan(old.clone());
-        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let head = PlanHead::new(new_plan_id(), "goal", Time(0));
         let kept = |_: &mut Draft<'_>| Ok::<_, ToolError>(());
         let made = bound.replace(DIALECT, head, false, "made", kept).await;
         assert!(matches!(made, Err(ToolError::Bound(plan)) if plan == old));

@@ -30,13 +30,13 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::llm::BoxFuture;
-use crate::plan::{Draft, Head, Plan, PlanId, Policy, Refusal, Time};
+use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
 
 pub use args::ArgumentError;
 use notebook::PlanNotebook;
-pub use page::{Page, Part};
+pub use page::{Page, PagePart};
 pub use plan_manager::PlanManager;
 pub use plan_tool::PlanTool;
 pub use tasks::TaskTools;
@@ -105,7 +105,7 @@ impl Dialect {
     }
 
     /// Answers in the dialect's shape that the dialect has no tool of this name.
-    fn refuse_unknown(self, name: &str) -> Answer {
+    fn refuse_unknown(self, name: &str) -> ToolAnswer {
         let similar = self.most_like(name).filter(|(_, likeness)| *likeness > 0.8);
         let error = ToolError::UnknownTool {
             name: one_line(name, 80),
@@ -141,7 +141,7 @@ pub struct Tool {
     /// Whether a call may change something.
     pub changes: bool,
     schema: fn() -> Value,
-    run: Box<dyn Fn(Toolbox, Value) -> BoxFuture<'static, Answer> + Send + Sync>,
+    run: Box<dyn Fn(Toolbox, Value) -> BoxFuture<'static, ToolAnswer> + Send + Sync>,
 }
 
 impl Tool {
@@ -159,32 +159,32 @@ trait Functions: Send + Sized + 'static {
     fn on(toolbox: Toolbox) -> Self;
 
     /// Returns the answer of a tool that did not do what it was asked, in the dialect's shape.
-    fn refuse(tool: &str, error: Self::Error) -> Answer;
+    fn refuse(tool: &str, error: Self::Error) -> ToolAnswer;
 
     /// Begins the row of a tool that only reads.
-    fn reads(name: &'static str, description: &'static str) -> Row<Self> {
-        Row(name, description, false, PhantomData)
+    fn reads(name: &'static str, description: &'static str) -> ToolRow<Self> {
+        ToolRow(name, description, false, PhantomData)
     }
 
     /// Begins the row of a tool that changes something.
-    fn changes(name: &'static str, description: &'static str) -> Row<Self> {
-        Row(name, description, true, PhantomData)
+    fn changes(name: &'static str, description: &'static str) -> ToolRow<Self> {
+        ToolRow(name, description, true, PhantomData)
     }
 }
 
 /// The beginning of a row: name, description and whether the tool changes something.
-struct Row<D>(&'static str, &'static str, bool, PhantomData<fn() -> D>);
+struct ToolRow<D>(&'static str, &'static str, bool, PhantomData<fn() -> D>);
 
-impl<D: Functions> Row<D> {
+impl<D: Functions> ToolRow<D> {
     /// Ends the row with the function to call, whose argument is the type that the arguments are read as.
     fn calls<A, F, R>(self, run: impl Fn(D, A) -> F + Send + Sync + 'static) -> Tool
     where
         A: DeserializeOwned + JsonSchema + 'static,
         F: Future<Output = Result<R, D::Error>> + Send + 'static,
-        R: Into<Answer>,
+        R: Into<ToolAnswer>,
     {
         let Self(name, description, changes, _) = self;
-        let run = move |toolbox, arguments| -> BoxFuture<'static, Answer> {
+        let run = move |toolbox, arguments| -> BoxFuture<'static, ToolAnswer> {
             let given = args::read::<A>(arguments);
             let running = given.map(|given| run(D::on(toolbox), given));
             Box::pin(async move {
@@ -207,14 +207,14 @@ impl<D: Functions> Row<D> {
 
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ToolAnswer {
     /// Whether the tool did what it was asked.
     pub success: bool,
     /// `{"result": …, "reason"?, "left"?}`, or the envelope of PlanManager.
     pub value: Value,
 }
 
-impl Answer {
+impl ToolAnswer {
     /// Answers with a result.
     pub fn result(result: impl Serialize) -> Self {
         Self {
@@ -243,8 +243,8 @@ impl Answer {
     }
 }
 
-impl<T: Serialize> From<Part<T>> for Answer {
-    fn from(part: Part<T>) -> Self {
+impl<T: Serialize> From<PagePart<T>> for ToolAnswer {
+    fn from(part: PagePart<T>) -> Self {
         Self::result(part.items).with(part.left, "")
     }
 }
@@ -285,9 +285,9 @@ fn meant(similar: Option<&String>, elsewhere: Option<Dialect>) -> String {
 
 /// The settings of every plan that tools make.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct ToolSettings {
     /// The rules a new plan gets.
-    pub policy: Policy,
+    pub policy: PlanPolicy,
     /// Subtasks that a plan of the notebook may have; any number if `None`.
     pub max_subtasks: Option<usize>,
 }
@@ -296,26 +296,26 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Toolbox {
     store: Store,
-    settings: Settings,
+    settings: ToolSettings,
     /// The plan for calls that name none; else the dialect's latest.
     plan: Option<PlanId>,
     caller: String,
     /// Each change is rolled back.
     dry_run: bool,
     /// The program's additions to its notebook.
-    notebook: notebook::Own,
+    notebook: notebook::NotebookParts,
 }
 
 impl Toolbox {
     /// Puts the tools on a store. The log of every plan that a call changes names `caller`.
-    pub fn new(store: Store, settings: Settings, caller: &str) -> Self {
+    pub fn new(store: Store, settings: ToolSettings, caller: &str) -> Self {
         Self {
             store,
             settings,
             plan: None,
             caller: caller.to_owned(),
             dry_run: false,
-            notebook: notebook::Own::default(),
+            notebook: notebook::NotebookParts::default(),
         }
     }
 
@@ -325,7 +325,7 @@ impl Toolbox {
     /// As [`Store::open`].
     pub async fn open(file: &Path, caller: &str) -> Result<Self, StoreError> {
         let store = Store::open(file, wall_clock()).await?;
-        Ok(Self::new(store, Settings::default(), caller))
+        Ok(Self::new(store, ToolSettings::default(), caller))
     }
 
     /// Puts the tools on a store in memory, which ends with the last clone.
@@ -334,7 +334,7 @@ impl Toolbox {
     /// As [`Store::in_memory`].
     pub async fn in_memory() -> Result<Self, StoreError> {
         let store = Store::in_memory(wall_clock()).await?;
-        Ok(Self::new(store, Settings::default(), "library"))
+        Ok(Self::new(store, ToolSettings::default(), "library"))
     }
 
     /// Binds calls that name no plan to a plan.
@@ -373,7 +373,7 @@ impl Toolbox {
     }
 
     /// Calls a tool. It never fails: a refusal is an answer in the dialect's own shape, and nothing has changed.
-    pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> Answer {
+    pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> ToolAnswer {
         match dialect.tools().iter().find(|tool| tool.name == name) {
             Some(tool) => (tool.run)(self.clone(), arguments).await,
             None => dialect.refuse_unknown(name),
@@ -417,7 +417,7 @@ impl Toolbox {
     /// tool's name. An error of the closure may be a dialect's own: nothing has changed then, whatever the closure did before.
     async fn change<T, E>(
         &self,
-        plan: impl Into<Subject>,
+        plan: impl Into<ChangeSubject>,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
@@ -437,8 +437,8 @@ impl Toolbox {
         };
         let (store, by) = (&self.store, &self.caller);
         let stored = match plan.into() {
-            Subject::Plan(plan) => store.change(&plan, by, why, change).await,
-            Subject::New(dialect, mut head) => {
+            ChangeSubject::Plan(plan) => store.change(&plan, by, why, change).await,
+            ChangeSubject::New(dialect, mut head) => {
                 dialect.as_str().clone_into(&mut head.owner);
                 head.policy = self.settings.policy.clone();
                 let create = |draft: &mut Draft<'_>| {
@@ -457,19 +457,19 @@ impl Toolbox {
 }
 
 /// The plan of a change.
-enum Subject {
+enum ChangeSubject {
     Plan(PlanId),
-    New(Dialect, Box<Head>),
+    New(Dialect, Box<PlanHead>),
 }
 
-impl From<&PlanId> for Subject {
+impl From<&PlanId> for ChangeSubject {
     fn from(plan: &PlanId) -> Self {
         Self::Plan(plan.clone())
     }
 }
 
-impl From<(Dialect, Head)> for Subject {
-    fn from((dialect, head): (Dialect, Head)) -> Self {
+impl From<(Dialect, PlanHead)> for ChangeSubject {
+    fn from((dialect, head): (Dialect, PlanHead)) -> Self {
         Self::New(dialect, Box::new(head))
     }
 }

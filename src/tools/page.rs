@@ -25,7 +25,7 @@ pub struct Page {
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part<T = Value> {
+pub struct PagePart<T = Value> {
     pub items: Vec<T>,
     /// The number of items after these.
     pub left: usize,
@@ -39,7 +39,7 @@ impl Page {
 
     /// Returns the part of a list of `total` items: from the offset, as many as the caller wants and as fit. At least one,
     /// however large it is, so that a caller that reads page after page comes to an end.
-    pub fn of<T: Serialize>(self, total: usize, items: impl Iterator<Item = T>) -> Part<T> {
+    pub fn of<T: Serialize>(self, total: usize, items: impl Iterator<Item = T>) -> PagePart<T> {
         self.shown(total, items, |item| item)
     }
 
@@ -49,7 +49,7 @@ impl Page {
         total: usize,
         items: impl Iterator<Item = I>,
         show: impl FnMut(I) -> T,
-    ) -> Part<T> {
+    ) -> PagePart<T> {
         self.shown_beside(0, total, items, show)
     }
 
@@ -60,7 +60,7 @@ impl Page {
         total: usize,
         items: impl Iterator<Item = I>,
         show: impl FnMut(I) -> T,
-    ) -> Part<T> {
+    ) -> PagePart<T> {
         let offset = self.offset.unwrap_or(0);
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
         let mut room = self.room().saturating_sub(beside);
@@ -73,7 +73,7 @@ impl Page {
             room = room.saturating_sub(size);
             items_shown.push(item);
         }
-        Part {
+        PagePart {
             left: total.saturating_sub(offset.saturating_add(items_shown.len())),
             items: items_shown,
         }

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::page::weight;
 use super::{
-    Answer, Dialect, Functions, Page, Part, Tool, ToolError, Toolbox, new_plan_id, status,
+    Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox, new_plan_id, status,
 };
 use crate::plan::{
-    self, Draft, Head, Order, Origin, Plan, PlanId, Refusal, Shelf, Task, Time, valid_key,
+    self, ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskOrder, Time,
+    valid_key,
 };
 use crate::store::StoreError;
 use crate::wire::plan_file;
@@ -22,7 +23,7 @@ use crate::wire::text::{clip, one_line};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
-    CreateArguments, PageArguments, PlanArguments, RoleArguments, Shown, TaskArguments,
+    CreatePlanArguments, PageArguments, PlanArguments, RoleArguments, ShownTask, TaskArguments,
     UpdateArguments,
 };
 pub use model::{PlanInstance, PlanStatus, StepInfo, TaskInfo, TaskStatus};
@@ -33,12 +34,12 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
             "create_plan_from_structure",
             "Makes a plan; every task is ready. plan_id is the latest plan in all other tools if left out.",
         )
-        .calls(async |plans, given: CreateArguments| plans.answer_create(given).await),
+        .calls(async |plans, given: CreatePlanArguments| plans.answer_create(given).await),
         PlanTool::reads("get_task", "Returns a task in full, or null.").calls(
             async |plans, given: TaskArguments| {
                 let page = Page::new(given.limit, given.offset);
                 let task = plans.task(given.plan_id.as_deref(), &given.task_id, page);
-                task.await.map(Answer::result)
+                task.await.map(ToolAnswer::result)
             },
         ),
         PlanTool::changes(
@@ -52,12 +53,12 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
                 true => "reported: it counts once it has been judged",
                 false => "",
             };
-            Ok(Answer::result(true).with(0, reason))
+            Ok(ToolAnswer::result(true).with(0, reason))
         }),
         PlanTool::reads("get_ready_tasks", "Lists the ready tasks.").calls(
             async |plans, given: PageArguments| {
                 let page = Page::new(given.limit, given.offset);
-                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(plan::Shown::Pending));
+                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(plan::TaskFilter::Pending));
                 plans.read(given.plan_id.as_deref(), read).await
             },
         ),
@@ -76,7 +77,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
         .calls(async |plans, given: PlanArguments| {
             let status = |plan: &Plan| PlanStatus::from(plan.status());
             let status = plans.read(given.plan_id.as_deref(), status);
-            status.await.map(Answer::result)
+            status.await.map(ToolAnswer::result)
         }),
         PlanTool::reads(
             "get_plan_structure",
@@ -85,12 +86,12 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
         .calls(async |plans, given: PageArguments| {
             let page = Page::new(given.limit, given.offset);
             let (plan, left) = plans.structure(given.plan_id.as_deref(), page).await?;
-            Ok(Answer::result(plan).with(left, ""))
+            Ok(ToolAnswer::result(plan).with(left, ""))
         }),
         PlanTool::changes("delete_plan", "Deletes a plan; its history stays.").calls(
             async |plans, given: PlanArguments| {
                 plans.delete(given.plan_id.as_deref()).await?;
-                Ok(Answer::result(true))
+                Ok(ToolAnswer::result(true))
             },
         ),
     ]
@@ -103,13 +104,13 @@ impl Functions for PlanTool {
         Self::new(toolbox)
     }
 
-    fn refuse(tool: &str, reason: Reason) -> Answer {
+    fn refuse(tool: &str, reason: Reason) -> ToolAnswer {
         let otherwise = match tool {
             "create_plan_from_structure" | "update_task_status" | "delete_plan" => json!(false),
             "get_ready_tasks" | "get_tasks_for_role" => json!([]),
             _ => Value::Null,
         };
-        Answer::failure(otherwise, reason)
+        ToolAnswer::failure(otherwise, reason)
     }
 }
 
@@ -255,7 +256,7 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
     ) -> Result<Vec<TaskInfo>, ToolError> {
         let all = |plan: &Plan| {
-            let ready = plan.tasks_in(plan::Shown::Pending);
+            let ready = plan.tasks_in(plan::TaskFilter::Pending);
             ready.map(|task| TaskInfo::full(plan, task)).collect()
         };
         or_default(self.read(plan_id.into(), all).await)
@@ -334,13 +335,13 @@ impl PlanTool {
         for task in &mut tasks {
             task.origin = Origin::Model;
         }
-        let head = Head {
+        let head = PlanHead {
             name: clip(&file.name, 1000),
             description: file.description,
             source: file.source,
             origin: Origin::Model,
-            order: Order::Free,
-            ..Head::new(PlanId::new(key), &file.goal, Time::default())
+            order: TaskOrder::Free,
+            ..PlanHead::new(PlanId::new(key), &file.goal, Time::default())
         };
         let make = move |draft: &mut Draft<'_>| Ok(draft.make_tasks(tasks).map(drop)?);
         let (toolbox, why) = (self.toolbox.dry_run(dry_run), "create_plan_from_structure");
@@ -364,7 +365,7 @@ impl PlanTool {
         let plan = self.find(plan).await?;
         let (key, result) = (task.to_owned(), result.map(str::to_owned));
         let update = move |draft: &mut Draft<'_>| {
-            if draft.plan().head().shelf == Shelf::Deleted {
+            if draft.plan().head().shelf == ArchiveState::Deleted {
                 return Err(Refusal::Deleted.into());
             }
             let task = find(draft.plan(), &key)?;
@@ -403,7 +404,7 @@ impl PlanTool {
         let read = move |plan: &Plan| {
             let total = plan.counts().total();
             let beside = weight(&PlanInstance::of(plan, Vec::new()));
-            let show = |task| Shown::of(plan, task);
+            let show = |task| ShownTask::of(plan, task);
             let part = page.shown_beside(beside, total, plan.tasks(), show);
             (PlanInstance::of(plan, part.items), part.left)
         };
@@ -412,7 +413,7 @@ impl PlanTool {
 
     async fn delete(&self, plan: Option<&str>) -> Result<(), Reason> {
         let plan = self.find(plan).await?;
-        let delete = |draft: &mut Draft<'_>| Ok(draft.put_away(Shelf::Deleted)?);
+        let delete = |draft: &mut Draft<'_>| Ok(draft.archive(ArchiveState::Deleted)?);
         self.toolbox.change(&plan, "delete_plan", delete).await
     }
 
@@ -435,7 +436,7 @@ impl PlanTool {
         Ok(store.read(&plan, |plan, _| read(plan)).await?)
     }
 
-    async fn answer_create(&self, given: CreateArguments) -> Result<Answer, Reason> {
+    async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer, Reason> {
         let key = match given.plan_id {
             Some(key) => key,
             None => {
@@ -455,7 +456,7 @@ impl PlanTool {
         if !empty.is_empty() {
             reasons.push(format!("left out, without tasks: {}", empty.join(", ")));
         }
-        let mut answer = Answer::result(true).with(0, &reasons.join("; "));
+        let mut answer = ToolAnswer::result(true).with(0, &reasons.join("; "));
         answer.value["plan_id"] = key.into();
         Ok(answer)
     }
@@ -470,6 +471,6 @@ fn short<'a>(
     plan: &Plan,
     page: Page,
     tasks: impl ExactSizeIterator<Item = &'a Task>,
-) -> Part<TaskInfo> {
+) -> PagePart<TaskInfo> {
     page.shown(tasks.len(), tasks, |task| TaskInfo::short(plan, task))
 }

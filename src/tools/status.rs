@@ -1,7 +1,7 @@
 //! Sets the status of a task, for every dialect: the one place that knows which operations of the core lead from one status to
 //! another. A dialect refuses what its document does not allow before it calls this module.
 
-use crate::plan::{Draft, Refusal, TaskId, TaskStatus};
+use crate::plan::{Draft, Refusal, TaskId, TaskState};
 
 /// Brings a task to a status, with its result, a reason or an error; without one the recorded text stays. The plan follows: it
 /// ends when every task is settled and goes on when one no longer is. Setting the present status changes nothing. In a plan
@@ -14,7 +14,7 @@ use crate::plan::{Draft, Refusal, TaskId, TaskStatus};
 pub(super) fn set(
     draft: &mut Draft<'_>,
     id: TaskId,
-    to: TaskStatus,
+    to: TaskState,
     result: Option<&str>,
 ) -> Result<(), Refusal> {
     let task = draft.plan().task(id);
@@ -24,25 +24,25 @@ pub(super) fn set(
     if from == to {
         return Ok(());
     }
-    if draft.carried_out() && from == TaskStatus::InProgress {
+    if draft.carried_out() && from == TaskState::InProgress {
         return report(draft, id, to, result.unwrap_or_default());
     }
     draft.reopen()?;
-    let stopped = from == TaskStatus::InProgress && to == TaskStatus::Pending;
-    let left_out = from == TaskStatus::Failed && to == TaskStatus::Skipped;
+    let stopped = from == TaskState::InProgress && to == TaskState::Pending;
+    let left_out = from == TaskState::Failed && to == TaskState::Skipped;
     if stopped || from.settled() && !left_out {
         draft.reset_task(id)?;
     }
-    let works = to != TaskStatus::Pending && to != TaskStatus::Skipped;
-    if works && from != TaskStatus::InProgress {
+    let works = to != TaskState::Pending && to != TaskState::Skipped;
+    if works && from != TaskState::InProgress {
         draft.start_task(id)?;
     }
     let text = result.unwrap_or_default();
     match to {
-        TaskStatus::Pending | TaskStatus::InProgress => {}
-        TaskStatus::Completed => draft.complete_task(id, text)?,
-        TaskStatus::Failed => drop(draft.fail_task(id, text, false)?),
-        TaskStatus::Skipped => skip(draft, id, text)?,
+        TaskState::Pending | TaskState::InProgress => {}
+        TaskState::Completed => draft.complete_task(id, text)?,
+        TaskState::Failed => drop(draft.fail_task(id, text, false)?),
+        TaskState::Skipped => skip(draft, id, text)?,
     }
     let wanted = result.or(recorded.as_deref()).unwrap_or_default();
     let now = draft
@@ -63,7 +63,7 @@ pub(super) fn set(
 /// The task is completed or skipped, or it is not waiting and a daemon carries the plan out; the plan has ended.
 fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), Refusal> {
     match draft.plan().task(id).map(|task| task.status) {
-        Some(status) if draft.carried_out() && status != TaskStatus::Pending => {
+        Some(status) if draft.carried_out() && status != TaskState::Pending => {
             Err(Refusal::NotEditable { task: id, status })
         }
         _ => draft.skip_task(id, text),
@@ -71,12 +71,12 @@ fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), Refusal> {
 }
 
 /// Reports on a task that a daemon has dispatched. The agent does not decide whether an unfinished task is skipped.
-fn report(draft: &mut Draft<'_>, id: TaskId, to: TaskStatus, text: &str) -> Result<(), Refusal> {
+fn report(draft: &mut Draft<'_>, id: TaskId, to: TaskState, text: &str) -> Result<(), Refusal> {
     match to {
-        TaskStatus::Completed => draft.complete_task(id, text),
-        TaskStatus::Failed | TaskStatus::Skipped => draft.fail_task(id, text, true).map(drop),
-        TaskStatus::Pending => draft.reset_task(id),
-        TaskStatus::InProgress => Ok(()),
+        TaskState::Completed => draft.complete_task(id, text),
+        TaskState::Failed | TaskState::Skipped => draft.fail_task(id, text, true).map(drop),
+        TaskState::Pending => draft.reset_task(id),
+        TaskState::InProgress => Ok(()),
     }
 }
 
@@ -91,11 +91,11 @@ mod tests {
         let mut plan = running(&[("a", &[]), ("b", &[])]);
         let mut draft = Draft::new(&mut plan, Time(1));
         draft.issue(TaskId(1), issue(1)).unwrap();
-        let (task, status) = (TaskId(1), TaskStatus::InProgress);
+        let (task, status) = (TaskId(1), TaskState::InProgress);
         assert_eq!(
             skip(&mut draft, task, ""),
             Err(Refusal::NotEditable { task, status })
         );
-        set(&mut draft, TaskId(2), TaskStatus::Skipped, Some("x")).unwrap();
+        set(&mut draft, TaskId(2), TaskState::Skipped, Some("x")).unwrap();
     }
 }

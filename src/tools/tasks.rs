@@ -13,17 +13,19 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 
 use super::page::MAX_LIMIT;
-use super::{Answer, ArgumentError, Dialect, Functions, Page, Part, Tool, ToolError, Toolbox};
+use super::{
+    ArgumentError, Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox,
+};
 use crate::plan::{
-    Draft, Head, Origin, Plan, PlanId, Refusal, Shown, Task, TaskId, TaskStatus, Time,
+    Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskFilter, TaskId, TaskState, Time,
 };
 use crate::store::StoreError;
 use crate::wire::text::one_line;
 
-use model::{CreateArguments, GetArguments};
+use model::{CreateTaskArguments, GetArguments};
 pub use model::{
-    Id, ListFilter, StatusChange, TaskCreate, TaskCreated, TaskDetail, TaskLine, TaskUpdate,
-    TaskUpdated, TaskWord,
+    Id, ListFilter, ListedTask, StatusChange, TaskCreate, TaskCreated, TaskDetail,
+    TaskUpdateArguments, TaskUpdated, TaskWord,
 };
 
 pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
@@ -32,7 +34,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
             "TaskCreate",
             "Creates a task, or several with `tasks` in one step. Returns the ids.",
         )
-        .calls(async |tasks, given: CreateArguments| tasks.answer_create(given).await),
+        .calls(async |tasks, given: CreateTaskArguments| tasks.answer_create(given).await),
         TaskTools::reads(
             "TaskGet",
             "Returns a task in full; limit and offset are of blocks and blockedBy.",
@@ -40,7 +42,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
         .calls(async |tasks, given: GetArguments| {
             let page = Page::new(given.limit, given.offset);
             let task = tasks.get_page(given.task_id.as_str(), page).await;
-            task.map(Answer::result)
+            task.map(ToolAnswer::result)
         }),
         TaskTools::reads(
             "TaskList",
@@ -51,7 +53,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
             "TaskUpdate",
             "Updates a task. Set in_progress before you begin and completed when it is done.",
         )
-        .calls(async |tasks, update| tasks.update(update).await.map(Answer::result)),
+        .calls(async |tasks, update| tasks.update(update).await.map(ToolAnswer::result)),
     ]
 });
 
@@ -62,8 +64,8 @@ impl Functions for TaskTools {
         Self::new(toolbox)
     }
 
-    fn refuse(_: &str, error: ToolError) -> Answer {
-        Answer::failure(Value::Null, error)
+    fn refuse(_: &str, error: ToolError) -> ToolAnswer {
+        ToolAnswer::failure(Value::Null, error)
     }
 }
 
@@ -164,7 +166,7 @@ impl TaskTools {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn list(&self, filter: ListFilter) -> Result<Part<TaskLine>, ToolError> {
+    pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>, ToolError> {
         let plan = match self.toolbox.current(Dialect::Tasks).await {
             Err(ToolError::NoPlan) => return Ok(Page::default().of(0, std::iter::empty())),
             plan => plan?,
@@ -172,7 +174,7 @@ impl TaskTools {
         let read = move |plan: &Plan, _| {
             let page = Page::new(filter.limit, filter.offset);
             let tasks = match filter.status {
-                Some(word) => plan.tasks_in(Shown::from(TaskStatus::from(word))),
+                Some(word) => plan.tasks_in(TaskFilter::from(TaskState::from(word))),
                 None => plan.tasks_wanted(),
             };
             page.shown(tasks.len(), tasks, |task| line(plan, task))
@@ -185,7 +187,7 @@ impl TaskTools {
     /// # Errors
     /// An unknown id; a task that is to start and waits for others; a cycle; an edit that the state of the task does not
     /// allow; a daemon carries the plan out and does that itself.
-    pub async fn update(&self, update: TaskUpdate) -> Result<TaskUpdated, ToolError> {
+    pub async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated, ToolError> {
         if update.result.is_some() && update.status.is_none() {
             return Err(ArgumentError::new("result", "goes with a `status`").into());
         }
@@ -231,13 +233,13 @@ impl TaskTools {
         }
     }
 
-    async fn answer_create(&self, given: CreateArguments) -> Result<Answer, ToolError> {
+    async fn answer_create(&self, given: CreateTaskArguments) -> Result<ToolAnswer, ToolError> {
         let dry_run = given.dry_run.unwrap_or(false);
         let (tasks, several) = given.tasks()?;
         let made = self.add(tasks, dry_run).await?;
         let answer = match several {
             true => Page::default().of(made.len(), made.into_iter()).into(),
-            false => Answer::result(made.first()),
+            false => ToolAnswer::result(made.first()),
         };
         let reason = if dry_run {
             "dry_run: nothing was made"
@@ -249,15 +251,15 @@ impl TaskTools {
 }
 
 /// Returns the head of a new task list: `tasks`, or `tasks-2` and so on if another dialect's plan has that key.
-fn list_head(number: u32) -> Head {
+fn list_head(number: u32) -> PlanHead {
     let key = match number {
         1 => "tasks".to_owned(),
         number => format!("tasks-{number}"),
     };
-    Head {
+    PlanHead {
         name: "Tasks".to_owned(),
         origin: Origin::Model,
-        ..Head::new(PlanId::new(key), "", Time::default())
+        ..PlanHead::new(PlanId::new(key), "", Time::default())
     }
 }
 
@@ -283,12 +285,12 @@ fn unknown(id: &Id) -> ToolError {
     Refusal::UnknownTask(one_line(id.as_str(), 60)).into()
 }
 
-fn line(plan: &Plan, task: &Task) -> TaskLine {
+fn line(plan: &Plan, task: &Task) -> ListedTask {
     let unmet = match task.status {
-        TaskStatus::Pending => plan.unmet(task),
+        TaskState::Pending => plan.unmet(task),
         _ => Vec::new(),
     };
-    TaskLine {
+    ListedTask {
         id: task.number.to_string(),
         subject: one_line(&task.name, SUBJECT),
         status: task.status.into(),

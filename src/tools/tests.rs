@@ -4,9 +4,9 @@ mod parity;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Dialect, Toolbox};
+use super::{Dialect, ToolAnswer, Toolbox};
 use crate::plan::tests::testing::task;
-use crate::plan::{DAEMON, Draft, Head, PlanId, Policy, Row, Time};
+use crate::plan::{DAEMON, Draft, PlanHead, PlanId, PlanPolicy, Row, Time};
 
 /// Bytes that the tools of a dialect may cost an agent that is shown them.
 const MAX_LISTED: usize = 7000;
@@ -116,11 +116,11 @@ fn filled(lines: &str) -> String {
 
 /// Makes a plan `daemons` that a daemon carries out, with tasks of these names, and binds the tools to it.
 pub(super) async fn of_a_daemon(toolbox: &Toolbox, names: &[&str]) -> Toolbox {
-    let head = Head::new(PlanId::new("daemons"), "goal", Time(0));
+    let head = PlanHead::new(PlanId::new("daemons"), "goal", Time(0));
     let tasks = names.iter().map(|name| task(name, &[])).collect();
     let make = |draft: &mut Draft<'_>| {
         draft.make_tasks(tasks)?;
-        draft.start(Policy::default(), "/w")
+        draft.start(PlanPolicy::default(), "/w")
     };
     let made = toolbox.store().create(head, DAEMON, "made", make);
     made.await.unwrap();
@@ -150,8 +150,8 @@ pub(super) async fn rows(toolbox: &Toolbox) -> Vec<(i64, Vec<Row>)> {
 }
 
 /// Returns what a dialect says: what a tool returns, else why it refuses, after the code if there are codes.
-fn said(dialect: Dialect, answer: &Answer) -> Value {
-    let Answer { success, value } = answer;
+fn said(dialect: Dialect, answer: &ToolAnswer) -> Value {
+    let ToolAnswer { success, value } = answer;
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     match dialect {
         Dialect::PlanManager if *success => {

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::EventView;
-use crate::plan::{Choice, Counts, Head, Plan, PlanId, PlanStatus, Question, TaskId, Time};
+use crate::plan::{
+    AnswerChoice, Counts, HumanQuestion, Plan, PlanHead, PlanId, PlanState, TaskId, Time,
+};
 use crate::wire::text::time_text;
 
 /// The most events in one call of a hook; the rest is counted.
@@ -11,7 +13,7 @@ pub const MOST_EVENTS: usize = 200;
 
 /// The standard input of a hook: one JSON object on one line. Fields are added, never renamed or removed.
 #[derive(Debug, Serialize)]
-pub struct Call {
+pub struct HookCall {
     /// `question`, `finish` or `change`.
     pub event: &'static str,
     pub at: String,
@@ -49,7 +51,7 @@ pub struct QuestionPart {
     task: Option<TaskId>,
     task_name: Option<String>,
     reason: String,
-    choices: Vec<Choice>,
+    choices: Vec<AnswerChoice>,
     /// The file for the answer.
     file: String,
 }
@@ -67,9 +69,9 @@ pub struct ChangePart {
     pub left_out: usize,
 }
 
-impl Call {
+impl HookCall {
     /// Reports a question; `file` is the path of its file.
-    pub fn question(plan: &Plan, question: &Question, file: String, now: Time) -> Self {
+    pub fn question(plan: &Plan, question: &HumanQuestion, file: String, now: Time) -> Self {
         let task = question.task.and_then(|id| plan.task(id));
         let part = QuestionPart {
             id: question.id.to_string(),
@@ -120,14 +122,14 @@ impl Call {
 }
 
 impl PlanPart {
-    fn of(head: &Head, counts: Counts) -> Self {
+    fn of(head: &PlanHead, counts: Counts) -> Self {
         Self {
             id: head.id.clone(),
             name: head.name.clone(),
             goal: head.goal.clone(),
             status: head.status.as_str(),
             reason: match &head.status {
-                PlanStatus::Paused(why) => Some(why.clone()),
+                PlanState::Paused(why) => Some(why.clone()),
                 _ => None,
             },
             workspace: head.workspace.clone(),
@@ -144,7 +146,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::plan::{About, Delta, Event, QuestionId, Row, TaskStatus};
+    use crate::plan::{Delta, Event, HumanQuestionKind, QuestionId, Row, TaskState};
     use crate::store::Change;
     use crate::wire::sample;
 
@@ -154,22 +156,22 @@ mod tests {
         plan.put(Row::Task(Box::new(sample::task(
             1,
             "Write\nit",
-            TaskStatus::InProgress,
+            TaskState::InProgress,
         ))));
-        let question = Question {
+        let question = HumanQuestion {
             id: QuestionId::new("q0af31c"),
-            about: About::Failures,
+            about: HumanQuestionKind::Failures,
             task: Some(TaskId(1)),
             request: None,
             ask: None,
             reason: "the task failed 3 times in a row".to_owned(),
-            choices: vec![Choice::Retry, Choice::Abort],
+            choices: vec![AnswerChoice::Retry, AnswerChoice::Abort],
             asked: sample::NOW,
             answer: None,
             closed: None,
         };
         let file = "/v/questions/pending/question-q0af31c.md".to_owned();
-        let line = Call::question(&plan, &question, file, sample::NOW).render();
+        let line = HookCall::question(&plan, &question, file, sample::NOW).render();
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         insta::assert_snapshot!(line.trim_end(), @r#"{"at":"2026-11-21T10:00:00Z","event":"question","plan":{"completed":0,"failed":0,"goal":"Count the words of a file","id":"abcdefgh","name":"Word counter","reason":null,"skipped":0,"status":"running","tasks":1,"workspace":"/w"},"question":{"about":"failures","choices":["retry","abort"],"file":"/v/questions/pending/question-q0af31c.md","id":"q0af31c","reason":"the task failed 3 times in a row","task":1,"task_name":"Write\nit"}}"#);
         let change = Change {
@@ -188,7 +190,7 @@ mod tests {
             events: EventView::all(&change, plan.id()),
             left_out: 0,
         };
-        let value = serde_json::json!(Call::change(&plan, change, sample::NOW));
+        let value = serde_json::json!(HookCall::change(&plan, change, sample::NOW));
         insta::assert_snapshot!(value["change"], @r#"{"events":[{"at":"2026-11-21T10:00:00Z","by":"daemon","event":"planned","plan":"abcdefgh","seq":2,"tasks":1,"why":"w"}],"from":2,"left_out":0,"to":3}"#);
         assert_eq!(value["question"], Value::Null);
     }

@@ -95,11 +95,12 @@ fn tasks(ids: &[TaskId]) -> String {
 mod tests {
     use super::*;
     use crate::plan::{
-        CommandId, Draft, Head, Issue, Kind, NewTask, PlanId, Policy, RoleRules, Time, Wait,
+        AttemptKind, CommandId, Draft, NewCommand, NewTask, PlanHead, PlanId, PlanPolicy,
+        RoleRequest, RoleRules, Time,
     };
 
     fn plan(roles: &[(&str, u32)]) -> Plan {
-        let mut plan = Plan::new(Head::new(PlanId::new("p"), "goal", Time(0)));
+        let mut plan = Plan::new(PlanHead::new(PlanId::new("p"), "goal", Time(0)));
         let mut draft = Draft::new(&mut plan, Time(0));
         let task = |(role, _): &(&str, u32)| NewTask {
             name: "Part".into(),
@@ -117,10 +118,10 @@ mod tests {
             };
             ((*role).to_owned(), rules)
         });
-        let policy = Policy {
+        let policy = PlanPolicy {
             max_parallel: 20,
             roles: rules.collect(),
-            ..Policy::default()
+            ..PlanPolicy::default()
         };
         draft.start(policy, "/w").unwrap();
         draft.finish();
@@ -130,9 +131,9 @@ mod tests {
     fn issue(plan: &mut Plan, tasks: impl IntoIterator<Item = u32>) {
         let mut draft = Draft::new(plan, Time(1));
         for task in tasks {
-            let issue = Issue {
+            let issue = NewCommand {
                 id: CommandId::new(format!("task-{task}")),
-                kind: Kind::New,
+                kind: AttemptKind::New,
                 session: None,
                 text: String::new(),
             };
@@ -159,7 +160,7 @@ mod tests {
         issue(&mut plan, [3, 6]);
         let mut asked = |task: u32, on: &str, number: u32| {
             let mut draft = Draft::new(&mut plan, Time(2));
-            let wait = Wait {
+            let wait = RoleRequest {
                 role: "reviewer".to_owned(),
                 on: on.to_owned(),
                 request: CommandId::new(format!("asked-{number}")),

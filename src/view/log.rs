@@ -4,7 +4,8 @@ use jiff::tz::TimeZone;
 
 use super::{Paint, Style, moment, name, numbers};
 use crate::plan::{
-    DAEMON, Decision, Event, Kind, ReportStatus, Shelf, Subject, TaskId, Time, WaitEnd, counted,
+    ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
+    RoleRequestEnd, TaskId, Time, counted,
 };
 use crate::store::Change;
 use crate::wire;
@@ -111,12 +112,16 @@ fn happened(event: &Event) -> (String, Style) {
         } => {
             let (role, asked) = (wire::lanes::role(role), wire::lanes::role(asked));
             let (text, style) = match how {
-                WaitEnd::Completed => (format!("{asked} answered {role}: completed"), Plain),
-                WaitEnd::Error => (format!("{asked} answered {role}: error"), Bad),
-                WaitEnd::Rejected => (format!("{asked} answered {role}: rejected"), Bad),
-                WaitEnd::TimedOut => (format!("{asked} did not answer {role}: timed out"), Bad),
-                WaitEnd::AskedAgain => (format!("{role} asks {asked} again"), Plain),
-                WaitEnd::TakenBack => (format!("{role} does not wait for {asked} any more"), Dim),
+                RoleRequestEnd::Completed => (format!("{asked} answered {role}: completed"), Plain),
+                RoleRequestEnd::Error => (format!("{asked} answered {role}: error"), Bad),
+                RoleRequestEnd::Rejected => (format!("{asked} answered {role}: rejected"), Bad),
+                RoleRequestEnd::TimedOut => {
+                    (format!("{asked} did not answer {role}: timed out"), Bad)
+                }
+                RoleRequestEnd::AskedAgain => (format!("{role} asks {asked} again"), Plain),
+                RoleRequestEnd::TakenBack => {
+                    (format!("{role} does not wait for {asked} any more"), Dim)
+                }
             };
             (on(task, text), style)
         }
@@ -263,7 +268,7 @@ fn happened(event: &Event) -> (String, Style) {
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("taken up as the current plan".to_owned(), Plain),
         Event::PutAway {
-            shelf: Shelf::Deleted,
+            shelf: ArchiveState::Deleted,
         } => ("deleted; its history remains".to_owned(), Plain),
         Event::PutAway { .. } => ("put into the history".to_owned(), Plain),
         Event::Settled { status, .. } => (
@@ -273,28 +278,28 @@ fn happened(event: &Event) -> (String, Style) {
     }
 }
 
-fn asking(subject: &Subject, calls: u32) -> String {
+fn asking(subject: &ModelQuestionKind, calls: u32) -> String {
     match calls {
         0 | 1 => format!("asks the model to {}", task_of(subject)),
         again => format!("asks the model to {}, call {again}", task_of(subject)),
     }
 }
 
-fn task_of(subject: &Subject) -> &'static str {
+fn task_of(subject: &ModelQuestionKind) -> &'static str {
     match subject {
-        Subject::Plan => "plan",
-        Subject::Judge(_) => "judge the result",
-        Subject::Replan => "change the plan",
-        Subject::Audit => "audit the goal",
-        Subject::Summary => "summarise",
-        Subject::Strategy => "choose how to plan",
-        Subject::Step(_) => "do a step",
+        ModelQuestionKind::Plan => "plan",
+        ModelQuestionKind::Judge(_) => "judge the result",
+        ModelQuestionKind::Replan => "change the plan",
+        ModelQuestionKind::Audit => "audit the goal",
+        ModelQuestionKind::Summary => "summarise",
+        ModelQuestionKind::Strategy => "choose how to plan",
+        ModelQuestionKind::Step(_) => "do a step",
     }
 }
 
-fn issued(attempt: u32, kind: Kind) -> String {
+fn issued(attempt: u32, kind: AttemptKind) -> String {
     match (kind, attempt) {
-        (Kind::Repair, _) => "asked for a readable report".to_owned(),
+        (AttemptKind::Repair, _) => "asked for a readable report".to_owned(),
         (_, 1) => "handed out".to_owned(),
         (_, again) => format!("handed out, attempt {again}"),
     }
@@ -307,7 +312,7 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Choice, CommandId, Delta, QuestionId};
+    use crate::plan::{AnswerChoice, CommandId, Delta, QuestionId};
 
     #[test]
     fn a_change_is_one_printable_line() {
@@ -328,21 +333,21 @@ mod tests {
             },
             Event::Planned { tasks: 1 },
             Event::Asking {
-                subject: Subject::Judge(command.clone()),
+                subject: ModelQuestionKind::Judge(command.clone()),
                 calls: 2,
             },
             Event::Issued {
                 task,
                 attempt: 2,
                 command: command.clone(),
-                kind: Kind::Continue,
+                kind: AttemptKind::Continue,
                 role: None,
             },
             Event::Issued {
                 task,
                 attempt: 1,
                 command: command.clone(),
-                kind: Kind::New,
+                kind: AttemptKind::New,
                 role: Some("reviewer".into()),
             },
             Event::Claimed {
@@ -358,10 +363,10 @@ mod tests {
                 request: request.clone(),
                 what: "Mend\nit".into(),
             },
-            ended(WaitEnd::Rejected),
-            ended(WaitEnd::TimedOut),
-            ended(WaitEnd::AskedAgain),
-            ended(WaitEnd::TakenBack),
+            ended(RoleRequestEnd::Rejected),
+            ended(RoleRequestEnd::TimedOut),
+            ended(RoleRequestEnd::AskedAgain),
+            ended(RoleRequestEnd::TakenBack),
             Event::Judged {
                 task,
                 command: command.clone(),
@@ -372,11 +377,11 @@ mod tests {
                 question: QuestionId::new("question-1"),
                 task: Some(task),
                 reason: "what now".into(),
-                choices: vec![Choice::Retry],
+                choices: vec![AnswerChoice::Retry],
             },
             Event::Answered {
                 question: QuestionId::new("question-1"),
-                choice: Choice::Retry,
+                choice: AnswerChoice::Retry,
                 note: "use 8081".into(),
                 by: "terminal".into(),
             },
@@ -423,7 +428,7 @@ mod tests {
             role: "reviewer".into(),
             on: "coder".into(),
             request: CommandId::new("task-2b"),
-            how: WaitEnd::TakenBack,
+            how: RoleRequestEnd::TakenBack,
         };
         let settled = Event::Settled {
             status: "abandoned".into(),

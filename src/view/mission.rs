@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use super::PlanView;
 use super::plan::QuestionView;
-use super::task::{Current, TaskView};
-use crate::plan::{Decision, Plan, PlanStatus, Task, TaskId, TaskStatus, Time, counted};
+use super::task::{CurrentAttempt, TaskView};
+use crate::plan::{Decision, Plan, PlanState, Task, TaskId, TaskState, Time, counted};
 use crate::wire::lanes;
 use crate::wire::text::{clip, one_line, printable_start, time_text};
 
@@ -77,9 +77,9 @@ fn state(view: &PlanView, now: Time) -> String {
     text
 }
 
-fn status(status: &PlanStatus) -> String {
+fn status(status: &PlanState) -> String {
     match status {
-        PlanStatus::Paused(why) if !why.is_empty() => format!("paused: {}", inline(why, MAX_TEXT)),
+        PlanState::Paused(why) if !why.is_empty() => format!("paused: {}", inline(why, MAX_TEXT)),
         status => status.as_str().to_owned(),
     }
 }
@@ -140,7 +140,7 @@ fn task(task: &TaskView) -> String {
     }
     if let Some(result) = &task.result {
         let word = match task.status {
-            TaskStatus::Skipped | TaskStatus::Failed => "Reason",
+            TaskState::Skipped | TaskState::Failed => "Reason",
             _ => "Result",
         };
         let result = inline(result, MAX_TEXT);
@@ -160,17 +160,17 @@ fn task(task: &TaskView) -> String {
 /// Returns the state of a task, and why it is not further.
 fn standing(task: &TaskView) -> String {
     match task.status {
-        TaskStatus::Completed => match task.verified {
+        TaskState::Completed => match task.verified {
             Some(true) => "completed, verified".to_owned(),
             _ => "completed, unverified".to_owned(),
         },
-        TaskStatus::Failed => format!("failed after {}", attempts(task.attempts)),
-        TaskStatus::Skipped => "skipped".to_owned(),
-        TaskStatus::InProgress => {
+        TaskState::Failed => format!("failed after {}", attempts(task.attempts)),
+        TaskState::Skipped => "skipped".to_owned(),
+        TaskState::InProgress => {
             let stage = stage(task.attempt.as_ref(), task.attempts);
             format!("in progress, {stage}")
         }
-        TaskStatus::Pending => {
+        TaskState::Pending => {
             if let Some(until) = task.not_before {
                 format!("waits until {}", time_text(until))
             } else if task.state == "ready" {
@@ -184,7 +184,7 @@ fn standing(task: &TaskView) -> String {
     }
 }
 
-fn stage(current: Option<&Current>, attempts: u32) -> String {
+fn stage(current: Option<&CurrentAttempt>, attempts: u32) -> String {
     match current {
         Some(attempt) if attempt.reported => {
             format!("attempt {} is reported", attempt.number)

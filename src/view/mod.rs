@@ -23,15 +23,15 @@ pub(crate) mod sample;
 pub use event::{EventView, FinishedView};
 pub use log::lines;
 pub use paint::{Paint, Style};
-pub use plan::{Daemon, LastDaemon, ListedView, PlanView};
-pub use program::Program;
+pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
+pub use program::ProgramName;
 pub use progress::{progress, tasks};
 pub use why::why;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::plan::{DAEMON, Shelf, TaskId, Time};
+use crate::plan::{ArchiveState, DAEMON, TaskId, Time};
 use crate::wire::text::{one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
@@ -44,9 +44,9 @@ impl ListedView {
     /// Returns the plan as a line for a person.
     pub fn line(&self, zone: &TimeZone, paint: Paint) -> String {
         let shelf = match self.shelf {
-            Shelf::Current => None,
-            Shelf::History => Some("in the history"),
-            Shelf::Deleted => Some("deleted"),
+            ArchiveState::Current => None,
+            ArchiveState::History => Some("in the history"),
+            ArchiveState::Deleted => Some("deleted"),
         };
         let owner = Some(self.owner.as_str()).filter(|owner| *owner != DAEMON);
         let known: Vec<String> = owner.into_iter().chain(shelf).map(name).collect();
@@ -56,7 +56,7 @@ impl ListedView {
         };
         // A key may be used again: the id is what names a deleted plan.
         let key = match self.shelf {
-            Shelf::Deleted => self.id.as_str(),
+            ArchiveState::Deleted => self.id.as_str(),
             _ => &self.key,
         };
         format!(

@@ -11,7 +11,7 @@ pub enum Style {
     Busy,
 }
 
-/// Colours text, or leaves it as it is.
+/// Colours text, or leaves it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     colour: bool,

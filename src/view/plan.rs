@@ -5,8 +5,11 @@ use serde::Serialize;
 use super::lanes::LanesView;
 use super::task::{TaskView, WaitView};
 use super::usage::{self, PlanUsage};
-use crate::plan::{About, Choice, Head, Line, Plan, PlanId, Question, Shelf, Task, TaskId, Time};
-use crate::store::Listed;
+use crate::plan::{
+    AnswerChoice, ArchiveState, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan,
+    PlanHead, PlanId, Task, TaskId, Time,
+};
+use crate::store::ListedPlan;
 use crate::wire::text::time_text;
 
 /// A plan: its JSON is what `status --json` prints, the terminal and MISSION.md print it in words. The shape is relied upon by
@@ -26,12 +29,12 @@ pub struct PlanView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lanes: Option<LanesView>,
     usage: PlanUsage,
-    pub daemon: Option<Daemon>,
+    pub daemon: Option<DaemonView>,
     /// How the plan's last daemon ended, if nobody was there to see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_daemon: Option<LastDaemon>,
     #[serde(skip)]
-    pub(super) head: Head,
+    pub(super) head: PlanHead,
     /// Tasks before and after those that are shown.
     #[serde(skip)]
     pub(super) hidden: (usize, usize),
@@ -74,14 +77,14 @@ pub struct QuestionView {
     pub id: String,
     pub task: Option<TaskId>,
     pub reason: String,
-    pub choices: Vec<Choice>,
+    pub choices: Vec<AnswerChoice>,
     #[serde(skip)]
-    pub about: About,
+    pub about: HumanQuestionKind,
 }
 
 /// The process that carries the plan out.
 #[derive(Debug, Serialize)]
-pub struct Daemon {
+pub struct DaemonView {
     pub pid: u32,
 }
 
@@ -106,7 +109,7 @@ pub struct ListedView {
     pub(super) name: String,
     pub(super) owner: String,
     seq: i64,
-    pub(super) shelf: Shelf,
+    pub(super) shelf: ArchiveState,
     pub(super) status: &'static str,
     #[serde(skip)]
     pub(super) made: Time,
@@ -144,7 +147,10 @@ impl PlanView {
                 goal: head.goal.clone(),
                 status: head.status.as_str(),
                 seq,
-                branch: head.line.as_ref().map(|_| Line::branch(&head.id)),
+                branch: head
+                    .line
+                    .as_ref()
+                    .map(|_| IntegrationBranch::branch(&head.id)),
             },
             progress,
             tasks: tasks
@@ -194,7 +200,7 @@ impl Progress {
 }
 
 impl QuestionView {
-    fn of(question: &Question) -> Self {
+    fn of(question: &HumanQuestion) -> Self {
         Self {
             id: question.id.to_string(),
             task: question.task,
@@ -207,7 +213,7 @@ impl QuestionView {
 
 impl ListedView {
     /// Looks at a plan in the list.
-    pub fn of(listed: &Listed) -> Self {
+    pub fn of(listed: &ListedPlan) -> Self {
         let head = &listed.head;
         Self {
             created_at: time_text(head.created_at),

@@ -8,9 +8,9 @@ use crate::wire::text::quoted;
 /// How this program is called again: its name with what the person gave that every command takes, so that a hint which names a
 /// command can be pasted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program(String);
+pub struct ProgramName(String);
 
-impl Program {
+impl ProgramName {
     /// Names the program with the configuration that was given.
     pub fn with(config: Option<&Path>) -> Self {
         let config = config.map(|file| format!(" --config {}", quoted(&file.to_string_lossy())));
@@ -36,7 +36,7 @@ impl Program {
     }
 }
 
-impl fmt::Display for Program {
+impl fmt::Display for ProgramName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn the_program_is_named_with_its_configuration() {
-        assert_eq!(Program::with(None).to_string(), "plan-agent");
-        let named = Program::with(Some(Path::new("my config.toml")));
+        assert_eq!(ProgramName::with(None).to_string(), "plan-agent");
+        let named = ProgramName::with(Some(Path::new("my config.toml")));
         assert_eq!(named.to_string(), "plan-agent --config 'my config.toml'");
     }
 }

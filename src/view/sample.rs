@@ -1,8 +1,9 @@
 //! A small plan in the midst of its work, for the tests of the views.
 
 use crate::plan::{
-    About, By, CommandId, Decision, Draft, Head, Issue, Kind, NewTask, Plan, PlanId, Policy,
-    QuestionId, Report, ReportStatus, RoleRules, Row, TaskId, TaskRef, Time, Verdict, Wait,
+    AttemptKind, CommandId, DecidedBy, Decision, Draft, HumanQuestionKind, NewCommand, NewTask,
+    Plan, PlanHead, PlanId, PlanPolicy, QuestionId, Report, ReportStatus, RoleRequest, RoleRules,
+    Row, TaskId, TaskRef, Time, Verdict,
 };
 
 /// The moment at which the sample is looked at.
@@ -13,9 +14,9 @@ pub fn plan() -> Plan {
     let mut plan = Plan::new(head());
     let mut draft = Draft::new(&mut plan, Time(1_800_000_000_000_000));
     draft.add_tasks(tasks(), None).unwrap();
-    let policy = Policy {
+    let policy = PlanPolicy {
         max_parallel: 3,
-        ..Policy::default()
+        ..PlanPolicy::default()
     };
     draft.start(policy, "/w").unwrap();
     hand_out(&mut draft, 1, "task-1a");
@@ -25,7 +26,7 @@ pub fn plan() -> Plan {
     draft
         .ask(
             QuestionId::new("question-7"),
-            About::Failures,
+            HumanQuestionKind::Failures,
             Some(TaskId(2)),
             "failed three times\u{1b}[2J: the port is taken",
         )
@@ -60,7 +61,7 @@ pub fn with_roles() -> Plan {
 pub fn with_a_wait() -> Plan {
     let mut plan = with_roles();
     let mut draft = Draft::new(&mut plan, Time(1_800_000_240_000_000));
-    let wait = Wait {
+    let wait = RoleRequest {
         role: "coder".into(),
         on: "tester".into(),
         request: CommandId::new("task-4b"),
@@ -72,11 +73,11 @@ pub fn with_a_wait() -> Plan {
     plan
 }
 
-fn head() -> Head {
+fn head() -> PlanHead {
     let made = Time(1_800_000_000_000_000);
-    Head {
+    PlanHead {
         name: "Word counter".into(),
-        ..Head::new(PlanId::new("kqzjwmha"), "Count the words of a file", made)
+        ..PlanHead::new(PlanId::new("kqzjwmha"), "Count the words of a file", made)
     }
 }
 
@@ -96,9 +97,9 @@ fn tasks() -> Vec<NewTask> {
 }
 
 fn hand_out(draft: &mut Draft<'_>, task: u32, command: &str) {
-    let issue = Issue {
+    let issue = NewCommand {
         id: CommandId::new(command),
-        kind: Kind::New,
+        kind: AttemptKind::New,
         session: None,
         text: String::new(),
     };
@@ -129,7 +130,7 @@ fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: 
         reason: format!("the agent reports {}", status.as_str()),
         feedback: String::new(),
         result_summary: "counts words".into(),
-        by: By::Rules,
+        by: DecidedBy::Rules,
         at: draft.now(),
     };
     draft

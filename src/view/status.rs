@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::plan::{Progress, QuestionView};
 use super::task::TaskView;
-use super::{Paint, PlanView, Program, Style, WAY_TO_SOMEBODY, indented, name, numbers, style};
-use crate::plan::{AttemptState, PlanStatus, TaskStatus, Time, Wait, counted};
+use super::{Paint, PlanView, ProgramName, Style, WAY_TO_SOMEBODY, indented, name, numbers, style};
+use crate::plan::{AttemptState, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
 use crate::wire::lanes;
 use crate::wire::question::meaning;
@@ -17,7 +17,7 @@ const RESULT: usize = 120;
 
 impl PlanView {
     /// Returns the plan as a page for a person.
-    pub fn page(&self, now: Time, paint: Paint, program: &Program) -> String {
+    pub fn page(&self, now: Time, paint: Paint, program: &ProgramName) -> String {
         let head = &self.head;
         let mut lines = vec![format!(
             "{}  {}  {}",
@@ -58,7 +58,7 @@ impl PlanView {
                 "\nA task without an assignee is for nobody: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}."
             ));
         }
-        if self.daemon.is_none() && head.status == PlanStatus::Running {
+        if self.daemon.is_none() && head.status == PlanState::Running {
             lines.push(format!(
                 "\nNo daemon works here: {}.",
                 program.goes_on(&name(head.id.as_str()), head.of_team())
@@ -78,11 +78,11 @@ impl PlanView {
     fn state(&self, paint: Paint) -> String {
         let status = &self.head.status;
         match status {
-            PlanStatus::Running if self.daemon.is_none() => paint.text(Style::Busy, "stopped"),
-            PlanStatus::Paused(why) => paint.text(Style::Busy, &format!("paused: {}", name(why))),
-            PlanStatus::Completed => paint.text(Style::Good, status.as_str()),
-            PlanStatus::Failed | PlanStatus::Abandoned => paint.text(Style::Bad, status.as_str()),
-            PlanStatus::Idle | PlanStatus::Running => paint.text(Style::Busy, status.as_str()),
+            PlanState::Running if self.daemon.is_none() => paint.text(Style::Busy, "stopped"),
+            PlanState::Paused(why) => paint.text(Style::Busy, &format!("paused: {}", name(why))),
+            PlanState::Completed => paint.text(Style::Good, status.as_str()),
+            PlanState::Failed | PlanState::Abandoned => paint.text(Style::Bad, status.as_str()),
+            PlanState::Idle | PlanState::Running => paint.text(Style::Busy, status.as_str()),
         }
     }
 }
@@ -124,14 +124,14 @@ fn more(count: usize, word: &str) -> Option<String> {
 }
 
 /// Returns that a role at work on a task waits for another one, on a line below the task.
-fn wait_text(wait: &Wait, now: Time, paint: Paint) -> String {
+fn wait_text(wait: &RoleRequest, now: Time, paint: Paint) -> String {
     let (waits, since) = (lanes::waits(wait), span(now.since(wait.since)));
     let text = format!("{waits} · {since}");
     format!("{:19}{}", "", paint.text(Style::Dim, &text))
 }
 
 impl TaskView {
-    fn line(&self, plan: &PlanStatus, now: Time, paint: Paint) -> String {
+    fn line(&self, plan: &PlanState, now: Time, paint: Paint) -> String {
         let word = paint.text(style(self.state), &format!("{:<11}", self.state));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(lanes::role);
@@ -148,23 +148,23 @@ impl TaskView {
     }
 
     /// Returns what else there is to say of a task in a few words.
-    fn detail(&self, plan: &PlanStatus, now: Time) -> Option<String> {
+    fn detail(&self, plan: &PlanState, now: Time) -> Option<String> {
         match self.status {
-            TaskStatus::Pending => {
+            TaskState::Pending => {
                 (!self.unmet.is_empty()).then(|| format!("after {}", numbers(&self.unmet)))
             }
-            TaskStatus::InProgress => Some(self.under_way(plan, now)),
-            TaskStatus::Completed => self.verified.map(|verified| {
+            TaskState::InProgress => Some(self.under_way(plan, now)),
+            TaskState::Completed => self.verified.map(|verified| {
                 let word = if verified { "verified" } else { "unverified" };
                 word.to_owned()
             }),
-            TaskStatus::Failed | TaskStatus::Skipped => {
+            TaskState::Failed | TaskState::Skipped => {
                 (self.result.as_ref()).map(|reason| one_line(reason, RESULT))
             }
         }
     }
 
-    fn under_way(&self, plan: &PlanStatus, now: Time) -> String {
+    fn under_way(&self, plan: &PlanState, now: Time) -> String {
         if self.asked.is_some() {
             return "waits for your answer".to_owned();
         }
@@ -186,7 +186,7 @@ impl TaskView {
                 )
             }
             (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
-            _ if *plan != PlanStatus::Running => format!("attempt {number} is over"),
+            _ if *plan != PlanState::Running => format!("attempt {number} is over"),
             _ => format!("attempt {number} is over, the next comes"),
         }
     }
@@ -202,7 +202,7 @@ fn span(span: Duration) -> String {
 }
 
 impl QuestionView {
-    fn text(&self, only: bool, paint: Paint, program: &Program) -> String {
+    fn text(&self, only: bool, paint: Paint, program: &ProgramName) -> String {
         let about = match self.task {
             Some(task) => format!("Question about task {task}"),
             None => "Question".to_owned(),

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::usage::TaskUsage;
-use crate::plan::{Attempt, AttemptState, Plan, Task, TaskId, TaskStatus, Time, Verdict, Wait};
+use crate::plan::{
+    Attempt, AttemptState, Plan, RoleRequest, Task, TaskId, TaskState, Time, Verdict,
+};
 use crate::wire::graph;
 use crate::wire::text::time_text;
 
@@ -13,7 +15,7 @@ pub struct TaskView {
     pub id: TaskId,
     key: String,
     pub name: String,
-    pub status: TaskStatus,
+    pub status: TaskState,
     /// `null` until the task is accepted.
     pub verified: Option<bool>,
     /// What stands behind it: checks with their outcomes, what changed.
@@ -42,17 +44,17 @@ pub struct TaskView {
     pub asked: Option<String>,
     /// The attempt that counts now.
     #[serde(skip)]
-    pub attempt: Option<Current>,
+    pub attempt: Option<CurrentAttempt>,
     /// What the last judged attempt came to, as long as the task is open.
     #[serde(skip)]
     pub verdict: Option<Verdict>,
     #[serde(skip)]
-    pub waits: Vec<Wait>,
+    pub waits: Vec<RoleRequest>,
 }
 
 /// The attempt of a task that counts now.
 #[derive(Debug)]
-pub struct Current {
+pub struct CurrentAttempt {
     pub number: u32,
     pub state: AttemptState,
     pub claimed: Option<Time>,
@@ -77,7 +79,7 @@ impl TaskView {
     pub fn of(plan: &Plan, task: &Task, now: Time) -> Self {
         let attempt = plan
             .current_attempt(task)
-            .map(|attempt| Current::of(attempt, now));
+            .map(|attempt| CurrentAttempt::of(attempt, now));
         let evidence = task.evidence.as_ref();
         let mut asked = plan.open_questions();
         let asked = asked.find(|question| question.task == Some(task.number));
@@ -111,7 +113,7 @@ impl TaskView {
     }
 }
 
-impl Current {
+impl CurrentAttempt {
     fn of(attempt: &Attempt, now: Time) -> Self {
         let open = attempt.state == AttemptState::Open;
         Self {
@@ -126,7 +128,7 @@ impl Current {
 
 impl WaitView {
     /// Looks at one role that waits.
-    pub fn of((task, wait): (TaskId, &Wait)) -> Self {
+    pub fn of((task, wait): (TaskId, &RoleRequest)) -> Self {
         Self {
             task,
             role: wait.role.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::plan::{Attempt, Limit, Plan, Subject, TaskId, counted};
+use crate::plan::{Attempt, BudgetLimit, ModelQuestionKind, Plan, TaskId, counted};
 
 /// What a plan has used, for programs.
 #[derive(Debug, Serialize)]
@@ -19,12 +19,12 @@ pub struct PlanUsage {
     agent_cost_usd: f64,
     attempts: u64,
     wall_seconds: f64,
-    budget: BudgetLine,
+    budget: BudgetView,
 }
 
 /// What may be used, with what was allowed beyond the configuration; `null` is no limit.
 #[derive(Debug, Serialize)]
-struct BudgetLine {
+struct BudgetView {
     llm_calls: Option<u64>,
     llm_tokens: Option<u64>,
     cost_usd: Option<f64>,
@@ -58,12 +58,12 @@ pub fn of_plan(plan: &Plan) -> PlanUsage {
         agent_cost_usd: usage.agent_cost_usd,
         attempts: plan.attempts_made(),
         wall_seconds: usage.wall_time.as_secs_f64(),
-        budget: BudgetLine {
-            llm_calls: count(Limit::LlmCalls),
-            llm_tokens: count(Limit::LlmTokens),
-            cost_usd: allowed(Limit::CostUsd),
-            attempts: count(Limit::Attempts),
-            wall_seconds: allowed(Limit::WallTime),
+        budget: BudgetView {
+            llm_calls: count(BudgetLimit::LlmCalls),
+            llm_tokens: count(BudgetLimit::LlmTokens),
+            cost_usd: allowed(BudgetLimit::CostUsd),
+            attempts: count(BudgetLimit::Attempts),
+            wall_seconds: allowed(BudgetLimit::WallTime),
         },
     }
 }
@@ -81,7 +81,7 @@ pub fn of_tasks(plan: &Plan) -> HashMap<TaskId, TaskUsage> {
         }
     }
     for ask in plan.asks() {
-        let Subject::Judge(command) = &ask.subject else {
+        let ModelQuestionKind::Judge(command) = &ask.subject else {
             continue;
         };
         if let Some(attempt) = plan.attempt(command) {
@@ -99,7 +99,8 @@ pub fn of_tasks(plan: &Plan) -> HashMap<TaskId, TaskUsage> {
 pub fn line(plan: &Plan) -> Option<String> {
     let usage = &plan.head().usage;
     let lived = usage.lived;
-    let of = |limit: Limit| (plan.used(limit, lived) > 0.0).then(|| plan.used_of(limit, lived));
+    let of =
+        |limit: BudgetLimit| (plan.used(limit, lived) > 0.0).then(|| plan.used_of(limit, lived));
     let agent_tokens = usage
         .agent_input_tokens
         .saturating_add(usage.agent_output_tokens);
@@ -108,10 +109,13 @@ pub fn line(plan: &Plan) -> Option<String> {
         (!parts.is_empty()).then(|| format!("{who} {}", parts.join(", ")))
     };
     let parts = [
-        group("model", [of(Limit::LlmCalls), of(Limit::LlmTokens)]),
-        group("agents", [of(Limit::Attempts), tokens(agent_tokens)]),
-        of(Limit::CostUsd),
-        of(Limit::WallTime),
+        group(
+            "model",
+            [of(BudgetLimit::LlmCalls), of(BudgetLimit::LlmTokens)],
+        ),
+        group("agents", [of(BudgetLimit::Attempts), tokens(agent_tokens)]),
+        of(BudgetLimit::CostUsd),
+        of(BudgetLimit::WallTime),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("Used: {}", parts.join(" · ")))
@@ -156,16 +160,16 @@ fn took(attempt: &Attempt) -> Option<Duration> {
 
 fn tokens(count: u64) -> Option<String> {
     let count = count as f64;
-    (count > 0.0).then(|| Limit::LlmTokens.counted(count))
+    (count > 0.0).then(|| BudgetLimit::LlmTokens.counted(count))
 }
 
 fn money(dollars: f64) -> Option<String> {
-    (dollars > 0.0).then(|| Limit::CostUsd.counted(dollars))
+    (dollars > 0.0).then(|| BudgetLimit::CostUsd.counted(dollars))
 }
 
 /// Says a span of time that is worth saying.
 fn time(seconds: f64) -> Option<String> {
-    (seconds >= 1.0).then(|| Limit::WallTime.counted(seconds))
+    (seconds >= 1.0).then(|| BudgetLimit::WallTime.counted(seconds))
 }
 
 #[cfg(test)]
@@ -173,8 +177,8 @@ mod tests {
     use super::super::sample;
     use super::*;
     use crate::plan::{
-        AttemptState, CommandId, Draft, Issue, Kind, Lived, QuestionId, Report, ReportStatus,
-        Spent, Time,
+        ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand, QuestionId,
+        Report, ReportStatus, Time,
     };
 
     /// Lets task 5 of the sample be done and judged, at a price.
@@ -183,9 +187,9 @@ mod tests {
         let began = Time(1_800_000_000_000_000);
         let mut draft = Draft::new(&mut plan, began);
         let id = CommandId::new("task-5a");
-        let issue = Issue {
+        let issue = NewCommand {
             id: id.clone(),
-            kind: Kind::New,
+            kind: AttemptKind::New,
             session: None,
             text: String::new(),
         };
@@ -208,8 +212,10 @@ mod tests {
             received: began.plus(Duration::from_secs(190)),
         };
         draft.report(&id, report).unwrap();
-        let ask = draft.begin_ask(&Subject::Judge(id.clone())).unwrap();
-        let spent = Spent {
+        let ask = draft
+            .begin_ask(&ModelQuestionKind::Judge(id.clone()))
+            .unwrap();
+        let spent = ModelCost {
             calls: 2,
             input_tokens: 5_000,
             output_tokens: 200,
@@ -219,7 +225,7 @@ mod tests {
         draft
             .failed_ask(&ask, "unreachable", QuestionId::new("q1"))
             .unwrap();
-        draft.count_time(Lived {
+        draft.count_time(ActiveTime {
             since: began,
             span: Duration::from_secs(900),
         });

@@ -1,9 +1,9 @@
 //! Why a task is as it is, and what it waits for.
 
 use super::task::TaskView;
-use super::{Paint, Program, Style, WAY_TO_SOMEBODY, indented, name, numbers, style, usage};
+use super::{Paint, ProgramName, Style, WAY_TO_SOMEBODY, indented, name, numbers, style, usage};
 use crate::plan::{
-    Attempt, AttemptState, Lanes, Plan, PlanStatus, Review, TaskId, TaskStatus, Time,
+    Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time,
 };
 use crate::wire;
 use crate::wire::team::ONLY_ITS_OWN;
@@ -22,7 +22,13 @@ const SHORT_COMMIT: usize = 10;
 const CHANGED: usize = 10;
 
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
-pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) -> Option<String> {
+pub fn why(
+    plan: &Plan,
+    id: TaskId,
+    now: Time,
+    paint: Paint,
+    program: &ProgramName,
+) -> Option<String> {
     let task = &TaskView::of(plan, plan.task(id)?, now);
     let mut lines = vec![format!(
         "{id} · {}: {}",
@@ -55,13 +61,13 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) 
     Some(lines.join("\n") + "\n")
 }
 
-fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &Program) -> Vec<String> {
+fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Vec<String> {
     match task.status {
-        TaskStatus::Pending if task.state == "ready" => vec![not_started(plan, task, now, program)],
-        TaskStatus::Pending => waits_for(plan, task),
-        TaskStatus::InProgress => vec![under_way(plan, task)],
-        TaskStatus::Completed => accepted(task),
-        TaskStatus::Failed => {
+        TaskState::Pending if task.state == "ready" => vec![not_started(plan, task, now, program)],
+        TaskState::Pending => waits_for(plan, task),
+        TaskState::InProgress => vec![under_way(plan, task)],
+        TaskState::Completed => accepted(task),
+        TaskState::Failed => {
             let waiting: Vec<TaskId> = plan.dependants(task.id).map(|t| t.number).collect();
             if waiting.is_empty() {
                 Vec::new()
@@ -69,7 +75,7 @@ fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &Program) -> Vec<St
                 vec![format!("because of that {} cannot start", tasks(&waiting))]
             }
         }
-        TaskStatus::Skipped => Vec::new(),
+        TaskState::Skipped => Vec::new(),
     }
 }
 
@@ -84,20 +90,20 @@ fn accepted(task: &TaskView) -> Vec<String> {
 }
 
 /// Returns why a task has not been started though it might be.
-fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &Program) -> String {
+fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> String {
     let head = plan.head();
     match &head.status {
-        PlanStatus::Idle => {
+        PlanState::Idle => {
             return format!(
                 "nobody carries the plan out: `{program} resume {}`",
                 head.id
             );
         }
-        PlanStatus::Paused(why) => return format!("the plan is paused: {}", line(why)),
-        PlanStatus::Completed | PlanStatus::Failed | PlanStatus::Abandoned => {
+        PlanState::Paused(why) => return format!("the plan is paused: {}", line(why)),
+        PlanState::Completed | PlanState::Failed | PlanState::Abandoned => {
             return format!("the plan has ended: {}", head.status.as_str());
         }
-        PlanStatus::Running => {}
+        PlanState::Running => {}
     }
     if let Some(until) = task.not_before.filter(|until| *until > now) {
         return format!("the agent's usage limit ends at {}", time_text(until));
@@ -105,7 +111,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &Program) -> St
     if task.asked.is_some() {
         return format!("a question about it waits for your answer: `{program} status`");
     }
-    if head.review == Review::Wanted {
+    if head.review == ReviewPolicy::Wanted {
         return format!("the plan waits for your approval: `{program} answer approve`");
     }
     if let Some(replan) = &head.replan {
@@ -170,7 +176,7 @@ fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
                 name(&other.name),
                 wire::graph::state(plan, other),
                 match other.status {
-                    TaskStatus::Failed => ", which a human has to settle",
+                    TaskState::Failed => ", which a human has to settle",
                     _ => "",
                 }
             ),
@@ -277,7 +283,7 @@ mod tests {
             TaskId(task),
             NOW,
             Paint::none(),
-            &Program::with(None),
+            &ProgramName::with(None),
         )
         .unwrap()
     }
@@ -323,7 +329,7 @@ mod tests {
     #[test]
     fn a_task_of_a_role_waits_for_one_of_its_lanes() {
         let said = |task| {
-            let program = Program::with(None);
+            let program = ProgramName::with(None);
             why(
                 &sample::with_roles(),
                 TaskId(task),
@@ -353,7 +359,7 @@ mod tests {
             TaskId(4),
             NOW,
             Paint::none(),
-            &Program::with(None),
+            &ProgramName::with(None),
         );
         insta::assert_snapshot!(said.unwrap(), @r"
         4 · Test: in progress
@@ -373,7 +379,7 @@ mod tests {
                 TaskId(9),
                 NOW,
                 Paint::none(),
-                &Program::with(None)
+                &ProgramName::with(None)
             ),
             None
         );

@@ -9,13 +9,13 @@ use super::files::{Unpublished, VolumesError, move_aside, move_new, read_capped,
 use super::layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
-use crate::wire::command::Command;
+use crate::wire::command::CommandFile;
 use crate::wire::report::command_of;
 use crate::wire::text::safe_name;
 
 /// Where the file of a command was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum CommandPlace {
     /// No worker has claimed it.
     Pending,
     /// A worker has claimed it.
@@ -94,13 +94,13 @@ impl Volumes {
     ///
     /// # Errors
     /// When a folder cannot be read.
-    pub fn whereabouts(&self, id: &CommandId) -> Result<Whereabouts, VolumesError> {
+    pub fn whereabouts(&self, id: &CommandId) -> Result<CommandPlace, VolumesError> {
         file_name(id.as_str())?;
         let everywhere = self.everywhere();
         for (folder, found) in [
-            (Folder::CommandsPending, Whereabouts::Pending),
-            (Folder::CommandsProcessed, Whereabouts::Processed),
-            (Folder::CommandsWithdrawn, Whereabouts::Withdrawn),
+            (Folder::CommandsPending, CommandPlace::Pending),
+            (Folder::CommandsProcessed, CommandPlace::Processed),
+            (Folder::CommandsWithdrawn, CommandPlace::Withdrawn),
         ] {
             for volumes in &everywhere {
                 if there(&volumes.command(folder, id))? {
@@ -109,9 +109,9 @@ impl Volumes {
             }
         }
         Ok(if self.reported(id)? {
-            Whereabouts::Reported
+            CommandPlace::Reported
         } else {
-            Whereabouts::Nowhere
+            CommandPlace::Nowhere
         })
     }
 
@@ -182,11 +182,11 @@ impl Volumes {
             }
             match self.whereabouts(id)? {
                 // A worker returned it in between.
-                Whereabouts::Pending => {}
-                Whereabouts::Processed if !self.reported(id)? => {
+                CommandPlace::Pending => {}
+                CommandPlace::Processed if !self.reported(id)? => {
                     self.cancel(id)?;
                     // A worker may have returned it before the mark existed.
-                    if self.whereabouts(id)? != Whereabouts::Pending {
+                    if self.whereabouts(id)? != CommandPlace::Pending {
                         return Ok(Withdrawal::Taken);
                     }
                 }
@@ -209,7 +209,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system; the command has then not moved.
-    pub fn give_back(&self, id: &CommandId) -> Result<(), VolumesError> {
+    pub fn release(&self, id: &CommandId) -> Result<(), VolumesError> {
         let taken = self.command(Folder::CommandsProcessed, id);
         move_new(&taken, &self.command(Folder::CommandsPending, id))
             .map_err(|error| VolumesError::new("give back", &taken, error))
@@ -305,7 +305,7 @@ impl Volumes {
 
 /// Returns the role that must take a command; `None` if any worker may, or if the text cannot be parsed.
 fn assignee(text: &str) -> Option<String> {
-    Command::parse(text).ok()?.assignee
+    CommandFile::parse(text).ok()?.assignee
 }
 
 /// Returns the file name for an id, or refuses an id that could lead to another place.
@@ -331,7 +331,7 @@ pub(super) fn there(path: &Path) -> Result<bool, VolumesError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Hints, Scanner};
+    use super::super::{Scanner, WatchHints};
     use super::*;
     use crate::config::Timing;
 
@@ -375,18 +375,18 @@ mod tests {
     fn a_command_is_found_wherever_it_went() {
         let (_root, volumes) = volumes();
         let found = |expected| assert_eq!(volumes.whereabouts(&id()).unwrap(), expected);
-        found(Whereabouts::Nowhere);
+        found(CommandPlace::Nowhere);
         volumes.publish(&id(), "text").unwrap();
-        found(Whereabouts::Pending);
+        found(CommandPlace::Pending);
         let pending = volumes.command(Folder::CommandsPending, &id());
         let processed = volumes.command(Folder::CommandsProcessed, &id());
         fs::rename(&pending, &processed).unwrap();
-        found(Whereabouts::Processed);
+        found(CommandPlace::Processed);
         assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Taken);
         fs::rename(&processed, &pending).unwrap();
         assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
         assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
-        found(Whereabouts::Withdrawn);
+        found(CommandPlace::Withdrawn);
         fs::remove_file(volumes.command(Folder::CommandsWithdrawn, &id())).unwrap();
         let short = "report-0190a0b0-0000-7000-8000-000000000001.md";
         for folder in [
@@ -398,11 +398,11 @@ mod tests {
             for name in [format!("report-{}.md", id()), short.to_owned()] {
                 let path = volumes.path(folder).join(name);
                 fs::write(&path, "").unwrap();
-                found(Whereabouts::Reported);
+                found(CommandPlace::Reported);
                 fs::remove_file(&path).unwrap();
             }
         }
-        found(Whereabouts::Nowhere);
+        found(CommandPlace::Nowhere);
     }
 
     #[test]
@@ -418,18 +418,18 @@ mod tests {
         volumes.publish(&id(), &text("reviewer")).unwrap();
         assert!(path.exists());
         // Whoever looks finds it, also one that knows nothing of the role.
-        assert_eq!(common.whereabouts(&id()).unwrap(), Whereabouts::Pending);
+        assert_eq!(common.whereabouts(&id()).unwrap(), CommandPlace::Pending);
         assert_eq!(common.waiting().unwrap(), []);
         assert_eq!(own.waiting().unwrap(), [id()]);
-        let mut scanner = Scanner::new(&common, Hints::default(), Timing::default().scan);
+        let mut scanner = Scanner::new(&common, WatchHints::default(), Timing::default().scan);
         own.claim(&id()).unwrap();
         let scan = scanner.scan(&[id()], &[], 1).unwrap();
         assert!(scan.signs[&id()].claimed);
         assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Taken);
-        own.give_back(&id()).unwrap();
+        own.release(&id()).unwrap();
         assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
         assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
-        assert_eq!(common.whereabouts(&id()).unwrap(), Whereabouts::Withdrawn);
+        assert_eq!(common.whereabouts(&id()).unwrap(), CommandPlace::Withdrawn);
         assert!(own.command(Folder::CommandsWithdrawn, &id()).exists());
 
         let other = CommandId::new("task-2");

@@ -15,7 +15,7 @@ static REJECTING: Mutex<()> = Mutex::new(());
 
 /// What happened to a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filing<'a> {
+pub enum ReportDisposition<'a> {
     /// It counted.
     Processed,
     /// It came too late, twice, or for no known command.
@@ -30,12 +30,16 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system; the report has then not moved.
-    pub fn file_report(&self, name: &str, filing: Filing<'_>) -> Result<(), VolumesError> {
+    pub fn file_report(
+        &self,
+        name: &str,
+        filing: ReportDisposition<'_>,
+    ) -> Result<(), VolumesError> {
         let path = self.path(Folder::ReportsPending).join(plain(name)?);
         let folder = match filing {
-            Filing::Processed => Folder::ReportsProcessed,
-            Filing::Stale => Folder::ReportsStale,
-            Filing::Rejected(reason) => return self.reject(&path, reason),
+            ReportDisposition::Processed => Folder::ReportsProcessed,
+            ReportDisposition::Stale => Folder::ReportsStale,
+            ReportDisposition::Rejected(reason) => return self.reject(&path, reason),
         };
         gone_is_fine(move_aside(&path, &self.path(folder))).map(drop)
     }
@@ -160,7 +164,7 @@ mod tests {
         let temp = root.path().join("reports/.tmp");
         fs::write(&pending, "garbled").unwrap();
         fs::remove_dir(&temp).unwrap();
-        let filing = Filing::Rejected("why");
+        let filing = ReportDisposition::Rejected("why");
         assert!(volumes.file_report("report-a.md", filing).is_err());
         assert!(pending.exists());
         fs::create_dir(&temp).unwrap();

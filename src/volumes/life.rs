@@ -15,7 +15,7 @@ const SAID: usize = 200;
 
 /// The content of a heartbeat. Every field may be missing: writing the file again is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Life {
+pub struct Heartbeat {
     /// The agent's process; leader of its own process group where a worker started it.
     pub pid: Option<u32>,
     pub session: Option<String>,
@@ -26,12 +26,12 @@ pub struct Life {
     /// The text of a heartbeat that only says that the model fails and is retried: such a text alone is not a heartbeat.
     pub model_fails: Option<String>,
     /// Where the output of this run begins in the logs. A later worker needs it to collect the output when this one has gone.
-    pub run: Option<Mark>,
+    pub run: Option<LogPosition>,
 }
 
 /// Where the output of a run begins in the logs of its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct LogPosition {
     pub out: u64,
     pub err: u64,
     /// The run was the first of its session.
@@ -40,7 +40,7 @@ pub struct Mark {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Fields {
+struct HeartbeatFields {
     pid: Option<u32>,
     session_id: Option<String>,
     started_at: Option<String>,
@@ -50,13 +50,13 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     model_fails: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<Mark>,
+    run: Option<LogPosition>,
 }
 
-impl Life {
+impl Heartbeat {
     /// Reads what an agent wrote; unreadable fields are left out.
     pub(super) fn parse(bytes: &[u8]) -> Self {
-        let fields: Fields = serde_json::from_slice(bytes).unwrap_or_default();
+        let fields: HeartbeatFields = serde_json::from_slice(bytes).unwrap_or_default();
         let time = |text: Option<String>| text.as_deref().and_then(parse_time);
         Self {
             pid: fields.pid,
@@ -70,7 +70,7 @@ impl Life {
     }
 
     fn render(&self) -> Vec<u8> {
-        serde_json::to_vec(&Fields {
+        serde_json::to_vec(&HeartbeatFields {
             pid: self.pid,
             session_id: self.session.clone(),
             started_at: self.started_at.map(time_text),
@@ -88,14 +88,14 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn live(&self, id: &CommandId, life: &Life) -> Result<(), VolumesError> {
+    pub fn live(&self, id: &CommandId, life: &Heartbeat) -> Result<(), VolumesError> {
         let temp = self.temp("active", &format!("{id}.json"));
         replace(&temp, &self.life(id), &life.render(), 0o666)
     }
 
     /// Reads the heartbeat of a command; missing or unreadable fields are left out.
-    pub fn read_life(&self, id: &CommandId) -> Life {
-        Life::parse(&read_capped(&self.life(id), LIFE_CAP).unwrap_or_default())
+    pub fn read_life(&self, id: &CommandId) -> Heartbeat {
+        Heartbeat::parse(&read_capped(&self.life(id), LIFE_CAP).unwrap_or_default())
     }
 
     /// Removes the heartbeat of a command that is done, and its cancel mark.
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_sign_of_life_survives_its_file() {
-        let life = Life {
+        let life = Heartbeat {
             pid: Some(42),
             session: Some("s-1".into()),
             started_at: Some(Time(1_795_255_200_000_000)),
@@ -127,7 +127,7 @@ mod tests {
         };
         let text = life.render();
         insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
-        assert_eq!(Life::parse(&text), life);
+        assert_eq!(Heartbeat::parse(&text), life);
     }
 
     #[test]
@@ -141,7 +141,11 @@ mod tests {
             "\0\0",
             r#"{"started_at": "noon"}"#,
         ] {
-            assert_eq!(Life::parse(text.as_bytes()), Life::default(), "{text}");
+            assert_eq!(
+                Heartbeat::parse(text.as_bytes()),
+                Heartbeat::default(),
+                "{text}"
+            );
         }
     }
 }

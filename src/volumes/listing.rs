@@ -9,9 +9,9 @@ use rustix::fs::{Dir, Mode, OFlags};
 
 /// A folder that is listed repeatedly. It stays open: opening it is an event that wakes the processes that watch it.
 #[derive(Debug, Default)]
-pub(super) struct Listing(Option<Dir>);
+pub(super) struct FolderListing(Option<Dir>);
 
-impl Listing {
+impl FolderListing {
     /// Returns the names that are text, with their inodes; empty if the folder does not exist.
     pub(super) fn names(&mut self, path: &Path) -> io::Result<Vec<(String, u64)>> {
         let Some(folder) = self.open(path)? else {

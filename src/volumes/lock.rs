@@ -41,7 +41,7 @@ pub struct DaemonInfo {
 
 /// A daemon's record of its end, for later commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastWord {
+pub struct DaemonFarewell {
     /// The plan that it was carrying out.
     pub plan: String,
     /// RFC 3339.
@@ -130,7 +130,7 @@ impl Volumes {
                 }
             }
         }
-        sign(&mut file)
+        write_owner(&mut file)
             .and_then(|()| self.sweep())
             .map_err(failed)?;
         Ok(DaemonLock {
@@ -144,7 +144,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the lock file.
-    pub fn take_over(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
+    pub fn adopt(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
         let path = self.lock_path();
         let failed = |error| VolumesError::new("lock", &path, error);
         let place = LockPlace::of(&path, &file).map_err(failed)?;
@@ -152,7 +152,7 @@ impl Volumes {
         if place.is_lost() || file.try_lock().is_err() {
             return Ok(None);
         }
-        sign(&mut file).map_err(failed)?;
+        write_owner(&mut file).map_err(failed)?;
         Ok(Some(DaemonLock {
             volumes: self.clone(),
             place,
@@ -182,7 +182,7 @@ impl Volumes {
     }
 
     /// Returns how the last daemon ended, if it could record that and no daemon has started since.
-    pub fn last_word(&self) -> Option<LastWord> {
+    pub fn last_word(&self) -> Option<DaemonFarewell> {
         let word = read_capped(&self.last_word_path(), NOTE_CAP).ok()?;
         serde_json::from_slice(&word).ok()
     }
@@ -220,7 +220,7 @@ impl DaemonLock {
     ///
     /// # Errors
     /// When the system cannot open a further file.
-    pub fn hand_over(self) -> Result<File, VolumesError> {
+    pub fn into_file(self) -> Result<File, VolumesError> {
         self.file
             .try_clone()
             .map_err(|error| VolumesError::new("hand over", &self.volumes.lock_path(), error))
@@ -242,7 +242,7 @@ impl DaemonLock {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn leave_word(&self, word: &LastWord) -> Result<(), VolumesError> {
+    pub fn leave_word(&self, word: &DaemonFarewell) -> Result<(), VolumesError> {
         if self.place.is_lost() {
             return Ok(());
         }
@@ -265,7 +265,7 @@ impl Drop for DaemonLock {
 }
 
 /// Writes the pid of the lock's holder. A process that reads at this moment finds the old pid or the new one.
-fn sign(file: &mut File) -> std::io::Result<()> {
+fn write_owner(file: &mut File) -> std::io::Result<()> {
     let name = format!("{}\n", std::process::id());
     file.rewind()?;
     file.write_all(name.as_bytes())?;
@@ -315,7 +315,7 @@ mod tests {
                 .mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }
-        let word = LastWord {
+        let word = DaemonFarewell {
             plan: "abcdefgh".into(),
             at: "2026-01-01T00:00:00Z".into(),
             why: "told to stop".into(),
@@ -336,11 +336,11 @@ mod tests {
     fn a_lock_that_is_handed_over_is_never_free() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
-        let handed = volumes.lock().unwrap().hand_over().unwrap();
+        let handed = volumes.lock().unwrap().into_file().unwrap();
         assert!(volumes.lock().is_err());
         let stranger = File::open(root.path()).unwrap();
-        assert!(volumes.take_over(stranger).unwrap().is_none());
-        let lock = volumes.take_over(handed).unwrap().unwrap();
+        assert!(volumes.adopt(stranger).unwrap().is_none());
+        let lock = volumes.adopt(handed).unwrap().unwrap();
         assert!(volumes.lock().is_err());
         drop(lock);
         assert!(volumes.lock().is_ok());

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 
 use super::files::{Unreadable, VolumesError, foreign, open_regular};
 use super::layout::{Folder, Volumes};
-use super::life::Life;
-use super::listing::Listing;
-use super::settle::{FileAges, Hints, Look, settled};
+use super::life::Heartbeat;
+use super::listing::FolderListing;
+use super::settle::{FileAges, FileObservation, WatchHints, settled};
 use crate::plan::{CommandId, QuestionId};
 
 /// The most bytes of a report, a command or a question.
@@ -38,9 +38,9 @@ const KEEPER: &str = ".gitkeep";
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Reports that were not returned before, by name.
-    pub reports: Vec<Arrived>,
+    pub reports: Vec<ArrivedReport>,
     /// The open commands with a sign that an agent works on them.
-    pub signs: BTreeMap<CommandId, Sign>,
+    pub signs: BTreeMap<CommandId, WorkerSign>,
     /// Open questions whose file is new or has changed, with its text.
     pub questions: Vec<(QuestionId, String)>,
     /// Questions whose file exists in its folder, open or not; scanned when the reports are listed.
@@ -55,7 +55,7 @@ pub struct Scan {
 
 /// A file that has arrived in `reports/pending`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivedReport {
     /// The file's name, as [`Volumes::file_report`] expects it.
     pub name: String,
     /// SHA-256 of the content in hexadecimal; empty if it is not read.
@@ -66,24 +66,24 @@ pub struct Arrived {
 /// The signs that an agent works on a command. If two signs of one command differ, the agent was alive in between. The times in
 /// it are by the agent's clock and are not compared with ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sign {
+pub struct WorkerSign {
     /// The command was moved to `processed`.
     pub claimed: bool,
     /// When the heartbeat was last written, by the file system's clock.
     pub beat: Option<SystemTime>,
     /// The content of the heartbeat.
-    pub life: Life,
+    pub life: Heartbeat,
 }
 
 /// Distinguishes one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     inode: u64,
     size: u64,
     written: (i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
@@ -94,8 +94,8 @@ impl Stamp {
 }
 
 #[derive(Debug)]
-struct Seen {
-    stamp: Stamp,
+struct SeenFile {
+    stamp: FileStamp,
     /// Since when the file has had this stamp.
     since: Instant,
     /// The file was returned in this state.
@@ -106,28 +106,28 @@ struct Seen {
 #[derive(Debug)]
 pub struct Scanner {
     volumes: Volumes,
-    hints: Hints,
+    hints: WatchHints,
     ages: FileAges,
-    reports: HashMap<String, Seen>,
+    reports: HashMap<String, SeenFile>,
     /// Names and inodes of the last listing that have not been processed yet.
     listed: VecDeque<(String, u64)>,
     /// How often the state of every file is read, even of a file that was returned and for which no later event arrived.
     every: Duration,
     /// When the last full scan was, and whether the last listing belongs to a full scan.
     full: (Option<Instant>, bool),
-    listing: Listing,
+    listing: FolderListing,
     /// The last scan only read files that had been renamed into the folder.
     ahead: bool,
     /// A file of the last listing was not finished.
     unfinished: bool,
-    signs: HashMap<CommandId, (Stamp, Sign)>,
-    questions: HashMap<QuestionId, Seen>,
+    signs: HashMap<CommandId, (FileStamp, WorkerSign)>,
+    questions: HashMap<QuestionId, SeenFile>,
 }
 
 impl Scanner {
     /// Creates a scanner that has not read anything yet; `hints` are those of the [`super::Watch`], or empty ones. Every
     /// `every`, it reads the state of all files, in case an event was lost.
-    pub fn new(volumes: &Volumes, hints: Hints, every: Duration) -> Self {
+    pub fn new(volumes: &Volumes, hints: WatchHints, every: Duration) -> Self {
         Self {
             volumes: volumes.clone(),
             hints,
@@ -136,7 +136,7 @@ impl Scanner {
             listed: VecDeque::new(),
             every,
             full: (None, true),
-            listing: Listing::default(),
+            listing: FolderListing::default(),
             ahead: false,
             unfinished: false,
             signs: HashMap::new(),
@@ -155,7 +155,7 @@ impl Scanner {
         most: usize,
     ) -> Result<Scan, VolumesError> {
         let mut scan = Scan::default();
-        self.look_for_reports(&mut scan, most)?;
+        self.scan_reports(&mut scan, most)?;
         self.signs.retain(|id, _| open.contains(id));
         let everywhere = if open.is_empty() {
             Vec::new()
@@ -172,7 +172,7 @@ impl Scanner {
         }
         self.questions.retain(|id, _| questions.contains(id));
         for id in questions {
-            self.look_at_question(id, &mut scan);
+            self.examine_question(id, &mut scan);
         }
         Ok(scan)
     }
@@ -187,13 +187,13 @@ impl Scanner {
         self.reports.remove(name);
     }
 
-    fn look_for_reports(&mut self, scan: &mut Scan, most: usize) -> Result<(), VolumesError> {
+    fn scan_reports(&mut self, scan: &mut Scan, most: usize) -> Result<(), VolumesError> {
         if self.listed.is_empty() {
-            let arrived = self.hints.take_arrived();
+            let arrived = self.hints.drain_arrived();
             // Never twice before a listing, because the listing is the truth.
             if !std::mem::take(&mut self.ahead) {
                 for name in arrived {
-                    self.take_report(&name, scan);
+                    self.read_report(&name, scan);
                 }
                 if !scan.reports.is_empty() {
                     // The folder itself is scanned next, while the effects of these reports are under way.
@@ -212,7 +212,7 @@ impl Scanner {
             if self.untouched(&name, inode) {
                 continue;
             }
-            bytes += self.take_report(&name, scan);
+            bytes += self.read_report(&name, scan);
         }
         scan.more = !self.listed.is_empty();
         self.unfinished |= scan.waiting;
@@ -221,14 +221,14 @@ impl Scanner {
     }
 
     /// Reads one file and adds it to the scan if it is a finished report. Returns how many bytes were read.
-    fn take_report(&mut self, name: &str, scan: &mut Scan) -> usize {
-        match self.look_at_report(name) {
-            Found::Nothing => 0,
-            Found::Unfinished => {
+    fn read_report(&mut self, name: &str, scan: &mut Scan) -> usize {
+        match self.examine_report(name) {
+            FoundFile::Nothing => 0,
+            FoundFile::Unfinished => {
                 scan.waiting = true;
                 0
             }
-            Found::Report(report) => {
+            FoundFile::Report(report) => {
                 let bytes = report.content.as_ref().map_or(0, Vec::len);
                 scan.reports.push(report);
                 bytes
@@ -253,7 +253,7 @@ impl Scanner {
         let full = last.is_none_or(|last| begun.duration_since(last) >= self.every);
         self.full = (if full { Some(begun) } else { last }, full);
         self.reports.retain(|name, _| listed(name));
-        self.hints.keep(listed, begun);
+        self.hints.retain_listed(listed, begun);
         self.listed = names.into();
         Ok(())
     }
@@ -270,56 +270,56 @@ impl Scanner {
             })
     }
 
-    fn look_at_report(&mut self, name: &str) -> Found {
+    fn examine_report(&mut self, name: &str) -> FoundFile {
         let path = self.volumes.path(Folder::ReportsPending).join(name);
         if name == KEEPER {
-            return Found::Nothing;
+            return FoundFile::Nothing;
         }
         // It was removed after the listing, so it counts as missing.
         let Ok(metadata) = fs::symlink_metadata(&path) else {
-            return Found::Nothing;
+            return FoundFile::Nothing;
         };
         let now = Instant::now();
-        let seen = look(&mut self.reports, name, Stamp::of(&metadata), now);
+        let seen = refresh(&mut self.reports, name, FileStamp::of(&metadata), now);
         if seen.handed {
-            return Found::Nothing;
+            return FoundFile::Nothing;
         }
         let unchanged = now.duration_since(seen.since);
         if !named_like_a_report(name) {
             let misnamed = !name.starts_with('.') && has_md_extension(name);
             if unchanged < if misnamed { MISNAMED } else { STRANGER } {
-                return Found::Nothing;
+                return FoundFile::Nothing;
             }
             seen.handed = true;
-            return Found::refused(name, Unreadable::NotAReport);
+            return FoundFile::refused(name, Unreadable::NotAReport);
         }
         match foreign(&metadata) {
             None | Some(Unreadable::HardLink) => {}
             Some(reason) => {
                 seen.handed = true;
-                return Found::refused(name, reason);
+                return FoundFile::refused(name, reason);
             }
         }
         let heard = self.hints.get(name);
-        if !settled(Look {
+        if !settled(FileObservation {
             heard: heard.map(|(phase, at)| (phase, now.saturating_duration_since(at))),
             unchanged,
             age: self.ages.age(&metadata),
             empty: metadata.size() == 0,
             linked: metadata.nlink() > 1,
         }) {
-            return Found::Unfinished;
+            return FoundFile::Unfinished;
         }
         match read(&path, seen.stamp) {
-            Reading::Vanished => Found::Nothing,
-            Reading::Changed => Found::Unfinished,
+            Reading::Vanished => FoundFile::Nothing,
+            Reading::Changed => FoundFile::Unfinished,
             Reading::Refused(reason) => {
                 seen.handed = true;
-                Found::refused(name, reason)
+                FoundFile::refused(name, reason)
             }
             Reading::Whole(bytes) => {
                 seen.handed = true;
-                Found::Report(Arrived {
+                FoundFile::Report(ArrivedReport {
                     name: name.to_owned(),
                     hash: hash(&bytes),
                     content: Ok(bytes),
@@ -328,25 +328,25 @@ impl Scanner {
         }
     }
 
-    fn sign(&mut self, id: &CommandId, everywhere: &[Volumes]) -> Option<Sign> {
+    fn sign(&mut self, id: &CommandId, everywhere: &[Volumes]) -> Option<WorkerSign> {
         let taken = |volumes: &Volumes| {
             fs::symlink_metadata(volumes.command(Folder::CommandsProcessed, id)).is_ok()
         };
         let claimed = everywhere.iter().any(taken);
         let path = self.volumes.life(id);
         let Some(metadata) = fs::symlink_metadata(&path).ok().filter(Metadata::is_file) else {
-            return claimed.then(|| Sign {
+            return claimed.then(|| WorkerSign {
                 claimed,
-                ..Sign::default()
+                ..WorkerSign::default()
             });
         };
-        let stamp = Stamp::of(&metadata);
+        let stamp = FileStamp::of(&metadata);
         let known = self.signs.get(id).filter(|(known, _)| *known == stamp);
         let life = match known {
             Some((_, sign)) => sign.life.clone(),
             None => self.volumes.read_life(id),
         };
-        let sign = Sign {
+        let sign = WorkerSign {
             claimed,
             beat: metadata.modified().ok(),
             life,
@@ -355,13 +355,13 @@ impl Scanner {
         Some(sign)
     }
 
-    fn look_at_question(&mut self, id: &QuestionId, scan: &mut Scan) {
+    fn examine_question(&mut self, id: &QuestionId, scan: &mut Scan) {
         let path = self.volumes.question(id);
         let Ok(metadata) = fs::symlink_metadata(&path) else {
             return;
         };
         let now = Instant::now();
-        let seen = look(&mut self.questions, id, Stamp::of(&metadata), now);
+        let seen = refresh(&mut self.questions, id, FileStamp::of(&metadata), now);
         if seen.handed {
             return;
         }
@@ -388,15 +388,15 @@ impl Scanner {
     }
 }
 
-enum Found {
+enum FoundFile {
     Nothing,
     Unfinished,
-    Report(Arrived),
+    Report(ArrivedReport),
 }
 
-impl Found {
+impl FoundFile {
     fn refused(name: &str, reason: Unreadable) -> Self {
-        Self::Report(Arrived {
+        Self::Report(ArrivedReport {
             name: name.to_owned(),
             hash: String::new(),
             content: Err(reason),
@@ -425,7 +425,7 @@ impl Reading {
 }
 
 /// Reads a file whose state was checked. The file is opened once, so the checked file is the one that is read.
-fn read(path: &Path, expected: Stamp) -> Reading {
+fn read(path: &Path, expected: FileStamp) -> Reading {
     let (mut file, metadata) = match open_regular(path) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Reading::Vanished,
@@ -444,7 +444,7 @@ fn read(path: &Path, expected: Stamp) -> Reading {
     }
     let unchanged = file
         .metadata()
-        .is_ok_and(|after| Stamp::of(&after) == expected && after.size() == bytes.len() as u64);
+        .is_ok_and(|after| FileStamp::of(&after) == expected && after.size() == bytes.len() as u64);
     if unchanged {
         Reading::Whole(bytes)
     } else {
@@ -453,17 +453,17 @@ fn read(path: &Path, expected: Stamp) -> Reading {
 }
 
 /// Returns the remembered state of a file; it is reset if the file has changed.
-fn look<'a, K, Q>(
-    seen: &'a mut HashMap<K, Seen>,
+fn refresh<'a, K, Q>(
+    seen: &'a mut HashMap<K, SeenFile>,
     name: &Q,
-    stamp: Stamp,
+    stamp: FileStamp,
     now: Instant,
-) -> &'a mut Seen
+) -> &'a mut SeenFile
 where
     K: std::hash::Hash + Eq + std::borrow::Borrow<Q>,
     Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
 {
-    let fresh = || Seen {
+    let fresh = || SeenFile {
         stamp,
         since: now,
         handed: false,

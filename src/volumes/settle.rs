@@ -31,7 +31,7 @@ const CLOCK_SET: Duration = Duration::from_secs(1);
 
 /// What an event said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum WritePhase {
     /// It got its name by a rename: its writer has finished.
     RenamedIn,
     /// It is being written in place.
@@ -42,25 +42,25 @@ pub(super) enum Phase {
 
 /// The events for files that have not been read yet; the watcher and the scanner share them.
 #[derive(Clone, Debug, Default)]
-pub struct Hints(Arc<Mutex<Heard>>);
+pub struct WatchHints(Arc<Mutex<FileEvents>>);
 
 #[derive(Debug, Default)]
-struct Heard {
-    files: HashMap<String, (Phase, Instant)>,
+struct FileEvents {
+    files: HashMap<String, (WritePhase, Instant)>,
     /// The files that were renamed into the folder since the last query, up to a limit.
     arrived: Vec<String>,
     /// When events were last known to be lost.
     lost: Option<Instant>,
 }
 
-impl Hints {
-    pub(super) fn note(&self, name: &str, phase: Phase, at: Instant) {
+impl WatchHints {
+    pub(super) fn note(&self, name: &str, phase: WritePhase, at: Instant) {
         let mut heard = self.heard();
-        if phase == Phase::RenamedIn && heard.arrived.len() < MOST_ARRIVED {
+        if phase == WritePhase::RenamedIn && heard.arrived.len() < MOST_ARRIVED {
             heard.arrived.push(name.to_owned());
         }
         let loss = |lost| at.saturating_duration_since(lost) < LOSS;
-        if phase == Phase::Writing && heard.lost.is_some_and(loss) {
+        if phase == WritePhase::Writing && heard.lost.is_some_and(loss) {
             heard.files.remove(name);
         } else if heard.files.len() < MOST_NAMES || heard.files.contains_key(name) {
             heard.files.insert(name.to_owned(), (phase, at));
@@ -68,7 +68,7 @@ impl Hints {
     }
 
     /// Returns the names of the first few files that were renamed into the folder since the last call.
-    pub(super) fn take_arrived(&self) -> Vec<String> {
+    pub(super) fn drain_arrived(&self) -> Vec<String> {
         std::mem::take(&mut self.heard().arrived)
     }
 
@@ -83,18 +83,18 @@ impl Hints {
         heard.lost = Some(at);
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<(Phase, Instant)> {
+    pub(super) fn get(&self, name: &str) -> Option<(WritePhase, Instant)> {
         self.heard().files.get(name).copied()
     }
 
     /// Removes the events of files that are not in a listing; events since the listing began stay.
-    pub(super) fn keep(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
+    pub(super) fn retain_listed(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
         self.heard()
             .files
             .retain(|name, (_, at)| *at >= begun || listed(name));
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
+    fn heard(&self) -> MutexGuard<'_, FileEvents> {
         // After a panic elsewhere, at worst one hint is missing.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,9 +147,9 @@ fn microseconds(wall: SystemTime) -> i64 {
 
 /// The known state of a file at the time of a scan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct FileObservation {
     /// The last event, and how long ago it arrived.
-    pub heard: Option<(Phase, Duration)>,
+    pub heard: Option<(WritePhase, Duration)>,
     /// How long the scanner has seen the same size and modification time.
     pub unchanged: Duration,
     /// How long ago the file was written by the wall clock, if that is known.
@@ -160,17 +160,17 @@ pub(super) struct Look {
 }
 
 /// Returns whether a file counts as finished.
-pub(super) fn settled(look: Look) -> bool {
+pub(super) fn settled(look: FileObservation) -> bool {
     let still = |least| look.unchanged >= least;
     let old = |least| still(least) || look.age.is_some_and(|age| age >= least);
     // An earlier event says nothing about later writes, whose events may still be under way.
     let since = |ago| look.age.is_some_and(|age| age < ago);
     match look.heard {
-        Some((Phase::Writing, _)) => still(NEVER_CLOSED),
+        Some((WritePhase::Writing, _)) => still(NEVER_CLOSED),
         _ if look.linked => old(UNSEEN),
-        Some((Phase::RenamedIn, ago)) if !since(ago) => true,
+        Some((WritePhase::RenamedIn, ago)) if !since(ago) => true,
         _ if look.empty => old(EMPTY),
-        Some((Phase::Closed, ago)) => ago >= AFTER_CLOSE && old(AFTER_CLOSE),
+        Some((WritePhase::Closed, ago)) => ago >= AFTER_CLOSE && old(AFTER_CLOSE),
         _ => old(UNSEEN),
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_file_is_finished_when_its_writer_says_so_or_time_has_passed() {
         let ms = Duration::from_millis;
-        let look = |heard, unchanged, age| Look {
+        let look = |heard, unchanged, age| FileObservation {
             heard,
             unchanged: ms(unchanged),
             age,
@@ -192,47 +192,51 @@ mod tests {
         for (what, look, finished) in [
             (
                 "renamed in",
-                look(Some((Phase::RenamedIn, ms(0))), 0, None),
+                look(Some((WritePhase::RenamedIn, ms(0))), 0, None),
                 true,
             ),
             (
                 "just closed",
-                look(Some((Phase::Closed, ms(299))), 0, None),
+                look(Some((WritePhase::Closed, ms(299))), 0, None),
                 false,
             ),
             (
                 "closed",
-                look(Some((Phase::Closed, ms(300))), 0, Some(ms(301))),
+                look(Some((WritePhase::Closed, ms(300))), 0, Some(ms(301))),
                 true,
             ),
             (
                 "closed, clock behind",
-                look(Some((Phase::Closed, ms(300))), 300, None),
+                look(Some((WritePhase::Closed, ms(300))), 300, None),
                 true,
             ),
             (
                 "closed, and written again since",
-                look(Some((Phase::Closed, ms(900))), 0, Some(ms(1))),
+                look(Some((WritePhase::Closed, ms(900))), 0, Some(ms(1))),
                 false,
             ),
             (
                 "renamed in, and written since",
-                look(Some((Phase::RenamedIn, ms(900))), 0, Some(ms(1))),
+                look(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(1))),
                 false,
             ),
             (
                 "renamed in, written long before",
-                look(Some((Phase::RenamedIn, ms(900))), 0, Some(ms(901))),
+                look(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(901))),
                 true,
             ),
             (
                 "being written, however slowly",
-                look(Some((Phase::Writing, ms(9_000))), 9_000, Some(ms(9_000))),
+                look(
+                    Some((WritePhase::Writing, ms(9_000))),
+                    9_000,
+                    Some(ms(9_000)),
+                ),
                 false,
             ),
             (
                 "closing was not heard",
-                look(Some((Phase::Writing, ms(60_000))), 60_000, None),
+                look(Some((WritePhase::Writing, ms(60_000))), 60_000, None),
                 true,
             ),
             (
@@ -245,25 +249,25 @@ mod tests {
             ("clock behind, unchanged", look(None, 2_000, None), true),
             (
                 "empty and closed",
-                Look {
+                FileObservation {
                     empty: true,
-                    ..look(Some((Phase::Closed, ms(4_000))), 4_000, None)
+                    ..look(Some((WritePhase::Closed, ms(4_000))), 4_000, None)
                 },
                 false,
             ),
             (
                 "empty for long",
-                Look {
+                FileObservation {
                     empty: true,
-                    ..look(Some((Phase::Closed, ms(5_000))), 5_000, None)
+                    ..look(Some((WritePhase::Closed, ms(5_000))), 5_000, None)
                 },
                 true,
             ),
             (
                 "two names for a moment",
-                Look {
+                FileObservation {
                     linked: true,
-                    ..look(Some((Phase::RenamedIn, ms(0))), 0, Some(ms(0)))
+                    ..look(Some((WritePhase::RenamedIn, ms(0))), 0, Some(ms(0)))
                 },
                 false,
             ),
@@ -332,24 +336,24 @@ mod tests {
 
     #[test]
     fn hints_are_bounded_and_can_be_lost() {
-        let hints = Hints::default();
+        let hints = WatchHints::default();
         let now = Instant::now();
         for number in 0..MOST_NAMES + 10 {
-            hints.note(&format!("report-{number}.md"), Phase::Writing, now);
+            hints.note(&format!("report-{number}.md"), WritePhase::Writing, now);
         }
         assert_eq!(hints.heard().files.len(), MOST_NAMES);
-        hints.note("report-0.md", Phase::Closed, now);
-        assert_eq!(hints.get("report-0.md"), Some((Phase::Closed, now)));
-        hints.keep(|_| false, now);
+        hints.note("report-0.md", WritePhase::Closed, now);
+        assert_eq!(hints.get("report-0.md"), Some((WritePhase::Closed, now)));
+        hints.retain_listed(|_| false, now);
         assert_eq!(hints.heard().files.len(), MOST_NAMES);
-        hints.keep(|name| name == "report-0.md", Instant::now());
+        hints.retain_listed(|name| name == "report-0.md", Instant::now());
         assert_eq!(hints.heard().files.len(), 1);
         hints.lose(now);
         assert_eq!(hints.get("report-0.md"), None);
-        hints.note("report-0.md", Phase::Writing, now);
+        hints.note("report-0.md", WritePhase::Writing, now);
         assert_eq!(hints.get("report-0.md"), None);
-        hints.note("report-0.md", Phase::Closed, now);
-        hints.note("report-1.md", Phase::Writing, now + LOSS);
+        hints.note("report-0.md", WritePhase::Closed, now);
+        hints.note("report-1.md", WritePhase::Writing, now + LOSS);
         assert_eq!(hints.heard().files.len(), 2);
     }
 }

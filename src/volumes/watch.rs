@@ -13,7 +13,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
 use super::layout::{Folder, Volumes};
-use super::settle::{Hints, Phase};
+use super::settle::{WatchHints, WritePhase};
 
 /// The folders whose events the daemon waits for.
 const DAEMON: [Folder; 5] = [
@@ -33,7 +33,7 @@ pub struct Watch {
     volumes: Volumes,
     watcher: Option<RecommendedWatcher>,
     watched: Vec<Watched>,
-    hints: Hints,
+    hints: WatchHints,
     gone: Gone,
     wake: Arc<Notify>,
     /// The fault has been logged; it is logged again only after the watch has worked in between.
@@ -50,7 +50,7 @@ struct Watched {
 }
 
 /// The result of a check of one path.
-struct Checked {
+struct PathState {
     well: bool,
     /// The path now leads to another file or folder than at the last check.
     replaced: bool,
@@ -88,11 +88,11 @@ impl Watch {
         wake: Arc<Notify>,
         stored: Option<Arc<Notify>>,
     ) -> Self {
-        let hints = Hints::default();
+        let hints = WatchHints::default();
         let gone = Gone::default();
         let store = stored.is_some().then(|| volumes.database());
         let paths: Vec<_> = folders.into_iter().chain(store).collect();
-        let hear = Hear {
+        let hear = EventHandler {
             reports: volumes.path(Folder::ReportsPending),
             store: volumes.database(),
             folders: paths.clone(),
@@ -127,7 +127,7 @@ impl Watch {
     }
 
     /// Returns the events for files in `reports/pending`, for the [`super::Scanner`].
-    pub fn hints(&self) -> Hints {
+    pub fn hints(&self) -> WatchHints {
         self.hints.clone()
     }
 
@@ -159,14 +159,14 @@ impl Watch {
         replaced
     }
 
-    fn check_one(&mut self, index: usize) -> Checked {
+    fn check_one(&mut self, index: usize) -> PathState {
         let Watched { path, inode, heard } = &self.watched[index];
         let (path, before, heard) = (path.clone(), *inode, *heard);
         let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
         let removed = locked(&self.gone).remove(&path);
         let replaced = before.is_some() && (now != before || removed);
         if heard && now.is_some() && !replaced {
-            return Checked {
+            return PathState {
                 well: true,
                 replaced,
             };
@@ -177,7 +177,7 @@ impl Watch {
         if replaced && well {
             tracing::warn!(path = %path.display(), "watched again: it is not the one that was there");
         }
-        Checked { well, replaced }
+        PathState { well, replaced }
     }
 
     /// Starts to watch a path; returns whether that is possible.
@@ -215,17 +215,17 @@ impl Watch {
 }
 
 /// Handles events in the watcher's thread. It never waits: the kernel's queue would overflow meanwhile.
-struct Hear {
+struct EventHandler {
     reports: PathBuf,
     store: PathBuf,
     folders: Vec<PathBuf>,
-    hints: Hints,
+    hints: WatchHints,
     gone: Gone,
     wake: Arc<Notify>,
     stored: Option<Arc<Notify>>,
 }
 
-impl Hear {
+impl EventHandler {
     fn hear(&self, event: notify::Result<Event>) {
         let event = match event {
             Ok(event) => event,
@@ -263,9 +263,9 @@ impl Hear {
     fn note(&self, event: &Event) {
         let now = Instant::now();
         let phase = match event.kind {
-            EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Some(Phase::RenamedIn),
-            EventKind::Modify(ModifyKind::Data(_)) => Some(Phase::Writing),
-            EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Phase::Closed),
+            EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Some(WritePhase::RenamedIn),
+            EventKind::Modify(ModifyKind::Data(_)) => Some(WritePhase::Writing),
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(WritePhase::Closed),
             EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => None,
             // A hard link is created and never closed, so creation alone says nothing.
             _ => return,
@@ -380,9 +380,9 @@ mod tests {
         let phase = || hints.get("report-task-a.md").map(|(phase, _)| phase);
         let mut file = fs::File::create(given.report()).unwrap();
         file.write_all(b"half").unwrap();
-        given.until(|| phase() == Some(Phase::Writing)).await;
+        given.until(|| phase() == Some(WritePhase::Writing)).await;
         drop(file);
-        given.until(|| phase() == Some(Phase::Closed)).await;
+        given.until(|| phase() == Some(WritePhase::Closed)).await;
         fs::remove_file(given.report()).unwrap();
         given.until(|| phase().is_none()).await;
     }
@@ -505,8 +505,8 @@ mod tests {
         use notify::event::Flag;
 
         let wake = Arc::new(Notify::new());
-        let hints = Hints::default();
-        let hear = Hear {
+        let hints = WatchHints::default();
+        let hear = EventHandler {
             reports: "/v/reports/pending".into(),
             store: "/v/plan-agent.db".into(),
             folders: vec![],
@@ -519,7 +519,7 @@ mod tests {
             Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan)),
             Err(notify::Error::generic("broken")),
         ] {
-            hints.note("report-task-a.md", Phase::Writing, Instant::now());
+            hints.note("report-task-a.md", WritePhase::Writing, Instant::now());
             hear.hear(event);
             wake.notified().await;
             assert_eq!(hints.get("report-task-a.md"), None);

@@ -48,7 +48,7 @@ impl CommandType {
 
 /// A command file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct CommandFile {
     /// The stem of the file's name.
     pub id: CommandId,
     /// `None` only in a command that was written by hand without it.
@@ -82,10 +82,10 @@ pub struct Sections {
     pub expected_output: String,
 }
 
-impl Command {
+impl CommandFile {
     /// Returns the file's text.
     pub fn render(&self) -> String {
-        let header = Header {
+        let header = CommandHeader {
             id: Some(self.id.to_string()),
             created_at: self.created_at.map(time_text),
             session_id: Some(
@@ -113,7 +113,7 @@ impl Command {
     /// All problems of the file, with its lines.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let front = front::split(text).map_err(|problem| vec![problem])?;
-        let header: Header = front.parse().map_err(|problem| vec![problem])?;
+        let header: CommandHeader = front.parse().map_err(|problem| vec![problem])?;
         let mut problems = Problems::default();
         let mut take = |key: &str, message: String| {
             problems.add(Problem::on_line(front.line_of(key), message));
@@ -178,7 +178,7 @@ pub fn sections(body: &str) -> Sections {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Header {
+struct CommandHeader {
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
@@ -201,7 +201,7 @@ struct Header {
     request_id: Option<String>,
 }
 
-impl Header {
+impl CommandHeader {
     fn id(&self) -> Result<CommandId, String> {
         let id = self.id.as_deref().ok_or("`id` is missing")?.trim();
         if !safe_name(id) {
@@ -271,8 +271,8 @@ mod tests {
 
     use super::*;
 
-    fn command() -> Command {
-        Command {
+    fn command() -> CommandFile {
+        CommandFile {
             id: CommandId::new("task-01"),
             created_at: Some(Time(1_795_255_200_000_000)),
             session: Some(SessionId::new("s-1")),
@@ -318,7 +318,7 @@ mod tests {
     fn a_command_by_hand_needs_three_fields() {
         let text =
             "---\nid: by-hand\nsession_id: auto\ncommand_type: NEW\nmood: good\n---\nDo it.\n";
-        let command = Command::parse(text).unwrap();
+        let command = CommandFile::parse(text).unwrap();
         assert_eq!(command.id.as_str(), "by-hand");
         assert_eq!((command.kind, command.session), (CommandType::New, None));
         assert_eq!(command.origin, Origin::Model);
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn all_problems_are_told_with_their_lines() {
         let text = "---\norigin: dog\nid: ../x\ncommand_type: go\ncreated_at: now\n---\n";
-        let problems = Command::parse(text).unwrap_err();
+        let problems = CommandFile::parse(text).unwrap_err();
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         line 2: `session_id` is missing (`auto` for a new one)
@@ -387,7 +387,7 @@ mod tests {
             workspace in text(),
             body in "([ -~]|\\n|\\PC|---\\n|```\\n){0,80}",
         ) {
-            let given = Command {
+            let given = CommandFile {
                 id: CommandId::new(format!("task-{number}")),
                 task: Some(TaskId(number)),
                 session: session.filter(|id| id != "auto").map(SessionId::new),
@@ -396,7 +396,7 @@ mod tests {
                 body: body.trim().to_owned(),
                 ..command()
             };
-            prop_assert_eq!(Command::parse(&given.render()), Ok(given));
+            prop_assert_eq!(CommandFile::parse(&given.render()), Ok(given));
         }
     }
 }

@@ -10,12 +10,12 @@ use gray_matter::engine::Engine;
 use gray_matter::{Matter, ParsedEntity, Pod};
 use serde::de::DeserializeOwned;
 
-use self::guard::{MAX_HEADER, Objection};
+use self::guard::{HeaderProblem, MAX_HEADER};
 use super::Problem;
 
 /// A file split into header and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Front {
+pub struct FrontMatter {
     /// The YAML between the `---` lines, with its top-level keys in lower case; empty without front matter.
     header: String,
     /// Line of the file on which the header begins.
@@ -28,7 +28,7 @@ pub struct Front {
 
 /// One field of a header, read as text without YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct HeaderField {
     /// Line of the file.
     pub line: usize,
     /// In lower case, without quotes.
@@ -37,7 +37,7 @@ pub struct Field {
     pub text: String,
 }
 
-impl Field {
+impl HeaderField {
     /// Returns the value if it is on one line: without its quotes and without a comment.
     pub fn scalar(&self) -> Option<&str> {
         let text = self.text.trim();
@@ -57,8 +57,8 @@ impl Field {
 ///
 /// # Errors
 /// No front matter, no closing `---`, or a header that is empty or longer than the limit.
-pub fn split(text: &str) -> Result<Front, Problem> {
-    let front = take_apart(text, MAX_HEADER)?;
+pub fn split(text: &str) -> Result<FrontMatter, Problem> {
+    let front = split_at_most(text, MAX_HEADER)?;
     if front.header.is_empty() {
         let line = front.header_line;
         return Err(Problem::on_line(line, "no front matter").with_hint(
@@ -72,8 +72,8 @@ pub fn split(text: &str) -> Result<Front, Problem> {
 ///
 /// # Errors
 /// An opening `---` without a closing one.
-pub fn split_any(text: &str) -> Result<Front, Problem> {
-    take_apart(text, usize::MAX)
+pub fn split_any(text: &str) -> Result<FrontMatter, Problem> {
+    split_at_most(text, usize::MAX)
 }
 
 /// Reads a YAML document that a person wrote for this program.
@@ -84,14 +84,14 @@ pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     parse_yaml(text.trim_start_matches('\u{feff}'), 1)
 }
 
-impl Front {
+impl FrontMatter {
     /// Reads the header into a type. The type decides whether it refuses or ignores unknown keys.
     ///
     /// # Errors
     /// A header that the guards refuse, a key written twice, or YAML that does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        match guard::objection(&self.header, self.header_line) {
-            Some(Objection::Hostile(problem) | Objection::Emphasis(problem)) => {
+        match guard::find_problem(&self.header, self.header_line) {
+            Some(HeaderProblem::Hostile(problem) | HeaderProblem::Emphasis(problem)) => {
                 return Err(problem);
             }
             None => {}
@@ -121,15 +121,16 @@ impl Front {
     ///
     /// # Errors
     /// A header that the guards refuse, or a line that belongs to no field.
-    pub fn fields(&self) -> Result<Vec<Field>, Problem> {
-        if let Some(Objection::Hostile(problem)) = guard::objection(&self.header, self.header_line)
+    pub fn fields(&self) -> Result<Vec<HeaderField>, Problem> {
+        if let Some(HeaderProblem::Hostile(problem)) =
+            guard::find_problem(&self.header, self.header_line)
         {
             return Err(problem);
         }
-        let mut fields: Vec<Field> = Vec::new();
+        let mut fields: Vec<HeaderField> = Vec::new();
         for (line, text) in (self.header_line..).zip(self.header.lines()) {
             if let Some((key, value)) = key_and_value(text) {
-                fields.push(Field {
+                fields.push(HeaderField {
                     line,
                     key: key.to_owned(),
                     text: value.trim().to_owned(),
@@ -177,10 +178,10 @@ pub(crate) fn join<T: serde::Serialize>(header: &T, body: &str) -> String {
 
 /// Splits a file whose header has at most `longest` bytes. It keeps no list of the file's lines, and does not read what follows
 /// the header line by line: a megabyte of line ends is read as fast as a megabyte of words.
-fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
-    let (text, skipped) = mend(text);
+fn split_at_most(text: &str, longest: usize) -> Result<FrontMatter, Problem> {
+    let (text, skipped) = normalize(text);
     if !text.starts_with("---\n") && text != "---" {
-        return Ok(Front {
+        return Ok(FrontMatter {
             header: String::new(),
             header_line: skipped + 1,
             body: text.into_owned(),
@@ -213,7 +214,7 @@ fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
         // The last line has no line end.
         behind = behind.saturating_sub(1);
     }
-    Ok(Front {
+    Ok(FrontMatter {
         header: lower_case_keys(&parsed.matter),
         header_line: skipped + 2 + blank,
         body: body.strip_suffix('\n').unwrap_or(body).to_owned(),
@@ -275,7 +276,7 @@ impl Engine for Splitter {
 
 /// Returns the text as it was evidently meant, with `\n` between its lines and without one at its end. Also returns how many
 /// lines of the file before it were left out.
-fn mend(text: &str) -> (Cow<'_, str>, usize) {
+fn normalize(text: &str) -> (Cow<'_, str>, usize) {
     let (mut text, mut skipped) = without_blank_lines(text.trim_start_matches('\u{feff}'));
     if let Some(fence) = text.lines().next().and_then(opening_fence) {
         let (inside, blank) = without_blank_lines(after_line(text));

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::lanes::role;
 use super::text::one_line;
-use crate::plan::{Plan, Task, TaskId, TaskStatus};
+use crate::plan::{Plan, Task, TaskId, TaskState};
 
 /// The most characters of a name in a box.
 const NAME: usize = 100;
@@ -74,11 +74,11 @@ pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> St
     let edges = edges(&tasks).map(|(from, to)| format!("  t{from} --> t{to}"));
     lines.extend(edges);
     for status in [
-        TaskStatus::Pending,
-        TaskStatus::InProgress,
-        TaskStatus::Completed,
-        TaskStatus::Failed,
-        TaskStatus::Skipped,
+        TaskState::Pending,
+        TaskState::InProgress,
+        TaskState::Completed,
+        TaskState::Failed,
+        TaskState::Skipped,
     ] {
         lines.push(format!(
             "  classDef {} fill:{},stroke:#555,color:#000",
@@ -92,12 +92,12 @@ pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> St
 /// Returns the state of a task in words; a pending task has a word for whether it may start.
 pub fn state(plan: &Plan, task: &Task) -> &'static str {
     match task.status {
-        TaskStatus::Pending if plan.is_ready(task) => "ready",
-        TaskStatus::Pending => "blocked",
-        TaskStatus::InProgress => "in progress",
-        TaskStatus::Completed => "completed",
-        TaskStatus::Failed => "failed",
-        TaskStatus::Skipped => "skipped",
+        TaskState::Pending if plan.is_ready(task) => "ready",
+        TaskState::Pending => "blocked",
+        TaskState::InProgress => "in progress",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Skipped => "skipped",
     }
 }
 
@@ -144,13 +144,13 @@ fn edges(tasks: &[&Task]) -> impl Iterator<Item = (TaskId, TaskId)> {
     })
 }
 
-fn fill(status: TaskStatus) -> &'static str {
+fn fill(status: TaskState) -> &'static str {
     match status {
-        TaskStatus::Pending => "#ffffff",
-        TaskStatus::InProgress => "#fff3bf",
-        TaskStatus::Completed => "#d3f9d8",
-        TaskStatus::Failed => "#ffe3e3",
-        TaskStatus::Skipped => "#e9ecef",
+        TaskState::Pending => "#ffffff",
+        TaskState::InProgress => "#fff3bf",
+        TaskState::Completed => "#d3f9d8",
+        TaskState::Failed => "#ffe3e3",
+        TaskState::Skipped => "#e9ecef",
     }
 }
 
@@ -170,13 +170,13 @@ mod tests {
     use super::*;
 
     fn plan() -> Plan {
-        let counter = sample::task(1, "Write the counter", TaskStatus::Completed);
+        let counter = sample::task(1, "Write the counter", TaskState::Completed);
         let name = "Serve \"it\" <over> HTTP; \u{1b}]0;title\u{7}#1";
-        let mut server = sample::task(2, name, TaskStatus::InProgress);
+        let mut server = sample::task(2, name, TaskState::InProgress);
         server.dependencies = vec![TaskId(1)];
-        let mut describe = sample::task(3, "Describe both", TaskStatus::Pending);
+        let mut describe = sample::task(3, "Describe both", TaskState::Pending);
         describe.dependencies = vec![TaskId(1), TaskId(2)];
-        let publish = sample::task(4, "Publish", TaskStatus::Pending);
+        let publish = sample::task(4, "Publish", TaskState::Pending);
         sample::plan(sample::head(), [counter, server, describe, publish])
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let task = |number, step: Option<&str>, role: Option<&str>| Task {
             step: step.map(str::to_owned),
             assignee: role.map(str::to_owned),
-            ..sample::task(number, "Part", TaskStatus::Pending)
+            ..sample::task(number, "Part", TaskState::Pending)
         };
         let mut build = task(2, Some("Build \"it\"; #1"), Some("coder"));
         build.dependencies = vec![TaskId(1)];

@@ -1,7 +1,7 @@
 //! Roles in words: on a line with other things, and who waits for whom.
 
 use super::text::one_line;
-use crate::plan::Wait;
+use crate::plan::RoleRequest;
 
 /// The most characters of a role's name.
 const NAME: usize = 40;
@@ -12,6 +12,6 @@ pub fn role(name: &str) -> String {
 }
 
 /// Returns which role waits for which.
-pub fn waits(wait: &Wait) -> String {
+pub fn waits(wait: &RoleRequest) -> String {
     format!("{} waits for {}", role(&wait.role), role(&wait.on))
 }

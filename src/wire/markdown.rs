@@ -157,7 +157,7 @@ pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N>
     Parts { known, other }
 }
 
-/// Returns a text in which no line is read as one of these headings: [`parts`] returns it as it was.
+/// Returns a text in which no line is read as one of these headings: [`parts`] returns it was.
 pub(crate) fn escape<const N: usize>(text: &str, words: [&[&str]; N]) -> String {
     let words = words.map(in_letters);
     change_lines(text, |line| {

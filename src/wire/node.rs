@@ -19,7 +19,7 @@ const START: Place = Place { line: 1, column: 1 };
 
 /// A value and its place: a list or a map has the place of its first entry.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     pub place: Place,
     pub data: Data,
 }
@@ -31,37 +31,37 @@ pub(super) enum Data {
     Bool(bool, String),
     Number(Number, String),
     Text(String),
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// Keys in the order of the file; a key may occur twice.
-    Map(Vec<(Node, Node)>),
+    Map(Vec<(YamlNode, YamlNode)>),
 }
 
 /// Reads a YAML document that a person wrote for this program.
 ///
 /// # Errors
 /// Anchors, tags, deep nesting, or invalid YAML.
-pub(super) fn read(text: &str) -> Result<Node, Problem> {
-    let Root(mut node) = front::document(text)?;
+pub(super) fn read(text: &str) -> Result<YamlNode, Problem> {
+    let YamlReader(mut node) = front::document(text)?;
     let text = text.trim_start_matches('\u{feff}');
     node.complete(&text.lines().collect::<Vec<_>>(), START);
     Ok(node)
 }
 
 /// Reads JSON that fits a type already. What is nested deeper than that is nobody's, and left out.
-pub(super) fn read_json(text: &str) -> serde_json::Result<Node> {
+pub(super) fn read_json(text: &str) -> serde_json::Result<YamlNode> {
     let rest = text.trim_start_matches('\u{feff}');
     let mut reader = Json { rest, place: START };
     reader.node(serde_json::from_str(rest)?, 0)
 }
 
 /// Makes a tree of a value that stands in no file.
-pub(super) fn without_places(value: impl Serialize) -> Node {
-    let tree = serde_json::to_value(value).and_then(Root::deserialize);
+pub(super) fn without_places(value: impl Serialize) -> YamlNode {
+    let tree = serde_json::to_value(value).and_then(YamlReader::deserialize);
     tree.expect("a value of texts, lists and truths is a tree")
         .0
 }
 
-impl Node {
+impl YamlNode {
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }
@@ -163,16 +163,16 @@ impl Node {
 }
 
 /// The fields of a map; problems with them are collected while they are read.
-pub(super) struct Fields<'a> {
+pub(super) struct YamlFields<'a> {
     /// The map itself, with its place.
-    pub node: &'a Node,
-    entries: &'a [(Node, Node)],
+    pub node: &'a YamlNode,
+    entries: &'a [(YamlNode, YamlNode)],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> YamlFields<'a> {
     /// Opens a map. Unknown fields are problems.
     pub fn of(
-        node: &'a Node,
+        node: &'a YamlNode,
         what: &str,
         known: &[&'static str],
         problems: &mut Problems,
@@ -193,7 +193,7 @@ impl<'a> Fields<'a> {
     pub fn refuse(
         &self,
         wrong: impl Fn(&str) -> bool,
-        problem: impl Fn(&Node, &str) -> Problem,
+        problem: impl Fn(&YamlNode, &str) -> Problem,
         problems: &mut Problems,
     ) {
         for (key, _) in self.entries {
@@ -205,7 +205,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a map apart whose fields are known to fit.
-    pub fn fitting(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
+    pub fn fitting(node: &'a YamlNode, what: &str, problems: &mut Problems) -> Option<Self> {
         let Data::Map(entries) = &node.data else {
             let message = format!("{what} is {}, not a map of fields", node.kind());
             problems.add(node.problem(message));
@@ -215,7 +215,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Opens a map that may have any fields.
-    pub fn open(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
+    pub fn open(node: &'a YamlNode, what: &str, problems: &mut Problems) -> Option<Self> {
         let fields = Self::fitting(node, what, problems)?;
         let entries = fields.entries;
         for (at, (key, _)) in entries.iter().enumerate() {
@@ -223,7 +223,7 @@ impl<'a> Fields<'a> {
                 problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
                 continue;
             };
-            let same = |(other, _): &&(Node, Node)| other.text() == Some(word);
+            let same = |(other, _): &&(YamlNode, YamlNode)| other.text() == Some(word);
             if let Some((first, _)) = entries[..at].iter().find(same) {
                 let line = first.place.line;
                 let message = format!("{} is written twice, first on line {line}", quote(word));
@@ -234,19 +234,19 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns each key with its value.
-    pub fn entries(&self) -> impl Iterator<Item = (&'a Node, &'a Node)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&'a YamlNode, &'a YamlNode)> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
 
     /// Returns a field; a field without a value counts as missing.
-    pub fn get(&self, key: &str) -> Option<&'a Node> {
+    pub fn get(&self, key: &str) -> Option<&'a YamlNode> {
         let mut entries = self.entries.iter();
         let (_, value) = entries.find(|(name, _)| name.text() == Some(key))?;
         (value.data != Data::Null).then_some(value)
     }
 
     /// Returns a required field.
-    pub fn need(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a Node> {
+    pub fn need(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a YamlNode> {
         let found = self.get(key);
         if found.is_none() {
             problems.add(self.node.problem(format!("{what} has no `{key}`")));
@@ -319,9 +319,9 @@ impl<'a> Fields<'a> {
         Some(truth)
     }
 
-    pub fn list(&self, key: &str, problems: &mut Problems) -> &'a [Node] {
+    pub fn list(&self, key: &str, problems: &mut Problems) -> &'a [YamlNode] {
         match self.get(key) {
-            Some(Node {
+            Some(YamlNode {
                 data: Data::List(entries),
                 ..
             }) => entries,
@@ -334,7 +334,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a list of texts with their places.
-    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<(&'a Node, &'a str)> {
+    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<(&'a YamlNode, &'a str)> {
         let entries = self.list(key, problems).iter();
         entries
             .filter_map(|entry| {
@@ -349,7 +349,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn unknown(known: &[&'static str]) -> impl Fn(&Node, &str) -> Problem {
+fn unknown(known: &[&'static str]) -> impl Fn(&YamlNode, &str) -> Problem {
     |key, word| {
         let problem = key.problem(format!("unknown field {}", quote(word)));
         problem.with_hint(suggestion(word, known))
@@ -360,12 +360,12 @@ fn unknown(known: &[&'static str]) -> impl Fn(&Node, &str) -> Problem {
 ///
 /// The parser reports places only in its errors. Therefore a single value is stored, and the visitor answers with an error,
 /// which contains the place.
-struct Root(Node);
+struct YamlReader(YamlNode);
 
-impl<'de> de::Deserialize<'de> for Root {
+impl<'de> de::Deserialize<'de> for YamlReader {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let kept = Cell::new(None);
-        let found = deserializer.deserialize_any(Kept(&kept));
+        let found = deserializer.deserialize_any(YamlScalar(&kept));
         match (found, kept.take()) {
             (Ok(data), _) => {
                 let first = match &data {
@@ -374,11 +374,11 @@ impl<'de> de::Deserialize<'de> for Root {
                     _ => None,
                 };
                 let place = first.map_or_else(Place::default, |first| first.place);
-                Ok(Self(Node { place, data }))
+                Ok(Self(YamlNode { place, data }))
             }
             (Err(error), Some(data)) => {
                 let place = place(&error.to_string());
-                Ok(Self(Node { place, data }))
+                Ok(Self(YamlNode { place, data }))
             }
             (Err(error), None) => Err(error),
         }
@@ -399,16 +399,16 @@ fn place(error: &str) -> Place {
 }
 
 /// Stores a single value whose place is not known yet.
-struct Kept<'a>(&'a Cell<Option<Data>>);
+struct YamlScalar<'a>(&'a Cell<Option<Data>>);
 
-impl Kept<'_> {
+impl YamlScalar<'_> {
     fn keep<E: de::Error>(self, data: Data) -> Result<Data, E> {
         self.0.set(Some(data));
         Err(E::custom("a value"))
     }
 }
 
-impl<'de> Visitor<'de> for Kept<'_> {
+impl<'de> Visitor<'de> for YamlScalar<'_> {
     type Value = Data;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -450,7 +450,7 @@ impl<'de> Visitor<'de> for Kept<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
         let mut entries = Vec::new();
-        while let Some(Root(node)) = access.next_element()? {
+        while let Some(YamlReader(node)) = access.next_element()? {
             entries.push(node);
         }
         Ok(Data::List(entries))
@@ -458,8 +458,8 @@ impl<'de> Visitor<'de> for Kept<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
         let mut entries = Vec::new();
-        while let Some(Root(key)) = access.next_key()? {
-            let Root(value) = access.next_value()?;
+        while let Some(YamlReader(key)) = access.next_key()? {
+            let YamlReader(value) = access.next_value()?;
             entries.push((key, value));
         }
         Ok(Data::Map(entries))
@@ -477,7 +477,7 @@ struct Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    fn node(&mut self, raw: &'a RawValue, level: usize) -> serde_json::Result<Node> {
+    fn node(&mut self, raw: &'a RawValue, level: usize) -> serde_json::Result<YamlNode> {
         let raw = raw.get();
         self.go_to(raw);
         let place = self.place;
@@ -504,7 +504,7 @@ impl<'a> Json<'a> {
                 Value::Null | Value::Array(_) | Value::Object(_) => Data::Null,
             },
         };
-        Ok(Node { place, data })
+        Ok(YamlNode { place, data })
     }
 
     fn go_to(&mut self, part: &str) {
@@ -551,7 +551,7 @@ mod tests {
 
     fn shown(text: &str) -> String {
         let mut lines = Vec::new();
-        fn walk(node: &Node, lines: &mut Vec<String>) {
+        fn walk(node: &YamlNode, lines: &mut Vec<String>) {
             match &node.data {
                 Data::List(entries) if !entries.is_empty() => {
                     entries.iter().for_each(|entry| walk(entry, lines));

@@ -8,13 +8,13 @@ mod structure;
 use std::collections::HashMap;
 
 use super::Problem;
-use super::node::Node;
+use super::node::YamlNode;
 use super::problem::{Place, Problems};
 use super::text::quote;
-use crate::plan::{MAX_PRODUCED, NewTask, Order, TaskRef, find_cycle, within_workspace};
+use crate::plan::{MAX_PRODUCED, NewTask, TaskOrder, TaskRef, find_cycle, within_workspace};
 
 pub use render::render;
-pub(super) use structure::Others;
+pub(super) use structure::UnknownFields;
 pub use structure::{Structure, StructureStep, StructureTask, from_structure};
 
 /// The most bytes of a plan file.
@@ -34,13 +34,13 @@ pub struct PlanFile {
     /// The template from which it was made, if the file states one.
     pub source: Option<String>,
     /// `None` if the file leaves the order to the program that carries the plan out.
-    pub order: Option<Order>,
+    pub order: Option<TaskOrder>,
     /// In the order of the file; dependencies are [`TaskRef::New`].
     pub tasks: Vec<NewTask>,
     /// The checks that its tasks name; the caller knows which checks exist.
-    pub checks: Vec<Word>,
+    pub checks: Vec<Reference>,
     /// The files that its tasks produce; the caller checks where links lead.
-    pub produced: Vec<Word>,
+    pub produced: Vec<Reference>,
 }
 
 impl PlanFile {
@@ -83,10 +83,10 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
         return Err(vec![Problem::new(message)]);
     }
     let mut problems = Problems::default();
-    let (plan, drafts) = match Format::of(file_name, text) {
-        Format::Json => structure::read_json(text, &mut problems),
-        Format::Yaml => structure::read_yaml(text, &mut problems),
-        Format::Markdown => markdown_tasks::read(text, &mut problems),
+    let (plan, drafts) = match PlanFileFormat::of(file_name, text) {
+        PlanFileFormat::Json => structure::read_json(text, &mut problems),
+        PlanFileFormat::Yaml => structure::read_yaml(text, &mut problems),
+        PlanFileFormat::Markdown => markdown_tasks::read(text, &mut problems),
     }
     .map_err(|problem| vec![problem])?;
     if drafts.is_empty() {
@@ -98,7 +98,11 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
 }
 
 /// Creates a plan from a structure whose values know their places.
-pub(super) fn from_node(node: &Node, what: &str, others: Others) -> Result<PlanFile, Vec<Problem>> {
+pub(super) fn from_node(
+    node: &YamlNode,
+    what: &str,
+    others: UnknownFields,
+) -> Result<PlanFile, Vec<Problem>> {
     let mut problems = Problems::default();
     let (plan, drafts) = structure::of_node(node, what, others, &mut problems);
     if drafts.is_empty() && problems.is_empty() {
@@ -110,12 +114,12 @@ pub(super) fn from_node(node: &Node, what: &str, others: Others) -> Result<PlanF
 /// Creates the plan of a file from the parts that were read.
 fn finish(
     mut plan: PlanFile,
-    mut drafts: Vec<Draft>,
+    mut drafts: Vec<TaskDraft>,
     mut problems: Problems,
     file_name: &str,
 ) -> Result<PlanFile, Vec<Problem>> {
     for draft in &mut drafts {
-        keep_paths(draft, &mut problems);
+        check_paths(draft, &mut problems);
         plan.checks.append(&mut draft.checks);
         plan.produced.append(&mut draft.produced);
     }
@@ -127,13 +131,13 @@ fn finish(
     }
 }
 
-enum Format {
+enum PlanFileFormat {
     Markdown,
     Yaml,
     Json,
 }
 
-impl Format {
+impl PlanFileFormat {
     fn of(file_name: &str, text: &str) -> Self {
         let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
         match extension.to_ascii_lowercase().as_str() {
@@ -153,15 +157,15 @@ impl Format {
 
 /// A task whose references to other tasks are still words.
 #[derive(Debug, Default)]
-struct Draft {
+struct TaskDraft {
     task: NewTask,
     place: Place,
-    after: Vec<Word>,
-    checks: Vec<Word>,
-    produced: Vec<Word>,
+    after: Vec<Reference>,
+    checks: Vec<Reference>,
+    produced: Vec<Reference>,
 }
 
-impl Draft {
+impl TaskDraft {
     /// Returns the word by which other tasks can refer to this one.
     fn word(&self) -> String {
         let key = self.task.key.clone();
@@ -171,12 +175,12 @@ impl Draft {
 
 /// A word that refers to something else, such as another task, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct Reference {
     pub word: String,
     place: Place,
 }
 
-impl Word {
+impl Reference {
     /// Returns a problem of this place.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
@@ -185,13 +189,13 @@ impl Word {
 
 /// The names that references in a file can use: the tasks' own ids where they have some, else numbers and names.
 struct Names<'a> {
-    drafts: &'a [Draft],
+    drafts: &'a [TaskDraft],
     by_word: HashMap<String, Vec<usize>>,
     keyed: bool,
 }
 
 impl<'a> Names<'a> {
-    fn of(drafts: &'a [Draft]) -> Self {
+    fn of(drafts: &'a [TaskDraft]) -> Self {
         let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, draft) in drafts.iter().enumerate() {
             by_word.entry(draft.word()).or_default().push(at);
@@ -204,7 +208,7 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the index of the task that a reference means.
-    fn find(&self, reference: &Word) -> Result<usize, Problem> {
+    fn find(&self, reference: &Reference) -> Result<usize, Problem> {
         if self.keyed {
             let places = self.by_word.get(&reference.word);
             return places
@@ -233,7 +237,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn unknown(&self, reference: &Word) -> Problem {
+    fn unknown(&self, reference: &Reference) -> Problem {
         let problem = reference.problem(format!("there is no task {}", quote(&reference.word)));
         let words = self.drafts.iter().map(|draft| {
             let key = draft.task.key.as_deref();
@@ -250,7 +254,7 @@ impl<'a> Names<'a> {
 }
 
 /// Converts the paths of a task's produced files to their stored form.
-fn keep_paths(draft: &mut Draft, problems: &mut Problems) {
+fn check_paths(draft: &mut TaskDraft, problems: &mut Problems) {
     if let Some(word) = draft.produced.get(MAX_PRODUCED) {
         problems.add(word.problem(format!("a task produces at most {MAX_PRODUCED} files")));
     }
@@ -260,13 +264,13 @@ fn keep_paths(draft: &mut Draft, problems: &mut Problems) {
             Err(reason) => problems.add(word.problem(format!("{} {reason}", quote(&word.word)))),
         }
     }
-    let words = |words: &[Word]| words.iter().map(|word| word.word.clone()).collect();
+    let words = |words: &[Reference]| words.iter().map(|word| word.word.clone()).collect();
     draft.task.checks = words(&draft.checks);
     draft.task.produces = words(&draft.produced);
 }
 
 /// Converts the words that refer to other tasks into references.
-fn resolve(drafts: Vec<Draft>, problems: &mut Problems) -> Vec<NewTask> {
+fn resolve(drafts: Vec<TaskDraft>, problems: &mut Problems) -> Vec<NewTask> {
     let names = Names::of(&drafts);
     let mut edges: Vec<Vec<usize>> = Vec::with_capacity(drafts.len());
     for (at, draft) in drafts.iter().enumerate() {
@@ -362,11 +366,11 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
 }
 
 /// Reads the word for an order.
-fn order(word: &str) -> Result<Order, String> {
+fn order(word: &str) -> Result<TaskOrder, String> {
     match word.trim().to_lowercase().as_str() {
-        "dependencies" => Ok(Order::Dependencies),
-        "sequential" => Ok(Order::Sequential),
-        "free" => Ok(Order::Free),
+        "dependencies" => Ok(TaskOrder::Dependencies),
+        "sequential" => Ok(TaskOrder::Sequential),
+        "free" => Ok(TaskOrder::Free),
         other => Err(format!(
             "`order` is {}, not dependencies, sequential or free",
             quote(other)

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{one_line, printable, quote};
 use super::{Problem, front};
-use crate::plan::{About, Choice, Question, Task};
+use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Task};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
 /// program, as in `plan-agent --config my.toml`.
-pub fn render(question: &Question, plan: &str, task: Option<&Task>, program: &str) -> String {
-    let header = Header {
+pub fn render(question: &HumanQuestion, plan: &str, task: Option<&Task>, program: &str) -> String {
+    let header = QuestionHeader {
         id: Some(question.id.to_string()),
         plan: Some(one_line(plan, 200)),
         task: task.map(|task| format!("{} · {}", task.number, one_line(&task.name, 200))),
@@ -36,7 +36,7 @@ pub fn render(question: &Question, plan: &str, task: Option<&Task>, program: &st
 ///
 /// # Errors
 /// A file that is no longer readable, or an answer that was not offered; the error names the allowed words.
-pub fn parse(text: &str) -> Result<Option<(Choice, String)>, Vec<Problem>> {
+pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>> {
     let (header, answer_line) = read(text).map_err(|problem| vec![problem])?;
     let Some(word) = header
         .answer
@@ -46,12 +46,12 @@ pub fn parse(text: &str) -> Result<Option<(Choice, String)>, Vec<Problem>> {
     else {
         return Ok(None);
     };
-    let offered: Vec<Choice> = header
+    let offered: Vec<AnswerChoice> = header
         .choices
         .iter()
-        .filter_map(|word| Choice::parse(word))
+        .filter_map(|word| AnswerChoice::parse(word))
         .collect();
-    match Choice::parse(word).filter(|choice| offered.contains(choice)) {
+    match AnswerChoice::parse(word).filter(|choice| offered.contains(choice)) {
         Some(choice) => Ok(Some((
             choice,
             header.note.unwrap_or_default().trim().to_owned(),
@@ -66,7 +66,7 @@ pub fn parse(text: &str) -> Result<Option<(Choice, String)>, Vec<Problem>> {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Header {
+struct QuestionHeader {
     id: Option<String>,
     plan: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ struct Header {
 
 /// Reads the header and finds the line of the answer. A note such as `see: the log` is not YAML: then the answer and the note
 /// are read as plain text, and the choices from their list.
-fn read(text: &str) -> Result<(Header, usize), Problem> {
+fn read(text: &str) -> Result<(QuestionHeader, usize), Problem> {
     let front = front::split(text)?;
     let line = front.line_of("answer");
     let spoiled = match front.parse() {
@@ -86,7 +86,7 @@ fn read(text: &str) -> Result<(Header, usize), Problem> {
         Err(problem) => problem,
     };
     let fields = front.fields().map_err(|_| spoiled.clone())?;
-    let mut header = Header::default();
+    let mut header = QuestionHeader::default();
     for field in &fields {
         let twice = fields.iter().filter(|other| other.key == field.key).count() > 1;
         match field.key.as_str() {
@@ -118,12 +118,12 @@ fn note(text: &str) -> String {
     }
 }
 
-fn words(choices: &[Choice]) -> String {
+fn words(choices: &[AnswerChoice]) -> String {
     let words: Vec<&str> = choices.iter().map(|choice| choice.as_str()).collect();
     words.join(", ")
 }
 
-fn body(question: &Question, program: &str) -> String {
+fn body(question: &HumanQuestion, program: &str) -> String {
     let mut body = format!(
         "{}\n\n## How to answer\n\n",
         printable(&question.reason).trim()
@@ -147,21 +147,25 @@ fn body(question: &Question, program: &str) -> String {
 }
 
 /// Returns the meaning of a choice, for a person.
-pub fn meaning(about: About, choice: Choice) -> &'static str {
+pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
     match (choice, about) {
-        (Choice::Approve, About::Review) => "go ahead with the plan as shown",
-        (Choice::Approve, _) => "take the goal as met, and end the plan as completed",
-        (Choice::Accept, About::Branch) => "go on from where the branch is now",
-        (Choice::Accept, _) => "take the result as it is: the task counts as completed",
-        (Choice::Retry, About::Branch) => "look again, after you have moved the branch back",
-        (Choice::Retry, About::Model) => "ask the model once more",
-        (Choice::Retry, _) => "try the task once more; the note goes along to the agent",
-        (Choice::Skip, _) => "leave the task out; what waits for it goes on without it",
-        (Choice::Replan, _) => "have the model change the rest of the plan; the note says how",
-        (Choice::Wait, _) => "keep waiting",
-        (Choice::Reply, _) => "the note, which is needed, answers the agent's question",
-        (Choice::More, _) => "allow as much again as the budget did at first, and go on",
-        (Choice::Abort, _) => "end the plan for good; agents at work stop, their work stays",
+        (AnswerChoice::Approve, HumanQuestionKind::Review) => "go ahead with the plan as shown",
+        (AnswerChoice::Approve, _) => "take the goal as met, and end the plan as completed",
+        (AnswerChoice::Accept, HumanQuestionKind::Branch) => "go on from where the branch is now",
+        (AnswerChoice::Accept, _) => "take the result as it is: the task counts as completed",
+        (AnswerChoice::Retry, HumanQuestionKind::Branch) => {
+            "look again, after you have moved the branch back"
+        }
+        (AnswerChoice::Retry, HumanQuestionKind::Model) => "ask the model once more",
+        (AnswerChoice::Retry, _) => "try the task once more; the note goes along to the agent",
+        (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
+        (AnswerChoice::Replan, _) => {
+            "have the model change the rest of the plan; the note says how"
+        }
+        (AnswerChoice::Wait, _) => "keep waiting",
+        (AnswerChoice::Reply, _) => "the note, which is needed, answers the agent's question",
+        (AnswerChoice::More, _) => "allow as much again as the budget did at first, and go on",
+        (AnswerChoice::Abort, _) => "end the plan for good; agents at work stop, their work stays",
     }
 }
 
@@ -170,15 +174,15 @@ mod tests {
     use super::*;
     use crate::plan::{QuestionId, Time};
 
-    fn question() -> Question {
-        Question {
+    fn question() -> HumanQuestion {
+        HumanQuestion {
             id: QuestionId::new("q-2"),
-            about: About::Failures,
+            about: HumanQuestionKind::Failures,
             task: None,
             request: None,
             ask: None,
             reason: "Task 3 failed three times in a row.\n\nLast: exit\u{1b}[31m 1".to_owned(),
-            choices: vec![Choice::Retry, Choice::Skip, Choice::Abort],
+            choices: vec![AnswerChoice::Retry, AnswerChoice::Skip, AnswerChoice::Abort],
             asked: Time(0),
             answer: None,
             closed: None,
@@ -247,7 +251,7 @@ mod tests {
             let text = filled(answer, note);
             assert_eq!(
                 parse(&text),
-                Ok(Some((Choice::Retry, read.to_owned()))),
+                Ok(Some((AnswerChoice::Retry, read.to_owned()))),
                 "{text}"
             );
         }

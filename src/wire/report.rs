@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::command::read_session;
-use super::front::Field;
+use super::front::HeaderField;
 use super::problem::Problems;
 use super::text::{one_line, parse_time, printable, quote, safe_name, time_text};
 use super::{Problem, front, markdown};
@@ -47,7 +47,7 @@ const KNOWN: [&str; 8] = [
 
 /// A parsed report.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct ReportFile {
     /// The command that it answers.
     pub command: CommandId,
     pub status: ReportStatus,
@@ -73,7 +73,7 @@ pub struct Report {
     pub extra: Vec<(String, String)>,
 }
 
-impl Report {
+impl ReportFile {
     /// Creates a report that has only a status.
     pub fn new(command: CommandId, status: ReportStatus) -> Self {
         Self {
@@ -113,7 +113,7 @@ pub fn command_of(file_name: &str) -> Option<CommandId> {
 ///
 /// # Errors
 /// All problems found, with the lines of the file.
-pub fn parse(name: &str, bytes: &[u8]) -> Result<Report, Vec<Problem>> {
+pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
     let only = |problem| vec![problem];
     let command = command_of(name).ok_or_else(|| {
         only(Problem::new(format!(
@@ -128,7 +128,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Report, Vec<Problem>> {
             None => problem.with_hint(STATUS_HINT),
         })
     })?;
-    let header = match front.parse::<Header>() {
+    let header = match front.parse::<ReportHeader>() {
         Ok(header) => header,
         Err(problem) => read_by_line(&front, problem).map_err(only)?,
     };
@@ -146,18 +146,18 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Report, Vec<Problem>> {
 }
 
 /// Returns the text of a report file.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &ReportFile) -> String {
     let text = |value: &Option<String>| value.as_deref().map(printable);
-    let usage = Usage {
+    let usage = ReportedUsage {
         input_tokens: Some(report.input_tokens).filter(|tokens| *tokens > 0),
         output_tokens: Some(report.output_tokens).filter(|tokens| *tokens > 0),
         cost_usd: Some(report.cost_usd).filter(|cost| *cost > 0.0),
     };
-    let header = Header {
+    let header = ReportHeader {
         id: Some(report.command.to_string()),
         status: Some(report.status.as_str().to_owned()),
         session_id: report.session.as_ref().map(ToString::to_string),
-        usage: Some(usage).filter(|usage| *usage != Usage::default()),
+        usage: Some(usage).filter(|usage| *usage != ReportedUsage::default()),
         blocked_until: report.blocked_until.map(time_text),
         question: text(&report.question),
         request_id: text(&report.request_id),
@@ -196,14 +196,14 @@ pub fn rejection(name: &str, problems: &[Problem]) -> String {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Header {
+struct ReportHeader {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Usage>,
+    usage: Option<ReportedUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     blocked_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,7 +216,7 @@ struct Header {
 
 #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct Usage {
+struct ReportedUsage {
     #[serde(skip_serializing_if = "Option::is_none")]
     input_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,12 +243,12 @@ fn text_of(bytes: &[u8]) -> Result<&str, Problem> {
 
 /// Reads the known fields of a header in which some other field is not valid YAML; each known field is read from its own single
 /// line. Returns `spoiled`, the error of the YAML parser, where that does not work.
-fn read_by_line(front: &front::Front, spoiled: Problem) -> Result<Header, Problem> {
+fn read_by_line(front: &front::FrontMatter, spoiled: Problem) -> Result<ReportHeader, Problem> {
     let Ok(fields) = front.fields() else {
         return Err(spoiled);
     };
-    let mut header = Header::default();
-    let mut seen: Vec<&Field> = Vec::new();
+    let mut header = ReportHeader::default();
+    let mut seen: Vec<&HeaderField> = Vec::new();
     for field in fields
         .iter()
         .filter(|field| KNOWN.contains(&field.key.as_str()))
@@ -278,10 +278,10 @@ fn read_by_line(front: &front::Front, spoiled: Problem) -> Result<Header, Proble
 }
 
 fn read_header(
-    front: &front::Front,
-    header: &Header,
+    front: &front::FrontMatter,
+    header: &ReportHeader,
     command: CommandId,
-) -> Result<Report, Vec<Problem>> {
+) -> Result<ReportFile, Vec<Problem>> {
     let mut problems = Problems::default();
     let mut note = |key: &str, (message, hint): Fault| {
         problems.add(Problem::on_line(front.line_of(key), message).with_hint(hint));
@@ -302,7 +302,7 @@ fn read_header(
     };
     let usage = header.usage.unwrap_or_default();
     let cost = usage.cost_usd.unwrap_or(0.0);
-    Ok(Report {
+    Ok(ReportFile {
         session,
         input_tokens: usage.input_tokens.unwrap_or(0),
         output_tokens: usage.output_tokens.unwrap_or(0),
@@ -311,14 +311,14 @@ fn read_header(
         question: stated(&header.question).map(str::to_owned),
         request_id: stated(&header.request_id).map(str::to_owned),
         collaboration,
-        ..Report::new(command, status)
+        ..ReportFile::new(command, status)
     })
 }
 
 /// The problem of a field, and how to repair it.
 type Fault = (String, &'static str);
 
-impl Header {
+impl ReportHeader {
     fn status(&self) -> Result<ReportStatus, Fault> {
         let Some(word) = stated(&self.status) else {
             return Err(("`status` is missing".to_owned(), STATUS_HINT));
@@ -396,7 +396,7 @@ fn collaboration(word: &str) -> Option<Collaboration> {
     .find(|known| known.as_str().eq_ignore_ascii_case(word.trim()))
 }
 
-fn extra(front: &front::Front, header: &Header) -> Vec<(String, String)> {
+fn extra(front: &front::FrontMatter, header: &ReportHeader) -> Vec<(String, String)> {
     let fields = front.fields().unwrap_or_default();
     fields
         .into_iter()
@@ -408,14 +408,14 @@ fn extra(front: &front::Front, header: &Header) -> Vec<(String, String)> {
         .collect()
 }
 
-fn read_body(body: &str, report: &mut Report) {
+fn read_body(body: &str, report: &mut ReportFile) {
     let markdown::Parts { known, other } = markdown::parts(body, HEADINGS);
     [report.results, report.pitfalls, report.next_steps] = known;
     report.other = other;
 }
 
 /// Returns whether a report is blank. A report that only asks or only waits states that in its header, and is not blank.
-fn is_blank(report: &Report) -> bool {
+fn is_blank(report: &ReportFile) -> bool {
     let texts = [
         &report.results,
         &report.pitfalls,

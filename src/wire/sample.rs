@@ -1,22 +1,22 @@
 //! Plans for the tests of the texts that are written from them.
 
-use crate::plan::{Head, Origin, Plan, PlanId, PlanStatus, Row, Task, TaskId, TaskStatus, Time};
+use crate::plan::{Origin, Plan, PlanHead, PlanId, PlanState, Row, Task, TaskId, TaskState, Time};
 
 /// Ten in the morning of 2026-11-21.
 pub(crate) const NOW: Time = Time(1_795_255_200_000_000);
 
-pub(crate) fn head() -> Head {
+pub(crate) fn head() -> PlanHead {
     let id = PlanId::new("abcdefgh");
-    Head {
+    PlanHead {
         name: "Word counter".to_owned(),
         workspace: "/w".to_owned(),
-        status: PlanStatus::Running,
+        status: PlanState::Running,
         revision: 1,
-        ..Head::new(id, "Count the words of a file", NOW)
+        ..PlanHead::new(id, "Count the words of a file", NOW)
     }
 }
 
-pub(crate) fn task(number: u32, name: &str, status: TaskStatus) -> Task {
+pub(crate) fn task(number: u32, name: &str, status: TaskState) -> Task {
     Task {
         number: TaskId(number),
         key: number.to_string(),
@@ -50,7 +50,7 @@ pub(crate) fn task(number: u32, name: &str, status: TaskStatus) -> Task {
     }
 }
 
-pub(crate) fn plan(head: Head, tasks: impl IntoIterator<Item = Task>) -> Plan {
+pub(crate) fn plan(head: PlanHead, tasks: impl IntoIterator<Item = Task>) -> Plan {
     let mut plan = Plan::new(head);
     for task in tasks {
         drop(plan.put(Row::Task(Box::new(task))));

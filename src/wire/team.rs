@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Problem;
-use super::node::{self, Fields, Node};
+use super::node::{self, YamlFields, YamlNode};
 use super::plan_file::{PlanFile, nearest, suggestion};
 use super::problem::{Place, Problems};
 use super::text::{quote, safe_name};
 
-pub use misfits::Known;
+pub use misfits::KnownNames;
 pub use workflow::{Parameter, ParameterKind, Workflow};
 
 /// The most bytes of a team file.
@@ -61,7 +61,7 @@ pub struct RoleSpec {
     pub actions: Vec<String>,
     /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
     pub tools: Vec<String>,
-    pub templates: Vec<StepTemplate>,
+    pub templates: Vec<TeamStepTemplate>,
     /// The most tasks that it does simultaneously; at least one.
     pub concurrency: u32,
     /// How long a task may take; `None` means the deadline of the plan.
@@ -114,16 +114,16 @@ pub enum OnTimeout {
 
 /// A prepared list of steps for tasks of a kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StepTemplate {
+pub struct TeamStepTemplate {
     pub name: String,
     /// Words that must all occur in the name or the description of the task, in upper or lower case; at least one.
     pub matches: Vec<String>,
-    pub steps: Vec<StepSpec>,
+    pub steps: Vec<TeamStep>,
 }
 
 /// One step of a template.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StepSpec {
+pub struct TeamStep {
     pub name: String,
     pub does: StepDoes,
     place: Place,
@@ -183,9 +183,9 @@ pub fn gather(text: &str) -> (Team, Vec<Problem>) {
     (team, problems.in_order())
 }
 
-fn read(node: &Node, problems: &mut Problems) -> Team {
+fn read(node: &YamlNode, problems: &mut Problems) -> Team {
     let known = ["name", "roles", "workflows"];
-    let Some(fields) = Fields::of(node, "the team", &known, problems) else {
+    let Some(fields) = YamlFields::of(node, "the team", &known, problems) else {
         return Team::default();
     };
     let name = fields.string("name", problems);
@@ -217,7 +217,7 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
 }
 
 /// Returns a list if it is not too long.
-fn bounded<'a>(fields: &Fields<'a>, key: &str, problems: &mut Problems) -> &'a [Node] {
+fn bounded<'a>(fields: &YamlFields<'a>, key: &str, problems: &mut Problems) -> &'a [YamlNode] {
     let entries = fields.list(key, problems);
     if let Some(first) = entries.get(MAX_ENTRIES) {
         problems.add(first.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
@@ -226,7 +226,7 @@ fn bounded<'a>(fields: &Fields<'a>, key: &str, problems: &mut Problems) -> &'a [
 }
 
 /// Reads the id of a role or a workflow.
-fn id(fields: &Fields<'_>, what: &str, problems: &mut Problems) -> Option<String> {
+fn id(fields: &YamlFields<'_>, what: &str, problems: &mut Problems) -> Option<String> {
     let id = fields.word("id", what, problems)?;
     if !safe_name(id) {
         let message = format!("{} cannot be an id", quote(id));
@@ -272,7 +272,7 @@ impl Team {
         given: &Map<String, Value>,
     ) -> Result<PlanFile, Vec<Problem>> {
         let mut plan = workflow.instantiate(given)?;
-        match self.misfits_of_plan(&plan) {
+        match self.assignee_problems(&plan) {
             none if none.is_empty() => {}
             problems => return Err(problems),
         }

@@ -8,15 +8,17 @@ use std::time::Duration;
 use rustix::process::Pid;
 use tokio::time::sleep;
 
-use super::Told;
+use super::WorkerEvent;
 use super::claim::Claim;
-use super::work::{Doer, Finished, Halt, LOOK, RUNS_ON, Signs, Vital, Worker, chain, now};
-use crate::agents::{Agent, Ended, Job, MOST_PRINTED, Retries, Step};
-use crate::clock::Allowance;
-use crate::exec::{self, GRACE, Output, Spec, stop_group};
+use super::work::{
+    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
+};
+use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd, Retries};
+use crate::clock::TimeAllowance;
+use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
-use crate::volumes::{EXCHANGE, Folder, Life, VolumesError};
-use crate::wire::command::Command;
+use crate::volumes::{EXCHANGE, Folder, Heartbeat, VolumesError};
+use crate::wire::command::CommandFile;
 use crate::wire::text::one_line;
 
 /// Between asking and ending an agent when the worker itself is to end.
@@ -49,28 +51,28 @@ impl Doer for AgentDoer {
         &self,
         worker: &Worker,
         claim: &Claim,
-        command: &Command,
-    ) -> Result<Finished, Halt> {
+        command: &CommandFile,
+    ) -> Result<Finished, WorkStop> {
         match self.finish(worker, claim, command).await {
-            Err(Halt::Cancelled) => {
+            Err(WorkStop::Cancelled) => {
                 let err = worker.volumes.log(claim.id(), "err");
                 if exec::alive(&err) {
                     // What is let go of now could be done twice at once.
                     return Err(still_runs(&err).into());
                 }
-                Err(Halt::Cancelled)
+                Err(WorkStop::Cancelled)
             }
             finished => finished,
         }
     }
 
-    fn forget(&self, worker: &Worker, command: &Command) {
+    fn forget(&self, worker: &Worker, command: &CommandFile) {
         super::talk::forget(&worker.volumes, command);
     }
 }
 
 /// Returns the heading of a command, else its id.
-fn title(command: &Command) -> String {
+fn title(command: &CommandFile) -> String {
     let heading = command
         .body
         .lines()
@@ -83,8 +85,8 @@ impl AgentDoer {
         &self,
         worker: &Worker,
         claim: &Claim,
-        command: &Command,
-    ) -> Result<Finished, Halt> {
+        command: &CommandFile,
+    ) -> Result<Finished, WorkStop> {
         let (id, volumes) = (claim.id(), &worker.volumes);
         let life = volumes.read_life(id);
         let output = self.output(worker, id, &life).await?;
@@ -92,10 +94,10 @@ impl AgentDoer {
             return Ok(Finished::default());
         }
         if volumes.cancel_mark(id).exists() {
-            return Err(Halt::Cancelled);
+            return Err(WorkStop::Cancelled);
         }
-        worker.tell(Told::Begun(title(command)));
-        let job = Job::new(claim.volumes(), command);
+        worker.tell(WorkerEvent::Begun(title(command)));
+        let job = AgentJob::new(claim.volumes(), command);
         let report = match &self.agent {
             Agent::Coding(coder) => return self.talk(worker, &job, coder, &output, &life).await,
             Agent::Shell(shell) => match shell.steps(&job) {
@@ -119,12 +121,17 @@ impl AgentDoer {
 
     /// Opens the files for the agent's output. As long as an agent runs that a dead worker left behind with them,
     /// it is attended like one of our own.
-    async fn output(&self, worker: &Worker, id: &CommandId, life: &Life) -> Result<Output, Halt> {
+    async fn output(
+        &self,
+        worker: &Worker,
+        id: &CommandId,
+        life: &Heartbeat,
+    ) -> Result<ChildOutput, WorkStop> {
         let path = |kind| worker.volumes.log(id, kind);
         let (out, err) = (path("out"), path("err"));
         let logs = worker.volumes.path(Folder::Logs);
         let fault = |error| VolumesError::new("keep output in", &logs, error);
-        let open = || Output::open(&out, &err).map_err(fault);
+        let open = || ChildOutput::open(&out, &err).map_err(fault);
         if let Some(output) = open()? {
             return Ok(output);
         }
@@ -133,7 +140,7 @@ impl AgentDoer {
         let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let group = exec::left_behind(&err, signed);
         let pid = group.map_or(0, |group| group.as_raw_pid().cast_unsigned());
-        let vital = Vital::left_behind(id, life, pid);
+        let vital = RunVitals::left_behind(id, life, pid);
         let stop = async |grace| {
             if let Some(group) = group {
                 stop_group(group, grace).await;
@@ -144,8 +151,8 @@ impl AgentDoer {
                 sleep(LOOK).await;
             }
         };
-        let watched = Output::watch(&out, &err).map_err(fault)?;
-        let signs = Signs {
+        let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
+        let signs = HeartbeatSource {
             output: Some(&watched),
             of: match &self.agent {
                 Agent::Coding(coder) => Some(coder.kind),
@@ -154,14 +161,14 @@ impl AgentDoer {
             always: false,
         };
         // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
-        let mut left = Allowance::new(self.deadline);
+        let mut left = TimeAllowance::new(self.deadline);
         tokio::select! {
             biased;
             () = gone => {}
             () = left.used_up() => stop(GRACE).await,
             halt = worker.attend(&vital, &signs) => {
                 stop(grace(&halt)).await;
-                if !matches!(halt, Halt::Flooded) {
+                if !matches!(halt, WorkStop::Flooded) {
                     return Err(halt);
                 }
             }
@@ -174,15 +181,15 @@ impl AgentDoer {
     async fn run_all(
         &self,
         worker: &Worker,
-        job: &Job<'_>,
-        output: &Output,
-        steps: Vec<Step>,
-    ) -> Result<Vec<Ended>, Halt> {
-        let vital = Vital::new(&job.command.id, now());
+        job: &AgentJob<'_>,
+        output: &ChildOutput,
+        steps: Vec<AgentProcess>,
+    ) -> Result<Vec<ProcessEnd>, WorkStop> {
+        let vital = RunVitals::new(&job.command.id, now());
         vital.current().session = Some(job.session.clone());
-        let signs = Signs {
+        let signs = HeartbeatSource {
             output: Some(output),
-            ..Signs::default()
+            ..HeartbeatSource::default()
         };
         let mut left = self.deadline;
         let mut all = Vec::new();
@@ -209,19 +216,19 @@ impl AgentDoer {
     pub(super) async fn run_step(
         &self,
         worker: &Worker,
-        job: &Job<'_>,
-        output: &Output,
-        step: Step,
+        job: &AgentJob<'_>,
+        output: &ChildOutput,
+        step: AgentProcess,
         deadline: Duration,
-        vital: &Vital<'_>,
-        signs: &Signs<'_>,
+        vital: &RunVitals<'_>,
+        signs: &HeartbeatSource<'_>,
         [most_out, most_err]: [usize; 2],
-    ) -> Result<Ended, Halt> {
+    ) -> Result<ProcessEnd, WorkStop> {
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
         let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
         let set = set.chain(step.set).collect();
-        let spec = Spec {
+        let spec = ChildSpec {
             argv: step.argv,
             cwd: job.workspace.clone(),
             env: exec::environment_of_agent(&self.env, self.agent.env(), set),
@@ -240,9 +247,9 @@ impl AgentDoer {
             grace
         };
         let outcome = exec::run(&spec, output, started, cancel).await;
-        let flooded = matches!(halted, Some(Halt::Flooded));
+        let flooded = matches!(halted, Some(WorkStop::Flooded));
         match halted {
-            Some(Halt::Flooded) => output.cut([out, err], MOST_PRINTED),
+            Some(WorkStop::Flooded) => output.cut([out, err], MOST_PRINTED),
             Some(halt) => return Err(halt),
             None => {}
         }
@@ -253,7 +260,7 @@ impl AgentDoer {
             }
             outcome => outcome.map_err(chain),
         };
-        Ok(Ended {
+        Ok(ProcessEnd {
             name: step.name,
             outcome,
             out: output.out_since(out, most_out),
@@ -263,10 +270,10 @@ impl AgentDoer {
     }
 }
 
-fn grace(halt: &Halt) -> Duration {
+fn grace(halt: &WorkStop) -> Duration {
     match halt {
-        Halt::Stopping | Halt::Flooded => SHORT_GRACE,
-        Halt::Cancelled | Halt::Fault(_) => GRACE,
+        WorkStop::Stopping | WorkStop::Flooded => SHORT_GRACE,
+        WorkStop::Cancelled | WorkStop::Fault(_) => GRACE,
     }
 }
 

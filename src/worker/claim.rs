@@ -12,7 +12,7 @@ use super::RoleFilter;
 use crate::plan::CommandId;
 use crate::safe_open;
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::command::Command;
+use crate::wire::command::CommandFile;
 use crate::wire::text::one_line;
 
 /// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
@@ -277,7 +277,7 @@ impl Claim {
     /// # Errors
     /// What the file system says; the command is taken up again then.
     pub(super) fn give_back(self) -> Result<(), VolumesError> {
-        self.volumes.give_back(&self.id)?;
+        self.volumes.release(&self.id)?;
         self.finish()
     }
 
@@ -293,7 +293,7 @@ impl Claim {
 /// Returns the role that a command is assigned to, on one line; `None` if it is anybody's, or cannot be read.
 fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String> {
     let text = volumes.read_command(folder, id).ok()?;
-    let assignee = Command::parse(&text).ok()?.assignee?;
+    let assignee = CommandFile::parse(&text).ok()?.assignee?;
     Some(one_line(&assignee, MAX_ROLE))
 }
 

@@ -26,7 +26,7 @@ use work::Worker;
 
 /// What a worker needs to know.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct WorkerOptions {
     /// The root of the volumes.
     pub root: PathBuf,
     pub agent: Agent,
@@ -40,15 +40,15 @@ pub struct Options {
     pub silence: Duration,
     /// With a model that fails behind a coding agent.
     pub again: Retries,
-    pub fitness: Fitness,
+    pub fitness: WorkerHealth,
     pub timing: Timing,
     /// Is told what the worker does, for a person who looks on.
-    pub told: Option<UnboundedSender<Told>>,
+    pub told: Option<UnboundedSender<WorkerEvent>>,
 }
 
 /// What a worker does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum WorkerEvent {
     /// It works on the command with this title.
     Begun(String),
     /// The model behind the agent failed, and is asked again then.
@@ -60,11 +60,11 @@ pub enum Told {
 /// Shared by workers that run the same agent side by side: as soon as one finds that it cannot work as it is set up, all of
 /// them end. Only the first reports it; what the others had begun goes back.
 #[derive(Clone, Debug, Default)]
-pub struct Fitness {
+pub struct WorkerHealth {
     lost: watch::Sender<bool>,
 }
 
-impl Fitness {
+impl WorkerHealth {
     /// Resolves when a worker has found that the agent cannot work.
     pub async fn lost(&self) {
         // The sender is here: it cannot go away first.
@@ -102,7 +102,10 @@ pub enum WorkerError {
 ///
 /// # Errors
 /// When the folders cannot be made or written to at the start, or the agent cannot work as it is set up.
-pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
+pub async fn run(
+    options: WorkerOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), WorkerError> {
     let volumes = Volumes::open(&options.root)?;
     let (stop, stopping) = watch::channel(false);
     let fitness = options.fitness.clone();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::work::time_of;
-use crate::agents::Coding;
-use crate::exec::{self, Output};
+use crate::agents::CodingAgent;
+use crate::exec::{self, ChildOutput};
 use crate::plan::Time;
 
 /// A process that computes that much of the time does something, even if it prints nothing, as aider does while it works.
@@ -49,7 +49,12 @@ impl Pulse {
 
     /// Tells whether the agent has printed anything since the last look, or computed. Not while all that it does is to ask a
     /// model again that fails.
-    pub(super) fn beats(&mut self, output: &Output, pid: u32, of: Option<Coding>) -> bool {
+    pub(super) fn beats(
+        &mut self,
+        output: &ChildOutput,
+        pid: u32,
+        of: Option<CodingAgent>,
+    ) -> bool {
         let since = self.at.elapsed();
         self.at = Instant::now();
         let written = output.last_written().and_then(time_of);
@@ -85,7 +90,7 @@ mod tests {
         let (out, err) = (folder.path().join("out"), folder.path().join("err"));
         fs::write(&out, "said").unwrap();
         fs::write(&err, "").unwrap();
-        let output = Output::watch(&out, &err).unwrap();
+        let output = ChildOutput::watch(&out, &err).unwrap();
         let pulse = |heard| Pulse::new(heard, [0, 0]);
         // Whoever takes over an agent that only waits does not make it look alive.
         let heard = output.last_written().and_then(time_of);
@@ -101,7 +106,7 @@ mod tests {
     fn who_only_asks_its_model_again_gives_no_sign_of_life() {
         let folder = tempfile::tempdir().unwrap();
         let (out, err) = (folder.path().join("out"), folder.path().join("err"));
-        let output = Output::open(&out, &err).unwrap().unwrap();
+        let output = ChildOutput::open(&out, &err).unwrap().unwrap();
         let mut pulse = Pulse::new(None, [0, 0]);
         let mut moment = SystemTime::now();
         let mut say = |text: &str| {
@@ -111,7 +116,7 @@ mod tests {
             file.set_modified(moment).unwrap();
         };
         let again = "{\"type\":\"error\",\"message\":\"Reconnecting... 1/5 (overloaded)\"}\n";
-        let codex = Some(Coding::Codex);
+        let codex = Some(CodingAgent::Codex);
         let mut beats = |of| pulse.beats(&output, std::process::id(), of);
         say("{\"type\":\"turn.started\"}\n");
         assert!(beats(codex));

@@ -8,14 +8,15 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::agent::AgentDoer;
-use super::work::{Finished, Halt, Signs, Vital, Worker, now};
+use super::work::{Finished, HeartbeatSource, RunVitals, WorkStop, Worker, now};
 use crate::agents::{
-    Coder, Course, Heard, Job, ModelFault, Next, Outcome, Printed, Step, Talk, Told, Usage,
+    AgentJob, AgentProcess, CodingAgentSetup, ModelFault, NextRun, PromptKind, RunOutcome,
+    RunOutput, RunReading, RunSession, RunSummary, RunUsage,
 };
-use crate::exec::{self, Output, Stdin};
+use crate::exec::{self, ChildOutput, Stdin};
 use crate::plan::SessionId;
-use crate::volumes::{Folder, Inbox, Life, Mark, Volumes};
-use crate::wire::command::{Command, CommandType};
+use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
+use crate::wire::command::{CommandFile, CommandType};
 use crate::wire::text::one_line;
 
 /// The most that is read of what a run printed: the end of it says what is needed.
@@ -25,25 +26,25 @@ const MOST_ERR: usize = 64 * 1024;
 const MOST_EARLIER: usize = 256 * 1024;
 
 /// What is known while an agent works on a command.
-struct Talking<'a> {
+struct SessionRun<'a> {
     worker: &'a Worker,
     doer: &'a AgentDoer,
-    job: &'a Job<'a>,
-    coder: &'a Coder,
-    output: &'a Output,
+    job: &'a AgentJob<'a>,
+    coder: &'a CodingAgentSetup,
+    output: &'a ChildOutput,
     inbox: Inbox,
     session: Option<SessionId>,
-    usage: Usage,
+    usage: RunUsage,
     /// What the session had used after its last run, where the agent counts so.
-    total: Option<Usage>,
+    total: Option<RunUsage>,
     notes: Vec<String>,
     left: Duration,
 }
 
 /// The next run.
-struct Plan {
-    talk: Talk,
-    told: Told,
+struct RunPlan {
+    talk: RunSession,
+    told: PromptKind,
 }
 
 impl AgentDoer {
@@ -52,12 +53,12 @@ impl AgentDoer {
     pub(super) async fn talk(
         &self,
         worker: &Worker,
-        job: &Job<'_>,
-        coder: &Coder,
-        output: &Output,
-        life: &Life,
-    ) -> Result<Finished, Halt> {
-        let mut talking = Talking {
+        job: &AgentJob<'_>,
+        coder: &CodingAgentSetup,
+        output: &ChildOutput,
+        life: &Heartbeat,
+    ) -> Result<Finished, WorkStop> {
+        let mut talking = SessionRun {
             worker,
             doer: self,
             job,
@@ -65,7 +66,7 @@ impl AgentDoer {
             output,
             inbox: Inbox::of(&job.workspace, &job.command.id),
             session: None,
-            usage: Usage::default(),
+            usage: RunUsage::default(),
             total: None,
             notes: Vec::new(),
             left: self.deadline,
@@ -79,33 +80,33 @@ impl AgentDoer {
 }
 
 /// Removes what is kept for a session that is over.
-pub(super) fn forget(volumes: &Volumes, command: &Command) {
+pub(super) fn forget(volumes: &Volumes, command: &CommandFile) {
     if let Some(session) = &command.session {
         // Most sessions have none.
         std::fs::remove_file(history(volumes, session)).ok();
     }
 }
 
-impl Talking<'_> {
-    async fn go(&mut self, life: &Life) -> Result<Finished, Halt> {
+impl SessionRun<'_> {
+    async fn go(&mut self, life: &Heartbeat) -> Result<Finished, WorkStop> {
         let since = life.started_at.filter(|_| life.run.is_some());
         let since = since.map_or_else(SystemTime::now, super::work::system_time);
         if let Err(error) = self.inbox.open() {
             // The agent may report by its last message.
             tracing::debug!(%error, "no folder for reports in the workspace");
         }
-        let vital = Vital::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
+        let vital = RunVitals::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
         let mut heard = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
-        let undone = |heard: &mut Heard| {
+        let undone = |heard: &mut RunReading| {
             let next = heard.outcome.next(0, 0, self.doer.again);
-            let again = matches!(next, Next::Stop | Next::Again(_));
-            again || matches!(heard.outcome, Outcome::Killed { .. })
+            let again = matches!(next, NextRun::Stop | NextRun::Again(_));
+            again || matches!(heard.outcome, RunOutcome::Killed { .. })
         };
         if let Some(collected) = heard.take_if(undone) {
             self.session = collected.session.or(self.session.take());
-            plan = self.again(Told::Interrupted);
+            plan = self.again(PromptKind::Interrupted);
         }
         let (mut faults, mut changes) = (0, 0);
         loop {
@@ -122,27 +123,27 @@ impl Talking<'_> {
             }
             let next = now.outcome.next(faults, changes, self.doer.again);
             match next {
-                Next::Again(wait) if wait < self.left => {
+                NextRun::Again(wait) if wait < self.left => {
                     faults += 1;
-                    if let Outcome::Model(fault) = &now.outcome {
+                    if let RunOutcome::Model(fault) = &now.outcome {
                         self.tell_fault(fault, wait, &vital);
                     }
                     self.pause(wait, &vital).await?;
                     plan = match now.outcome {
                         // It never came to speak: there is nothing to go on with.
-                        Outcome::NoStart { .. } => self.begin(),
-                        _ => self.again(Told::Interrupted),
+                        RunOutcome::NoStart { .. } => self.begin(),
+                        _ => self.again(PromptKind::Interrupted),
                     };
                 }
-                Next::Resume => {
+                NextRun::Resume => {
                     changes += 1;
-                    plan = self.again(Told::Interrupted);
+                    plan = self.again(PromptKind::Interrupted);
                 }
-                Next::Anew => {
+                NextRun::Anew => {
                     changes += 1;
                     plan = self.anew();
                 }
-                Next::Again(_) | Next::Report | Next::Stop => {
+                NextRun::Again(_) | NextRun::Report | NextRun::Stop => {
                     return Ok(self.finish(now.outcome, next, since));
                 }
             }
@@ -150,37 +151,37 @@ impl Talking<'_> {
     }
 
     /// The first run is what the command says.
-    fn begin(&mut self) -> Plan {
+    fn begin(&mut self) -> RunPlan {
         match (&self.job.command.kind, &self.job.command.session) {
             (CommandType::Continue, Some(session)) => {
                 self.session = Some(session.clone());
-                Plan {
-                    talk: Talk::Resume(session.clone()),
-                    told: Told::Command,
+                RunPlan {
+                    talk: RunSession::Resume(session.clone()),
+                    told: PromptKind::Command,
                 }
             }
             (CommandType::Continue, None) => {
                 let session = self.fresh(None);
-                Plan {
-                    talk: Talk::Begin(session),
-                    told: Told::Lost,
+                RunPlan {
+                    talk: RunSession::Begin(session),
+                    told: PromptKind::Lost,
                 }
             }
             _ => {
                 let session = self.fresh(Some(&self.job.session));
-                Plan {
-                    talk: Talk::Begin(session),
-                    told: Told::Command,
+                RunPlan {
+                    talk: RunSession::Begin(session),
+                    told: PromptKind::Command,
                 }
             }
         }
     }
 
     /// Goes on in the session, if there is one.
-    fn again(&mut self, told: Told) -> Plan {
+    fn again(&mut self, told: PromptKind) -> RunPlan {
         match &self.session {
-            Some(session) => Plan {
-                talk: Talk::Resume(session.clone()),
+            Some(session) => RunPlan {
+                talk: RunSession::Resume(session.clone()),
                 told,
             },
             None => self.begin(),
@@ -188,19 +189,19 @@ impl Talking<'_> {
     }
 
     /// Begins a session in place of one that is lost.
-    fn anew(&mut self) -> Plan {
+    fn anew(&mut self) -> RunPlan {
         let continues = self.job.command.kind == CommandType::Continue;
         if let Some(lost) = self.session.take().filter(|_| continues) {
             self.notes.push(format!(
                 "The session `{lost}` was lost; a new one was told the task and the last report."
             ));
         }
-        Plan {
-            talk: Talk::Begin(self.fresh(None)),
+        RunPlan {
+            talk: RunSession::Begin(self.fresh(None)),
             told: if continues {
-                Told::Lost
+                PromptKind::Lost
             } else {
-                Told::Interrupted
+                PromptKind::Interrupted
             },
         }
     }
@@ -216,34 +217,34 @@ impl Talking<'_> {
         session
     }
 
-    async fn run(&mut self, plan: Plan, vital: &Vital<'_>) -> Result<Heard, Halt> {
-        let Plan { talk, told } = plan;
-        let begins = !matches!(talk, Talk::Resume(_));
-        let heard = |outcome| Heard {
+    async fn run(&mut self, plan: RunPlan, vital: &RunVitals<'_>) -> Result<RunReading, WorkStop> {
+        let RunPlan { talk, told } = plan;
+        let begins = !matches!(talk, RunSession::Resume(_));
+        let heard = |outcome| RunReading {
             outcome,
             session: None,
-            usage: Usage::default(),
+            usage: RunUsage::default(),
         };
         let named = match &talk {
-            Talk::Begin(session) | Talk::Resume(session) => session.clone(),
-            Talk::Alone => self.job.session.clone(),
+            RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),
+            RunSession::Alone => self.job.session.clone(),
         };
         let history = history(&self.worker.volumes, &named);
         let kind = self.coder.kind;
         let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
         if !begins && !there {
-            return Ok(heard(Outcome::SessionMissing));
+            return Ok(heard(RunOutcome::SessionMissing));
         }
         let call = match self.coder.call(talk, &self.job.workspace, &history) {
             Ok(call) => call,
             Err(unfit) => {
                 let said = format!("{unfit}; {}", unfit.way_out);
-                return Ok(heard(Outcome::Usage { said }));
+                return Ok(heard(RunOutcome::Usage { said }));
             }
         };
         self.know_total(begins, self.output.lengths()[0]);
         let report = self.inbox.report();
-        let step = Step {
+        let step = AgentProcess {
             name: self.coder.kind.name().into(),
             argv: call.argv,
             set: call.set,
@@ -252,10 +253,10 @@ impl Talking<'_> {
         let [out, err] = self.output.lengths();
         // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
         // result would be lost and done again.
-        vital.begin(Mark { out, err, begins }, self.session.as_ref());
+        vital.begin(LogPosition { out, err, begins }, self.session.as_ref());
         self.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
-        let signs = Signs {
+        let signs = HeartbeatSource {
             output: Some(self.output),
             of: Some(kind),
             always: false,
@@ -279,12 +280,12 @@ impl Talking<'_> {
         let exit = match ended.outcome {
             Ok(exit) => exit,
             Err(why) if self.job.workspace.is_dir() => {
-                return Ok(heard(Outcome::Usage { said: why }));
+                return Ok(heard(RunOutcome::Usage { said: why }));
             }
-            Err(why) => return Ok(heard(Outcome::Garbled { why })),
+            Err(why) => return Ok(heard(RunOutcome::Garbled { why })),
         };
         self.left = self.left.saturating_sub(exit.lived);
-        let mut heard = self.coder.kind.read(&Printed {
+        let mut heard = self.coder.kind.read(&RunOutput {
             out: &ended.out,
             err: &ended.err,
             exit: Some(exit),
@@ -297,7 +298,7 @@ impl Talking<'_> {
     }
 
     /// Reads the run of a worker that is gone.
-    fn collect(&mut self, mark: Mark, life: &Life) -> Heard {
+    fn collect(&mut self, mark: LogPosition, life: &Heartbeat) -> RunReading {
         let known = life.session.clone().map(SessionId::new);
         let [out, err] = self.output.lengths();
         let most = crate::agents::MOST_PRINTED;
@@ -307,13 +308,13 @@ impl Talking<'_> {
             > most
         {
             self.output.cut([mark.out, mark.err], most);
-            return Heard {
+            return RunReading {
                 outcome: flooded(),
                 session: known,
-                usage: Usage::default(),
+                usage: RunUsage::default(),
             };
         }
-        let mut heard = self.coder.kind.read(&Printed {
+        let mut heard = self.coder.kind.read(&RunOutput {
             out: &self.output.out_since(mark.out, MOST_OUT),
             err: &self.output.err_since(mark.err, MOST_ERR),
             exit: None,
@@ -326,10 +327,10 @@ impl Talking<'_> {
         heard
     }
 
-    fn count(&mut self, usage: Usage, begins: bool) {
+    fn count(&mut self, usage: RunUsage, begins: bool) {
         if !self.coder.kind.counts_from_the_beginning() {
             self.usage.add(usage);
-        } else if usage != Usage::default() {
+        } else if usage != RunUsage::default() {
             let before = self.total.filter(|_| !begins).unwrap_or_default();
             self.usage.add(usage.since(before));
             self.total = Some(usage);
@@ -345,16 +346,16 @@ impl Talking<'_> {
     }
 
     /// Finds what the session had used, in what it printed before its output had this length.
-    fn used_before(&self, from: u64) -> Usage {
+    fn used_before(&self, from: u64) -> RunUsage {
         let used = |out: String| {
-            let heard = self.coder.kind.read(&Printed {
+            let heard = self.coder.kind.read(&RunOutput {
                 out: &out,
                 err: "",
                 exit: None,
                 begins: false,
                 now: now(),
             });
-            Some(heard.usage).filter(|usage| *usage != Usage::default())
+            Some(heard.usage).filter(|usage| *usage != RunUsage::default())
         };
         let earlier = || {
             let earlier = self.job.earlier()?;
@@ -369,19 +370,19 @@ impl Talking<'_> {
     }
 
     /// Says that the model is asked again, and when: to whoever looks on, and by the sign of life.
-    fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &Vital<'_>) {
+    fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
         let until = now().plus(wait);
         let status = fault.status.map(|status| format!(" ({status})"));
         let status = status.unwrap_or_default();
         tracing::info!(command = %self.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
         vital.wait_until(until);
         let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));
-        self.worker.tell(super::Told::Waits { said, until });
+        self.worker.tell(super::WorkerEvent::Waits { said, until });
     }
 
     /// Waits, and shows meanwhile that this is wanted.
-    async fn pause(&mut self, wait: Duration, vital: &Vital<'_>) -> Result<(), Halt> {
-        let signs = Signs {
+    async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<(), WorkStop> {
+        let signs = HeartbeatSource {
             output: Some(self.output),
             of: None,
             always: true,
@@ -395,14 +396,16 @@ impl Talking<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, outcome: Outcome, next: Next, since: SystemTime) -> Finished {
+    fn finish(&mut self, outcome: RunOutcome, next: NextRun, since: SystemTime) -> Finished {
         let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
-            (Outcome::Usage { said } | Outcome::NoStart { said }, Next::Stop) => Some(said.clone()),
-            (Outcome::Model(fault), Next::Stop) => Some(fault.refusal()),
+            (RunOutcome::Usage { said } | RunOutcome::NoStart { said }, NextRun::Stop) => {
+                Some(said.clone())
+            }
+            (RunOutcome::Model(fault), NextRun::Stop) => Some(fault.refusal()),
             _ => None,
         };
-        let course = Course {
+        let course = RunSummary {
             outcome,
             session: self.session.clone(),
             usage: self.usage,
@@ -417,8 +420,8 @@ impl Talking<'_> {
     }
 }
 
-fn flooded() -> Outcome {
-    Outcome::Garbled {
+fn flooded() -> RunOutcome {
+    RunOutcome::Garbled {
         why: format!(
             "it printed more than {} MiB",
             crate::agents::MOST_PRINTED >> 20

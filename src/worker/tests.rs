@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::claim::{Claim, PassedOver};
 use super::*;
-use crate::exec::{Output, alive};
+use crate::exec::{ChildOutput, alive};
 use crate::plan::{CommandId, ReportStatus};
-use crate::volumes::{Folder, Life, Whereabouts};
-use crate::wire::report::{Report, parse};
+use crate::volumes::{CommandPlace, Folder, Heartbeat};
+use crate::wire::report::{ReportFile, parse};
 
 const LONG: Duration = Duration::from_secs(30);
 const ONCE: Retries = Retries {
@@ -83,7 +83,7 @@ impl Given {
     }
 
     fn start_as(&self, role: RoleFilter, agent: Agent, deadline: Duration) -> Running {
-        let options = Options {
+        let options = WorkerOptions {
             root: self.root.path().to_owned(),
             agent,
             role,
@@ -91,7 +91,7 @@ impl Given {
             deadline,
             silence: LONG,
             again: ONCE,
-            fitness: Fitness::default(),
+            fitness: WorkerHealth::default(),
             timing: Timing::default(),
             told: None,
         };
@@ -117,7 +117,7 @@ impl Given {
         self.publish(id, "origin: person\nplan: p\ntask: 1\nattempt: 1", script)
     }
 
-    async fn report(&self, id: &CommandId) -> Report {
+    async fn report(&self, id: &CommandId) -> ReportFile {
         let path = self.volumes.report(id);
         let claim = self.volumes.path(Folder::Active).join(format!("{id}.lock"));
         // An agent may write its report in place: it is whole when the worker lets go of the command.
@@ -254,7 +254,7 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
         volumes: given.volumes.clone(),
         silence: LONG,
         look: Timing::default().work,
-        fitness: Fitness::default(),
+        fitness: WorkerHealth::default(),
         told: None,
         news: watch::channel(0).1,
         stopping: watch::channel(true).1,
@@ -267,8 +267,8 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
     };
     worker.work(&doer).await.unwrap();
     let whereabouts = |id| given.volumes.whereabouts(id).unwrap();
-    assert_eq!(whereabouts(&work_left), Whereabouts::Pending);
-    assert_eq!(whereabouts(&end), Whereabouts::Processed);
+    assert_eq!(whereabouts(&work_left), CommandPlace::Pending);
+    assert_eq!(whereabouts(&end), CommandPlace::Processed);
     given.at_rest().await;
 }
 
@@ -342,7 +342,7 @@ async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> Jo
     )
     .unwrap();
     let (out, err) = (volumes.log(id, "out"), volumes.log(id, "err"));
-    let spec = crate::exec::Spec {
+    let spec = crate::exec::ChildSpec {
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
         cwd: volumes.path(Folder::Workspace),
         env: crate::exec::environment(&[]),
@@ -351,16 +351,16 @@ async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> Jo
     };
     let (pid, started) = oneshot::channel();
     let agent = tokio::spawn(async move {
-        let output = Output::open(&out, &err).unwrap().unwrap();
+        let output = ChildOutput::open(&out, &err).unwrap().unwrap();
         let tell = move |id| pid.send(id).unwrap();
         crate::exec::run(&spec, &output, tell, pending())
             .await
             .unwrap();
     });
-    let life = Life {
+    let life = Heartbeat {
         pid: Some(started.await.unwrap()).filter(|_| signed),
         session: Some("s".into()),
-        ..Life::default()
+        ..Heartbeat::default()
     };
     volumes.live(id, &life).unwrap();
     agent
@@ -458,7 +458,7 @@ async fn what_is_withdrawn_is_not_done() {
     given.report(&next).await;
     assert_eq!(
         given.volumes.whereabouts(&id).unwrap(),
-        Whereabouts::Withdrawn
+        CommandPlace::Withdrawn
     );
     assert!(!given.volumes.path(Folder::Workspace).join("made").exists());
     running.stop().await;
@@ -484,7 +484,7 @@ async fn the_examples_in_the_protocol_work() {
     assert_eq!(report.status, ReportStatus::PartialSuccess);
     assert_eq!(
         given.volumes.whereabouts(&id).unwrap(),
-        Whereabouts::Processed
+        CommandPlace::Processed
     );
     agent.kill().await.unwrap();
 }

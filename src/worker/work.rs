@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep};
 
 use super::claim::{Claim, PassedOver};
 use super::pulse::Pulse;
-use super::{Fitness, RoleFilter, Told, WorkerError};
-use crate::agents::{Coding, MOST_PRINTED};
-use crate::exec::Output;
+use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
+use crate::agents::{CodingAgent, MOST_PRINTED};
+use crate::exec::ChildOutput;
 use crate::plan::{CommandId, ReportStatus, SessionId, Time};
-use crate::volumes::{Folder, Inbox, Life, Mark, Volumes, VolumesError, Watch};
-use crate::wire::command::{Command, CommandType};
-use crate::wire::report::{Report, render};
+use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
+use crate::wire::command::{CommandFile, CommandType};
+use crate::wire::report::{ReportFile, render};
 
 /// How often the sign of life is renewed while somebody does something.
 const BEAT: Duration = Duration::from_secs(10);
@@ -51,11 +51,11 @@ pub(super) trait Doer {
         &self,
         worker: &Worker,
         claim: &Claim,
-        command: &Command,
-    ) -> impl Future<Output = Result<Finished, Halt>> + Send;
+        command: &CommandFile,
+    ) -> impl Future<Output = Result<Finished, WorkStop>> + Send;
 
     /// Removes what is kept for a session that is over.
-    fn forget(&self, _: &Worker, _: &Command) {}
+    fn forget(&self, _: &Worker, _: &CommandFile) {}
 }
 
 /// A worker: takes the commands of a role out of the files, one at a time.
@@ -66,8 +66,8 @@ pub(super) struct Worker {
     pub(super) silence: Duration,
     /// How often it is looked for commands where nothing tells of one.
     pub(super) look: Duration,
-    pub(super) fitness: Fitness,
-    pub(super) told: Option<UnboundedSender<Told>>,
+    pub(super) fitness: WorkerHealth,
+    pub(super) told: Option<UnboundedSender<WorkerEvent>>,
     /// Moves when there may be something to do although no file has come.
     pub(super) news: watch::Receiver<u64>,
     pub(super) stopping: watch::Receiver<bool>,
@@ -77,15 +77,15 @@ pub(super) struct Worker {
 #[derive(Debug, Default)]
 pub(super) struct Finished {
     /// The report that is to be written; `None` if there is nothing to say or the agent has said it.
-    pub(super) report: Option<Report>,
+    pub(super) report: Option<ReportFile>,
     /// Why the agent must not be given another one.
     pub(super) stop: Option<String>,
     /// What the report was taken from, and is to be removed when it is written.
     pub(super) left: Option<(Inbox, Option<PathBuf>)>,
 }
 
-impl From<Report> for Finished {
-    fn from(report: Report) -> Self {
+impl From<ReportFile> for Finished {
+    fn from(report: ReportFile) -> Self {
         Self {
             report: Some(report),
             ..Self::default()
@@ -95,7 +95,7 @@ impl From<Report> for Finished {
 
 /// Why a command is left before its report is there.
 #[derive(Debug)]
-pub(super) enum Halt {
+pub(super) enum WorkStop {
     /// The daemon does not want it any more.
     Cancelled,
     /// The worker is to end; the next one takes the command up.
@@ -106,35 +106,35 @@ pub(super) enum Halt {
     Flooded,
 }
 
-impl From<VolumesError> for Halt {
+impl From<VolumesError> for WorkStop {
     fn from(error: VolumesError) -> Self {
         Self::Fault(error)
     }
 }
 
 /// What the sign of life of whoever works on a command is made of.
-pub(super) struct Vital<'a> {
+pub(super) struct RunVitals<'a> {
     id: &'a CommandId,
     started: Time,
     /// When it had printed something last when it was last noted.
     heard: Option<Time>,
     /// 0 until the agent's process runs.
     pub(super) pid: AtomicU32,
-    now: Mutex<Current>,
+    now: Mutex<CurrentRun>,
 }
 
 /// What changes from run to run.
 #[derive(Clone, Default)]
-pub(super) struct Current {
+pub(super) struct CurrentRun {
     pub(super) session: Option<SessionId>,
-    run: Option<Mark>,
+    run: Option<LogPosition>,
     /// It goes on then, after a fault of its model.
     waits: Option<Time>,
     /// What it says of its model, which it only asks again.
     fault: Option<String>,
 }
 
-impl<'a> Vital<'a> {
+impl<'a> RunVitals<'a> {
     pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
         Self {
             id,
@@ -146,11 +146,11 @@ impl<'a> Vital<'a> {
     }
 
     /// Goes on with the sign of life of a worker that is gone, whose agent may still run.
-    pub(super) fn left_behind(id: &'a CommandId, life: &Life, pid: u32) -> Self {
-        let current = Current {
+    pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: u32) -> Self {
+        let current = CurrentRun {
             session: life.session.clone().map(SessionId::new),
             run: life.run,
-            ..Current::default()
+            ..CurrentRun::default()
         };
         Self {
             heard: life.last_output_at,
@@ -161,12 +161,12 @@ impl<'a> Vital<'a> {
     }
 
     /// Begins a run.
-    pub(super) fn begin(&self, run: Mark, session: Option<&SessionId>) {
+    pub(super) fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
         self.pid.store(0, Ordering::Relaxed);
-        *self.current() = Current {
+        *self.current() = CurrentRun {
             session: session.cloned(),
             run: Some(run),
-            ..Current::default()
+            ..CurrentRun::default()
         };
     }
 
@@ -179,7 +179,7 @@ impl<'a> Vital<'a> {
         self.current().session.clone()
     }
 
-    pub(super) fn current(&self) -> MutexGuard<'_, Current> {
+    pub(super) fn current(&self) -> MutexGuard<'_, CurrentRun> {
         // What is in there is whole at every moment.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,12 +187,12 @@ impl<'a> Vital<'a> {
 
 /// What is looked for while somebody works on a command.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Signs<'a> {
+pub(super) struct HeartbeatSource<'a> {
     /// What an agent prints; without one the sign of life is renewed in any case.
-    pub(super) output: Option<&'a Output>,
+    pub(super) output: Option<&'a ChildOutput>,
     /// Whose output it is, if that can be read: the session is found there as long as it is not known, and words that are no
     /// sign of life.
-    pub(super) of: Option<Coding>,
+    pub(super) of: Option<CodingAgent>,
     /// Nothing runs, and that is wanted: the sign of life is renewed all the same.
     pub(super) always: bool,
 }
@@ -274,11 +274,11 @@ impl Worker {
                 match report {
                     Some(report) => {
                         self.submit(claim, &report, left).await?;
-                        self.tell(Told::Reported(Some(report.status)));
+                        self.tell(WorkerEvent::Reported(Some(report.status)));
                     }
                     None => {
                         claim.finish()?;
-                        self.tell(Told::Reported(None));
+                        self.tell(WorkerEvent::Reported(None));
                     }
                 }
                 match stop {
@@ -290,13 +290,13 @@ impl Worker {
                 }
             }
             // No report for what is cancelled: it could be taken for that of the successor.
-            Err(Halt::Cancelled) => Ok(claim.finish()?),
-            Err(Halt::Stopping | Halt::Flooded) => Ok(()),
-            Err(Halt::Fault(error)) => Err(error.into()),
+            Err(WorkStop::Cancelled) => Ok(claim.finish()?),
+            Err(WorkStop::Stopping | WorkStop::Flooded) => Ok(()),
+            Err(WorkStop::Fault(error)) => Err(error.into()),
         }
     }
 
-    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished, Halt> {
+    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished, WorkStop> {
         let id = claim.id();
         match read(claim.volumes(), Folder::CommandsProcessed, id) {
             // It may be that of a person.
@@ -329,18 +329,22 @@ impl Worker {
     }
 
     /// Tells whoever looks on; nobody has to.
-    pub(super) fn tell(&self, told: Told) {
+    pub(super) fn tell(&self, told: WorkerEvent) {
         if let Some(teller) = &self.told {
             drop(teller.send(told));
         }
     }
 
     /// Keeps the sign of life as long as whoever works on a command does something, and says why that may not go on any longer.
-    pub(super) async fn attend(&self, vital: &Vital<'_>, signs: &Signs<'_>) -> Halt {
+    pub(super) async fn attend(
+        &self,
+        vital: &RunVitals<'_>,
+        signs: &HeartbeatSource<'_>,
+    ) -> WorkStop {
         let mark = self.volumes.cancel_mark(vital.id);
         let mut stopping = self.stopping.clone();
         let begun = vital.current().run.map(|run| [run.out, run.err]);
-        let lengths = || signs.output.map_or([0, 0], Output::lengths);
+        let lengths = || signs.output.map_or([0, 0], ChildOutput::lengths);
         let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
         let mut pulse = Pulse::new(vital.heard, begun);
@@ -348,15 +352,15 @@ impl Worker {
         let mut next_beat = Instant::now();
         loop {
             if mark.exists() {
-                return Halt::Cancelled;
+                return WorkStop::Cancelled;
             }
             if *stopping.borrow_and_update() {
-                return Halt::Stopping;
+                return WorkStop::Stopping;
             }
             let lengths = lengths();
             let printed = |at: usize| lengths[at].saturating_sub(begun[at]);
             if printed(0).max(printed(1)) > MOST_PRINTED {
-                return Halt::Flooded;
+                return WorkStop::Flooded;
             }
             if let (Some(kind), Some(output)) = (signs.of, signs.output)
                 && lengths[0] > searched
@@ -381,7 +385,7 @@ impl Worker {
                 let begins = fault.is_some() && vital.current().fault.is_none();
                 if beats || begins {
                     vital.current().fault = fault;
-                    self.beat(vital, signs.output.and_then(Output::last_written));
+                    self.beat(vital, signs.output.and_then(ChildOutput::last_written));
                 }
                 next_beat = Instant::now() + every;
             }
@@ -392,7 +396,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn beat(&self, vital: &Vital<'_>, last_written: Option<SystemTime>) {
+    pub(super) fn beat(&self, vital: &RunVitals<'_>, last_written: Option<SystemTime>) {
         // The work goes on all the same; the next one may succeed.
         if let Err(error) = self.live(vital, last_written) {
             tracing::debug!(command = %vital.id, error = chain(error), "no sign of life");
@@ -405,16 +409,16 @@ impl Worker {
     /// What the file system says.
     pub(super) fn live(
         &self,
-        vital: &Vital<'_>,
+        vital: &RunVitals<'_>,
         last_written: Option<SystemTime>,
     ) -> Result<(), VolumesError> {
-        let Current {
+        let CurrentRun {
             session,
             run,
             waits,
             fault,
         } = vital.current().clone();
-        let life = Life {
+        let life = Heartbeat {
             pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
             session: session.map(|session| session.to_string()),
             started_at: Some(vital.started),
@@ -430,7 +434,7 @@ impl Worker {
     async fn submit(
         &self,
         claim: Claim,
-        report: &Report,
+        report: &ReportFile,
         left: Option<(Inbox, Option<PathBuf>)>,
     ) -> Result<(), VolumesError> {
         let text = render(report);
@@ -452,9 +456,9 @@ impl Worker {
     }
 }
 
-fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<Command, String> {
+fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile, String> {
     let text = volumes.read_command(folder, id).map_err(chain)?;
-    let command = Command::parse(&text).map_err(|problems| {
+    let command = CommandFile::parse(&text).map_err(|problems| {
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
         problems.join("; ")
     })?;
@@ -465,8 +469,8 @@ fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<Command, St
     }
 }
 
-fn unread(id: &CommandId, reason: &str) -> Report {
-    let mut report = Report::new(id.clone(), ReportStatus::Failed);
+fn unread(id: &CommandId, reason: &str) -> ReportFile {
+    let mut report = ReportFile::new(id.clone(), ReportStatus::Failed);
     report.results = format!("Nothing was done: the command cannot be read: {reason}.");
     report
 }

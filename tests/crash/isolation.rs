@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plan_agent::exec::alive;
-use plan_agent::plan::{Attempt, MERGE_CHECK, PlanStatus};
+use plan_agent::plan::{Attempt, MERGE_CHECK, PlanState};
 
 use super::ledger::Ledger;
 use super::stage::{Chance, Tempo};
@@ -135,7 +135,7 @@ fn await_work(env: &TestEnv, life: &mut Running, tempo: &mut Tempo) -> bool {
 /// Checks that each result is on the branch exactly once, and nothing is left over.
 fn examine(env: &TestEnv, project: &Project) {
     let plan = Ledger::of(env).unwrap().plan;
-    assert_eq!(*plan.status(), PlanStatus::Completed);
+    assert_eq!(*plan.status(), PlanState::Completed);
     let branch = format!("plan-agent/{}", plan.id());
     let line = plan.head().line.clone().unwrap();
     let at = project.git(&["rev-parse", &branch]);

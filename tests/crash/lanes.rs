@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use plan_agent::plan::{Event, PlanStatus, TaskId, TaskStatus};
+use plan_agent::plan::{Event, PlanState, TaskId, TaskState};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
@@ -205,7 +205,7 @@ fn ten_lanes_under_kills_decide_each_task_once() {
     });
     drop(players);
     let ledger = Ledger::of(env).unwrap();
-    assert_eq!(*ledger.plan.status(), PlanStatus::Completed);
+    assert_eq!(*ledger.plan.status(), PlanState::Completed);
     decided_once_and_in_order(&ledger);
     let workspace = |name: &str| env.path("volumes/workspace").join(name);
     assert!(!workspace("overlap").exists(), "two agents on one command");
@@ -255,7 +255,7 @@ fn decided_once_and_in_order(ledger: &Ledger) {
     assert_eq!(completed.len(), size().0 as usize);
     for task in plan.tasks() {
         let role = task.assignee.as_deref().unwrap();
-        assert_eq!(task.status, TaskStatus::Completed);
+        assert_eq!(task.status, TaskState::Completed);
         assert_eq!(task.result.as_deref(), Some(&*format!("By {role}.")));
         let verdicts = &judged[&task.number];
         assert_eq!(verdicts.last(), Some(&"next"), "task {}", task.number);

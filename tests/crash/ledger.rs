@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 
-use plan_agent::plan::{AskId, Event, Kind, Plan, Row, Subject, TaskId, TaskStatus, Time};
+use plan_agent::plan::{
+    AskId, AttemptKind, Event, ModelQuestionKind, Plan, Row, TaskId, TaskState, Time,
+};
 use plan_agent::store::{Change, Store};
 use sha2::{Digest, Sha256};
 
@@ -122,15 +124,15 @@ impl Ledger {
             .collect()
     }
 
-    fn words(&self, subject: &Subject) -> String {
+    fn words(&self, subject: &ModelQuestionKind) -> String {
         match subject {
-            Subject::Plan => "plan".to_owned(),
-            Subject::Replan => "replan".to_owned(),
-            Subject::Audit => "audit".to_owned(),
-            Subject::Summary => "summary".to_owned(),
-            Subject::Strategy => "strategy".to_owned(),
-            Subject::Step(task) => format!("step {task}"),
-            Subject::Judge(command) => {
+            ModelQuestionKind::Plan => "plan".to_owned(),
+            ModelQuestionKind::Replan => "replan".to_owned(),
+            ModelQuestionKind::Audit => "audit".to_owned(),
+            ModelQuestionKind::Summary => "summary".to_owned(),
+            ModelQuestionKind::Strategy => "strategy".to_owned(),
+            ModelQuestionKind::Step(task) => format!("step {task}"),
+            ModelQuestionKind::Judge(command) => {
                 let attempt = self.plan.attempt(command).unwrap();
                 format!("judge {}.{}", attempt.task, attempt.number)
             }
@@ -143,7 +145,7 @@ impl Ledger {
 pub struct Watch {
     /// The last change that each daemon committed.
     lives: Vec<i64>,
-    results: BTreeMap<TaskId, (TaskStatus, Option<String>)>,
+    results: BTreeMap<TaskId, (TaskState, Option<String>)>,
 }
 
 impl Watch {
@@ -208,7 +210,7 @@ impl Watch {
                     attempt,
                     kind,
                     ..
-                } if *kind != Kind::Repair => {
+                } if *kind != AttemptKind::Repair => {
                     format!("attempt {attempt} of task {task} is issued")
                 }
                 Event::Issued { command, .. } => format!("{command} is issued"),

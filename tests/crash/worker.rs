@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use plan_agent::plan::{AttemptState, PlanStatus};
+use plan_agent::plan::{AttemptState, PlanState};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
@@ -110,7 +110,7 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
     assert_eq!(status.code(), Some(0));
     drop(last);
     let plan = Ledger::of(&env).unwrap().plan;
-    assert_eq!(*plan.status(), PlanStatus::Completed);
+    assert_eq!(*plan.status(), PlanState::Completed);
     let attempts: Vec<_> = plan.attempts().collect();
     assert_eq!(attempts.len(), TASKS);
     for attempt in attempts {

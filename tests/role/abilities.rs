@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_agent::exec::Check;
+use plan_agent::exec::CheckConfig;
 use plan_agent::role::{Workplace, built_in};
 
 use super::*;
@@ -14,7 +14,7 @@ fn with_files(scene: Scene, workspace: &std::path::Path) -> Scene {
 fn with_files_at(mut scene: Scene, workplace: &Workplace) -> Scene {
     let check = |name: &str, script: &str| {
         let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
-        let check = Check {
+        let check = CheckConfig {
             name: name.to_owned(),
             argv,
             timeout: LONG,

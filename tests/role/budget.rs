@@ -1,19 +1,19 @@
 //! What roles spend counts against the budget of the plan for which they work, immediately and whatever their result.
 
-use plan_agent::plan::{Budget, DAEMON, Head, NewTask, Policy, Time, Usage};
+use plan_agent::plan::{Budget, DAEMON, NewTask, PlanHead, PlanPolicy, Time, Usage};
 
 use super::*;
 
 /// Makes the plan that contains the task, with this many calls of the model.
 async fn top(scene: &Scene, calls: u64) {
-    let mut head = Head::new(PlanId::new("topplan"), "Goal", Time::default());
+    let mut head = PlanHead::new(PlanId::new("topplan"), "Goal", Time::default());
     DAEMON.clone_into(&mut head.owner);
-    let policy = Policy {
+    let policy = PlanPolicy {
         budget: Budget {
             llm_calls: Some(calls),
             ..Budget::NONE
         },
-        ..Policy::default()
+        ..PlanPolicy::default()
     };
     let made = scene.store.create(head, "test", "made", move |draft| {
         draft.make_tasks(vec![NewTask {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use plan_agent::plan::Wait;
-use plan_agent::role::{RoleError, Situation};
+use plan_agent::plan::RoleRequest;
+use plan_agent::role::{RoleError, StepContext};
 use plan_agent::store::StoreError;
 use rusqlite::Connection;
 
@@ -49,12 +49,12 @@ struct Unlucky {
     place: PathBuf,
 }
 
-impl Llm for Unlucky {
+impl LanguageModel for Unlucky {
     fn name(&self) -> &str {
         self.inner.name()
     }
 
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
         Box::pin(async move {
             if self.inner.asked().is_empty() {
                 breaks(&self.place, Duration::from_millis(400));
@@ -110,7 +110,7 @@ impl Ability for Breaks {
     fn call<'a>(
         &'a self,
         _: Value,
-        situation: &'a Situation<'a>,
+        situation: &'a StepContext<'a>,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             if !self.1.swap(true, Ordering::Relaxed) {
@@ -164,7 +164,7 @@ async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
         draft.add_tasks(large, None).map(drop)
     });
     change.await.unwrap();
-    let wait = Wait {
+    let wait = RoleRequest {
         role: "architect".to_owned(),
         on: "coder".to_owned(),
         request: CommandId::new("request-9"),
@@ -190,14 +190,17 @@ async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
     // A wait of a plan that cannot be read has ended.
     assert_eq!(
         (scene.waits().await, scene.ends().await),
-        (1, vec![WaitEnd::TakenBack])
+        (1, vec![RoleRequestEnd::TakenBack])
     );
     let answered = answer(&request.unwrap(), COMPLETED, "mended");
     role.process_message(answered).await.unwrap();
     assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
     assert_eq!(
         (scene.waits().await, scene.ends().await),
-        (0, vec![WaitEnd::TakenBack, WaitEnd::Completed])
+        (
+            0,
+            vec![RoleRequestEnd::TakenBack, RoleRequestEnd::Completed]
+        )
     );
     let mut other = task_named("task-2", "Review it");
     other.plan_id = Some(PlanId::new("topplan"));

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use plan_agent::plan::Shelf;
+use plan_agent::plan::ArchiveState;
 use plan_agent::role::OnTimeout;
 
 use super::*;
@@ -251,7 +251,7 @@ async fn a_kill_around_a_cancel_gives_the_task_up() {
         // In an archived plan open requests would be overlooked.
         let plan = scene.plan().await;
         assert!(
-            plan.head().shelf == Shelf::Current || plan.recalls().count() == 0,
+            plan.head().shelf == ArchiveState::Current || plan.recalls().count() == 0,
             "after {polls} polls"
         );
         scene

@@ -1,6 +1,6 @@
 //! Carrying out the internal plan: what a step does itself.
 
-use plan_agent::plan::TaskStatus;
+use plan_agent::plan::TaskState;
 use plan_agent::role::RoleStatus;
 
 use super::*;
@@ -66,11 +66,7 @@ async fn an_error_of_an_action_ends_the_task_with_the_reason_and_the_rest_is_lef
     let states: Vec<_> = plan.tasks().map(|task| task.status).collect();
     assert_eq!(
         states,
-        [
-            TaskStatus::Completed,
-            TaskStatus::Failed,
-            TaskStatus::Skipped
-        ]
+        [TaskState::Completed, TaskState::Failed, TaskState::Skipped]
     );
     assert_eq!(plan.status().as_str(), "failed");
     assert_eq!(role.state().status.as_str(), "idle");
@@ -254,7 +250,7 @@ async fn the_state_follows_the_work() {
     );
     let steps = &state.internal_plan.as_ref().unwrap().steps;
     let states: Vec<_> = steps.iter().map(|step| step.status).collect();
-    assert_eq!(states, [TaskStatus::Completed, TaskStatus::InProgress]);
+    assert_eq!(states, [TaskState::Completed, TaskState::InProgress]);
     // Work that was dropped half-way is abandoned like any other.
     role.process_message(cancel("task-1")).await.unwrap();
     assert_eq!(role.state().status, RoleStatus::Idle);

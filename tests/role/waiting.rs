@@ -1,6 +1,6 @@
 //! Requests to other roles, and their results.
 
-use plan_agent::plan::{AttemptState, TaskStatus};
+use plan_agent::plan::{AttemptState, TaskState};
 use plan_agent::role::{OnTimeout, RoleError};
 
 use super::*;
@@ -105,7 +105,7 @@ async fn error_and_rejected_fail_the_step() {
         assert_eq!(scene.result(), (ERROR, expected));
         assert_eq!(
             scene.plan().await.nth(2).unwrap().status,
-            TaskStatus::Skipped
+            TaskState::Skipped
         );
     }
 }
@@ -201,15 +201,15 @@ async fn answers_for_strangers_late_or_twice_change_nothing() {
 #[tokio::test]
 async fn a_request_that_is_refused_fails_the_step_at_once() {
     let refusals = [
-        Refused::UnknownRole {
+        RequestRefused::UnknownRole {
             role: "coder".to_owned(),
             similar: None,
         },
-        Refused::Circular {
+        RequestRefused::Circular {
             way: vec![id("coder"), id("reviewer"), id("coder")],
         },
-        Refused::TooDeep { depth: 6, most: 5 },
-        Refused::Busy {
+        RequestRefused::TooDeep { depth: 6, most: 5 },
+        RequestRefused::Busy {
             role: id("coder"),
             waiting: 16,
         },
@@ -225,7 +225,7 @@ async fn a_request_that_is_refused_fails_the_step_at_once() {
             *place.lock().unwrap() = Some(refused.clone());
             let role = scene.given("Review it").await;
             // No role had the time to answer.
-            let ends = vec![WaitEnd::TakenBack; usize::from(sending)];
+            let ends = vec![RoleRequestEnd::TakenBack; usize::from(sending)];
             assert_eq!((scene.waits().await, scene.ends().await), (0, ends));
             let (status, result) = scene.result();
             assert_eq!(status, ERROR);
@@ -251,7 +251,7 @@ async fn a_request_that_cannot_be_sent_now_is_sent_later() {
             &scene.office.refuses
         };
         let full = FrameworkError("the disk is full".to_owned());
-        *place.lock().unwrap() = Some(Refused::Failed(full));
+        *place.lock().unwrap() = Some(RequestRefused::Failed(full));
         let mut role = scene.role();
         let error = role.process_message(task("Review it")).await.unwrap_err();
         assert!(matches!(error, RoleError::Framework(_)), "{error}");

@@ -1,7 +1,7 @@
 //! Earlier states of a plan, shown and restored, and the plans that tools have made alongside those of the daemon.
 
 use plan_agent::clock::Clock;
-use plan_agent::plan::{Head, NewTask, PlanId, Shelf, TaskChanges, TaskId};
+use plan_agent::plan::{ArchiveState, NewTask, PlanHead, PlanId, TaskChanges, TaskId};
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
 
@@ -23,7 +23,7 @@ fn with_store<T>(scene: &Scene, act: impl AsyncFnOnce(Store) -> T) -> T {
 
 /// Makes a plan of the tools of `tasks` with one task, and returns its id.
 async fn make(store: &Store, key: &str) -> PlanId {
-    let mut head = Head::new(PlanId::new(key), "Release it", plan_agent::plan::Time(0));
+    let mut head = PlanHead::new(PlanId::new(key), "Release it", plan_agent::plan::Time(0));
     head.owner = "tasks".to_owned();
     let made = store.create(head, "claude", "TaskCreate", |draft| {
         draft.created();
@@ -39,7 +39,7 @@ async fn make(store: &Store, key: &str) -> PlanId {
 
 async fn delete(store: &Store, id: &PlanId) {
     let delete = store.change(id, "claude", "delete_plan", |draft| {
-        draft.put_away(Shelf::Deleted)
+        draft.archive(ArchiveState::Deleted)
     });
     delete.await.unwrap();
 }
@@ -153,7 +153,7 @@ fn the_plans_of_tools_are_listed_named_and_never_meant_by_chance() {
         let second = make(&store, "release").await;
         let old = make(&store, "old one").await;
         let away = store.change(&old, "claude", "finish_plan", |draft| {
-            draft.put_away(Shelf::History)
+            draft.archive(ArchiveState::History)
         });
         away.await.unwrap();
         let changed = store.change(&second, "claude", "TaskUpdate 1", |draft| {

@@ -2,8 +2,8 @@
 //! waits, and ends with the task for which it was made.
 
 use plan_agent::plan::{
-    AttemptState, CommandId, Head, Issue, Kind, NewTask, PlanId, PlanStatus, Policy, ROLE, Shelf,
-    TaskId, Time,
+    ArchiveState, AttemptKind, AttemptState, CommandId, NewCommand, NewTask, PlanHead, PlanId,
+    PlanPolicy, PlanState, ROLE, TaskId, Time,
 };
 use plan_agent::store::Store;
 
@@ -31,12 +31,12 @@ impl Internal {
 
     /// Makes the internal plan of a role that waits for its request.
     fn waits(&self, scene: &Scene, key: &str, parent: &str, request: &str) -> PlanId {
-        let mut head = Head::new(PlanId::new(key), "Review", Time::default());
+        let mut head = PlanHead::new(PlanId::new(key), "Review", Time::default());
         ROLE.clone_into(&mut head.owner);
         head.parent = Some(PlanId::new(parent));
-        let issue = Issue {
+        let issue = NewCommand {
             id: CommandId::new(request),
-            kind: Kind::New,
+            kind: AttemptKind::New,
             session: None,
             text: format!(
                 "---\nid: {request}\nsession_id: auto\ncommand_type: new\nassignee: coder\nrequest_id: {request}\n---\n\nMend it.\n"
@@ -50,7 +50,7 @@ impl Internal {
                 ..NewTask::default()
             };
             draft.make_tasks(vec![task])?;
-            draft.start(Policy::default(), "")?;
+            draft.start(PlanPolicy::default(), "")?;
             draft.issue(TaskId(1), issue)?;
             Ok(draft.plan().id().clone())
         });
@@ -71,7 +71,7 @@ impl Internal {
         self.read(plan, move |plan| plan.attempt(&request).unwrap().state)
     }
 
-    fn status(&self, plan: &PlanId) -> (PlanStatus, Shelf) {
+    fn status(&self, plan: &PlanId) -> (PlanState, ArchiveState) {
         self.read(plan, |plan| (plan.status().clone(), plan.head().shelf))
     }
 }
@@ -134,11 +134,11 @@ fn internal_plans_end_with_the_plan_that_they_are_for_and_so_do_their_requests()
 
     scene.works(&["abort", &plan_of(&scene)]);
     scene.await_end();
-    let ended = (PlanStatus::Abandoned, Shelf::History);
+    let ended = (PlanState::Abandoned, ArchiveState::History);
     for plan in [&plan, &deeper] {
         assert_eq!(internal.status(plan), ended, "{plan}");
     }
-    let goes_on = (PlanStatus::Running, Shelf::Current);
+    let goes_on = (PlanState::Running, ArchiveState::Current);
     assert_eq!(internal.status(&strange), goes_on);
     let withdrawn = scene.names("commands/withdrawn");
     assert_eq!(withdrawn, [format!("{REQUEST}.md")]);
@@ -177,14 +177,14 @@ fn internal_plans_that_a_killed_daemon_left_end_with_the_next_one() {
     let _daemon = scene.leave(&["resume", &top]);
     let withdrawn = [&second, &third].map(|id| format!("{id}.md"));
     wait_until("what nobody waits for is taken back", DEADLINE, || {
-        let done = (PlanStatus::Abandoned, Shelf::History);
+        let done = (PlanState::Abandoned, ArchiveState::History);
         internal.status(&over) == done && internal.status(&ended) == done
     });
     assert_eq!(scene.names("commands/withdrawn"), withdrawn);
     // Requests that are still waiting stay.
     assert_eq!(
         internal.status(&waits),
-        (PlanStatus::Running, Shelf::Current)
+        (PlanState::Running, ArchiveState::Current)
     );
     assert_eq!(internal.state(&waits, REQUEST), AttemptState::Open);
 }

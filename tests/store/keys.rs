@@ -1,6 +1,6 @@
 //! Plans are found by the keys of their callers, by their owners and by their archive states.
 
-use plan_agent::plan::{DAEMON, ROLE, Shelf};
+use plan_agent::plan::{ArchiveState, DAEMON, ROLE};
 
 use super::*;
 
@@ -10,8 +10,8 @@ const CREATOR: &str = "PLAN_AGENT_TEST_CREATES_IN";
 /// Keys for which several processes compete.
 const CONTENDED: usize = 50;
 
-fn owned(id: &str, owner: &str, made: i64) -> Head {
-    let mut head = Head::new(PlanId::new(id), "Count words", Time(made));
+fn owned(id: &str, owner: &str, made: i64) -> PlanHead {
+    let mut head = PlanHead::new(PlanId::new(id), "Count words", Time(made));
     owner.clone_into(&mut head.owner);
     head
 }
@@ -24,13 +24,13 @@ async fn create(store: &Store, key: &str) -> Result<PlanId, StoreError> {
         .await
 }
 
-async fn put_away(store: &Store, id: &PlanId, shelf: Shelf) {
-    let away = move |draft: &mut Draft<'_>| draft.put_away(shelf);
+async fn put_away(store: &Store, id: &PlanId, shelf: ArchiveState) {
+    let away = move |draft: &mut Draft<'_>| draft.archive(shelf);
     store.change(id, "test", "put away", away).await.unwrap();
 }
 
 async fn take_up(store: &Store, id: &PlanId) -> Result<(), StoreError> {
-    let take_up = |draft: &mut Draft<'_>| draft.take_up();
+    let take_up = |draft: &mut Draft<'_>| draft.reactivate();
     store.change(id, "test", "taken up", take_up).await
 }
 
@@ -53,7 +53,7 @@ async fn a_key_is_free_again_once_its_plan_is_deleted() {
             let error = create(&store, "release").await.unwrap_err();
             assert!(matches!(&error, StoreError::PlanTaken(key) if key.as_str() == "release"));
             assert_eq!(error.to_string(), "the plan id `release` is taken");
-            put_away(&store, &id, Shelf::Deleted).await;
+            put_away(&store, &id, ArchiveState::Deleted).await;
             assert_eq!(found(&store, "release").await, None);
             ids.push(id.to_string());
         }
@@ -74,7 +74,7 @@ async fn an_id_that_another_plan_has_is_no_obstacle_to_a_key() {
         let store = given.open().await;
         let first = create(&store, "x").await.unwrap();
         create(&store, "x~2").await.unwrap();
-        put_away(&store, &first, Shelf::Deleted).await;
+        put_away(&store, &first, ArchiveState::Deleted).await;
         assert_eq!(create(&store, "x").await.unwrap().as_str(), "x~3");
         assert_eq!(found(&store, "x~2").await.as_deref(), Some("x~2"));
         let third = create(&store, "x~3").await.unwrap();
@@ -182,7 +182,7 @@ async fn an_owner_finds_its_current_plans_and_its_history() {
             ids.iter().map(ToString::to_string).collect()
         };
         let shelved = async |offset, limit| -> (Vec<String>, usize) {
-            let (plans, total) = store.shelved("tasks", offset, limit).await.unwrap();
+            let (plans, total) = store.archived("tasks", offset, limit).await.unwrap();
             let ids = plans.iter().map(|listed| listed.head.id.to_string());
             (ids.collect(), total)
         };
@@ -195,7 +195,7 @@ async fn an_owner_finds_its_current_plans_and_its_history() {
         take_up(&store, &PlanId::new("a")).await.unwrap();
         assert_eq!(current("tasks", 5).await, ["a", "b"]);
         for id in ["a", "b"] {
-            put_away(&store, &PlanId::new(id), Shelf::History).await;
+            put_away(&store, &PlanId::new(id), ArchiveState::History).await;
         }
         assert_eq!(current("tasks", 5).await, [""; 0]);
         let (both, total) = shelved(0, 5).await;
@@ -212,7 +212,7 @@ async fn an_owner_finds_its_current_plans_and_its_history() {
         take_up(&store, &PlanId::new("b")).await.unwrap();
         assert_eq!(current("tasks", 5).await, ["b"]);
         assert_eq!(shelved(0, 5).await.1, 2, "what was kept stays kept");
-        put_away(&store, &PlanId::new("a"), Shelf::Deleted).await;
+        put_away(&store, &PlanId::new("a"), ArchiveState::Deleted).await;
         assert_eq!(shelved(0, 5).await, (vec!["b".to_owned()], 1));
     })
     .await;
@@ -295,7 +295,7 @@ async fn what_an_older_version_wrote_is_taken_over() {
         assert_eq!(second.unwrap(), TaskId(2));
         let end = |draft: &mut Draft<'_>| draft.abandon("over");
         store.change(&plan(), "test", "ended", end).await.unwrap();
-        put_away(&store, &plan(), Shelf::Deleted).await;
+        put_away(&store, &plan(), ArchiveState::Deleted).await;
         assert_eq!(
             create(&store, "aaaaaaaa").await.unwrap().as_str(),
             "aaaaaaaa~2"
@@ -319,7 +319,7 @@ async fn what_an_owner_has_in_use_is_listed_oldest_first_with_key_and_parent() {
         make("2-newer", 7).await;
         let done = make("done", 5).await;
         create(&store, "tool").await.unwrap();
-        put_away(&store, &done, Shelf::History).await;
+        put_away(&store, &done, ArchiveState::History).await;
         let listed = store.in_use(ROLE).await.unwrap();
         let keys: Vec<&str> = listed.iter().map(|listed| listed.head.key()).collect();
         assert_eq!(keys, ["role:architect:1-older", "role:architect:2-newer"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_agent::plan::{QuestionId, SessionId, Subject};
+use plan_agent::plan::{ModelQuestionKind, QuestionId, SessionId};
 
 use super::*;
 
@@ -109,15 +109,15 @@ async fn rows_of_every_kind_are_written() {
             ..report(1)
         };
         let change = move |draft: &mut Draft<'_>| {
-            let policy = Policy {
+            let policy = PlanPolicy {
                 model: true,
-                ..Policy::default()
+                ..PlanPolicy::default()
             };
             draft.start(policy, "/workspace")?;
             draft.issue(TaskId(1), new_command("command-1", "do it"))?;
             draft.report(&command, asks)?;
             draft.agent_asks(&command, QuestionId::new("q1"))?;
-            draft.begin_ask(&Subject::Replan).map(drop)
+            draft.begin_ask(&ModelQuestionKind::Replan).map(drop)
         };
         store.change(&plan(), "test", "x", change).await.unwrap();
         let kinds: BTreeSet<&str> = state(&store)

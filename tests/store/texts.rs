@@ -224,7 +224,7 @@ proptest! {
             let given = Given::new(Kinds::File);
             let mut store = given.open().await;
             make(&store, "aaaaaaaa").await;
-            let started = |draft: &mut Draft<'_>| draft.start(Policy::default(), "/workspace");
+            let started = |draft: &mut Draft<'_>| draft.start(PlanPolicy::default(), "/workspace");
             store.change(&plan(), "test", "started", started).await.unwrap();
             // What the plan in memory was is not read from the disk.
             let mut states = BTreeMap::from([state(&store).await]);

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use plan_agent::tools::Toolbox;
-use plan_agent::tools::notebook::{End, PlanNotebook, State, SubTask};
+use plan_agent::tools::notebook::{PlanEnd, PlanNotebook, SubTask, SubTaskState};
 use serde_json::Value;
 
 use crate::common::env::skip;
@@ -50,11 +50,11 @@ async fn ours() -> PlanNotebook {
     };
     let made = notebook.create_plan("Before", "d", "e", subtasks(&["x", "y"]));
     made.await.unwrap();
-    let end = notebook.finish_plan(End::Abandoned, "something else is wanted");
+    let end = notebook.finish_plan(PlanEnd::Abandoned, "something else is wanted");
     end.await.unwrap();
     let made = notebook.create_plan("Now", "d", "e", subtasks(&["a", "b", "c"]));
     made.await.unwrap();
-    let begun = notebook.update_subtask_state(0, State::InProgress);
+    let begun = notebook.update_subtask_state(0, SubTaskState::InProgress);
     begun.await.unwrap();
     notebook.finish_subtask(0, "found it").await.unwrap();
     notebook

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use plan_agent::plan::{DAEMON, Event, Plan, PlanId, TaskStatus};
+use plan_agent::plan::{DAEMON, Event, Plan, PlanId, TaskState};
 use plan_agent::store::Store;
 use plan_agent::tools::{Dialect, Toolbox};
 use serde_json::{Value, json};
@@ -237,7 +237,7 @@ fn see(plan: &Plan) -> Seen {
     let mut seen = Seen::default();
     for task in plan.tasks() {
         if task.name.starts_with("own-") {
-            seen.own_done += usize::from(task.status == TaskStatus::Completed);
+            seen.own_done += usize::from(task.status == TaskState::Completed);
             seen.most_attempts = seen.most_attempts.max(task.attempts);
         } else {
             *seen.added.entry(task.name.clone()).or_default() += 1;

@@ -1,7 +1,7 @@
 //! `plan-agent mcp` on standard input and output.
 
 use plan_agent::clock::Clock;
-use plan_agent::plan::{Head, NewTask, PlanId, TaskId, Time};
+use plan_agent::plan::{NewTask, PlanHead, PlanId, TaskId, Time};
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
 use rustix::process::{Pid, Signal, kill_process};
@@ -303,7 +303,7 @@ async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
     let store = Store::open(&volumes.database(), move || clock.now())
         .await
         .unwrap();
-    let mut head = Head::new(PlanId::new("abcdefgh"), "Bake bread", Time::default());
+    let mut head = PlanHead::new(PlanId::new("abcdefgh"), "Bake bread", Time::default());
     head.owner = "tasks".to_owned();
     let plan = head.id.clone();
     let made = store.create(head, "other", "", |draft| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan_agent::tools::plan_manager::{ErrorCode, PlanManager, PlannedTask};
+use plan_agent::tools::plan_manager::{ManagerErrorCode, PlanManager, PlannedTask};
 use plan_agent::tools::{Page, Toolbox};
 use tokio::task::JoinSet;
 
@@ -71,7 +71,7 @@ async fn each_task_is_started_once_however_many_ask_for_the_next() {
                         manager.complete_task(id, "done").await.unwrap();
                         own.push(id);
                     }
-                    Err(error) if error.code == ErrorCode::InvalidStatus => {}
+                    Err(error) if error.code == ManagerErrorCode::InvalidStatus => {}
                     Err(error) => {
                         assert_eq!(error.details["plan_status"], "completed", "{error}");
                         return own;
@@ -96,7 +96,7 @@ async fn of_several_new_plans_one_is_current_and_all_are_kept() {
             for count in 1..=5 {
                 // A caller that gets the error that another was faster has made nothing, and tries again.
                 while let Err(error) = manager.create_plan("goal", &tasks(count), false).await {
-                    assert_eq!(error.code, ErrorCode::PlanNotActive, "{error}");
+                    assert_eq!(error.code, ManagerErrorCode::PlanNotActive, "{error}");
                 }
             }
         });
@@ -107,6 +107,6 @@ async fn of_several_new_plans_one_is_current_and_all_are_kept() {
     assert_eq!(current.unwrap().total_tasks, 5);
     let store = toolbox.store();
     assert_eq!(store.current("plan-manager", 10).await.unwrap().len(), 1);
-    let (_, kept) = store.shelved("plan-manager", 0, 100).await.unwrap();
+    let (_, kept) = store.archived("plan-manager", 0, 100).await.unwrap();
     assert_eq!(kept, 5 * CALLERS - 1);
 }

@@ -11,10 +11,10 @@ use crate::wire::text::quoted;
 #[derive(Debug, Args)]
 pub struct CarryOut {
     #[command(flatten)]
-    pub agent: Agent,
+    pub agent: AgentArgs,
 
     #[command(flatten)]
-    pub team: Team,
+    pub team: TeamArgs,
 
     /// Leave a daemon behind and return
     #[arg(long)]
@@ -38,13 +38,13 @@ impl CarryOut {
 
 /// Who is there to do tasks.
 #[derive(Debug, Args)]
-pub struct Team {
+pub struct TeamArgs {
     /// The team file.
     #[arg(help = "The team whose roles tasks are given to [default: `team` under [run] in config.toml]", long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]
     pub file: Option<PathBuf>,
 }
 
-impl Team {
+impl TeamArgs {
     /// Returns the flag that names the same team again, as it is typed in a shell; nothing if it is that of the configuration.
     pub fn again(&self) -> String {
         let name = |file: &PathBuf| format!(" --team {}", quoted(&file.to_string_lossy()));
@@ -54,7 +54,7 @@ impl Team {
 
 /// Which agent runs, for `run`, `resume` and `worker`.
 #[derive(Debug, Default, Args)]
-pub struct Agent {
+pub struct AgentArgs {
     /// Run this agent for every command: a coding agent by its name, `command` the program after `--`, `shell` the `sh`
     /// blocks of the task
     #[arg(
@@ -75,7 +75,7 @@ pub struct Agent {
     pub argv: Vec<String>,
 }
 
-impl Agent {
+impl AgentArgs {
     /// Returns the flags that name the same agent again, as they are typed in a shell; nothing if there is none.
     pub fn again(&self) -> String {
         let Some(kind) = self.agent else {

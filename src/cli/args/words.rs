@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{ALL_DIALECTS, DIALECTS, Dialects};
-use crate::plan::{Choice, TaskId};
+use crate::plan::{AnswerChoice, TaskId};
 use crate::tools::Dialect;
 
 pub(super) fn dialects(word: &str) -> Result<Dialects, String> {
@@ -53,9 +53,9 @@ pub(super) fn task_number(text: &str) -> Result<TaskId, String> {
     }
 }
 
-pub(super) fn choice(word: &str) -> Result<Choice, String> {
-    Choice::parse(word).ok_or_else(|| {
-        let words = Choice::ALL.map(Choice::as_str);
+pub(super) fn choice(word: &str) -> Result<AnswerChoice, String> {
+    AnswerChoice::parse(word).ok_or_else(|| {
+        let words = AnswerChoice::ALL.map(AnswerChoice::as_str);
         format!("must be one of {}", words.join(", "))
     })
 }

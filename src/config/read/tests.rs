@@ -96,22 +96,26 @@ fn judging_is_a_word_or_a_section() {
     let judge = |text: &str| parse(text, Path::new("c")).unwrap().llm.judge;
     let model = Some("m".to_owned());
     for (text, when, model) in [
-        ("llm.judge = 'on_doubt'", Judging::OnDoubt, None),
-        ("[llm.judge]\nmodel = 'm'", Judging::Always, model.clone()),
+        ("llm.judge = 'on_doubt'", JudgePolicy::OnDoubt, None),
+        (
+            "[llm.judge]\nmodel = 'm'",
+            JudgePolicy::Always,
+            model.clone(),
+        ),
         (
             "llm.judge = { when = 'on_doubt', model = 'm' }",
-            Judging::OnDoubt,
+            JudgePolicy::OnDoubt,
             model,
         ),
     ] {
-        assert_eq!(judge(text), Judge { when, model }, "{text}");
+        assert_eq!(judge(text), JudgeConfig { when, model }, "{text}");
     }
     insta::assert_snapshot!(problem("[llm]\njudge = 'sometimes'"), @"config.toml:2:9: `llm.judge`: unknown variant `sometimes`, expected `always` or `on_doubt`");
     insta::assert_snapshot!(problem("[llm]\njudge = 3"), @r#"config.toml:2:9: `llm.judge`: invalid type: integer `3`, expected "always", "on_doubt" or a section"#);
     let llm = overridden("PLAN_AGENT_LLM_JUDGE_WHEN", "on_doubt")
         .unwrap()
         .llm;
-    assert_eq!(llm.judge.when, Judging::OnDoubt);
+    assert_eq!(llm.judge.when, JudgePolicy::OnDoubt);
     insta::assert_snapshot!(problem("[checks]\nt = { run = ['x'], env = ['sk-secret'] }"), @"config.toml:2:26: `checks.t.env`: must be names of environment variables, without their values");
 }
 

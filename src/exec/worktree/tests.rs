@@ -31,14 +31,14 @@ impl Given {
         })
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> TaskWorktree {
+        TaskWorktree {
             folder: self.root.path().join("trees/plan/task-1"),
             branch: "plan-agent-task/plan/1".to_owned(),
         }
     }
 
-    async fn laid_out(&self) -> Place {
+    async fn laid_out(&self) -> TaskWorktree {
         let place = self.place();
         self.project.lay_out(&place, &self.head).await.unwrap();
         place
@@ -50,22 +50,32 @@ impl Given {
     }
 
     async fn kept(&self) -> String {
-        match self.project.keep(&self.place(), "left").await.unwrap() {
-            Kept::Commit(head) => head,
-            Kept::Unclear(reason) => panic!("{reason}"),
+        match self
+            .project
+            .commit_work(&self.place(), "left")
+            .await
+            .unwrap()
+        {
+            CommittedWork::Commit(head) => head,
+            CommittedWork::Unclear(reason) => panic!("{reason}"),
         }
     }
 
     async fn unclear(&self) -> String {
-        match self.project.keep(&self.place(), "left").await.unwrap() {
-            Kept::Commit(head) => panic!("{head}"),
-            Kept::Unclear(reason) => reason,
+        match self
+            .project
+            .commit_work(&self.place(), "left")
+            .await
+            .unwrap()
+        {
+            CommittedWork::Commit(head) => panic!("{head}"),
+            CommittedWork::Unclear(reason) => reason,
         }
     }
 }
 
 /// Runs git in a task's worktree, as its agent does.
-fn git(place: &Place, words: &[&str]) -> String {
+fn git(place: &TaskWorktree, words: &[&str]) -> String {
     person::git(&place.folder, words).unwrap()
 }
 
@@ -174,8 +184,8 @@ async fn what_an_agent_left_is_committed_wherever_it_went_on() {
     // One that a daemon left when it was ended while it committed is its own to remove.
     fs::write(place.folder.join("cut"), "x").unwrap();
     fs::write(lock.with_file_name(KEEPING), "").unwrap();
-    let kept = given.project.keep(&place, "again").await.unwrap();
-    assert!(matches!(kept, Kept::Commit(_)), "{kept:?}");
+    let kept = given.project.commit_work(&place, "again").await.unwrap();
+    assert!(matches!(kept, CommittedWork::Commit(_)), "{kept:?}");
     assert!(!lock.exists() && !lock.with_file_name(KEEPING).exists());
     fs::remove_dir_all(&place.folder).unwrap();
     let reason = given.unclear().await;
@@ -238,7 +248,7 @@ async fn only_what_is_merged_and_holds_nothing_else_is_put_away() {
         return;
     };
     let place = given.laid_out().await;
-    let put_away = async |tip: &str| given.project.put_away(&place, tip).await.unwrap();
+    let put_away = async |tip: &str| given.project.remove(&place, tip).await.unwrap();
     fs::write(place.folder.join("b"), "b\n").unwrap();
     assert!(!put_away(&given.head).await, "it is in no commit");
     let head = given.kept().await;
@@ -266,24 +276,27 @@ async fn a_branch_moves_only_from_where_it_is_expected() {
         let moved = given.project.move_branch("plan-agent/x", to, expected);
         moved.await.unwrap()
     };
-    assert_eq!(moved(&first, None).await, Moved::There);
+    assert_eq!(moved(&first, None).await, BranchMove::There);
     assert_eq!(
         moved(&first, None).await,
-        Moved::There,
+        BranchMove::There,
         "again, as after a kill"
     );
     assert_eq!(
         moved(&second, None).await,
-        Moved::Elsewhere(Some(first.clone()))
+        BranchMove::Elsewhere(Some(first.clone()))
     );
-    assert_eq!(moved(&second, Some(&first)).await, Moved::There);
+    assert_eq!(moved(&second, Some(&first)).await, BranchMove::There);
     assert_eq!(
         moved(&first, Some(&second)).await,
-        Moved::Ahead(second.clone())
+        BranchMove::Ahead(second.clone())
     );
     let delete = ["branch", "--quiet", "-D", "plan-agent/x"];
     given.project.git.bytes(&delete).await.unwrap();
-    assert_eq!(moved(&first, Some(&second)).await, Moved::Elsewhere(None));
+    assert_eq!(
+        moved(&first, Some(&second)).await,
+        BranchMove::Elsewhere(None)
+    );
 }
 
 #[tokio::test]
@@ -336,14 +349,14 @@ async fn a_repository_within_the_work_is_neither_committed_as_a_link_nor_deleted
     git(&place, &["add", "sub"]);
     git(&place, &commit);
     let linked = given.branch().await.unwrap();
-    assert!(!given.project.put_away(&place, &linked).await.unwrap());
+    assert!(!given.project.remove(&place, &linked).await.unwrap());
     let reason = given.unclear().await;
     assert!(reason.contains("`sub`"), "{reason}");
     fs::remove_dir_all(sub.join(".git")).unwrap();
     let head = given.kept().await;
     let words = ["show", &format!("{head}:sub/work")];
     assert_eq!(git(&place, &words), "x");
-    assert!(given.project.put_away(&place, &head).await.unwrap());
+    assert!(given.project.remove(&place, &head).await.unwrap());
 }
 
 #[tokio::test]
@@ -408,7 +421,7 @@ async fn a_branch_that_stands_for_another_is_moved_without_it() {
     let moved = given
         .project
         .move_branch("plan-agent/x", &head, Some(&given.head));
-    assert_eq!(moved.await.unwrap(), Moved::There);
+    assert_eq!(moved.await.unwrap(), BranchMove::There);
     let stayed = repository.resolve(theirs).await.unwrap();
     assert_eq!(stayed, Some(given.head.clone()));
 }

@@ -11,7 +11,7 @@ use super::tasks::{MAX_TASKS, assignee, new_assignee, role_ids};
 use crate::llm::Schema;
 use crate::llm::context::editable;
 use crate::llm::quote::one_line;
-use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef, find_cycle};
+use crate::plan::{NewTask, Origin, Plan, ReplanEdit, TaskChanges, TaskId, TaskRef, find_cycle};
 use crate::wire::team::Team;
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ pub(super) fn edit_schema(team: Option<&Team>) -> Schema {
 }
 
 /// The tasks and names that a replan may use.
-pub(super) struct Scope {
+pub(super) struct ReplanScope {
     editable: BTreeSet<u32>,
     cause: Option<u32>,
     /// Every task with its dependencies.
@@ -71,7 +71,7 @@ pub(super) struct Scope {
     roles: Vec<String>,
 }
 
-impl Scope {
+impl ReplanScope {
     pub(super) fn new(plan: &Plan, cause: Option<TaskId>, team: Option<&Team>) -> Self {
         Self {
             roles: role_ids(team),
@@ -87,7 +87,7 @@ impl Scope {
         }
     }
 
-    pub(super) fn edits(&self, answers: Vec<EditAnswer>) -> Result<Vec<Edit>, String> {
+    pub(super) fn edits(&self, answers: Vec<EditAnswer>) -> Result<Vec<ReplanEdit>, String> {
         if answers.is_empty() {
             return Err("`edits` is empty: give at least one".to_owned());
         }
@@ -173,7 +173,7 @@ impl Scope {
     }
 
     /// Refuses a circle in what comes of the edits. In it an added task has a number that no task of a plan has.
-    fn refuse_cycle(&self, edits: &[Edit]) -> Result<(), String> {
+    fn refuse_cycle(&self, edits: &[ReplanEdit]) -> Result<(), String> {
         let first = u64::from(u32::MAX) + 1;
         let added = |index: usize| first + index as u64;
         let node = |reference: &TaskRef| match reference {
@@ -185,12 +185,12 @@ impl Scope {
         let mut adds = 0;
         for edit in edits {
             let (own, on) = match edit {
-                Edit::Add(task) => {
+                ReplanEdit::Add(task) => {
                     adds += 1;
                     (added(adds - 1), Some(&task.dependencies))
                 }
-                Edit::Update(id, changes) => (u64::from(id.0), changes.dependencies.as_ref()),
-                Edit::Skip(..) => continue,
+                ReplanEdit::Update(id, changes) => (u64::from(id.0), changes.dependencies.as_ref()),
+                ReplanEdit::Skip(..) => continue,
             };
             if let Some(on) = on {
                 graph.insert(own, on.iter().filter_map(node).collect());
@@ -215,12 +215,12 @@ impl Scope {
         answer: EditAnswer,
         place: &str,
         reference: impl Fn(&Value) -> Result<TaskRef, String>,
-    ) -> Result<Edit, String> {
+    ) -> Result<ReplanEdit, String> {
         let description = optional(answer.description, "description", place)?;
         if description.is_empty() {
             return Err(format!("{place}: a task to be added needs a `description`"));
         }
-        Ok(Edit::Add(Box::new(NewTask {
+        Ok(ReplanEdit::Add(Box::new(NewTask {
             assignee: new_assignee(answer.assignee, &self.roles, place)?,
             name: name(&answer.name.unwrap_or_default(), place)?,
             description,
@@ -239,7 +239,7 @@ impl Scope {
         number: u32,
         place: &str,
         reference: impl Fn(&Value) -> Result<TaskRef, String>,
-    ) -> Result<Edit, String> {
+    ) -> Result<ReplanEdit, String> {
         let id = TaskId(number);
         let text = |text, field| Ok::<_, String>(changed(optional(text, field, place)?));
         let dependencies = answer.depends_on.map(|on| all(&on, place, reference));
@@ -259,7 +259,7 @@ impl Scope {
         if changes == TaskChanges::default() {
             return Err(format!("{place}: it changes nothing in task {number}"));
         }
-        Ok(Edit::Update(id, Box::new(changes)))
+        Ok(ReplanEdit::Update(id, Box::new(changes)))
     }
 }
 
@@ -269,10 +269,10 @@ impl EditAnswer {
     }
 }
 
-fn skip(answer: EditAnswer, number: u32) -> Result<Edit, String> {
+fn skip(answer: EditAnswer, number: u32) -> Result<ReplanEdit, String> {
     match cut(&answer.reason.unwrap_or_default(), MAX_REASON) {
         reason if reason.is_empty() => Err(format!("skipping task {number} needs a `reason`")),
-        reason => Ok(Edit::Skip(TaskId(number), reason)),
+        reason => Ok(ReplanEdit::Skip(TaskId(number), reason)),
     }
 }
 

@@ -11,18 +11,18 @@ mod workflows;
 use minijinja::value::Value;
 use serde::Deserialize;
 
-use self::edits::{ReplanAnswer, Scope, edit_schema};
+use self::edits::{ReplanAnswer, ReplanScope, edit_schema};
 use self::fields::{MAX_REASON, bounded, cut, name};
-use self::tasks::{Least, TaskAnswer, Words};
+use self::tasks::{TaskAnswer, TaskCountLimit, TaskNames};
 use self::workflows::{PlanOrWorkflow, Workflows};
 pub use super::command::command_body;
 use super::context::{self, obstacle};
 pub use super::context::{JudgeFacts, PlanContext};
 use super::extract;
-use super::model::{Question, Read};
-use super::prompts::{PromptError, Prompts, Template};
+use super::model::{Read, TypedQuestion};
+use super::prompts::{PromptError, PromptTemplate, Prompts};
 use super::{Request, Schema};
-use crate::plan::{Attempt, Decision, Edit, NewTask, Order, Plan, Task, TaskId};
+use crate::plan::{Attempt, Decision, NewTask, Plan, ReplanEdit, Task, TaskId, TaskOrder};
 use crate::wire::team::Team;
 
 /// Characters at which feedback and summaries are cut.
@@ -42,7 +42,7 @@ pub struct PlannedPlan {
     pub expected_outcome: String,
     pub constraints: String,
     pub source: Option<String>,
-    pub order: Option<Order>,
+    pub order: Option<TaskOrder>,
     /// The tasks in the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
     pub tasks: Vec<NewTask>,
 }
@@ -70,7 +70,7 @@ pub struct Audit {
 /// Asks for a plan: tasks, or one of the team's workflows. Dependencies in the answer are numbers of its own tasks, counted
 /// from 1.
 pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlannedPlan> {
-    let words = Words::new(context.check_names, context.team);
+    let words = TaskNames::new(context.check_names, context.team);
     let workflows = Workflows::of(context.team);
     let mut properties = vec![
         ("name", Schema::Text("name of the plan, a few words")),
@@ -85,7 +85,7 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlannedPlan> {
     properties.push(("tasks", Schema::list(words.task_schema())));
     let schema = Schema::Object(properties);
     let view = super::context::plan(context);
-    let (template, tokens) = (Template::Plan, LONG_ANSWER);
+    let (template, tokens) = (PromptTemplate::Plan, LONG_ANSWER);
     match workflows {
         None => {
             let read = move |answer: PlanAnswer| answer.planned(&words);
@@ -128,7 +128,7 @@ pub fn judge(
     ]);
     let view = context::judge(plan, task, attempt, facts);
     unrendered(
-        Template::Judge,
+        PromptTemplate::Judge,
         view,
         schema,
         SHORT_ANSWER,
@@ -143,7 +143,7 @@ pub fn replan(
     why: &str,
     note: &str,
     team: Option<&Team>,
-) -> Unrendered<Vec<Edit>> {
+) -> Unrendered<Vec<ReplanEdit>> {
     let schema = Schema::Object(vec![
         (
             "reason",
@@ -152,9 +152,9 @@ pub fn replan(
         ("edits", Schema::list(edit_schema(team))),
     ]);
     let view = context::replan(plan, cause, why, note, team);
-    let scope = Scope::new(plan, cause, team);
+    let scope = ReplanScope::new(plan, cause, team);
     unrendered(
-        Template::Replan,
+        PromptTemplate::Replan,
         view,
         schema,
         LONG_ANSWER,
@@ -164,7 +164,7 @@ pub fn replan(
 
 /// Asks whether the goal is met, and what is missing. New tasks may use the checks and the roles of the team.
 pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrendered<Audit> {
-    let words = Words::new(check_names, team);
+    let words = TaskNames::new(check_names, team);
     let schema = Schema::Object(vec![
         (
             "reason",
@@ -179,12 +179,12 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
     ]);
     let view = context::whole(plan, team);
     unrendered(
-        Template::Audit,
+        PromptTemplate::Audit,
         view,
         schema,
         LONG_ANSWER,
         move |answer: AuditAnswer| {
-            let missing = words.tasks(answer.missing, Least::None)?;
+            let missing = words.tasks(answer.missing, TaskCountLimit::None)?;
             match (answer.met, missing.is_empty()) {
                 (true, false) => Err(
                     "`met` is true, but `missing` holds tasks: it must be empty then".to_owned(),
@@ -208,7 +208,7 @@ pub fn summarise(plan: &Plan) -> Unrendered<String> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
     let view = context::whole(plan, None);
     unrendered(
-        Template::Summarise,
+        PromptTemplate::Summarise,
         view,
         schema,
         SHORT_ANSWER,
@@ -221,7 +221,7 @@ pub fn summarise(plan: &Plan) -> Unrendered<String> {
 
 /// A question with everything that it is made from, so that it can be rendered where the plan is not at hand.
 pub struct Unrendered<A> {
-    template: Template,
+    template: PromptTemplate,
     /// What the template is told.
     view: Value,
     schema: Schema,
@@ -234,7 +234,7 @@ impl<A: 'static> Unrendered<A> {
     ///
     /// # Errors
     /// The template fails.
-    pub fn render(self, prompts: &Prompts) -> Result<Question<A>, PromptError> {
+    pub fn render(self, prompts: &Prompts) -> Result<TypedQuestion<A>, PromptError> {
         let (system, prompt) = prompts.question(self.template, &self.view)?;
         let request = Request {
             system,
@@ -243,12 +243,12 @@ impl<A: 'static> Unrendered<A> {
             schema: self.schema,
             max_tokens: self.max_tokens,
         };
-        Ok(Question::new(request, self.read))
+        Ok(TypedQuestion::new(request, self.read))
     }
 }
 
 fn unrendered<W, A>(
-    template: Template,
+    template: PromptTemplate,
     view: Value,
     schema: Schema,
     max_tokens: u32,
@@ -276,11 +276,11 @@ struct PlanAnswer {
 }
 
 impl PlanAnswer {
-    fn planned(self, words: &Words) -> Result<PlannedPlan, String> {
+    fn planned(self, words: &TaskNames) -> Result<PlannedPlan, String> {
         Ok(PlannedPlan {
             name: name(&self.name, "the plan")?,
             description: bounded(&self.description, "description", "the plan")?,
-            tasks: words.tasks(self.tasks, Least::One)?,
+            tasks: words.tasks(self.tasks, TaskCountLimit::One)?,
             ..PlannedPlan::default()
         })
     }

@@ -8,8 +8,8 @@ use super::{LONG_ANSWER, SHORT_ANSWER, unrendered};
 use crate::llm::Schema;
 use crate::llm::context::role as view;
 pub use crate::llm::context::{DoneStep, Offer, OfferKind, RoleContext};
-use crate::llm::model::Question;
-use crate::llm::prompts::{PromptError, Prompts, Template};
+use crate::llm::model::TypedQuestion;
+use crate::llm::prompts::{PromptError, PromptTemplate, Prompts};
 use crate::llm::quote::one_line;
 
 /// The longest answer of a model at a step, in characters.
@@ -46,14 +46,14 @@ pub struct Classified {
 pub fn strategy(
     prompts: &Prompts,
     context: &RoleContext<'_>,
-) -> Result<Question<Classified>, PromptError> {
+) -> Result<TypedQuestion<Classified>, PromptError> {
     let schema = Schema::Object(vec![
         ("reason", Schema::Text("why, one sentence")),
         ("simple", Schema::Boolean),
     ]);
     let view = view(context);
     unrendered(
-        Template::Strategy,
+        PromptTemplate::Strategy,
         view,
         schema,
         SHORT_ANSWER,
@@ -73,7 +73,7 @@ pub fn steps(
     prompts: &Prompts,
     context: &RoleContext<'_>,
     check: impl Fn(&PlannedStep, usize) -> Result<(), String> + Send + Sync + 'static,
-) -> Result<Question<PlannedSteps>, PromptError> {
+) -> Result<TypedQuestion<PlannedSteps>, PromptError> {
     let names: Vec<String> = context
         .offers
         .iter()
@@ -114,15 +114,18 @@ pub fn steps(
         })
     };
     let view = view(context);
-    unrendered(Template::Steps, view, schema, LONG_ANSWER, read).render(prompts)
+    unrendered(PromptTemplate::Steps, view, schema, LONG_ANSWER, read).render(prompts)
 }
 
 /// Asks the model to do a task, or to answer the question of a step.
-pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<String>, PromptError> {
+pub fn ask(
+    prompts: &Prompts,
+    context: &RoleContext<'_>,
+) -> Result<TypedQuestion<String>, PromptError> {
     let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
     let view = view(context);
     unrendered(
-        Template::Ask,
+        PromptTemplate::Ask,
         view,
         schema,
         LONG_ANSWER,

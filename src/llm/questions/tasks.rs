@@ -39,18 +39,18 @@ pub(super) struct TaskAnswer {
 
 /// How many tasks an answer must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Least {
+pub(super) enum TaskCountLimit {
     None,
     One,
 }
 
 /// The names that a task may use.
-pub(super) struct Words {
+pub(super) struct TaskNames {
     checks: Vec<String>,
     roles: Vec<String>,
 }
 
-impl Words {
+impl TaskNames {
     pub(super) fn new(checks: &[String], team: Option<&Team>) -> Self {
         Self {
             checks: checks.to_vec(),
@@ -92,9 +92,9 @@ impl Words {
     pub(super) fn tasks(
         &self,
         answers: Vec<TaskAnswer>,
-        least: Least,
+        least: TaskCountLimit,
     ) -> Result<Vec<NewTask>, String> {
-        if answers.is_empty() && least == Least::One {
+        if answers.is_empty() && least == TaskCountLimit::One {
             return Err("`tasks` is empty: a plan needs at least one task".to_owned());
         }
         if answers.len() > MAX_TASKS {

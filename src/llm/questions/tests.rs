@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::llm::sample::{self, Fill};
-use crate::plan::{CommandId, ReportStatus, Row, TaskChanges, TaskRef, TaskStatus};
+use crate::plan::{CommandId, ReportStatus, Row, TaskChanges, TaskRef, TaskState};
 
 static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
 
@@ -159,9 +159,9 @@ fn chain(length: u32) -> (Plan, TaskId) {
     let middle = length / 2;
     let rows = (1..=length).map(|number| {
         let status = match number.cmp(&middle) {
-            std::cmp::Ordering::Less => TaskStatus::Completed,
-            std::cmp::Ordering::Equal => TaskStatus::InProgress,
-            std::cmp::Ordering::Greater => TaskStatus::Pending,
+            std::cmp::Ordering::Less => TaskState::Completed,
+            std::cmp::Ordering::Equal => TaskState::InProgress,
+            std::cmp::Ordering::Greater => TaskState::Pending,
         };
         // Five digits everywhere, so that the length of numbers does not blur the comparison.
         Row::Task(Box::new(sample::task(10_000 + number, status, Fill::Rich)))
@@ -312,7 +312,7 @@ fn a_judge_s_prompt_in_full() {
     "#);
 }
 
-fn ask_replan(edits: &Value) -> Result<Vec<Edit>, String> {
+fn ask_replan(edits: &Value) -> Result<Vec<ReplanEdit>, String> {
     let plan = sample::plan(Fill::Rich);
     let question = replan(&plan, Some(TaskId(2)), "why", "", None)
         .render(&PROMPTS)
@@ -330,8 +330,12 @@ fn a_replan_becomes_edits() {
     ]))
     .unwrap();
     let number = |n| TaskRef::Number(TaskId(n));
-    let Edit::Add(a) = &edits[0] else { panic!() };
-    let Edit::Add(b) = &edits[1] else { panic!() };
+    let ReplanEdit::Add(a) = &edits[0] else {
+        panic!()
+    };
+    let ReplanEdit::Add(b) = &edits[1] else {
+        panic!()
+    };
     assert_eq!((a.name.as_str(), &a.dependencies), ("A", &vec![number(1)]));
     assert_eq!(
         (b.name.as_str(), &b.dependencies),
@@ -341,8 +345,8 @@ fn a_replan_becomes_edits() {
         dependencies: Some(vec![TaskRef::New(1), number(1)]),
         ..TaskChanges::default()
     };
-    assert_eq!(edits[2], Edit::Update(TaskId(3), Box::new(changes)));
-    assert_eq!(edits[3], Edit::Skip(TaskId(2), "replaced".to_owned()));
+    assert_eq!(edits[2], ReplanEdit::Update(TaskId(3), Box::new(changes)));
+    assert_eq!(edits[3], ReplanEdit::Skip(TaskId(2), "replaced".to_owned()));
 }
 
 #[test]
@@ -447,7 +451,7 @@ fn a_workflow_in_place_of_tasks_becomes_the_plan() {
     let planned = ask_plan(&answer("feature", listed, json!([]))).unwrap();
     assert_eq!(planned.name, "Feature a {{size}}");
     assert_eq!(planned.source.as_deref(), Some("team.yaml#feature"));
-    assert_eq!(planned.order, Some(Order::Sequential));
+    assert_eq!(planned.order, Some(TaskOrder::Sequential));
     let task = &planned.tasks[0];
     assert_eq!(task.description, "Build a {{size}} in size 2.");
     assert_eq!(task.assignee.as_deref(), Some("coder"));
@@ -529,12 +533,13 @@ fn edits_and_missing_tasks_name_roles_of_the_team() {
         let add = json!({"action": "add", "name": "n", "description": "d", "assignee": role});
         let pending = plan
             .tasks()
-            .find(|task| task.status == TaskStatus::Pending)
+            .find(|task| task.status == TaskState::Pending)
             .unwrap();
         let update = json!({"action": "update", "task": pending.number.0, "assignee": role});
         question.read(&json!({"edits": [add, update]}).to_string())
     };
-    let [Edit::Add(added), Edit::Update(_, changes)] = &edits("tester").unwrap()[..] else {
+    let [ReplanEdit::Add(added), ReplanEdit::Update(_, changes)] = &edits("tester").unwrap()[..]
+    else {
         panic!("two edits");
     };
     assert_eq!(added.assignee.as_deref(), Some("tester"));

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::fields::{bounded, cut};
-use super::tasks::{TaskAnswer, Words};
+use super::tasks::{TaskAnswer, TaskNames};
 use super::{PlanAnswer, PlannedPlan};
 use crate::llm::Schema;
 use crate::llm::quote::one_line;
@@ -59,7 +59,7 @@ impl Workflows {
     pub(super) fn planned(
         &self,
         answer: PlanOrWorkflow,
-        words: &Words,
+        words: &TaskNames,
     ) -> Result<PlannedPlan, String> {
         let tasks = answer.tasks.unwrap_or_default();
         let chosen = answer.workflow.as_deref().map(str::trim);
@@ -84,7 +84,7 @@ impl Workflows {
         let plan = self
             .team
             .plan(workflow, &given)
-            .map_err(|problems| told(&problems))?;
+            .map_err(|problems| problem_text(&problems))?;
         for task in &plan.tasks {
             for check in &task.checks {
                 words.check(check, &one_line(&task.name, 100))?;
@@ -134,7 +134,7 @@ fn values(answer: Value) -> Result<Map<String, Value>, String> {
     Ok(values)
 }
 
-fn told(problems: &[Problem]) -> String {
+fn problem_text(problems: &[Problem]) -> String {
     let told = problems.iter().map(|problem| match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),

@@ -3,14 +3,17 @@
 use super::budget::money;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
-use crate::plan::model::{About, Ask, AskId, Question, QuestionId, Spent, Subject};
+use crate::plan::model::{
+    AskId, HumanQuestion, HumanQuestionKind, ModelCost, ModelQuestion, ModelQuestionKind,
+    QuestionId,
+};
 
 impl Draft<'_> {
     /// Counts a call of the model before it is made, and returns the id of the question.
     ///
     /// # Errors
     /// The plan has ended, or its budget allows no call.
-    pub fn begin_ask(&mut self, subject: &Subject) -> Result<AskId, Refusal> {
+    pub fn begin_ask(&mut self, subject: &ModelQuestionKind) -> Result<AskId, Refusal> {
         self.not_settled()?;
         if let Some(limit) = self.plan.no_call(self.plan.head().usage.lived) {
             return Err(self.used_up(limit));
@@ -20,7 +23,7 @@ impl Draft<'_> {
             .open_asks()
             .find(|ask| ask.subject == *subject && ask.error.is_none())
             .cloned();
-        let mut ask = open.unwrap_or_else(|| Ask {
+        let mut ask = open.unwrap_or_else(|| ModelQuestion {
             id: AskId::new(format!("{}-{}", word(subject), self.plan.ask_count() + 1)),
             subject: subject.clone(),
             asked: self.now,
@@ -34,11 +37,11 @@ impl Draft<'_> {
         });
         ask.calls += 1;
         let id = ask.id.clone();
-        self.tell(Event::Asking {
+        self.log(Event::Asking {
             subject: subject.clone(),
             calls: ask.calls,
         });
-        self.put(ask);
+        self.insert(ask);
         self.change_head(|head| head.usage.llm_calls += 1);
         Ok(id)
     }
@@ -47,7 +50,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id.
-    pub fn count_ask(&mut self, id: &AskId, spent: Spent) -> Result<(), Refusal> {
+    pub fn count_ask(&mut self, id: &AskId, spent: ModelCost) -> Result<(), Refusal> {
         let mut ask = self.open_ask(id)?;
         let more = spent.calls.saturating_sub(1);
         let (input, output) = (spent.input_tokens, spent.output_tokens);
@@ -55,7 +58,7 @@ impl Draft<'_> {
         ask.input_tokens = ask.input_tokens.saturating_add(input);
         ask.output_tokens = ask.output_tokens.saturating_add(output);
         ask.cost_usd = money(ask.cost_usd, spent.cost_usd);
-        self.put(ask);
+        self.insert(ask);
         self.count_call_of_role(spent);
         Ok(())
     }
@@ -68,7 +71,7 @@ impl Draft<'_> {
         let mut ask = self.open_ask(id)?;
         ask.answer = Some(raw.to_owned());
         ask.answered = Some(self.now);
-        self.put(ask);
+        self.insert(ask);
         Ok(())
     }
 
@@ -84,21 +87,21 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         let mut ask = self.open_ask(id)?;
         let subject = ask.subject.clone();
-        self.tell(Event::ModelFailed {
+        self.log(Event::ModelFailed {
             subject: subject.clone(),
             error: error.to_owned(),
         });
         ask.error = Some(error.to_owned());
-        self.put(ask);
+        self.insert(ask);
         match &subject {
-            Subject::Summary => self.answered_ask(id, ""),
-            Subject::Plan if self.plan.counts().total() == 0 => {
+            ModelQuestionKind::Summary => self.answered_ask(id, ""),
+            ModelQuestionKind::Plan if self.plan.counts().total() == 0 => {
                 self.answered_ask(id, "")?;
                 self.set_idle()
             }
             subject => {
                 let task = match subject {
-                    Subject::Judge(command) => {
+                    ModelQuestionKind::Judge(command) => {
                         self.plan.attempt(command).map(|attempt| attempt.task)
                     }
                     _ => None,
@@ -107,7 +110,7 @@ impl Draft<'_> {
                 let reason = format!("the model gave no usable answer ({what}): {error}");
                 self.ask_about(
                     question,
-                    About::Model,
+                    HumanQuestionKind::Model,
                     task,
                     Some((id.clone(), subject.clone())),
                     &reason,
@@ -123,13 +126,13 @@ impl Draft<'_> {
     /// Nothing was asked under that id, or it has its answer.
     pub fn lost_ask(&mut self, id: &AskId, error: &str) -> Result<(), Refusal> {
         let mut ask = self.open_ask(id)?;
-        self.tell(Event::ModelFailed {
+        self.log(Event::ModelFailed {
             subject: ask.subject.clone(),
             error: error.to_owned(),
         });
         ask.error = Some(error.to_owned());
         ask.answered = Some(self.now);
-        self.put(ask);
+        self.insert(ask);
         Ok(())
     }
 
@@ -145,7 +148,7 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.answered = None;
-        self.put(ask);
+        self.insert(ask);
         self.failed_ask(id, reason, question)
     }
 
@@ -162,7 +165,7 @@ impl Draft<'_> {
     }
 
     /// Records what a question of a role to the model used, beyond the call already counted.
-    pub fn count_call_of_role(&mut self, spent: Spent) {
+    pub fn count_call_of_role(&mut self, spent: ModelCost) {
         self.change_head(|head| {
             let usage = &mut head.usage;
             usage.llm_calls += u64::from(spent.calls.saturating_sub(1));
@@ -173,7 +176,7 @@ impl Draft<'_> {
     }
 
     /// Records what agents used for a role's request that no longer has a waiting role: no report contains that usage.
-    pub fn count_agents_of_role(&mut self, spent: Spent) {
+    pub fn count_agents_of_role(&mut self, spent: ModelCost) {
         self.change_head(|head| {
             let usage = &mut head.usage;
             let (input, output) = (
@@ -186,7 +189,7 @@ impl Draft<'_> {
         });
     }
 
-    fn open_ask(&self, id: &AskId) -> Result<Ask, Refusal> {
+    fn open_ask(&self, id: &AskId) -> Result<ModelQuestion, Refusal> {
         self.plan
             .ask(id)
             .filter(|ask| ask.answered.is_none())
@@ -195,33 +198,33 @@ impl Draft<'_> {
     }
 
     /// Reopens the question to the model that a human was asked about, so that it is asked again.
-    pub(super) fn revive_ask(&mut self, question: &Question) {
+    pub(super) fn revive_ask(&mut self, question: &HumanQuestion) {
         self.change_ask(question, |ask| ask.error = None);
     }
 
     /// Closes the question to the model that a human has settled in another way.
-    pub(super) fn drop_ask(&mut self, question: &Question) {
+    pub(super) fn drop_ask(&mut self, question: &HumanQuestion) {
         let now = self.now;
         self.change_ask(question, |ask| ask.answered = Some(now));
     }
 
-    fn change_ask(&mut self, question: &Question, change: impl FnOnce(&mut Ask)) {
+    fn change_ask(&mut self, question: &HumanQuestion, change: impl FnOnce(&mut ModelQuestion)) {
         let ask = question.ask.as_ref().and_then(|id| self.plan.ask(id));
         if let Some(mut ask) = ask.cloned() {
             change(&mut ask);
-            self.put(ask);
+            self.insert(ask);
         }
     }
 }
 
-fn word(subject: &Subject) -> &'static str {
+fn word(subject: &ModelQuestionKind) -> &'static str {
     match subject {
-        Subject::Plan => "plan",
-        Subject::Judge(_) => "judge",
-        Subject::Replan => "replan",
-        Subject::Audit => "audit",
-        Subject::Summary => "summary",
-        Subject::Strategy => "strategy",
-        Subject::Step(_) => "step",
+        ModelQuestionKind::Plan => "plan",
+        ModelQuestionKind::Judge(_) => "judge",
+        ModelQuestionKind::Replan => "replan",
+        ModelQuestionKind::Audit => "audit",
+        ModelQuestionKind::Summary => "summary",
+        ModelQuestionKind::Strategy => "strategy",
+        ModelQuestionKind::Step(_) => "step",
     }
 }

@@ -7,8 +7,9 @@ use super::hand::BY_HAND;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, Kind, Line, PlanStatus,
-    QuestionId, Rejection, Report, Review, Session, SessionId, Task, TaskId, TaskStatus, Time,
+    AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckResult, CommandId,
+    DecidedBy, HumanQuestionKind, IntegrationBranch, PlanState, QuestionId, Rejection, Report,
+    ReviewPolicy, SessionId, Task, TaskId, TaskState, Time,
 };
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
@@ -19,9 +20,9 @@ const MAX_BESIDE: usize = 20;
 
 /// A command to be dispatched.
 #[derive(Clone, Debug)]
-pub struct Issue {
+pub struct NewCommand {
     pub id: CommandId,
-    pub kind: Kind,
+    pub kind: AttemptKind,
     /// The session that the command names; `None` is `auto`.
     pub session: Option<SessionId>,
     /// The whole command file.
@@ -30,7 +31,7 @@ pub struct Issue {
 
 /// How a report counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum AppliedReport {
     /// It counts: the judge decides on it.
     Counts,
     /// It came too late to count; it is kept as evidence for the judge.
@@ -47,18 +48,20 @@ impl Draft<'_> {
     /// # Errors
     /// The plan does not run, is being reviewed or changed, its budget allows no attempt, the task waits for others, is
     /// settled, has an attempt under way, or a human is asked about it.
-    pub fn issue(&mut self, id: TaskId, issue: Issue) -> Result<(), Refusal> {
+    pub fn issue(&mut self, id: TaskId, issue: NewCommand) -> Result<(), Refusal> {
         let head = self.plan.head();
-        if head.status != PlanStatus::Running {
+        if head.status != PlanState::Running {
             return Err(Refusal::PlanIs(head.status.clone()));
         }
-        if head.review == Review::Wanted || (head.replan.is_some() && issue.kind != Kind::Repair) {
+        if head.review == ReviewPolicy::Wanted
+            || (head.replan.is_some() && issue.kind != AttemptKind::Repair)
+        {
             return Err(Refusal::Replanning);
         }
         let lived = head.usage.lived;
         let stopped = match issue.kind {
-            Kind::Repair => self.plan.no_repair(lived),
-            Kind::New | Kind::Continue => self.plan.no_attempt(lived),
+            AttemptKind::Repair => self.plan.no_repair(lived),
+            AttemptKind::New | AttemptKind::Continue => self.plan.no_attempt(lived),
         };
         if let Some(limit) = stopped {
             return Err(self.used_up(limit));
@@ -66,7 +69,7 @@ impl Draft<'_> {
         let mut task = self.task(id)?;
         let before = self.plan.current_attempt(&task).cloned();
         let repairs = match &before {
-            Some(attempt) if issue.kind == Kind::Repair => {
+            Some(attempt) if issue.kind == AttemptKind::Repair => {
                 if attempt.state != AttemptState::Open || attempt.rejected.is_none() {
                     return Err(Refusal::NotAwaited(attempt.id.clone()));
                 }
@@ -78,7 +81,7 @@ impl Draft<'_> {
         if task.status.settled() {
             return Err(Refusal::not_editable(&task));
         }
-        if task.status == TaskStatus::Pending && !self.plan.is_ready(&task) {
+        if task.status == TaskState::Pending && !self.plan.is_ready(&task) {
             return Err(Refusal::NotReady {
                 task: id,
                 waits_for: self.plan.unmet(&task),
@@ -96,7 +99,7 @@ impl Draft<'_> {
             garbled.state = AttemptState::Garbled;
             tree.clone_from(&garbled.tree);
             beside.clone_from(&garbled.beside);
-            self.put_attempt(garbled);
+            self.insert_attempt(garbled);
         } else {
             task.attempts += 1;
         }
@@ -125,20 +128,20 @@ impl Draft<'_> {
             verdict: None,
             state: AttemptState::Open,
         };
-        task.status = TaskStatus::InProgress;
+        task.status = TaskState::InProgress;
         task.started_at = task.started_at.or(Some(self.now));
         task.current = Some(issue.id.clone());
         task.note = None;
         task.not_before = None;
-        self.tell(Event::Issued {
+        self.log(Event::Issued {
             task: id,
             attempt: attempt.number,
             command: issue.id,
             kind: issue.kind,
             role: task.assignee.clone(),
         });
-        self.put_attempt(attempt);
-        self.put(task);
+        self.insert_attempt(attempt);
+        self.insert(task);
         Ok(())
     }
 
@@ -155,14 +158,14 @@ impl Draft<'_> {
         for mut other in others {
             if !other.beside.contains(&task) && other.beside.len() < MAX_BESIDE {
                 other.beside.push(task);
-                self.put_attempt(other);
+                self.insert_attempt(other);
             }
         }
         numbers
     }
 
     /// Records the new git snapshot of the workspace.
-    pub fn kept_tree(&mut self, tree: &str) {
+    pub fn record_tree(&mut self, tree: &str) {
         if self.plan.head().tree.as_deref() != Some(tree) {
             let tree = Some(tree.to_owned());
             self.change_head(|head| head.tree = tree);
@@ -177,7 +180,7 @@ impl Draft<'_> {
     pub fn inspected(
         &mut self,
         id: &CommandId,
-        changes: Changes,
+        changes: ChangedFiles,
         tree: Option<&str>,
     ) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
@@ -185,9 +188,9 @@ impl Draft<'_> {
             return Err(Refusal::NotAwaited(id.clone()));
         }
         attempt.changes = Some(changes);
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         if let Some(tree) = tree {
-            self.kept_tree(tree);
+            self.record_tree(tree);
         }
         Ok(())
     }
@@ -208,7 +211,7 @@ impl Draft<'_> {
         if first {
             attempt.claimed = Some(self.now);
             let role = self.plan.role_of(task).map(str::to_owned);
-            self.tell(Event::Claimed {
+            self.log(Event::Claimed {
                 task,
                 command: id.clone(),
                 role,
@@ -218,7 +221,7 @@ impl Draft<'_> {
         if learned {
             attempt.session = session;
         }
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(true)
     }
 
@@ -235,14 +238,14 @@ impl Draft<'_> {
             return Ok(());
         }
         if let Some(until) = until {
-            self.tell(Event::Waits {
+            self.log(Event::Waits {
                 task: attempt.task,
                 command: id.clone(),
                 until: until.0,
             });
         }
         attempt.waits_until = until;
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(())
     }
 
@@ -251,7 +254,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn report(&mut self, id: &CommandId, report: Report) -> Result<Taken, Refusal> {
+    pub fn report(&mut self, id: &CommandId, report: Report) -> Result<AppliedReport, Refusal> {
         let mut attempt = self.attempt(id)?;
         if let Some(known) = &mut attempt.report {
             // A report through a tool call does not contain the usage; the agent's own report adds it later, once.
@@ -260,15 +263,15 @@ impl Draft<'_> {
                 known.input_tokens = report.input_tokens;
                 known.output_tokens = report.output_tokens;
                 known.cost_usd = report.cost_usd;
-                self.put_attempt(attempt);
-                return Ok(Taken::Other);
+                self.insert_attempt(attempt);
+                return Ok(AppliedReport::Other);
             }
             let counts = matches!(attempt.state, AttemptState::Reported | AttemptState::Judged);
             return Ok(match known.hash == report.hash {
-                true if counts => Taken::Known,
+                true if counts => AppliedReport::Known,
                 // The process that applied the report was killed before it moved the file.
-                true => Taken::Stale,
-                false => Taken::Other,
+                true => AppliedReport::Stale,
+                false => AppliedReport::Other,
             });
         }
         let task = self.plan.task(attempt.task).cloned();
@@ -278,13 +281,13 @@ impl Draft<'_> {
         };
         self.count_usage(&report);
         let Some(task) = task.filter(|_| counts) else {
-            self.tell(Event::Stale {
+            self.log(Event::Stale {
                 task: attempt.task,
                 command: id.clone(),
             });
             attempt.report = Some(report);
-            self.put_attempt(attempt);
-            return Ok(Taken::Stale);
+            self.insert_attempt(attempt);
+            return Ok(AppliedReport::Stale);
         };
         let number = task.number;
         if attempt.state == AttemptState::Open {
@@ -295,7 +298,7 @@ impl Draft<'_> {
         if let Some(session) = &report.session {
             attempt.session = Some(session.clone());
             if self.plan.session(session).is_none() {
-                self.put(Session {
+                self.insert(AgentSession {
                     id: session.clone(),
                     task: number,
                     opened: self.now,
@@ -303,11 +306,18 @@ impl Draft<'_> {
                 });
             }
         }
-        let late = |about| matches!(about, About::Unclaimed | About::Failures | About::Stuck);
+        let late = |about| {
+            matches!(
+                about,
+                HumanQuestionKind::Unclaimed
+                    | HumanQuestionKind::Failures
+                    | HumanQuestionKind::Stuck
+            )
+        };
         self.close_questions("a report came", |q| {
             q.task == Some(number) && (late(q.about) || q.request.is_some())
         });
-        self.tell(Event::Reported {
+        self.log(Event::Reported {
             task: number,
             command: id.clone(),
             status: report.status,
@@ -315,8 +325,8 @@ impl Draft<'_> {
         attempt.rejected = None;
         attempt.report = Some(report);
         attempt.state = AttemptState::Reported;
-        self.put_attempt(attempt);
-        Ok(Taken::Counts)
+        self.insert_attempt(attempt);
+        Ok(AppliedReport::Counts)
     }
 
     fn still_counts(&self, attempt: &Attempt, task: &Task) -> bool {
@@ -347,10 +357,10 @@ impl Draft<'_> {
         {
             other.state = AttemptState::Stopped;
             other.recall = true;
-            self.put_attempt(other);
+            self.insert_attempt(other);
         }
-        task.status = TaskStatus::InProgress;
-        self.put(task);
+        task.status = TaskState::InProgress;
+        self.insert(task);
     }
 
     fn count_usage(&mut self, report: &Report) {
@@ -394,7 +404,10 @@ impl Draft<'_> {
                 .plan
                 .task(attempt.task)
                 .and_then(|task| self.plan.current_attempt(task));
-            match repair.filter(|repair| repair.kind == Kind::Repair).cloned() {
+            match repair
+                .filter(|repair| repair.kind == AttemptKind::Repair)
+                .cloned()
+            {
                 Some(repair) => attempt = repair,
                 None => return Ok(false),
             }
@@ -410,7 +423,7 @@ impl Draft<'_> {
             at: self.now,
         });
         let task = attempt.task;
-        self.tell(Event::Rejected {
+        self.log(Event::Rejected {
             task,
             command: attempt.id.clone(),
             reason: reason.to_owned(),
@@ -419,16 +432,16 @@ impl Draft<'_> {
         if attempt.rejections > MAX_REPAIRS {
             attempt.state = AttemptState::Judged;
             let reason = format!("no readable report after {MAX_REPAIRS} repairs: {reason}");
-            self.fail_attempt(attempt, &reason, &reason, By::Rules, question)?;
+            self.fail_attempt(attempt, &reason, &reason, DecidedBy::Rules, question)?;
         } else {
-            self.put_attempt(attempt);
+            self.insert_attempt(attempt);
         }
         Ok(true)
     }
 
     /// Records that a file among the reports is ignored because its name contains no known command.
     pub fn reject_file(&mut self, name: &str, reason: &str) {
-        self.tell(Event::FileRejected {
+        self.log(Event::FileRejected {
             name: name.to_owned(),
             reason: reason.to_owned(),
         });
@@ -451,12 +464,12 @@ impl Draft<'_> {
         attempt.state = AttemptState::TimedOut;
         attempt.recall = true;
         self.close_requests(attempt.task);
-        self.tell(Event::TimedOut {
+        self.log(Event::TimedOut {
             task: attempt.task,
             command: id.clone(),
             reason: reason.to_owned(),
         });
-        self.fail_attempt(attempt, reason, reason, By::Rules, question)
+        self.fail_attempt(attempt, reason, reason, DecidedBy::Rules, question)
     }
 
     /// Records how the checks of a reported attempt ended.
@@ -470,14 +483,14 @@ impl Draft<'_> {
         }
         // A result that was only merged aside has not been checked.
         if !results.is_empty() {
-            self.tell(Event::Checked {
+            self.log(Event::Checked {
                 task: attempt.task,
                 command: id.clone(),
                 passed: results.iter().all(|result| result.passed),
             });
         }
         attempt.checks = Some(results);
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(())
     }
 
@@ -492,12 +505,12 @@ impl Draft<'_> {
         if attempt.state == AttemptState::Open {
             attempt.state = AttemptState::Withdrawn;
             self.close_unclaimed(task, "the command was taken back");
-            self.tell(Event::Withdrawn {
+            self.log(Event::Withdrawn {
                 task,
                 command: id.clone(),
             });
         }
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(())
     }
 
@@ -508,7 +521,7 @@ impl Draft<'_> {
     pub fn recalled(&mut self, id: &CommandId) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
         attempt.recall = false;
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(())
     }
 
@@ -526,7 +539,7 @@ impl Draft<'_> {
             self.close_requests(task.number);
             attempt.recall = attempt.state == AttemptState::Open;
             attempt.state = AttemptState::Stopped;
-            self.put_attempt(attempt);
+            self.insert_attempt(attempt);
         }
     }
 }
@@ -537,7 +550,7 @@ fn uses(report: &Report) -> bool {
 
 /// Returns the commit in a task's worktree when an attempt begins: the integration branch, if no attempt has worked in the
 /// worktree or if the branch is merged in for the agent to resolve; else what the last attempt left.
-fn begins_with(before: Option<&Attempt>, line: &Line) -> String {
+fn begins_with(before: Option<&Attempt>, line: &IntegrationBranch) -> String {
     let left = before.and_then(|before| match &before.merge {
         Some(merge) => Some(merge.head.clone()),
         None if before.clashed() => None,

@@ -1,7 +1,9 @@
 //! Operations on the budget: counting time, stopping at a limit, allowing more.
 
 use super::{Draft, Refusal};
-use crate::plan::model::{About, Limit, Lived, PlanStatus, Question, QuestionId};
+use crate::plan::model::{
+    ActiveTime, BudgetLimit, HumanQuestion, HumanQuestionKind, PlanState, QuestionId,
+};
 
 /// More money than any plan costs, in US dollars.
 const MAX_COST: f64 = 1e12;
@@ -17,7 +19,7 @@ pub(super) fn money(sum: f64, more: f64) -> f64 {
 
 impl Draft<'_> {
     /// Records how much of its active time a daemon has spent on the plan. Time that is already recorded is not counted again.
-    pub fn count_time(&mut self, lived: Lived) {
+    pub fn count_time(&mut self, lived: ActiveTime) {
         let usage = self.plan.head().usage;
         if !usage.unrecorded(lived).is_zero() {
             self.change_head(|head| {
@@ -32,15 +34,19 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan does not run.
-    pub fn stop_at_budget(&mut self, limit: Limit, question: QuestionId) -> Result<(), Refusal> {
-        if *self.plan.status() != PlanStatus::Running {
+    pub fn stop_at_budget(
+        &mut self,
+        limit: BudgetLimit,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        if *self.plan.status() != PlanState::Running {
             return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
         let lived = self.plan.head().usage.lived;
         let reason = format!("budget: {} used", self.plan.used_of(limit, lived));
         self.close_questions(
             "another limit is reached",
-            |question| matches!(question.about, About::Budget(other) if other != limit),
+            |question| matches!(question.about, HumanQuestionKind::Budget(other) if other != limit),
         );
         self.pause(&reason)?;
         let portion = self.plan.head().policy.budget.set(limit).unwrap_or(0.0);
@@ -48,12 +54,12 @@ impl Draft<'_> {
             "{reason}; nothing new starts. `more` allows another {}",
             limit.counted(portion)
         );
-        self.ask(question, About::Budget(limit), None, &asked)
+        self.ask(question, HumanQuestionKind::Budget(limit), None, &asked)
     }
 
     /// Allows the budget's amount once more, counted from what is used now, and resumes the plan.
-    pub(super) fn allow_more(&mut self, question: &Question) -> Result<(), Refusal> {
-        let About::Budget(limit) = question.about else {
+    pub(super) fn allow_more(&mut self, question: &HumanQuestion) -> Result<(), Refusal> {
+        let HumanQuestionKind::Budget(limit) = question.about else {
             return Ok(());
         };
         let lived = self.plan.head().usage.lived;
@@ -65,7 +71,7 @@ impl Draft<'_> {
             });
         }
         match self.plan.status() {
-            PlanStatus::Paused(_) => self.resume(),
+            PlanState::Paused(_) => self.resume(),
             _ => Ok(()),
         }
     }
@@ -73,19 +79,19 @@ impl Draft<'_> {
     /// Closes the questions about limits that are no longer used up because the budget was raised.
     pub(super) fn close_budget_questions(&mut self) {
         let lived = self.plan.head().usage.lived;
-        let answered: Vec<Limit> = Limit::ALL
+        let answered: Vec<BudgetLimit> = BudgetLimit::ALL
             .into_iter()
             .filter(|limit| !self.plan.is_used_up(*limit, lived))
             .collect();
         self.close_questions(
             "the budget allows more now",
-            |question| matches!(question.about, About::Budget(limit) if answered.contains(&limit)),
+            |question| matches!(question.about, HumanQuestionKind::Budget(limit) if answered.contains(&limit)),
         );
     }
 
     /// Returns the refusal that names a limit.
-    pub(super) fn used_up(&self, limit: Limit) -> Refusal {
-        let lived: Lived = self.plan.head().usage.lived;
+    pub(super) fn used_up(&self, limit: BudgetLimit) -> Refusal {
+        let lived: ActiveTime = self.plan.head().usage.lived;
         Refusal::UsedUp(self.plan.used_of(limit, lived))
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, EndCommand, Head, PlanStatus, Policy, QuestionId, Replan, SessionId, Task, TaskId,
-    TaskStatus,
+    EndCommand, HumanQuestionKind, PlanHead, PlanPolicy, PlanState, QuestionId, ReplanRequest,
+    SessionId, Task, TaskId, TaskState,
 };
 
 impl Draft<'_> {
@@ -14,17 +14,17 @@ impl Draft<'_> {
     pub fn created(&mut self) {
         let (goal, now) = (self.plan.head().goal.clone(), self.now);
         self.change_head(|head| head.created_at = now);
-        self.tell(Event::Created { goal });
+        self.log(Event::Created { goal });
     }
 
     /// Changes the description of the plan, such as its name.
-    pub fn describe(&mut self, change: impl FnOnce(&mut Head)) {
+    pub fn describe(&mut self, change: impl FnOnce(&mut PlanHead)) {
         self.change_head(change);
     }
 
     /// Records which strategy a role chose to plan its task, and the reason.
     pub fn choose_strategy(&mut self, strategy: &str, reason: &str) {
-        self.tell(Event::StrategyChosen {
+        self.log(Event::StrategyChosen {
             strategy: strategy.to_owned(),
             reason: reason.to_owned(),
         });
@@ -36,20 +36,18 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended.
-    pub fn start(&mut self, policy: Policy, workspace: &str) -> Result<bool, Refusal> {
+    pub fn start(&mut self, policy: PlanPolicy, workspace: &str) -> Result<bool, Refusal> {
         self.not_settled()?;
         let head = self.plan.head();
-        if head.status == PlanStatus::Running
-            && head.policy == policy
-            && head.workspace == workspace
+        if head.status == PlanState::Running && head.policy == policy && head.workspace == workspace
         {
             return Ok(false);
         }
-        if head.status != PlanStatus::Running {
-            self.tell(Event::Started);
+        if head.status != PlanState::Running {
+            self.log(Event::Started);
         }
         self.change_head(|head| {
-            head.status = PlanStatus::Running;
+            head.status = PlanState::Running;
             head.policy = policy;
             workspace.clone_into(&mut head.workspace);
         });
@@ -63,10 +61,10 @@ impl Draft<'_> {
     /// The plan has ended.
     pub fn pause(&mut self, reason: &str) -> Result<(), Refusal> {
         self.not_settled()?;
-        self.tell(Event::Paused {
+        self.log(Event::Paused {
             reason: reason.to_owned(),
         });
-        self.change_head(|head| head.status = PlanStatus::Paused(reason.to_owned()));
+        self.change_head(|head| head.status = PlanState::Paused(reason.to_owned()));
         Ok(())
     }
 
@@ -75,11 +73,11 @@ impl Draft<'_> {
     /// # Errors
     /// The plan is not paused.
     pub fn resume(&mut self) -> Result<(), Refusal> {
-        if !matches!(self.plan.status(), PlanStatus::Paused(_)) {
+        if !matches!(self.plan.status(), PlanState::Paused(_)) {
             return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
-        self.tell(Event::Resumed);
-        self.change_head(|head| head.status = PlanStatus::Running);
+        self.log(Event::Resumed);
+        self.change_head(|head| head.status = PlanState::Running);
         self.close_budget_questions();
         Ok(())
     }
@@ -93,7 +91,7 @@ impl Draft<'_> {
         if self.plan.counts().total() > 0 {
             return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
-        self.change_head(|head| head.status = PlanStatus::Idle);
+        self.change_head(|head| head.status = PlanState::Idle);
         Ok(())
     }
 
@@ -106,11 +104,11 @@ impl Draft<'_> {
         let running: Vec<Task> = self.plan.in_progress().cloned().collect();
         for mut task in running {
             self.stop_attempt(&task);
-            task.status = TaskStatus::Pending;
-            self.put(task);
+            task.status = TaskState::Pending;
+            self.insert(task);
         }
         let outcome = format!("Ended early: {reason}");
-        self.end(PlanStatus::Abandoned, &outcome);
+        self.end(PlanState::Abandoned, &outcome);
         Ok(())
     }
 
@@ -128,10 +126,10 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) fn end(&mut self, status: PlanStatus, outcome: &str) {
+    pub(super) fn end(&mut self, status: PlanState, outcome: &str) {
         let now = self.now;
         self.close_questions("the plan has ended", |_| true);
-        self.tell(Event::Settled {
+        self.log(Event::Settled {
             status: status.as_str().to_owned(),
             outcome: outcome.to_owned(),
         });
@@ -155,14 +153,14 @@ impl Draft<'_> {
         }
         self.stop_attempt(&task);
         self.close_questions("the task was skipped", |question| question.task == Some(id));
-        task.status = TaskStatus::Skipped;
+        task.status = TaskState::Skipped;
         task.result = Some(reason.to_owned());
         task.finished_at = Some(self.now);
-        self.tell(Event::Skipped {
+        self.log(Event::Skipped {
             task: id,
             reason: reason.to_owned(),
         });
-        self.put(task);
+        self.insert(task);
         Ok(())
     }
 
@@ -176,15 +174,15 @@ impl Draft<'_> {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
             let reason = format!("{}; now: {why}", changed(head.replans));
-            return self.ask(question, About::Replans, task, &reason);
+            return self.ask(question, HumanQuestionKind::Replans, task, &reason);
         }
         if let Some(id) = task {
             self.set_pending(id, "")?;
             let mut task = self.task(id)?;
             task.note = Some(why.to_owned());
-            self.put(task);
+            self.insert(task);
         }
-        self.open_replan(Replan {
+        self.open_replan(ReplanRequest {
             task,
             why: why.to_owned(),
         });
@@ -192,8 +190,8 @@ impl Draft<'_> {
     }
 
     /// Opens a replan; a replan that is already open also gets the new reason.
-    pub(super) fn open_replan(&mut self, replan: Replan) {
-        self.tell(Event::Replanning {
+    pub(super) fn open_replan(&mut self, replan: ReplanRequest) {
+        self.log(Event::Replanning {
             reason: replan.why.clone(),
         });
         self.change_head(|head| match &mut head.replan {
@@ -220,7 +218,7 @@ impl Draft<'_> {
         missing: Option<Vec<super::super::NewTask>>,
         question: QuestionId,
     ) -> Result<(), Refusal> {
-        self.tell(Event::Audited {
+        self.log(Event::Audited {
             met: missing.is_none(),
             reason: reason.to_owned(),
         });
@@ -234,7 +232,7 @@ impl Draft<'_> {
                 "the goal is not met, and {}: {reason}",
                 changed(head.replans)
             );
-            return self.ask(question, About::Replans, None, &reason);
+            return self.ask(question, HumanQuestionKind::Replans, None, &reason);
         }
         self.change_head(|head| head.replans += 1);
         self.add_tasks(missing, None)?;
@@ -250,7 +248,7 @@ impl Draft<'_> {
             .cloned()
         {
             session.end = Some(command);
-            self.put(session);
+            self.insert(session);
         }
     }
 
@@ -261,7 +259,7 @@ impl Draft<'_> {
                 && let Some(mut session) = self.plan.session(id).cloned()
             {
                 session.end.iter_mut().for_each(|end| end.published = true);
-                self.put(session);
+                self.insert(session);
             }
         }
     }

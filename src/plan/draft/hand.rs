@@ -2,12 +2,12 @@
 //! refused for a plan that a daemon carries out, except the statement that a task is done or has failed. That statement counts
 //! as the report of the agent at work on the task; it is checked and judged like any report.
 
-use super::{Draft, Refusal, Taken};
+use super::{AppliedReport, Draft, Refusal};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AttemptState, PlanStatus, PutAway, Replan, Report, ReportStatus, Shelf, Task, TaskId,
-    TaskStatus,
+    ArchiveState, ArchivedEntry, AttemptState, PlanState, ReplanRequest, Report, ReportStatus,
+    Task, TaskId, TaskState,
 };
 
 /// The name and the hash of a report that is not a file; no file has that hash.
@@ -20,7 +20,7 @@ impl Draft<'_> {
     /// The task is not ready in the plan's order, the plan is paused or has ended, or it is a daemon's.
     pub fn start_task(&mut self, id: TaskId) -> Result<(), Refusal> {
         self.by_hand()?;
-        if matches!(self.plan.status(), PlanStatus::Paused(_)) {
+        if matches!(self.plan.status(), PlanState::Paused(_)) {
             return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
         let mut task = self.editable(id)?;
@@ -30,14 +30,14 @@ impl Draft<'_> {
                 waits_for: self.plan.unmet(&task),
             });
         }
-        task.status = TaskStatus::InProgress;
+        task.status = TaskState::InProgress;
         task.started_at = task.started_at.or(Some(self.now));
         task.attempts += 1;
-        self.tell(Event::TaskStarted { task: id });
-        self.put(task);
-        if self.plan.status() == &PlanStatus::Idle {
-            self.tell(Event::Started);
-            self.change_head(|head| head.status = PlanStatus::Running);
+        self.log(Event::TaskStarted { task: id });
+        self.insert(task);
+        if self.plan.status() == &PlanState::Idle {
+            self.log(Event::Started);
+            self.change_head(|head| head.status = PlanState::Running);
         }
         Ok(())
     }
@@ -52,16 +52,16 @@ impl Draft<'_> {
         }
         self.by_hand()?;
         let mut task = self.under_way(id)?;
-        task.status = TaskStatus::Completed;
+        task.status = TaskState::Completed;
         task.result = Some(result.to_owned());
         task.failures = 0;
         task.finished_at = Some(self.now);
         self.close_attempt(&task);
-        self.tell(Event::Completed {
+        self.log(Event::Completed {
             task: id,
             verified: false,
         });
-        self.put(task);
+        self.insert(task);
         Ok(())
     }
 
@@ -81,20 +81,20 @@ impl Draft<'_> {
         task.failures += 1;
         let again = retry && task.failures < self.plan.head().policy.max_attempts;
         task.status = if again {
-            TaskStatus::Pending
+            TaskState::Pending
         } else {
-            TaskStatus::Failed
+            TaskState::Failed
         };
         task.result = Some(error.to_owned());
         self.close_attempt(&task);
         let reason = error.to_owned();
-        self.tell(if again {
+        self.log(if again {
             Event::Stumbled { task: id, reason }
         } else {
             task.finished_at = Some(self.now);
             Event::Failed { task: id, reason }
         });
-        self.put(task);
+        self.insert(task);
         Ok(again)
     }
 
@@ -106,7 +106,7 @@ impl Draft<'_> {
             Some(attempt) => {
                 let mut attempt = attempt.clone();
                 attempt.state = AttemptState::Judged;
-                self.put_attempt(attempt);
+                self.insert_attempt(attempt);
             }
             None => self.stop_attempt(task),
         }
@@ -123,7 +123,7 @@ impl Draft<'_> {
             return Err(Refusal::Replanning);
         }
         self.skip_task(id, why)?;
-        self.open_replan(Replan {
+        self.open_replan(ReplanRequest {
             task: Some(id),
             why: why.to_owned(),
         });
@@ -138,8 +138,8 @@ impl Draft<'_> {
         self.by_hand()?;
         let mut task = self.task(id)?;
         self.begin_anew(&mut task);
-        self.tell(Event::Reopened { task: id });
-        self.put(task);
+        self.log(Event::Reopened { task: id });
+        self.insert(task);
         Ok(())
     }
 
@@ -151,10 +151,10 @@ impl Draft<'_> {
         self.by_hand()?;
         let counts = self.plan.counts();
         let begun = counts.in_progress > 0 || counts.settled() > 0;
-        if begun || self.plan.status() == &PlanStatus::Idle {
+        if begun || self.plan.status() == &PlanState::Idle {
             return Ok(false);
         }
-        self.change_head(|head| head.status = PlanStatus::Idle);
+        self.change_head(|head| head.status = PlanState::Idle);
         Ok(true)
     }
 
@@ -166,7 +166,7 @@ impl Draft<'_> {
         self.by_hand()?;
         let mut task = self.task(id)?;
         task.result = result.map(str::to_owned);
-        self.put(task);
+        self.insert(task);
         Ok(())
     }
 
@@ -183,12 +183,12 @@ impl Draft<'_> {
         for mut task in tasks {
             self.stop_attempt(&task);
             self.begin_anew(&mut task);
-            self.put(task);
+            self.insert(task);
         }
         self.close_questions("the plan was reset", |_| true);
-        self.tell(Event::Reset);
+        self.log(Event::Reset);
         self.change_head(|head| {
-            head.status = PlanStatus::Idle;
+            head.status = PlanState::Idle;
             head.replan = None;
             head.audited = None;
             head.outcome = None;
@@ -218,9 +218,9 @@ impl Draft<'_> {
         if head.owner == DAEMON {
             return Err(Refusal::PlanIs(head.status.clone()));
         }
-        self.tell(Event::Resumed);
+        self.log(Event::Resumed);
         self.change_head(|head| {
-            head.status = PlanStatus::Running;
+            head.status = PlanState::Running;
             head.outcome = None;
             head.finished_at = None;
         });
@@ -247,9 +247,9 @@ impl Draft<'_> {
             self.by_hand()?;
         }
         let status = if completed {
-            PlanStatus::Completed
+            PlanState::Completed
         } else {
-            PlanStatus::Abandoned
+            PlanState::Abandoned
         };
         self.end(status, outcome);
         Ok(())
@@ -259,12 +259,12 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A daemon carries the plan out, or it was deleted.
-    pub fn take_up(&mut self) -> Result<(), Refusal> {
+    pub fn reactivate(&mut self) -> Result<(), Refusal> {
         self.movable()?;
         let now = self.now;
-        self.tell(Event::TakenUp);
+        self.log(Event::TakenUp);
         self.change_head(|head| {
-            head.shelf = Shelf::Current;
+            head.shelf = ArchiveState::Current;
             head.taken_up = Some(now);
         });
         Ok(())
@@ -274,13 +274,13 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A daemon carries the plan out, or it was deleted.
-    pub fn put_away(&mut self, shelf: Shelf) -> Result<(), Refusal> {
+    pub fn archive(&mut self, shelf: ArchiveState) -> Result<(), Refusal> {
         self.movable()?;
-        self.tell(Event::PutAway { shelf });
+        self.log(Event::PutAway { shelf });
         self.change_head(|head| {
             head.shelf = shelf;
-            if shelf == Shelf::History {
-                head.put_away = Some(Box::new(PutAway::of(head)));
+            if shelf == ArchiveState::History {
+                head.put_away = Some(Box::new(ArchivedEntry::of(head)));
             }
         });
         Ok(())
@@ -291,7 +291,7 @@ impl Draft<'_> {
         if head.owner == DAEMON && !head.status.settled() {
             return Err(Refusal::PlanIs(head.status.clone()));
         }
-        if head.shelf == Shelf::Deleted {
+        if head.shelf == ArchiveState::Deleted {
             return Err(Refusal::Deleted);
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Draft<'_> {
     /// Returns whether a daemon carries the plan out: then a statement about a task in progress is a report.
     pub fn carried_out(&self) -> bool {
         let head = self.plan.head();
-        head.owner == DAEMON && !head.status.settled() && head.status != PlanStatus::Idle
+        head.owner == DAEMON && !head.status.settled() && head.status != PlanState::Idle
     }
 
     /// Applies a caller's statement about a task in progress as the report of its current attempt. The agent may go on until it
@@ -337,7 +337,7 @@ impl Draft<'_> {
             hash: BY_HAND.to_owned(),
             received: self.now,
         };
-        if attempt.report.is_some() || self.report(&attempt.id, report)? != Taken::Counts {
+        if attempt.report.is_some() || self.report(&attempt.id, report)? != AppliedReport::Counts {
             return Err(Refusal::NotAwaited(attempt.id));
         }
         // No worker shall begin a task that is already done.
@@ -345,7 +345,7 @@ impl Draft<'_> {
             && let Some(mut unclaimed) = self.plan.attempt(&attempt.id).cloned()
         {
             unclaimed.recall = true;
-            self.put_attempt(unclaimed);
+            self.insert_attempt(unclaimed);
         }
         Ok(())
     }
@@ -364,7 +364,7 @@ impl Draft<'_> {
     }
 
     fn begin_anew(&self, task: &mut Task) {
-        task.status = TaskStatus::Pending;
+        task.status = TaskState::Pending;
         task.result = None;
         task.evidence = None;
         task.current = None;
@@ -384,7 +384,7 @@ impl Draft<'_> {
 
     fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
-        if task.status != TaskStatus::InProgress {
+        if task.status != TaskState::InProgress {
             return Err(Refusal::not_editable(&task));
         }
         Ok(task)

@@ -4,8 +4,8 @@ use super::verdict::acceptable;
 use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Answer, AskId, AttemptState, Choice, CommandId, Question, QuestionId, Replan, Review,
-    Subject, Task, TaskId, TaskStatus,
+    AnswerChoice, AskId, AttemptState, CommandId, HumanAnswer, HumanQuestion, HumanQuestionKind,
+    ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task, TaskId, TaskState,
 };
 
 /// Why a task is left out by a person who says no more.
@@ -19,7 +19,7 @@ impl Draft<'_> {
     pub fn ask(
         &mut self,
         id: QuestionId,
-        about: About,
+        about: HumanQuestionKind,
         task: Option<TaskId>,
         reason: &str,
     ) -> Result<(), Refusal> {
@@ -44,9 +44,9 @@ impl Draft<'_> {
         if attempt.is_none_or(|attempt| attempt.state != AttemptState::Open) {
             return Err(Refusal::NotAwaited(request.clone()));
         }
-        let choices = vec![Choice::Reply, Choice::Skip, Choice::Abort];
-        let question = self.question(id, About::Agent, Some(task), reason, choices);
-        self.put_question(Question {
+        let choices = vec![AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort];
+        let question = self.question(id, HumanQuestionKind::Agent, Some(task), reason, choices);
+        self.insert_question(HumanQuestion {
             request: Some(request.clone()),
             ..question
         })
@@ -55,12 +55,12 @@ impl Draft<'_> {
     fn question(
         &self,
         id: QuestionId,
-        about: About,
+        about: HumanQuestionKind,
         task: Option<TaskId>,
         reason: &str,
-        choices: Vec<Choice>,
-    ) -> Question {
-        Question {
+        choices: Vec<AnswerChoice>,
+    ) -> HumanQuestion {
+        HumanQuestion {
             id,
             about,
             task,
@@ -74,38 +74,38 @@ impl Draft<'_> {
         }
     }
 
-    fn put_question(&mut self, question: Question) -> Result<(), Refusal> {
+    fn insert_question(&mut self, question: HumanQuestion) -> Result<(), Refusal> {
         if self.plan.question(&question.id).is_some() {
             return Err(Refusal::QuestionTaken(question.id));
         }
-        self.tell(Event::Asked {
+        self.log(Event::Asked {
             question: question.id.clone(),
             task: question.task,
             reason: question.reason.clone(),
             choices: question.choices.clone(),
         });
-        self.put(question);
+        self.insert(question);
         Ok(())
     }
 
     /// Adds to an attempt how long a person needed for a request's question that is now over.
-    pub(super) fn person_took(&mut self, question: &Question) {
+    pub(super) fn person_took(&mut self, question: &HumanQuestion) {
         let task = question.task.filter(|_| question.request.is_some());
         let task = task.and_then(|task| self.plan.task(task));
         let attempt = task.and_then(|task| self.plan.current_attempt(task));
         if let Some(mut attempt) = attempt.cloned() {
             let took = self.now.since(question.asked);
             attempt.with_person = attempt.with_person.saturating_add(took);
-            self.put_attempt(attempt);
+            self.insert_attempt(attempt);
         }
     }
 
     pub(super) fn ask_about(
         &mut self,
         id: QuestionId,
-        about: About,
+        about: HumanQuestionKind,
         task: Option<TaskId>,
-        subject: Option<(AskId, Subject)>,
+        subject: Option<(AskId, ModelQuestionKind)>,
         reason: &str,
     ) -> Result<(), Refusal> {
         self.not_settled()?;
@@ -119,46 +119,79 @@ impl Draft<'_> {
         }
         let choices = self.choices(about, task, subject.map(|(_, subject)| subject).as_ref());
         let question = self.question(id, about, task, reason, choices);
-        self.put_question(Question { ask, ..question })
+        self.insert_question(HumanQuestion { ask, ..question })
     }
 
     /// Returns the choices that a human has, in the plan's present state.
     fn choices(
         &self,
-        about: About,
+        about: HumanQuestionKind,
         task: Option<TaskId>,
-        subject: Option<&Subject>,
-    ) -> Vec<Choice> {
+        subject: Option<&ModelQuestionKind>,
+    ) -> Vec<AnswerChoice> {
         let task_row = task.and_then(|id| self.plan.task(id));
         let current = task_row.and_then(|task| self.plan.current_attempt(task));
         let accept = current.is_some_and(acceptable);
         let model = self.plan.head().policy.model;
-        let offered: &[Choice] = match about {
-            About::Review => &[Choice::Approve, Choice::Replan, Choice::Abort],
-            About::Replans if task.is_none() => &[Choice::Approve, Choice::Replan, Choice::Abort],
-            About::Failures | About::Replans | About::Abort => &[
-                Choice::Accept,
-                Choice::Retry,
-                Choice::Skip,
-                Choice::Replan,
-                Choice::Abort,
+        let offered: &[AnswerChoice] = match about {
+            HumanQuestionKind::Review => &[
+                AnswerChoice::Approve,
+                AnswerChoice::Replan,
+                AnswerChoice::Abort,
             ],
-            About::Unclaimed => &[Choice::Wait, Choice::Skip, Choice::Abort],
-            About::Agent => &[Choice::Reply, Choice::Retry, Choice::Skip, Choice::Abort],
-            About::Model => match subject {
-                Some(Subject::Judge(_)) => {
-                    &[Choice::Accept, Choice::Retry, Choice::Skip, Choice::Abort]
-                }
-                Some(Subject::Audit) => &[Choice::Approve, Choice::Retry, Choice::Abort],
-                _ => &[Choice::Retry, Choice::Abort],
+            HumanQuestionKind::Replans if task.is_none() => &[
+                AnswerChoice::Approve,
+                AnswerChoice::Replan,
+                AnswerChoice::Abort,
+            ],
+            HumanQuestionKind::Failures | HumanQuestionKind::Replans | HumanQuestionKind::Abort => {
+                &[
+                    AnswerChoice::Accept,
+                    AnswerChoice::Retry,
+                    AnswerChoice::Skip,
+                    AnswerChoice::Replan,
+                    AnswerChoice::Abort,
+                ]
+            }
+            HumanQuestionKind::Unclaimed => {
+                &[AnswerChoice::Wait, AnswerChoice::Skip, AnswerChoice::Abort]
+            }
+            HumanQuestionKind::Agent => &[
+                AnswerChoice::Reply,
+                AnswerChoice::Retry,
+                AnswerChoice::Skip,
+                AnswerChoice::Abort,
+            ],
+            HumanQuestionKind::Model => match subject {
+                Some(ModelQuestionKind::Judge(_)) => &[
+                    AnswerChoice::Accept,
+                    AnswerChoice::Retry,
+                    AnswerChoice::Skip,
+                    AnswerChoice::Abort,
+                ],
+                Some(ModelQuestionKind::Audit) => &[
+                    AnswerChoice::Approve,
+                    AnswerChoice::Retry,
+                    AnswerChoice::Abort,
+                ],
+                _ => &[AnswerChoice::Retry, AnswerChoice::Abort],
             },
-            About::Budget(_) => &[Choice::More, Choice::Abort],
-            About::Branch => &[Choice::Retry, Choice::Accept, Choice::Abort],
-            About::Stuck => &[Choice::Retry, Choice::Skip, Choice::Replan, Choice::Abort],
+            HumanQuestionKind::Budget(_) => &[AnswerChoice::More, AnswerChoice::Abort],
+            HumanQuestionKind::Branch => &[
+                AnswerChoice::Retry,
+                AnswerChoice::Accept,
+                AnswerChoice::Abort,
+            ],
+            HumanQuestionKind::Stuck => &[
+                AnswerChoice::Retry,
+                AnswerChoice::Skip,
+                AnswerChoice::Replan,
+                AnswerChoice::Abort,
+            ],
         };
-        let possible = |choice: &Choice| match choice {
-            Choice::Accept => accept || about == About::Branch,
-            Choice::Replan => model,
+        let possible = |choice: &AnswerChoice| match choice {
+            AnswerChoice::Accept => accept || about == HumanQuestionKind::Branch,
+            AnswerChoice::Replan => model,
             _ => true,
         };
         offered.iter().copied().filter(possible).collect()
@@ -171,7 +204,7 @@ impl Draft<'_> {
     pub fn answer(
         &mut self,
         id: &QuestionId,
-        choice: Choice,
+        choice: AnswerChoice,
         note: &str,
         by: &str,
     ) -> Result<(), Refusal> {
@@ -200,48 +233,50 @@ impl Draft<'_> {
             });
         }
         let note = note.trim();
-        if choice == Choice::Reply && note.is_empty() {
+        if choice == AnswerChoice::Reply && note.is_empty() {
             return Err(Refusal::NoNote);
         }
-        question.answer = Some(Answer {
+        question.answer = Some(HumanAnswer {
             choice,
             note: note.to_owned(),
             by: by.to_owned(),
             at: self.now,
         });
-        self.tell(Event::Answered {
+        self.log(Event::Answered {
             question: id.clone(),
             choice,
             note: note.to_owned(),
             by: by.to_owned(),
         });
-        self.put(question.clone());
+        self.insert(question.clone());
         self.person_took(&question);
         self.carry_out(&question, choice, note)
     }
 
     fn carry_out(
         &mut self,
-        question: &Question,
-        choice: Choice,
+        question: &HumanQuestion,
+        choice: AnswerChoice,
         note: &str,
     ) -> Result<(), Refusal> {
         match (choice, question.task) {
-            (Choice::Retry | Choice::Accept, _) if question.about == About::Branch => {
-                self.release_branch(choice == Choice::Accept)
+            (AnswerChoice::Retry | AnswerChoice::Accept, _)
+                if question.about == HumanQuestionKind::Branch =>
+            {
+                self.release_branch(choice == AnswerChoice::Accept)
             }
-            (Choice::Approve, _) if question.about == About::Review => {
-                self.change_head(|head| head.review = Review::Approved);
+            (AnswerChoice::Approve, _) if question.about == HumanQuestionKind::Review => {
+                self.change_head(|head| head.review = ReviewPolicy::Approved);
                 Ok(())
             }
-            (Choice::Approve, _) => {
+            (AnswerChoice::Approve, _) => {
                 self.drop_ask(question);
                 let audited = or(note, "taken as met by a person").to_owned();
                 self.change_head(|head| head.audited = Some(audited));
                 Ok(())
             }
-            (Choice::Abort, _) => self.abandon(or(note, "ended by a person")),
-            (Choice::Replan, task) => {
+            (AnswerChoice::Abort, _) => self.abandon(or(note, "ended by a person")),
+            (AnswerChoice::Replan, task) => {
                 let why = if note.is_empty() {
                     question.reason.clone()
                 } else {
@@ -251,62 +286,64 @@ impl Draft<'_> {
                     self.set_pending(task, note)?;
                 }
                 self.change_head(|head| head.extra_replans += 1);
-                self.open_replan(Replan { task, why });
+                self.open_replan(ReplanRequest { task, why });
                 Ok(())
             }
-            (Choice::Retry, _) if question.about == About::Model => {
+            (AnswerChoice::Retry, _) if question.about == HumanQuestionKind::Model => {
                 self.revive_ask(question);
                 Ok(())
             }
-            (Choice::Retry, Some(task)) => self.set_pending(task, note),
-            (Choice::Retry, None) => {
+            (AnswerChoice::Retry, Some(task)) => self.set_pending(task, note),
+            (AnswerChoice::Retry, None) => {
                 for task in self.failed_tasks() {
                     self.reopen_task(task, note)?;
                 }
                 Ok(())
             }
-            (Choice::Skip, Some(task)) => {
+            (AnswerChoice::Skip, Some(task)) => {
                 self.drop_ask(question);
                 self.skip_task(task, or(note, SKIPPED))
             }
-            (Choice::Skip, None) => {
+            (AnswerChoice::Skip, None) => {
                 for task in self.failed_tasks() {
                     self.skip_task(task, or(note, SKIPPED))?;
                 }
                 Ok(())
             }
-            (Choice::Accept, Some(task)) => {
+            (AnswerChoice::Accept, Some(task)) => {
                 self.drop_ask(question);
                 self.accept_as_is(task, note)
             }
-            (Choice::Wait, Some(task)) => {
+            (AnswerChoice::Wait, Some(task)) => {
                 let current = self.task(task)?.current;
                 if let Some(mut attempt) = current.and_then(|id| self.attempt(&id).ok()) {
                     attempt.waiting_since = self.now;
-                    self.put_attempt(attempt);
+                    self.insert_attempt(attempt);
                 }
                 Ok(())
             }
             // The reply is delivered to the role that asked.
-            (Choice::Reply, _) if question.request.is_some() => Ok(()),
-            (Choice::Reply, Some(task)) => {
+            (AnswerChoice::Reply, _) if question.request.is_some() => Ok(()),
+            (AnswerChoice::Reply, Some(task)) => {
                 let mut task = self.task(task)?;
                 task.note = Some(note.to_owned());
-                self.put(task);
+                self.insert(task);
                 Ok(())
             }
-            (Choice::More, _) => self.allow_more(question),
-            (Choice::Accept | Choice::Wait | Choice::Reply, None) => Err(Refusal::NotOffered {
-                choice,
-                offered: question.choices.clone(),
-            }),
+            (AnswerChoice::More, _) => self.allow_more(question),
+            (AnswerChoice::Accept | AnswerChoice::Wait | AnswerChoice::Reply, None) => {
+                Err(Refusal::NotOffered {
+                    choice,
+                    offered: question.choices.clone(),
+                })
+            }
         }
     }
 
     fn failed_tasks(&self) -> Vec<TaskId> {
         self.plan
             .tasks()
-            .filter(|task| task.status == TaskStatus::Failed)
+            .filter(|task| task.status == TaskState::Failed)
             .map(|task| task.number)
             .collect()
     }
@@ -318,7 +355,7 @@ impl Draft<'_> {
             return Err(Refusal::not_editable(&task));
         }
         renew(&mut task, note);
-        self.put(task);
+        self.insert(task);
         Ok(())
     }
 
@@ -329,19 +366,19 @@ impl Draft<'_> {
     pub fn reopen_task(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
         self.not_settled()?;
         let mut task = self.task(id)?;
-        if task.status != TaskStatus::Failed {
+        if task.status != TaskState::Failed {
             return Err(Refusal::not_editable(&task));
         }
         renew(&mut task, note);
         task.finished_at = None;
-        self.tell(Event::Reopened { task: id });
-        self.put(task);
+        self.log(Event::Reopened { task: id });
+        self.insert(task);
         Ok(())
     }
 }
 
 fn renew(task: &mut Task, note: &str) {
-    task.status = TaskStatus::Pending;
+    task.status = TaskState::Pending;
     task.failures = 0;
     if !note.is_empty() {
         let person = format!("A person says: {note}");

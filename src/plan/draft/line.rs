@@ -3,7 +3,8 @@
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Attempt, AttemptState, CommandId, Decision, Line, Merge, QuestionId, Repository, Verdict,
+    Attempt, AttemptState, CommandId, Decision, HumanQuestionKind, IntegrationBranch, PendingMerge,
+    QuestionId, Repository, Verdict,
 };
 
 impl Draft<'_> {
@@ -16,12 +17,12 @@ impl Draft<'_> {
         self.not_settled()?;
         let line = match &self.plan.head().line {
             Some(line) if line.folder == folder => return Ok(false),
-            Some(line) => Line {
+            Some(line) => IntegrationBranch {
                 folder: folder.to_owned(),
                 ..line.clone()
             },
             None if self.plan.attempts().next().is_some() => return Err(Refusal::Shared),
-            None => Line {
+            None => IntegrationBranch {
                 base: base.to_owned(),
                 tip: base.to_owned(),
                 shown: None,
@@ -47,14 +48,14 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no checks, or other results have been accepted since.
-    pub fn merged(&mut self, id: &CommandId, merge: Merge) -> Result<(), Refusal> {
+    pub fn merged(&mut self, id: &CommandId, merge: PendingMerge) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
         let awaited = attempt.state == AttemptState::Reported && attempt.checks.is_none();
         if !awaited || self.line()?.tip != merge.onto {
             return Err(Refusal::NotAwaited(id.clone()));
         }
         attempt.merge = Some(merge);
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(())
     }
 
@@ -91,13 +92,13 @@ impl Draft<'_> {
         attempt.verdict = Some(verdict.clone());
         attempt.checks = None;
         attempt.merge = None;
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(())
     }
 
     /// Moves the integration branch to the merge of an accepted result.
-    pub(super) fn take_merge(&mut self, attempt: &Attempt, commit: String) {
-        self.tell(Event::Merged {
+    pub(super) fn accept_merge(&mut self, attempt: &Attempt, commit: String) {
+        self.log(Event::Merged {
             task: attempt.task,
             command: attempt.id.clone(),
             commit: commit.clone(),
@@ -137,7 +138,7 @@ impl Draft<'_> {
         self.change_head(|head| head.line = Some(line));
         match self.plan.status().settled() {
             true => Ok(()),
-            false => self.ask(question, About::Branch, None, reason),
+            false => self.ask(question, HumanQuestionKind::Branch, None, reason),
         }
     }
 
@@ -145,7 +146,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has no such branch, or other results have been accepted since.
-    pub fn branch_joined(&mut self, merge: &Merge) -> Result<(), Refusal> {
+    pub fn branch_joined(&mut self, merge: &PendingMerge) -> Result<(), Refusal> {
         let mut line = self.line()?;
         if line.tip != merge.onto {
             return Err(Refusal::Outdated);
@@ -166,7 +167,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn line(&self) -> Result<Line, Refusal> {
+    fn line(&self) -> Result<IntegrationBranch, Refusal> {
         self.plan.head().line.clone().ok_or(Refusal::Shared)
     }
 }

@@ -18,13 +18,13 @@ use std::collections::BTreeSet;
 
 use super::event::Event;
 use super::model::{
-    About, Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question,
-    QuestionId, Task, TaskId, TaskStatus, Time, WaitEnd,
+    AnswerChoice, Attempt, AttemptState, CommandId, HumanQuestion, HumanQuestionKind, MAX_METADATA,
+    PlanHead, PlanState, QuestionId, RoleRequestEnd, Task, TaskId, TaskState, Time,
 };
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
-pub use attempt::{Issue, Taken};
+pub use attempt::{AppliedReport, NewCommand};
 pub use past::{PlanPast, TaskPast};
 pub use shape::valid_key;
 pub use verdict::acceptable;
@@ -55,7 +55,7 @@ pub enum Refusal {
     #[error("a plan needs at least one task")]
     NoTasks,
     #[error("task `{task}` is {}", .status.as_str())]
-    NotEditable { task: TaskId, status: TaskStatus },
+    NotEditable { task: TaskId, status: TaskState },
     #[error("task `{task}` is needed by {}", list(.dependants))]
     HasDependants {
         task: TaskId,
@@ -71,7 +71,7 @@ pub enum Refusal {
     #[error("a human is asked about task `{0}`")]
     Asking(TaskId),
     #[error("the plan is {}", .0.as_str())]
-    PlanIs(PlanStatus),
+    PlanIs(PlanState),
     #[error("a person has yet to start the plan; until then only its tasks can be edited")]
     NotStarted,
     #[error("the rest of the plan is being changed")]
@@ -89,7 +89,7 @@ pub enum Refusal {
     #[error("question `{question}` is answered already: {}{}", .choice.as_str(), said_by(.by))]
     AlreadyAnswered {
         question: QuestionId,
-        choice: Choice,
+        choice: AnswerChoice,
         by: String,
     },
     #[error("question `{question}` needs no answer any more: {reason}")]
@@ -99,8 +99,8 @@ pub enum Refusal {
     },
     #[error("`{}` is not offered; choose one of: {}", .choice.as_str(), words(.offered))]
     NotOffered {
-        choice: Choice,
-        offered: Vec<Choice>,
+        choice: AnswerChoice,
+        offered: Vec<AnswerChoice>,
     },
     #[error("the answer needs a note")]
     NoNote,
@@ -152,7 +152,7 @@ fn some_of(tasks: &[TaskId], between: &str, show: impl Fn(&TaskId) -> String) ->
     shown.join(between)
 }
 
-fn words(choices: &[Choice]) -> String {
+fn words(choices: &[AnswerChoice]) -> String {
     choices
         .iter()
         .map(|choice| choice.as_str())
@@ -268,29 +268,29 @@ impl<'a> Draft<'a> {
         self.events.truncate(events);
     }
 
-    fn put(&mut self, row: impl Into<Row>) {
+    fn insert(&mut self, row: impl Into<Row>) {
         let row = row.into();
         let key = row.key();
         let old = self.plan.put(row);
         self.undo.push((key, old));
     }
 
-    fn put_attempt(&mut self, mut attempt: Attempt) {
+    fn insert_attempt(&mut self, mut attempt: Attempt) {
         if attempt.state != AttemptState::Open {
             for wait in std::mem::take(&mut attempt.waits) {
-                self.tell(ended(&attempt, wait, WaitEnd::TakenBack));
+                self.log(ended(&attempt, wait, RoleRequestEnd::TakenBack));
             }
         }
-        self.put(attempt);
+        self.insert(attempt);
     }
 
-    fn change_head(&mut self, change: impl FnOnce(&mut Head)) {
+    fn change_head(&mut self, change: impl FnOnce(&mut PlanHead)) {
         let mut head = self.plan.head().clone();
         change(&mut head);
-        self.put(head);
+        self.insert(head);
     }
 
-    fn tell(&mut self, event: Event) {
+    fn log(&mut self, event: Event) {
         self.events.push(event);
     }
 
@@ -316,8 +316,8 @@ impl<'a> Draft<'a> {
     }
 
     fn not_abandoned(&self) -> Result<(), Refusal> {
-        if self.plan.status() == &PlanStatus::Abandoned {
-            return Err(Refusal::PlanIs(PlanStatus::Abandoned));
+        if self.plan.status() == &PlanState::Abandoned {
+            return Err(Refusal::PlanIs(PlanState::Abandoned));
         }
         Ok(())
     }
@@ -325,23 +325,23 @@ impl<'a> Draft<'a> {
     /// Closes the question why nobody takes the command of a task.
     fn close_unclaimed(&mut self, task: TaskId, reason: &str) {
         self.close_questions(reason, |question| {
-            question.task == Some(task) && question.about == About::Unclaimed
+            question.task == Some(task) && question.about == HumanQuestionKind::Unclaimed
         });
     }
 
-    fn close_question(&mut self, mut question: Question, reason: &str) {
+    fn close_question(&mut self, mut question: HumanQuestion, reason: &str) {
         question.closed = Some(reason.to_owned());
-        self.tell(Event::QuestionClosed {
+        self.log(Event::QuestionClosed {
             question: question.id.clone(),
             reason: reason.to_owned(),
         });
         self.person_took(&question);
-        self.put(question);
+        self.insert(question);
     }
 
     /// Closes the open questions that `which` picks.
-    fn close_questions(&mut self, reason: &str, which: impl Fn(&Question) -> bool) {
-        let questions: Vec<Question> = self
+    fn close_questions(&mut self, reason: &str, which: impl Fn(&HumanQuestion) -> bool) {
+        let questions: Vec<HumanQuestion> = self
             .plan
             .open_questions()
             .filter(|question| which(question))

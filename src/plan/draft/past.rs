@@ -2,12 +2,12 @@
 
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
-use crate::plan::model::{PlanStatus, TaskId, TaskStatus, Time};
+use crate::plan::model::{PlanState, TaskId, TaskState, Time};
 
 /// The past of an imported task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskPast {
-    pub status: TaskStatus,
+    pub status: TaskState,
     pub result: Option<String>,
     pub created_at: Option<Time>,
     pub finished_at: Option<Time>,
@@ -16,7 +16,7 @@ pub struct TaskPast {
 /// The past of an imported plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanPast {
-    pub status: PlanStatus,
+    pub status: PlanState,
     pub outcome: Option<String>,
     pub created_at: Option<Time>,
     pub finished_at: Option<Time>,
@@ -36,11 +36,11 @@ impl Draft<'_> {
         if past.status.settled() {
             task.finished_at = past.finished_at;
         }
-        if past.status == TaskStatus::InProgress {
+        if past.status == TaskState::InProgress {
             task.attempts = 1;
             task.started_at = Some(self.now);
         }
-        self.put(task);
+        self.insert(task);
         Ok(())
     }
 
@@ -51,8 +51,8 @@ impl Draft<'_> {
     pub fn record_plan(&mut self, past: PlanPast) -> Result<(), Refusal> {
         self.by_hand()?;
         match &past.status {
-            PlanStatus::Running => self.tell(Event::Started),
-            status if status.settled() => self.tell(Event::Settled {
+            PlanState::Running => self.log(Event::Started),
+            status if status.settled() => self.log(Event::Settled {
                 status: status.as_str().to_owned(),
                 outcome: past.outcome.clone().unwrap_or_default(),
             }),

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::{Draft, Refusal};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
-use crate::plan::model::{Ask, Head, PlanStatus, Shelf, Task, TaskId, TaskStatus};
+use crate::plan::model::{
+    ArchiveState, ModelQuestion, PlanHead, PlanState, Task, TaskId, TaskState,
+};
 use crate::plan::state::Plan;
 
 impl Draft<'_> {
@@ -25,10 +27,10 @@ impl Draft<'_> {
         }
         let reason = format!("the plan was restored to what it was after change {seq}");
         self.close_questions(&reason, |_| true);
-        let asks: Vec<Ask> = self.plan.open_asks().cloned().collect();
+        let asks: Vec<ModelQuestion> = self.plan.open_asks().cloned().collect();
         for mut ask in asks {
             ask.answered = Some(self.now);
-            self.put(ask);
+            self.insert(ask);
         }
 
         let kept: BTreeSet<TaskId> = earlier.tasks().map(|task| task.number).collect();
@@ -36,18 +38,18 @@ impl Draft<'_> {
         for mut task in present {
             if !kept.contains(&task.number) {
                 task.removed = true;
-                self.put(task);
+                self.insert(task);
             }
         }
         for task in earlier.tasks() {
             let task = self.as_then(task);
             if self.plan.task(task.number) != Some(&task) {
-                self.put(task);
+                self.insert(task);
             }
         }
         let head = self.head_as_then(earlier.head(), &reason);
-        let same = |head: &Head, other: &Head| {
-            Head {
+        let same = |head: &PlanHead, other: &PlanHead| {
+            PlanHead {
                 revision: head.revision,
                 ..other.clone()
             } == *head
@@ -59,7 +61,7 @@ impl Draft<'_> {
         let told: Vec<Event> = self.events.drain(told.1..).collect();
         let ends = |event: &Event| matches!(event, Event::RequestEnded { .. });
         self.events.extend(told.into_iter().filter(ends));
-        self.tell(Event::Restored { seq });
+        self.log(Event::Restored { seq });
         self.change_head(|now| *now = head);
         Ok(())
     }
@@ -69,8 +71,8 @@ impl Draft<'_> {
         // The numbering of attempts continues; it includes attempts that this earlier state does not know.
         task.attempts = task.attempts.max(self.last_attempt(task.number));
         let carried_out = self.plan.head().owner == DAEMON;
-        if task.status == TaskStatus::InProgress && carried_out {
-            task.status = TaskStatus::Pending;
+        if task.status == TaskState::InProgress && carried_out {
+            task.status = TaskState::Pending;
             task.current = None;
             task.failures = 0;
             task.not_before = None;
@@ -80,21 +82,21 @@ impl Draft<'_> {
 
     /// Returns the earlier head with what has happened since: usage and granted amounts, where the results are, and the names
     /// by which the plan is known.
-    fn head_as_then(&self, then: &Head, reason: &str) -> Head {
+    fn head_as_then(&self, then: &PlanHead, reason: &str) -> PlanHead {
         let now = self.plan.head();
         let status = match &then.status {
-            PlanStatus::Running | PlanStatus::Paused(_) if now.owner == DAEMON => {
-                PlanStatus::Paused(reason.to_owned())
+            PlanState::Running | PlanState::Paused(_) if now.owner == DAEMON => {
+                PlanState::Paused(reason.to_owned())
             }
             status => status.clone(),
         };
         // A deleted plan can be found again. Any other keeps its present archive state, even if another plan has become the
         // current one since.
         let shelf = match now.shelf {
-            Shelf::Deleted => then.shelf,
+            ArchiveState::Deleted => then.shelf,
             shelf => shelf,
         };
-        Head {
+        PlanHead {
             key: now.key.clone(),
             owner: now.owner.clone(),
             shelf,

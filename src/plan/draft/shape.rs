@@ -8,7 +8,7 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::graph::find_cycle;
 use crate::plan::model::{
-    Edit, MAX_METADATA, NewTask, Origin, Task, TaskChanges, TaskId, TaskRef, TaskStatus,
+    MAX_METADATA, NewTask, Origin, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskState,
 };
 use crate::plan::produced::{MAX_PRODUCED, within_workspace};
 
@@ -20,7 +20,7 @@ const SPREAD: usize = 32;
 
 /// Where new tasks go.
 #[derive(Clone, Copy)]
-enum Spot {
+enum InsertPosition {
     Front,
     Behind(TaskId),
     End,
@@ -39,7 +39,10 @@ impl Draft<'_> {
         if let Some(after) = after {
             self.task(after)?;
         }
-        self.add_at(tasks, after.map_or(Spot::End, Spot::Behind))
+        self.add_at(
+            tasks,
+            after.map_or(InsertPosition::End, InsertPosition::Behind),
+        )
     }
 
     /// Adds tasks before another one, and returns their numbers in the order of the list.
@@ -53,11 +56,17 @@ impl Draft<'_> {
     ) -> Result<Vec<TaskId>, Refusal> {
         let before = self.task(before)?;
         let previous = self.plan.tasks_around(&before).0.next();
-        let spot = previous.map_or(Spot::Front, |task| Spot::Behind(task.number));
+        let spot = previous.map_or(InsertPosition::Front, |task| {
+            InsertPosition::Behind(task.number)
+        });
         self.add_at(tasks, spot)
     }
 
-    fn add_at(&mut self, tasks: Vec<NewTask>, spot: Spot) -> Result<Vec<TaskId>, Refusal> {
+    fn add_at(
+        &mut self,
+        tasks: Vec<NewTask>,
+        spot: InsertPosition,
+    ) -> Result<Vec<TaskId>, Refusal> {
         self.not_settled()?;
         let first = self.plan.head().next_task;
         let numbers: Vec<TaskId> = (first..).take(tasks.len()).map(TaskId).collect();
@@ -101,9 +110,9 @@ impl Draft<'_> {
                 metadata,
                 origin: task.origin,
                 status: if task.done {
-                    TaskStatus::Completed
+                    TaskState::Completed
                 } else {
-                    TaskStatus::Pending
+                    TaskState::Pending
                 },
                 result: task.done.then(|| "done before the plan began".to_owned()),
                 evidence: None,
@@ -129,11 +138,11 @@ impl Draft<'_> {
             return Err(Refusal::Cycle(cycle));
         }
         for task in added {
-            self.tell(Event::Added {
+            self.log(Event::Added {
                 task: task.number,
                 name: task.name.clone(),
             });
-            self.put(task);
+            self.insert(task);
         }
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         self.change_head(|head| {
@@ -154,7 +163,7 @@ impl Draft<'_> {
         let told = self.events.len();
         let numbers = self.add_tasks(tasks, None)?;
         self.events.truncate(told);
-        self.tell(Event::Planned {
+        self.log(Event::Planned {
             tasks: numbers.len(),
         });
         Ok(numbers)
@@ -171,7 +180,7 @@ impl Draft<'_> {
         }
         for mut task in old {
             task.removed = true;
-            self.put(task);
+            self.insert(task);
         }
         self.make_tasks(tasks)
     }
@@ -192,9 +201,9 @@ impl Draft<'_> {
     /// else as [`Draft::update_task`].
     pub fn amend_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
         let task = self.task(id)?;
-        let words = task.status == TaskStatus::InProgress && self.by_hand().is_ok();
+        let words = task.status == TaskState::InProgress && self.by_hand().is_ok();
         let fixed = changes.dependencies.is_some() || (changes.of_words() && !words);
-        if fixed && task.status != TaskStatus::Pending {
+        if fixed && task.status != TaskState::Pending {
             return Err(Refusal::not_editable(&task));
         }
         self.change_task(task, changes, &[])
@@ -266,8 +275,8 @@ impl Draft<'_> {
         }
         merge(&mut task.metadata, &changes.metadata)?;
         let moved = changes.of_words() || changes.dependencies.is_some();
-        self.tell(Event::Updated { task: id });
-        self.put(task);
+        self.log(Event::Updated { task: id });
+        self.insert(task);
         if moved || changes.assignee.is_some() {
             self.change_head(|head| head.revision += 1);
         }
@@ -289,8 +298,8 @@ impl Draft<'_> {
             });
         }
         task.removed = true;
-        self.put(task);
-        self.tell(Event::Removed { task: id });
+        self.insert(task);
+        self.log(Event::Removed { task: id });
         self.change_head(|head| head.revision += 1);
         Ok(())
     }
@@ -300,14 +309,14 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// No replan is open, or an edit is refused.
-    pub fn replan(&mut self, edits: &[Edit], reason: &str) -> Result<(), Refusal> {
+    pub fn replan(&mut self, edits: &[ReplanEdit], reason: &str) -> Result<(), Refusal> {
         let Some(open) = self.plan.head().replan.clone() else {
             return Err(Refusal::NoTasks);
         };
         let new: Vec<NewTask> = edits
             .iter()
             .filter_map(|edit| {
-                if let Edit::Add(task) = edit {
+                if let ReplanEdit::Add(task) = edit {
                     Some((**task).clone())
                 } else {
                     None
@@ -319,12 +328,12 @@ impl Draft<'_> {
         let (mut updated, mut skipped) = (0, 0);
         for edit in edits {
             match edit {
-                Edit::Add(_) => {}
-                Edit::Update(id, changes) => {
+                ReplanEdit::Add(_) => {}
+                ReplanEdit::Update(id, changes) => {
                     self.update_with(*id, changes, &added)?;
                     updated += 1;
                 }
-                Edit::Skip(id, reason) => {
+                ReplanEdit::Skip(id, reason) => {
                     self.editable(*id)?;
                     let reason = if reason.trim().is_empty() {
                         "replaced by replan"
@@ -339,7 +348,7 @@ impl Draft<'_> {
         let kept = |id| {
             edits
                 .iter()
-                .any(|edit| matches!(edit, Edit::Update(changed, _) if *changed == id))
+                .any(|edit| matches!(edit, ReplanEdit::Update(changed, _) if *changed == id))
         };
         if let Some(cause) = open.task.filter(|id| !kept(*id))
             && self.editable(cause).is_ok()
@@ -348,7 +357,7 @@ impl Draft<'_> {
             skipped += 1;
         }
         self.events.truncate(told);
-        self.tell(Event::Replanned {
+        self.log(Event::Replanned {
             added: added.len(),
             updated,
             skipped,
@@ -361,7 +370,7 @@ impl Draft<'_> {
     /// Returns the task if its text and place may change: it is pending, and no attempt of it is under way.
     pub(super) fn editable(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
-        if task.status != TaskStatus::Pending {
+        if task.status != TaskState::Pending {
             return Err(Refusal::not_editable(&task));
         }
         Ok(task)
@@ -423,15 +432,15 @@ impl Draft<'_> {
     }
 
     /// Returns positions for `count` tasks at a place. Moves other tasks apart when no room is left.
-    fn room(&mut self, spot: Spot, count: usize) -> Box<dyn Iterator<Item = i64>> {
+    fn room(&mut self, spot: InsertPosition, count: usize) -> Box<dyn Iterator<Item = i64>> {
         let after = match spot {
-            Spot::Front => {
+            InsertPosition::Front => {
                 let first = self.plan.tasks().next().map_or(0, |task| task.position);
                 let count = i64::try_from(count).unwrap_or(i64::MAX / GAP);
                 return Box::new((0..count).map(move |n| first - (count - n) * GAP));
             }
-            Spot::Behind(id) => Some(id),
-            Spot::End => None,
+            InsertPosition::Behind(id) => Some(id),
+            InsertPosition::End => None,
         };
         let last = self
             .plan
@@ -478,7 +487,7 @@ impl Draft<'_> {
             }
             for (place, mut next) in (wanted + 1..).zip(moved) {
                 next.position = task.position + place * wide;
-                self.put(next);
+                self.insert(next);
             }
             return;
         }

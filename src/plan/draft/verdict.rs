@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Attempt, AttemptState, By, CheckResult, CommandId, ConfirmAbort, Decision, Evidence,
-    QuestionId, Report, ReportStatus, TaskId, TaskStatus, Verdict,
+    Attempt, AttemptState, CheckResult, CommandId, ConfirmAbort, DecidedBy, Decision, Evidence,
+    HumanQuestionKind, QuestionId, Report, ReportStatus, TaskId, TaskState, Verdict,
 };
 
 /// The longest pause that an agent may ask for.
@@ -34,7 +34,7 @@ impl Draft<'_> {
             return Err(Refusal::NotAcceptable);
         }
         let number = attempt.task;
-        self.tell(Event::Judged {
+        self.log(Event::Judged {
             task: number,
             command: id.clone(),
             decision: verdict.decision,
@@ -48,7 +48,7 @@ impl Draft<'_> {
                 self.fail_attempt(attempt, &verdict.reason, feedback, verdict.by, question)
             }
             Decision::Replan => {
-                self.put_attempt(attempt);
+                self.insert_attempt(attempt);
                 let why = match verdict.feedback.trim() {
                     "" => verdict.reason.clone(),
                     learned => format!("{}\nLearned: {learned}", verdict.reason),
@@ -56,7 +56,7 @@ impl Draft<'_> {
                 self.want_replan(Some(number), &why, question)
             }
             Decision::Abort => {
-                self.put_attempt(attempt);
+                self.insert_attempt(attempt);
                 let confirm = match self.plan.head().policy.confirm_abort {
                     ConfirmAbort::Always => true,
                     ConfirmAbort::Never => false,
@@ -65,7 +65,7 @@ impl Draft<'_> {
                 if confirm {
                     self.ask(
                         question,
-                        About::Abort,
+                        HumanQuestionKind::Abort,
                         Some(number),
                         &format!("the judge wants to end the plan: {}", verdict.reason),
                     )
@@ -81,7 +81,7 @@ impl Draft<'_> {
     pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
         if let Some(line) = &self.plan.head().line {
             match attempt.merge.clone() {
-                Some(merge) if merge.onto == line.tip => self.take_merge(&attempt, merge.commit),
+                Some(merge) if merge.onto == line.tip => self.accept_merge(&attempt, merge.commit),
                 _ => return self.merge_again(attempt, verdict),
             }
         }
@@ -89,17 +89,17 @@ impl Draft<'_> {
         let results = attempt.report.as_ref().map_or("", |report| &report.results);
         let summary = or(&verdict.result_summary, results);
         let evidence = evidence(&attempt);
-        task.status = TaskStatus::Completed;
+        task.status = TaskState::Completed;
         task.result = Some(summary.chars().take(RESULT_CHARS).collect());
         task.failures = 0;
         task.finished_at = Some(self.now);
-        self.tell(Event::Completed {
+        self.log(Event::Completed {
             task: task.number,
             verified: evidence.verified,
         });
         task.evidence = Some(evidence);
-        self.put_attempt(attempt);
-        self.put(task);
+        self.insert_attempt(attempt);
+        self.insert(task);
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Draft<'_> {
             reason: or(note, "accepted by a person").to_owned(),
             feedback: String::new(),
             result_summary: String::new(),
-            by: By::Person,
+            by: DecidedBy::Person,
             at: self.now,
         };
         attempt.state = AttemptState::Judged;
@@ -133,7 +133,7 @@ impl Draft<'_> {
         mut attempt: Attempt,
         reason: &str,
         feedback: &str,
-        by: By,
+        by: DecidedBy,
         question: QuestionId,
     ) -> Result<(), Refusal> {
         let mut task = self.task(attempt.task)?;
@@ -146,11 +146,11 @@ impl Draft<'_> {
             by,
             at: self.now,
         });
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         task.failures += 1;
         task.note = Some(feedback.to_owned());
         let (failures, optional) = (task.failures, task.optional);
-        self.put(task);
+        self.insert(task);
         if failures < self.plan.head().policy.max_attempts {
             return Ok(());
         }
@@ -165,7 +165,7 @@ impl Draft<'_> {
         }
         self.ask(
             question,
-            About::Failures,
+            HumanQuestionKind::Failures,
             Some(number),
             &format!("the task failed {times}; the last time: {reason}"),
         )
@@ -181,8 +181,8 @@ impl Draft<'_> {
             return Err(Refusal::NotAwaited(id.clone()));
         };
         let task = attempt.task;
-        self.put_attempt(attempt);
-        self.ask(question, About::Agent, Some(task), &text)
+        self.insert_attempt(attempt);
+        self.ask(question, HumanQuestionKind::Agent, Some(task), &text)
     }
 
     /// Ends a reported attempt that is no failure: the agent's usage limit stops it until a time that it names.
@@ -198,12 +198,12 @@ impl Draft<'_> {
         let until = until.min(self.now.plus(LONGEST_PARK));
         task.not_before = Some(until);
         task.note = Some("go on where the usage limit stopped you".to_owned());
-        self.tell(Event::Parked {
+        self.log(Event::Parked {
             task: task.number,
             until: until.0,
         });
-        self.put_attempt(attempt);
-        self.put(task);
+        self.insert_attempt(attempt);
+        self.insert(task);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
-use crate::plan::model::{Attempt, AttemptState, CommandId, Wait, WaitEnd};
+use crate::plan::model::{Attempt, AttemptState, CommandId, RoleRequest, RoleRequestEnd};
 
 impl Draft<'_> {
     /// Records that a role which works on an attempt waits for another role. Repeating the same call changes nothing. The wait
@@ -11,7 +11,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command, or no agent works on it any more.
-    pub fn begin_wait(&mut self, id: &CommandId, wait: Wait) -> Result<(), Refusal> {
+    pub fn begin_wait(&mut self, id: &CommandId, wait: RoleRequest) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
         if attempt.state != AttemptState::Open {
             return Err(Refusal::NotAwaited(id.clone()));
@@ -23,7 +23,7 @@ impl Draft<'_> {
         {
             return Ok(());
         }
-        self.tell(Event::Requested {
+        self.log(Event::Requested {
             task: attempt.task,
             command: id.clone(),
             role: wait.role.clone(),
@@ -32,13 +32,13 @@ impl Draft<'_> {
             what: wait.what.clone(),
         });
         attempt.waits.push(wait);
-        self.put_attempt(attempt);
+        self.insert_attempt(attempt);
         Ok(())
     }
 
     /// Records that no role waits for a request any more, and how the wait ended. Changes nothing where no role waits.
-    pub fn end_wait(&mut self, request: &CommandId, how: WaitEnd) {
-        let waits = |wait: &Wait| wait.request == *request;
+    pub fn end_wait(&mut self, request: &CommandId, how: RoleRequestEnd) {
+        let waits = |wait: &RoleRequest| wait.request == *request;
         let found = self.plan.open_attempts().find_map(|attempt| {
             let at = attempt.waits.iter().position(waits)?;
             Some((attempt.clone(), at))
@@ -47,13 +47,13 @@ impl Draft<'_> {
             return;
         };
         let wait = attempt.waits.remove(at);
-        self.tell(ended(&attempt, wait, how));
-        self.put_attempt(attempt);
+        self.log(ended(&attempt, wait, how));
+        self.insert_attempt(attempt);
     }
 }
 
 /// Returns the event for a wait that ends.
-pub(super) fn ended(attempt: &Attempt, wait: Wait, how: WaitEnd) -> Event {
+pub(super) fn ended(attempt: &Attempt, wait: RoleRequest, how: RoleRequestEnd) -> Event {
     Event::RequestEnded {
         task: attempt.task,
         command: attempt.id.clone(),

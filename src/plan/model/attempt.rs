@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time, Wait};
+use super::{CommandId, MERGE_CHECK, PendingMerge, RoleRequest, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum AttemptKind {
     /// Begin a session.
     New,
     /// Continue a session.
@@ -25,7 +25,7 @@ pub struct Attempt {
     pub task: TaskId,
     /// Counts the task's attempts from 1; a repair has its attempt's number.
     pub number: u32,
-    pub kind: Kind,
+    pub kind: AttemptKind,
     /// The session that the command names; `None` is `auto`.
     pub session: Option<SessionId>,
     /// The whole command file as published.
@@ -41,7 +41,7 @@ pub struct Attempt {
     pub with_person: Duration,
     /// The waits between the roles that work on it, in the order of the requests; only while it is open.
     #[serde(default)]
-    pub waits: Vec<Wait>,
+    pub waits: Vec<RoleRequest>,
     /// The start of the timeout for claiming it; a human who chooses to wait moves it.
     pub waiting_since: Time,
     /// Its command must be withdrawn, or its agent asked to stop.
@@ -59,12 +59,12 @@ pub struct Attempt {
     pub beside: Vec<TaskId>,
     /// The changed files; `None` until the workspace was inspected after the report.
     #[serde(default)]
-    pub changes: Option<Changes>,
+    pub changes: Option<ChangedFiles>,
     /// `None` until the checks that apply have run.
     pub checks: Option<Vec<CheckResult>>,
     /// The merge with the other results, where each task has a worktree of its own.
     #[serde(default)]
-    pub merge: Option<Merge>,
+    pub merge: Option<PendingMerge>,
     pub verdict: Option<Verdict>,
     pub state: AttemptState,
 }
@@ -230,8 +230,8 @@ const MAX_CHANGED: usize = 50;
 /// What changed in the workspace during an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Changes {
-    pub seen: Seen,
+pub struct ChangedFiles {
+    pub seen: ChangeDetection,
     /// Paths relative to the workspace, up to the limit.
     pub files: Vec<String>,
     /// The number of further files.
@@ -241,7 +241,7 @@ pub struct Changes {
 /// How the changes were detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Seen {
+pub enum ChangeDetection {
     /// Not at all: the workspace cannot be read.
     #[default]
     Nothing,
@@ -255,9 +255,9 @@ pub enum Seen {
     Part,
 }
 
-impl Changes {
+impl ChangedFiles {
     /// Keeps the first paths of all that changed, up to the limit.
-    pub fn new(seen: Seen, mut paths: Vec<String>) -> Self {
+    pub fn new(seen: ChangeDetection, mut paths: Vec<String>) -> Self {
         let more = paths.len().saturating_sub(MAX_CHANGED);
         paths.truncate(MAX_CHANGED);
         Self {
@@ -276,10 +276,10 @@ impl Changes {
     pub fn text(&self, most: usize) -> String {
         if self.files.is_empty() {
             let none = match self.seen {
-                Seen::Nothing => "nobody could look which files changed",
-                Seen::Git | Seen::Listing => "no file changed",
-                Seen::Times => "no file was written; removed ones are not seen",
-                Seen::Part => "no file was written among those that were looked at",
+                ChangeDetection::Nothing => "nobody could look which files changed",
+                ChangeDetection::Git | ChangeDetection::Listing => "no file changed",
+                ChangeDetection::Times => "no file was written; removed ones are not seen",
+                ChangeDetection::Part => "no file was written among those that were looked at",
             };
             return none.to_owned();
         }
@@ -346,13 +346,13 @@ impl Decision {
 /// Who decided a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
+pub enum DecidedBy {
     Rules,
     Model,
     Person,
 }
 
-impl By {
+impl DecidedBy {
     /// Returns the word shown to a person.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -372,13 +372,13 @@ pub struct Verdict {
     pub feedback: String,
     /// The summary of this task for later tasks.
     pub result_summary: String,
-    pub by: By,
+    pub by: DecidedBy,
     pub at: Time,
 }
 
 /// An agent's session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct AgentSession {
     pub id: SessionId,
     /// The task for which it was opened.
     pub task: TaskId,

@@ -46,13 +46,13 @@ impl Budget {
     };
 
     /// Returns the value of one limit in its own unit; time in seconds.
-    pub fn set(&self, limit: Limit) -> Option<f64> {
+    pub fn set(&self, limit: BudgetLimit) -> Option<f64> {
         match limit {
-            Limit::LlmCalls => self.llm_calls.map(number),
-            Limit::LlmTokens => self.llm_tokens.map(number),
-            Limit::CostUsd => self.cost_usd,
-            Limit::WallTime => self.wall_time.map(|span| span.as_secs_f64()),
-            Limit::Attempts => self.attempts.map(number),
+            BudgetLimit::LlmCalls => self.llm_calls.map(number),
+            BudgetLimit::LlmTokens => self.llm_tokens.map(number),
+            BudgetLimit::CostUsd => self.cost_usd,
+            BudgetLimit::WallTime => self.wall_time.map(|span| span.as_secs_f64()),
+            BudgetLimit::Attempts => self.attempts.map(number),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Budget {
 /// One of the limits of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum BudgetLimit {
     LlmCalls,
     LlmTokens,
     CostUsd,
@@ -68,7 +68,7 @@ pub enum Limit {
     Attempts,
 }
 
-impl Limit {
+impl BudgetLimit {
     /// Every limit, in the order in which they are shown.
     pub const ALL: [Self; 5] = [
         Self::LlmCalls,
@@ -119,12 +119,12 @@ pub struct Usage {
     /// Recorded time in which a daemon carried the plan out and something was under way.
     pub wall_time: Duration,
     /// The daemon whose time was recorded last, and how much of that time was recorded.
-    pub lived: Lived,
+    pub lived: ActiveTime,
 }
 
 /// The usage of one question to the planner's model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spent {
+pub struct ModelCost {
     /// Exchanges begun, failed ones included.
     pub calls: u32,
     pub input_tokens: u64,
@@ -135,7 +135,7 @@ pub struct Spent {
 
 /// How much of its active time a daemon has spent on a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lived {
+pub struct ActiveTime {
     /// When the daemon started; this identifies it.
     pub since: Time,
     /// Time in which something was under way.
@@ -145,12 +145,12 @@ pub struct Lived {
 impl Usage {
     /// Returns the time used, including the active time of a daemon that is not recorded yet. The result stays the same after
     /// that time is recorded.
-    pub fn wall_time(&self, lived: Lived) -> Duration {
+    pub fn wall_time(&self, lived: ActiveTime) -> Duration {
         self.wall_time + self.unrecorded(lived)
     }
 
     /// Returns how much of a daemon's active time is not recorded yet.
-    pub fn unrecorded(&self, lived: Lived) -> Duration {
+    pub fn unrecorded(&self, lived: ActiveTime) -> Duration {
         if self.lived.since == lived.since {
             lived.span.saturating_sub(self.lived.span)
         } else {
@@ -160,7 +160,7 @@ impl Usage {
 }
 
 /// What a human allowed beyond the budget, by limit.
-pub type Granted = BTreeMap<Limit, f64>;
+pub type Granted = BTreeMap<BudgetLimit, f64>;
 
 #[expect(
     clippy::cast_precision_loss,
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_time_of_a_daemon_is_counted_once() {
-        let lived = |since, seconds| Lived {
+        let lived = |since, seconds| ActiveTime {
             since: Time(since),
             span: Duration::from_secs(seconds),
         };

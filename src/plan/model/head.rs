@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Granted, Line, PlanId, Repository, TaskId, Time, Usage};
+use super::{Budget, Granted, IntegrationBranch, PlanId, Repository, TaskId, Time, Usage};
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ impl Origin {
 /// In which order tasks may be started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum TaskOrder {
     /// Any pending task; users of the plan keep an order of their own (Plan Tool).
     Free,
     /// A task whose dependencies are all completed or skipped (PlanManager, the daemon).
@@ -44,7 +44,7 @@ pub enum Order {
 /// The state of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PlanStatus {
+pub enum PlanState {
     /// Created, or only a goal so far; no process carries it out.
     #[default]
     Idle,
@@ -60,7 +60,7 @@ pub enum PlanStatus {
     Abandoned,
 }
 
-impl PlanStatus {
+impl PlanState {
     /// Returns the word of the core.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ pub enum ConfirmAbort {
 /// When a result is judged by the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judging {
+pub enum JudgePolicy {
     /// Always.
     #[default]
     Always,
@@ -137,7 +137,7 @@ impl Default for RoleRules {
 /// the configuration when it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Policy {
+pub struct PlanPolicy {
     /// Failed attempts of a task in a row before a human is asked (1 and more).
     pub max_attempts: u32,
     /// Replans before a human is asked.
@@ -159,7 +159,7 @@ pub struct Policy {
     /// Whether a language model plans, judges and replans; rules decide without one.
     pub model: bool,
     /// When a result is judged by the model.
-    pub judging: Judging,
+    pub judging: JudgePolicy,
     /// Whether the goal is audited by the model before the plan is completed.
     pub audit: bool,
     /// Names of the checks that every task must pass, in addition to its own.
@@ -168,7 +168,7 @@ pub struct Policy {
     pub budget: Budget,
 }
 
-impl Default for Policy {
+impl Default for PlanPolicy {
     fn default() -> Self {
         Self {
             max_attempts: 3,
@@ -181,7 +181,7 @@ impl Default for Policy {
             confirm_abort: ConfirmAbort::default(),
             session: SessionScope::default(),
             model: false,
-            judging: Judging::default(),
+            judging: JudgePolicy::default(),
             audit: true,
             checks: Vec::new(),
             budget: Budget::default(),
@@ -191,7 +191,7 @@ impl Default for Policy {
 
 /// An open request to change the rest of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replan {
+pub struct ReplanRequest {
     /// The task whose result led to it.
     pub task: Option<TaskId>,
     /// The reason, in the words of the verdict, the audit or the human.
@@ -201,7 +201,7 @@ pub struct Replan {
 /// Whether a person reviews the plan before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Review {
+pub enum ReviewPolicy {
     /// No review is required.
     #[default]
     NotWanted,
@@ -216,7 +216,7 @@ pub enum Review {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Shelf {
+pub enum ArchiveState {
     /// In use: an owner's current plan is the one that was resumed last.
     #[default]
     Current,
@@ -226,7 +226,7 @@ pub enum Shelf {
     Deleted,
 }
 
-impl Shelf {
+impl ArchiveState {
     /// Returns the word used in the store.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -239,14 +239,14 @@ impl Shelf {
 
 /// What the archive lists of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PutAway {
+pub struct ArchivedEntry {
     pub name: String,
     pub description: String,
-    pub status: PlanStatus,
+    pub status: PlanState,
 }
 
-impl PutAway {
-    pub(in crate::plan) fn of(head: &Head) -> Self {
+impl ArchivedEntry {
+    pub(in crate::plan) fn of(head: &PlanHead) -> Self {
         Self {
             name: head.name.clone(),
             description: head.description.clone(),
@@ -257,7 +257,7 @@ impl PutAway {
 
 /// The one row that stands for the plan itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Head {
+pub struct PlanHead {
     pub id: PlanId,
     /// The name by which callers of tools know it, unless that is `id`; unique among the plans that are not deleted.
     #[serde(default)]
@@ -278,25 +278,25 @@ pub struct Head {
     /// Who carries it out: `daemon`, or the dialect of the tool that made it.
     pub owner: String,
     #[serde(default)]
-    pub shelf: Shelf,
+    pub shelf: ArchiveState,
     /// When a caller last made it the current plan.
     #[serde(default)]
     pub taken_up: Option<Time>,
     /// The plan's entry when it was last archived, if ever; the log has the whole plan, at its last `PutAway`.
     #[serde(default)]
-    pub put_away: Option<Box<PutAway>>,
+    pub put_away: Option<Box<ArchivedEntry>>,
     /// The folder in which agents work; absolute; empty when no daemon carries the plan out.
     pub workspace: String,
     /// The integration branch when each task has a worktree of its own; `None` when all tasks share the workspace.
     #[serde(default)]
-    pub line: Option<Line>,
+    pub line: Option<IntegrationBranch>,
     /// The repository of the workspace when the plan began; `None` if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Box<Repository>>,
-    pub order: Order,
-    pub status: PlanStatus,
-    pub policy: Policy,
-    pub review: Review,
+    pub order: TaskOrder,
+    pub status: PlanState,
+    pub policy: PlanPolicy,
+    pub review: ReviewPolicy,
     pub usage: Usage,
     /// What a human allowed beyond the budget.
     #[serde(default)]
@@ -309,7 +309,7 @@ pub struct Head {
     #[serde(default)]
     pub tree: Option<String>,
     /// The open replan; nothing new starts while it is open.
-    pub replan: Option<Replan>,
+    pub replan: Option<ReplanRequest>,
     /// The findings of the goal's audit, once it has passed.
     pub audited: Option<String>,
     /// The summary, once the plan is settled.
@@ -322,7 +322,7 @@ pub struct Head {
     pub finished_at: Option<Time>,
 }
 
-impl Head {
+impl PlanHead {
     /// Returns the name by which callers of tools know the plan.
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(self.id.as_str())
@@ -335,10 +335,10 @@ impl Head {
     }
 
     /// Returns the plan's archive entry, if it has ever been archived.
-    pub fn in_history(&self) -> Option<PutAway> {
+    pub fn in_history(&self) -> Option<ArchivedEntry> {
         match self.shelf {
-            Shelf::History => Some(PutAway::of(self)),
-            Shelf::Current | Shelf::Deleted => self.put_away.as_deref().cloned(),
+            ArchiveState::History => Some(ArchivedEntry::of(self)),
+            ArchiveState::Current | ArchiveState::Deleted => self.put_away.as_deref().cloned(),
         }
     }
 
@@ -362,16 +362,16 @@ impl Head {
             source: None,
             parent: None,
             owner: crate::plan::DAEMON.to_owned(),
-            shelf: Shelf::default(),
+            shelf: ArchiveState::default(),
             taken_up: None,
             put_away: None,
             workspace: String::new(),
             line: None,
             repository: None,
-            order: Order::default(),
-            status: PlanStatus::Idle,
-            policy: Policy::default(),
-            review: Review::default(),
+            order: TaskOrder::default(),
+            status: PlanState::Idle,
+            policy: PlanPolicy::default(),
+            review: ReviewPolicy::default(),
             usage: Usage::default(),
             granted: Granted::new(),
             replans: 0,

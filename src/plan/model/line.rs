@@ -9,7 +9,7 @@ pub const MERGE_CHECK: &str = "merge";
 
 /// Where the results of a plan are merged. The row is the truth; the branch in the project follows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct IntegrationBranch {
     /// The commit of the project where the plan began.
     pub base: String,
     /// The commit that contains all accepted results.
@@ -25,7 +25,7 @@ pub struct Line {
 
 /// A result that was merged aside and waits to be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Merge {
+pub struct PendingMerge {
     /// The commit that contained all accepted results then.
     pub onto: String,
     /// The task's own last commit.
@@ -34,7 +34,7 @@ pub struct Merge {
     pub commit: String,
 }
 
-impl Line {
+impl IntegrationBranch {
     /// Returns the name of a plan's integration branch.
     pub fn branch(plan: &PlanId) -> String {
         format!("plan-agent/{plan}")

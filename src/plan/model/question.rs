@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AskId, CommandId, Limit, QuestionId, TaskId, Time};
+use super::{AskId, BudgetLimit, CommandId, QuestionId, TaskId, Time};
 
 /// The choices of a human.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Choice {
+pub enum AnswerChoice {
     /// Go ahead with the plan as shown.
     Approve,
     /// Accept the result as it is.
@@ -28,7 +28,7 @@ pub enum Choice {
     Abort,
 }
 
-impl Choice {
+impl AnswerChoice {
     /// Every choice, in the order in which they are shown.
     pub const ALL: [Self; 9] = [
         Self::Approve,
@@ -68,7 +68,7 @@ impl Choice {
 /// What a question to a human is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum About {
+pub enum HumanQuestionKind {
     /// The plan must be approved before it starts.
     Review,
     /// A task failed as often as the policy allows.
@@ -88,10 +88,10 @@ pub enum About {
     /// A person or another program has moved the results' branch, or has it checked out.
     Branch,
     /// A limit of the budget is reached.
-    Budget(Limit),
+    Budget(BudgetLimit),
 }
 
-impl About {
+impl HumanQuestionKind {
     /// Returns the word for programs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,9 +111,9 @@ impl About {
 
 /// A question to a human. It is open until it has an answer or is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct HumanQuestion {
     pub id: QuestionId,
-    pub about: About,
+    pub about: HumanQuestionKind,
     pub task: Option<TaskId>,
     /// The request on which the asking role works: the answer goes back to that role, and the attempt at the task goes on.
     #[serde(default)]
@@ -122,14 +122,14 @@ pub struct Question {
     pub ask: Option<AskId>,
     /// What happened and what is asked.
     pub reason: String,
-    pub choices: Vec<Choice>,
+    pub choices: Vec<AnswerChoice>,
     pub asked: Time,
-    pub answer: Option<Answer>,
+    pub answer: Option<HumanAnswer>,
     /// Why it no longer needs an answer.
     pub closed: Option<String>,
 }
 
-impl Question {
+impl HumanQuestion {
     /// Returns whether an answer is still awaited.
     pub fn open(&self) -> bool {
         self.answer.is_none() && self.closed.is_none()
@@ -138,8 +138,8 @@ impl Question {
 
 /// A human's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    pub choice: Choice,
+pub struct HumanAnswer {
+    pub choice: AnswerChoice,
     pub note: String,
     /// Where it came from: `terminal`, `command line`, `file`.
     pub by: String,
@@ -149,7 +149,7 @@ pub struct Answer {
 /// What a language model is asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Subject {
+pub enum ModelQuestionKind {
     Plan,
     Judge(CommandId),
     Replan,
@@ -163,9 +163,9 @@ pub enum Subject {
 
 /// One question to a language model. Its answer and its effect are committed in the same change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct ModelQuestion {
     pub id: AskId,
-    pub subject: Subject,
+    pub subject: ModelQuestionKind,
     pub asked: Time,
     /// Calls begun for it; each is counted before it is made.
     pub calls: u32,

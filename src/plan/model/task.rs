@@ -13,7 +13,7 @@ pub const MAX_METADATA: usize = 16 * 1024;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
+pub enum TaskState {
     /// Not started, or to be started again.
     #[default]
     Pending,
@@ -27,7 +27,7 @@ pub enum TaskStatus {
     Skipped,
 }
 
-impl TaskStatus {
+impl TaskState {
     /// Returns the word of the core.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     pub origin: Origin,
-    pub status: TaskStatus,
+    pub status: TaskState,
     /// The result of the task, or why it was skipped or failed.
     pub result: Option<String>,
     /// The evidence with which it was accepted; `None` until then.
@@ -178,7 +178,7 @@ impl TaskChanges {
 
 /// One step of a replan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edit {
+pub enum ReplanEdit {
     /// Adds a task; [`TaskRef::New`] counts the added tasks of the same list of edits.
     Add(Box<NewTask>),
     /// Changes a task that has not been started.

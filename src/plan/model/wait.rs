@@ -6,7 +6,7 @@ use super::{Collaboration, CommandId, Time};
 
 /// A role that waits for its request to another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
+pub struct RoleRequest {
     pub role: String,
     /// The role that is asked.
     pub on: String,
@@ -19,7 +19,7 @@ pub struct Wait {
 /// How such a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WaitEnd {
+pub enum RoleRequestEnd {
     Completed,
     Error,
     Rejected,
@@ -31,7 +31,7 @@ pub enum WaitEnd {
     TakenBack,
 }
 
-impl From<Collaboration> for WaitEnd {
+impl From<Collaboration> for RoleRequestEnd {
     fn from(answer: Collaboration) -> Self {
         match answer {
             Collaboration::Completed => Self::Completed,

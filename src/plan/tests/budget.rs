@@ -3,7 +3,7 @@
 use super::*;
 
 /// Makes policies with and without a model, with few lanes, under budgets that are soon used up or none.
-pub(super) fn policy() -> impl Strategy<Value = Policy> {
+pub(super) fn policy() -> impl Strategy<Value = PlanPolicy> {
     let few = || prop::option::of(1..6u64);
     let lanes = || {
         (
@@ -21,7 +21,7 @@ pub(super) fn policy() -> impl Strategy<Value = Policy> {
             dollars,
             seconds,
             attempts,
-        )| Policy {
+        )| PlanPolicy {
             model,
             max_parallel,
             roles: [("coder", coders), ("writer", writers)]
@@ -41,29 +41,31 @@ pub(super) fn policy() -> impl Strategy<Value = Policy> {
                 wall_time: seconds.map(Duration::from_secs),
                 attempts,
             },
-            ..Policy::default()
+            ..PlanPolicy::default()
         },
     )
 }
 
 /// What must hold in every plan that can be reached.
 pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
-    let lived = Lived::default();
+    let lived = ActiveTime::default();
     // A call is counted when it begins, one at a time: never one more than is allowed. So is an attempt, but one whose command
     // was taken back may turn out to have been taken.
-    let calls = plan.allowed(Limit::LlmCalls).unwrap_or(f64::INFINITY);
-    prop_assert!(plan.used(Limit::LlmCalls, lived) <= calls);
+    let calls = plan.allowed(BudgetLimit::LlmCalls).unwrap_or(f64::INFINITY);
+    prop_assert!(plan.used(BudgetLimit::LlmCalls, lived) <= calls);
     let made = plan
         .attempts()
-        .filter(|attempt| attempt.kind != Kind::Repair && attempt.state != AttemptState::Withdrawn)
+        .filter(|attempt| {
+            attempt.kind != AttemptKind::Repair && attempt.state != AttemptState::Withdrawn
+        })
         .count();
     prop_assert_eq!(plan.attempts_made(), made as u64);
-    let due = due(plan, &World::default());
+    let due = due(plan, &Observations::default());
     for step in &due.steps {
         let stopped = match step {
-            Step::Ask(_) => plan.no_call(lived),
-            Step::Issue(_) => plan.no_attempt(lived),
-            Step::Repair(_) => plan.no_repair(lived),
+            DueStep::Ask(_) => plan.no_call(lived),
+            DueStep::Issue(_) => plan.no_attempt(lived),
+            DueStep::Repair(_) => plan.no_repair(lived),
             _ => None,
         };
         prop_assert_eq!(stopped, None, "{:?} begins", step);
@@ -71,33 +73,33 @@ pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn limited(model: bool, budget: Budget) -> Policy {
-    Policy {
+fn limited(model: bool, budget: Budget) -> PlanPolicy {
+    PlanPolicy {
         model,
         budget,
-        ..Policy::default()
+        ..PlanPolicy::default()
     }
 }
 
-fn restart(plan: &mut Plan, policy: Policy) {
+fn restart(plan: &mut Plan, policy: PlanPolicy) {
     apply(plan, |draft| draft.start(policy, "/work"));
 }
 
 /// Returns what is due, but for sessions that are over.
-fn steps(plan: &Plan, world: &World) -> Vec<Step> {
+fn steps(plan: &Plan, world: &Observations) -> Vec<DueStep> {
     let mut steps = due(plan, world).steps;
-    steps.retain(|step| !matches!(step, Step::EndSession(_)));
+    steps.retain(|step| !matches!(step, DueStep::EndSession(_)));
     steps
 }
 
 /// Carries out the one step that is due, which must be to stop.
-fn stop(plan: &mut Plan, world: &World) -> Limit {
+fn stop(plan: &mut Plan, world: &Observations) -> BudgetLimit {
     let found = steps(plan, world);
-    let [Step::StopAtBudget(limit)] = found[..] else {
+    let [DueStep::StopAtBudget(limit)] = found[..] else {
         panic!("{found:?}");
     };
     apply(plan, |draft| {
-        draft.count_time(world.lived());
+        draft.count_time(world.active_time());
         draft.stop_at_budget(limit, question(90))
     });
     assert_eq!(steps(plan, world), [], "it is stopped for good");
@@ -115,7 +117,7 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
     attempt(&mut plan, 1, ReportStatus::Failed);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(2)));
     assert_eq!(
-        steps(&plan, &World::default()),
+        steps(&plan, &Observations::default()),
         [],
         "the last attempt is let end, though all are used"
     );
@@ -123,8 +125,8 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
         hear(draft, 2, report(ReportStatus::Success, Time(1)))
     });
     assert_eq!(
-        steps(&plan, &World::default()),
-        [Step::JudgeByRules(command(2))]
+        steps(&plan, &Observations::default()),
+        [DueStep::JudgeByRules(command(2))]
     );
     apply(&mut plan, |draft| {
         let verdict = rules::judge(draft.plan().attempt(&command(2)).unwrap(), Time(1));
@@ -135,20 +137,26 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
         refused.unwrap_err().to_string(),
         "the budget allows no more: 2 of 2 attempts used"
     );
-    assert_eq!(stop(&mut plan, &World::default()), Limit::Attempts);
+    assert_eq!(
+        stop(&mut plan, &Observations::default()),
+        BudgetLimit::Attempts
+    );
     assert_eq!(
         plan.status(),
-        &PlanStatus::Paused("budget: 2 of 2 attempts used".to_owned())
+        &PlanState::Paused("budget: 2 of 2 attempts used".to_owned())
     );
     let asked = plan.open_questions().next().unwrap().clone();
-    assert_eq!(asked.choices, [Choice::More, Choice::Abort]);
+    assert_eq!(asked.choices, [AnswerChoice::More, AnswerChoice::Abort]);
     insta::assert_snapshot!(asked.reason, @"budget: 2 of 2 attempts used; nothing new starts. `more` allows another 2 attempts");
     apply(&mut plan, |draft| {
-        draft.answer(&asked.id, Choice::More, "", "test")
+        draft.answer(&asked.id, AnswerChoice::More, "", "test")
     });
-    assert_eq!(plan.status(), &PlanStatus::Running);
-    assert_eq!(plan.allowed(Limit::Attempts), Some(4.0));
-    assert_eq!(steps(&plan, &World::default()), [Step::Issue(TaskId(2))]);
+    assert_eq!(plan.status(), &PlanState::Running);
+    assert_eq!(plan.allowed(BudgetLimit::Attempts), Some(4.0));
+    assert_eq!(
+        steps(&plan, &Observations::default()),
+        [DueStep::Issue(TaskId(2))]
+    );
 }
 
 #[test]
@@ -179,20 +187,23 @@ fn a_report_waits_for_its_judge_until_the_budget_allows_the_call() {
         };
         hear(draft, 1, dear)
     });
-    assert_eq!(stop(&mut plan, &World::default()), Limit::CostUsd);
+    assert_eq!(
+        stop(&mut plan, &Observations::default()),
+        BudgetLimit::CostUsd
+    );
     let asked = plan.open_questions().next().unwrap().clone();
     insta::assert_snapshot!(asked.reason, @"budget: $2.50 of $1 used; nothing new starts. `more` allows another $1");
     apply(&mut plan, |draft| {
-        draft.answer(&asked.id, Choice::More, "", "test")
+        draft.answer(&asked.id, AnswerChoice::More, "", "test")
     });
     assert_eq!(
-        plan.allowed(Limit::CostUsd),
+        plan.allowed(BudgetLimit::CostUsd),
         Some(3.5),
         "counted from what is used"
     );
     assert_eq!(
-        steps(&plan, &World::default()),
-        [Step::Ask(Subject::Judge(command(1)))]
+        steps(&plan, &Observations::default()),
+        [DueStep::Ask(ModelQuestionKind::Judge(command(1)))]
     );
 }
 
@@ -204,23 +215,28 @@ fn the_last_call_is_heard_before_the_plan_stops() {
         ..Budget::NONE
     };
     restart(&mut plan, limited(true, one));
-    let subject = Subject::Judge(command(1));
+    let subject = ModelQuestionKind::Judge(command(1));
     apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
         draft.begin_ask(&subject)
     });
-    let asking = World {
+    let asking = Observations {
         asking: [subject.clone()].into(),
-        ..World::default()
+        ..Observations::default()
     };
-    assert_eq!(steps(&plan, &asking), [Step::Ask(subject.clone())]);
+    assert_eq!(steps(&plan, &asking), [DueStep::Ask(subject.clone())]);
     assert!(
-        change(&mut plan, |draft| draft.begin_ask(&Subject::Audit)).is_err(),
+        change(&mut plan, |draft| draft
+            .begin_ask(&ModelQuestionKind::Audit))
+        .is_err(),
         "a second call at the same time is one too many"
     );
     // After a kill the call is gone, and counts all the same.
-    assert_eq!(stop(&mut plan, &World::default()), Limit::LlmCalls);
+    assert_eq!(
+        stop(&mut plan, &Observations::default()),
+        BudgetLimit::LlmCalls
+    );
 }
 
 #[test]
@@ -233,8 +249,8 @@ fn a_summary_that_the_budget_forbids_holds_up_no_end_and_an_audit_does() {
     };
     restart(&mut plan, limited(true, used));
     apply(&mut plan, |draft| {
-        let ask = draft.begin_ask(&Subject::Audit)?;
-        let spent = Spent {
+        let ask = draft.begin_ask(&ModelQuestionKind::Audit)?;
+        let spent = ModelCost {
             calls: 1,
             input_tokens: 2,
             output_tokens: 1,
@@ -243,11 +259,14 @@ fn a_summary_that_the_budget_forbids_holds_up_no_end_and_an_audit_does() {
         draft.count_ask(&ask, spent)
     });
     let mut audited = plan.clone();
-    assert_eq!(stop(&mut plan, &World::default()), Limit::LlmTokens);
+    assert_eq!(
+        stop(&mut plan, &Observations::default()),
+        BudgetLimit::LlmTokens
+    );
     apply(&mut audited, |draft| {
         draft.audited("met", None, question(1))
     });
-    assert_eq!(steps(&audited, &World::default()), [Step::Settle]);
+    assert_eq!(steps(&audited, &Observations::default()), [DueStep::Settle]);
 }
 
 #[test]
@@ -258,24 +277,24 @@ fn time_is_used_by_what_is_under_way_and_once() {
         ..Budget::NONE
     };
     restart(&mut plan, limited(false, short));
-    let world = |started, seconds| World {
+    let world = |started, seconds| Observations {
         started: Time(started),
         lived: Duration::from_secs(seconds),
-        ..World::default()
+        ..Observations::default()
     };
-    assert_eq!(steps(&plan, &world(1, 59)), [Step::Issue(TaskId(1))]);
+    assert_eq!(steps(&plan, &world(1, 59)), [DueStep::Issue(TaskId(1))]);
     assert_eq!(
         steps(&plan, &world(1, 60)),
-        [Step::Issue(TaskId(1)), Step::CountTime],
+        [DueStep::Issue(TaskId(1)), DueStep::CountTime],
         "a kill makes less than a minute forgotten"
     );
     apply(&mut plan, |draft| {
-        draft.count_time(world(1, 60).lived());
+        draft.count_time(world(1, 60).active_time());
         Ok(())
     });
     // Another daemon goes on with its own time.
-    assert_eq!(steps(&plan, &world(2, 29)), [Step::Issue(TaskId(1))]);
-    assert_eq!(stop(&mut plan, &world(2, 30)), Limit::WallTime);
+    assert_eq!(steps(&plan, &world(2, 29)), [DueStep::Issue(TaskId(1))]);
+    assert_eq!(stop(&mut plan, &world(2, 30)), BudgetLimit::WallTime);
     insta::assert_snapshot!(plan.open_questions().next().unwrap().reason, @"budget: 90 s of 90 s used; nothing new starts. `more` allows another 90 s");
 }
 
@@ -287,14 +306,17 @@ fn a_budget_that_is_raised_answers_its_question() {
         ..Budget::NONE
     };
     restart(&mut plan, limited(true, calls(1)));
-    apply(&mut plan, |draft| draft.begin_ask(&Subject::Plan));
-    stop(&mut plan, &World::default());
+    apply(&mut plan, |draft| draft.begin_ask(&ModelQuestionKind::Plan));
+    stop(&mut plan, &Observations::default());
     let asked = plan.open_questions().next().unwrap().id.clone();
     restart(&mut plan, limited(true, calls(1)));
-    stop(&mut plan, &World::default());
+    stop(&mut plan, &Observations::default());
     let open: Vec<_> = plan.open_questions().map(|open| open.id.clone()).collect();
     assert_eq!(open, [asked], "the question is the same one");
     restart(&mut plan, limited(true, calls(2)));
     assert_eq!(plan.open_questions().count(), 0);
-    assert_eq!(steps(&plan, &World::default()), [Step::Issue(TaskId(1))]);
+    assert_eq!(
+        steps(&plan, &Observations::default()),
+        [DueStep::Issue(TaskId(1))]
+    );
 }

@@ -34,7 +34,7 @@ fn words_that_a_tool_or_a_model_changes_are_no_longer_a_persons() {
 
     apply(&mut plan, |draft| draft.amend_task(TaskId(1), &words("x")));
     apply(&mut plan, |draft| {
-        draft.start(Policy::default(), "/work")?;
+        draft.start(PlanPolicy::default(), "/work")?;
         draft.issue(TaskId(2), issue(5))?;
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
         let verdict = Verdict {
@@ -42,7 +42,7 @@ fn words_that_a_tool_or_a_model_changes_are_no_longer_a_persons() {
             ..rules::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
         };
         draft.judge(&command(5), &verdict, question(5))?;
-        let edit = Edit::Update(TaskId(3), Box::new(words("y")));
+        let edit = ReplanEdit::Update(TaskId(3), Box::new(words("y")));
         draft.replan(&[edit], "x")
     });
     assert_eq!(
@@ -75,7 +75,7 @@ fn a_plan_that_a_person_has_yet_to_start_is_edited_and_not_begun() {
         draft.follow_tasks();
         draft.remove_task(TaskId(2))
     });
-    assert_eq!(plan.status(), &PlanStatus::Idle);
+    assert_eq!(plan.status(), &PlanState::Idle);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn nothing_is_started_in_a_paused_plan() {
         draft.start_task(TaskId(1))?;
         draft.pause("a break")
     });
-    let paused = PlanStatus::Paused("a break".to_owned());
+    let paused = PlanState::Paused("a break".to_owned());
     let started = change(&mut plan, |draft| draft.start_task(TaskId(2)));
     assert_eq!(started, Err(Refusal::PlanIs(paused)));
     apply(&mut plan, |draft| draft.complete_task(TaskId(1), ""));
@@ -100,7 +100,7 @@ fn the_number_of_an_attempt_is_not_used_again() {
     apply(&mut plan, |draft| {
         draft.settle("done")?;
         draft.reset()?;
-        draft.start(Policy::default(), "/work").map(drop)
+        draft.start(PlanPolicy::default(), "/work").map(drop)
     });
     attempt(&mut plan, 3, ReportStatus::Success);
     apply(&mut plan, |draft| draft.restore(&before, 1));
@@ -120,19 +120,19 @@ fn the_number_of_an_attempt_is_not_used_again() {
 fn a_restored_plan_stays_where_it_is_among_those_of_its_owner() {
     let mut plan = of_person(&["a"], "tasks");
     let earlier = plan.clone();
-    apply_at(&mut plan, Time(5), |draft| draft.take_up());
+    apply_at(&mut plan, Time(5), |draft| draft.reactivate());
     apply(&mut plan, |draft| {
         draft.add_tasks(vec![task("b", &[])], None)
     });
     apply(&mut plan, |draft| draft.restore(&earlier, 1));
     assert_eq!(plan.head().taken_up, Some(Time(5)));
     for (put_away, restored) in [
-        (Shelf::History, Shelf::History),
-        (Shelf::Deleted, Shelf::Current),
+        (ArchiveState::History, ArchiveState::History),
+        (ArchiveState::Deleted, ArchiveState::Current),
     ] {
         apply(&mut plan, |draft| {
             draft.add_tasks(vec![task("b", &[])], None)?;
-            draft.put_away(put_away)?;
+            draft.archive(put_away)?;
             draft.restore(&earlier, 1)
         });
         assert_eq!(plan.head().shelf, restored);
@@ -144,7 +144,7 @@ fn a_plan_that_was_abandoned_is_not_changed_until_it_goes_on() {
     let mut plan = of_person(&["a"], "notebook");
     apply(&mut plan, |draft| draft.finish_plan(false, "enough"));
     let before = plan.clone();
-    let refused = Err(Refusal::PlanIs(PlanStatus::Abandoned));
+    let refused = Err(Refusal::PlanIs(PlanState::Abandoned));
     let changes = TaskChanges {
         name: Some("b".to_owned()),
         ..TaskChanges::default()

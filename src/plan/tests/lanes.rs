@@ -28,11 +28,11 @@ pub(super) fn check_walk(plan: &Plan) -> Result<(), TestCaseError> {
 
 /// Returns what is to be handed out now.
 fn issued(plan: &Plan) -> Vec<TaskId> {
-    let issued = |step: &Step| match step {
-        Step::Issue(task) => Some(*task),
+    let issued = |step: &DueStep| match step {
+        DueStep::Issue(task) => Some(*task),
         _ => None,
     };
-    let steps = due(plan, &World::default()).steps;
+    let steps = due(plan, &Observations::default()).steps;
     steps.iter().filter_map(issued).collect()
 }
 
@@ -42,9 +42,9 @@ fn expected(plan: &Plan) -> Vec<TaskId> {
     let counts = plan.counts();
     let rests = counts.total() == counts.settled()
         || head.replan.is_some()
-        || head.review == Review::Wanted
-        || *plan.status() != PlanStatus::Running
-        || plan.no_attempt(Lived::default()).is_some();
+        || head.review == ReviewPolicy::Wanted
+        || *plan.status() != PlanState::Running
+        || plan.no_attempt(ActiveTime::default()).is_some();
     if rests {
         return Vec::new();
     }
@@ -55,7 +55,7 @@ fn expected(plan: &Plan) -> Vec<TaskId> {
     let mut busy: Vec<Option<String>> = busy.map(|attempt| role_of(attempt.task)).collect();
     let idle = |task: &&Task| {
         let current = plan.current_attempt(task);
-        task.status == TaskStatus::InProgress && current.is_none_or(|now| !now.state.open())
+        task.status == TaskState::InProgress && current.is_none_or(|now| !now.state.open())
     };
     let retries = plan.tasks().filter(idle);
     let mut found = Vec::new();
@@ -97,10 +97,10 @@ fn with_roles(tasks: &[(&str, Option<&str>)], max_parallel: u32, roles: &[(&str,
         };
         ((*role).to_owned(), rules)
     });
-    let policy = Policy {
+    let policy = PlanPolicy {
         max_parallel,
         roles: roles.collect(),
-        ..Policy::default()
+        ..PlanPolicy::default()
     };
     let (tasks, policy) = (tasks.collect(), policy);
     apply(&mut plan, |draft| {
@@ -182,13 +182,13 @@ fn an_attempt_may_become_as_old_as_its_role_allows() {
         }
         Ok(())
     });
-    let world = World {
+    let world = Observations {
         now: Time(1).plus(Duration::from_secs(31)),
         scan_began: Some(Time(1).plus(Duration::from_secs(31))),
-        ..World::default()
+        ..Observations::default()
     };
     let steps = due(&plan, &world).steps;
-    let [Step::TimeOut(id, reason)] = &steps[..] else {
+    let [DueStep::TimeOut(id, reason)] = &steps[..] else {
         panic!("{steps:?}");
     };
     assert_eq!(
@@ -198,26 +198,26 @@ fn an_attempt_may_become_as_old_as_its_role_allows() {
 }
 
 /// Returns a world in which those of a role are lost.
-fn lost(role: &str, crew: Crew, scan: i64) -> World {
-    World {
+fn lost(role: &str, crew: WorkerPoolState, scan: i64) -> Observations {
+    Observations {
         scan_began: Some(Time(scan)),
-        crews: Crews {
+        crews: WorkerPools {
             roles: [(role.to_owned(), crew)].into(),
             others: None,
         },
-        ..World::default()
+        ..Observations::default()
     }
 }
 
 /// Where nothing goes on, somebody is asked, or those who would do it are lost.
 pub(super) fn check_held(plan: &Plan) -> Result<(), TestCaseError> {
-    for crew in [Crew::Unfit, Crew::Gone(Time(0))] {
+    for crew in [WorkerPoolState::Unfit, WorkerPoolState::Gone(Time(0))] {
         let due = due(plan, &lost("coder", crew, 0));
-        let rests = *plan.status() != PlanStatus::Running;
+        let rests = *plan.status() != PlanState::Running;
         let asked = plan.open_questions().next().is_some();
         prop_assert!(rests || !due.nothing() || due.held || asked);
         let issued = due.steps.iter().filter_map(|step| match step {
-            Step::Issue(task) => plan.task(*task)?.assignee.clone(),
+            DueStep::Issue(task) => plan.task(*task)?.assignee.clone(),
             _ => None,
         });
         prop_assert!(issued.into_iter().all(|role| role != "coder"));
@@ -240,25 +240,25 @@ fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
         draft.claim(&command(1), None).map(drop)
     });
     // As long as they end, what they say counts.
-    let unfit = due(&plan, &lost("coder", Crew::Unfit, 9));
+    let unfit = due(&plan, &lost("coder", WorkerPoolState::Unfit, 9));
     assert_eq!(unfit.steps, []);
     // Of one that is worked on, a report may still come.
-    let mut gone = lost("coder", Crew::Gone(Time(5)), 9);
+    let mut gone = lost("coder", WorkerPoolState::Gone(Time(5)), 9);
     gone.signs.insert(command(1), Time(3));
-    assert_eq!(due(&plan, &gone).steps, [Step::Withdraw(command(2))]);
+    assert_eq!(due(&plan, &gone).steps, [DueStep::Withdraw(command(2))]);
     gone.scan_began = Some(Time(4));
     let early = due(&plan, &gone);
     assert!(early.steps.is_empty() && early.rescan);
     // What went back is claimed in the plan and by nobody in the folders.
-    let gone = lost("coder", Crew::Gone(Time(5)), 9);
-    let both = [Step::Withdraw(command(1)), Step::Withdraw(command(2))];
+    let gone = lost("coder", WorkerPoolState::Gone(Time(5)), 9);
+    let both = [DueStep::Withdraw(command(1)), DueStep::Withdraw(command(2))];
     assert_eq!(due(&plan, &gone).steps, both);
     apply(&mut plan, |draft| {
         draft.withdrawn(&command(1))?;
         draft.withdrawn(&command(2))
     });
     let now = due(&plan, &gone);
-    assert_eq!(now.steps, [Step::Issue(TaskId(4))]);
+    assert_eq!(now.steps, [DueStep::Issue(TaskId(4))]);
     assert!(now.held);
 }
 
@@ -267,12 +267,13 @@ fn a_task_waits_for_its_role_while_that_has_something_else_in_hand() {
     let mut plan = with_roles(&[("a", Some("coder"))], 2, &[("coder", 1)]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(1).plus(Duration::from_secs(601));
-    let mut world = World {
+    let mut world = Observations {
         now: late,
         scan_began: Some(late),
-        ..World::default()
+        ..Observations::default()
     };
-    let asks = |world: &World| matches!(due(&plan, world).steps[..], [Step::AskHuman(..)]);
+    let asks =
+        |world: &Observations| matches!(due(&plan, world).steps[..], [DueStep::AskHuman(..)]);
     assert!(asks(&world));
     world.held.insert("reviewer".to_owned(), late);
     assert!(asks(&world));
@@ -295,9 +296,9 @@ fn a_command_that_nobody_takes_holds_up_only_its_role() {
     ];
     let mut plan = with_roles(&tasks, 1, &[("ghost", 1), ("coder", 2)]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
-    let mut world = World {
+    let mut world = Observations {
         now: Time(1).plus(Duration::from_secs(9)),
-        ..World::default()
+        ..Observations::default()
     };
     // Whoever is there takes it in a moment.
     let early = due(&plan, &world);
@@ -307,7 +308,7 @@ fn a_command_that_nobody_takes_holds_up_only_its_role() {
         Some(Time(1).plus(Duration::from_secs(10)))
     );
     world.now = Time(1).plus(Duration::from_secs(10));
-    assert_eq!(due(&plan, &world).steps, [Step::Issue(TaskId(3))]);
+    assert_eq!(due(&plan, &world).steps, [DueStep::Issue(TaskId(3))]);
     // One that works on another task of the role is there.
     world.held.insert("ghost".to_owned(), world.now);
     assert_eq!(due(&plan, &world).steps, []);

@@ -17,7 +17,7 @@ fn verdict(decision: Decision) -> Verdict {
         reason: "so it is".to_owned(),
         feedback: String::new(),
         result_summary: String::new(),
-        by: By::Model,
+        by: DecidedBy::Model,
         at: Time(1),
     }
 }
@@ -36,21 +36,21 @@ fn results_are_merged_one_at_a_time_in_the_order_of_their_reports() {
         hear(draft, 2, report(ReportStatus::Success, Time(2)))?;
         hear(draft, 1, report(ReportStatus::Success, Time(3)))
     });
-    let steps = |plan: &Plan| due(plan, &World::default()).steps;
-    assert_eq!(steps(&plan), [Step::Check(command(2))]);
+    let steps = |plan: &Plan| due(plan, &Observations::default()).steps;
+    assert_eq!(steps(&plan), [DueStep::Check(command(2))]);
     apply(&mut plan, |draft| {
         merge(draft, &command(2), 2)?;
         draft.checked(&command(2), vec![])
     });
-    assert_eq!(steps(&plan), [Step::JudgeByRules(command(2))]);
+    assert_eq!(steps(&plan), [DueStep::JudgeByRules(command(2))]);
     apply(&mut plan, |draft| {
         draft.judge(&command(2), &verdict(Decision::Next), question(1))
     });
     assert_eq!(tip(&plan), "commit 2");
-    let next = [Step::MoveBranch, Step::Check(command(1))];
+    let next = [DueStep::MoveBranch, DueStep::Check(command(1))];
     assert!(steps(&plan).ends_with(&next));
     apply(&mut plan, |draft| draft.branch_moved("commit 2"));
-    let stale = Merge {
+    let stale = PendingMerge {
         onto: "base".to_owned(),
         head: "head".to_owned(),
         commit: "lost".to_owned(),
@@ -80,14 +80,14 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
     assert_eq!(tip(&plan), "commit 2");
     apply(&mut plan, |draft| {
         draft.branch_moved("commit 2")?;
-        draft.answer(&question(1), Choice::Accept, "", "test")
+        draft.answer(&question(1), AnswerChoice::Accept, "", "test")
     });
     let status = |plan: &Plan| task_of(plan, 1).status;
-    assert_eq!(status(&plan), TaskStatus::InProgress);
+    assert_eq!(status(&plan), TaskState::InProgress);
     let mut other = plan.clone();
     for (plan, passed) in [(&mut plan, true), (&mut other, false)] {
-        let steps = due(plan, &World::default()).steps;
-        assert_eq!(steps, [Step::Check(command(1))]);
+        let steps = due(plan, &Observations::default()).steps;
+        assert_eq!(steps, [DueStep::Check(command(1))]);
         let result = CheckResult {
             name: "test".to_owned(),
             exit: Some(i32::from(!passed)),
@@ -99,17 +99,17 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
             merge(draft, &command(1), 3)?;
             draft.checked(&command(1), vec![result])
         });
-        let steps = due(plan, &World::default()).steps;
-        assert_eq!(steps, [Step::Accept(command(1))]);
+        let steps = due(plan, &Observations::default()).steps;
+        assert_eq!(steps, [DueStep::Accept(command(1))]);
         apply(plan, |draft| draft.accept_merged(&command(1), question(9)));
     }
-    assert_eq!(status(&plan), TaskStatus::Completed);
+    assert_eq!(status(&plan), TaskState::Completed);
     assert_eq!(tip(&plan), "commit 3");
-    assert_eq!(status(&other), TaskStatus::InProgress);
+    assert_eq!(status(&other), TaskState::InProgress);
     assert_eq!(tip(&other), "commit 2");
     assert_eq!(
-        due(&other, &World::default()).steps,
-        [Step::Issue(TaskId(1))]
+        due(&other, &Observations::default()).steps,
+        [DueStep::Issue(TaskId(1))]
     );
 }
 
@@ -122,13 +122,13 @@ fn a_branch_that_somebody_else_moved_stays_there_until_a_human_has_answered() {
     assert!(!line(&plan).behind());
     let mut other = plan.clone();
     for (plan, choice, shown) in [
-        (&mut plan, Choice::Retry, "base"),
-        (&mut other, Choice::Accept, "theirs"),
+        (&mut plan, AnswerChoice::Retry, "base"),
+        (&mut other, AnswerChoice::Accept, "theirs"),
     ] {
         apply(plan, |draft| draft.answer(&question(1), choice, "", "test"));
         assert_eq!(line(plan).shown.as_deref(), Some(shown));
     }
-    let merge = Merge {
+    let merge = PendingMerge {
         onto: "base".to_owned(),
         head: "theirs".to_owned(),
         commit: "both".to_owned(),

@@ -138,8 +138,8 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         Op::Issue(task) => draft.issue(TaskId(*task), issue(n)),
         Op::Repair(task) => draft.issue(
             TaskId(*task),
-            Issue {
-                kind: Kind::Repair,
+            NewCommand {
+                kind: AttemptKind::Repair,
                 ..issue(n)
             },
         ),
@@ -150,7 +150,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             let request = open.map(|(_, wait)| wait.request.clone());
             request
                 .iter()
-                .for_each(|request| draft.end_wait(request, WaitEnd::Error));
+                .for_each(|request| draft.end_wait(request, RoleRequestEnd::Error));
             Ok(())
         }
         Op::Report(task, status) => draft
@@ -181,47 +181,48 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         Op::Answer(index, choice) => {
             let open = draft.plan().open_questions().nth(*index as usize).cloned();
             let open = open.ok_or(Refusal::NoNote)?;
-            draft.answer(&open.id, Choice::ALL[*choice], "a note", "test")
+            draft.answer(&open.id, AnswerChoice::ALL[*choice], "a note", "test")
         }
         Op::Replan(task) => {
             let edits = [
-                Edit::Skip(TaskId(*task), "other way".to_owned()),
-                Edit::Add(Box::new(super::tests::task("new", &[]))),
+                ReplanEdit::Skip(TaskId(*task), "other way".to_owned()),
+                ReplanEdit::Add(Box::new(super::tests::task("new", &[]))),
             ];
             draft.replan(&edits, "another way")
         }
         Op::FailAsk => {
-            let subject = Subject::Replan;
+            let subject = ModelQuestionKind::Replan;
             let id = draft.begin_ask(&subject)?;
             draft.failed_ask(&id, "unreachable", question(n))
         }
         Op::Ask(tokens, seconds) => {
-            let world = World {
+            let world = Observations {
                 now: draft.now(),
-                ..World::default()
+                ..Observations::default()
             };
             let asked = due(draft.plan(), &world).steps;
-            let Some(Step::Ask(subject)) = asked.iter().find(|step| matches!(step, Step::Ask(_)))
+            let Some(DueStep::Ask(subject)) =
+                asked.iter().find(|step| matches!(step, DueStep::Ask(_)))
             else {
                 return Err(Refusal::UnknownAsk);
             };
             let id = draft.begin_ask(subject)?;
-            draft.count_time(Lived {
+            draft.count_time(ActiveTime {
                 since: draft.now(),
                 span: Duration::from_secs(*seconds),
             });
-            let spent = Spent {
+            let spent = ModelCost {
                 calls: 1,
                 input_tokens: *tokens,
-                ..Spent::default()
+                ..ModelCost::default()
             };
             draft.count_ask(&id, spent)?;
             match subject {
-                Subject::Audit => {
+                ModelQuestionKind::Audit => {
                     draft.answered_ask(&id, "met")?;
                     draft.audited("met", None, question(n))
                 }
-                Subject::Summary => {
+                ModelQuestionKind::Summary => {
                     draft.answered_ask(&id, "over")?;
                     draft.settle("over")
                 }
@@ -245,36 +246,38 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         // Needs more than the plan as it is.
         Op::Restore(..) => Ok(()),
         Op::Decisions => {
-            let world = World {
+            let world = Observations {
                 now: draft.now(),
-                ..World::default()
+                ..Observations::default()
             };
             for step in due(draft.plan(), &world).steps {
                 match step {
                     // What was due a moment ago may be the last that the budget allowed.
-                    Step::Issue(task) if draft.plan().no_attempt(Lived::default()).is_none() => {
+                    DueStep::Issue(task)
+                        if draft.plan().no_attempt(ActiveTime::default()).is_none() =>
+                    {
                         draft.issue(task, issue(n * 100 + task.0))?;
                     }
-                    Step::AskHuman(about, task, reason) => {
+                    DueStep::AskHuman(about, task, reason) => {
                         draft.ask(question(n * 100), about, task, &reason)?;
                     }
-                    Step::JudgeByRules(id) => {
+                    DueStep::JudgeByRules(id) => {
                         let verdict = rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
                         draft.judge(&id, &verdict, question(n * 100 + 1))?;
                     }
-                    Step::Inspect(id) => draft.inspected(&id, Changes::default(), None)?,
-                    Step::Withdraw(id) => draft.recalled(&id)?,
-                    Step::Check(id) => {
+                    DueStep::Inspect(id) => draft.inspected(&id, ChangedFiles::default(), None)?,
+                    DueStep::Withdraw(id) => draft.recalled(&id)?,
+                    DueStep::Check(id) => {
                         merge(draft, &id, n)?;
                         draft.checked(&id, vec![])?;
                     }
-                    Step::Accept(id) => draft.accept_merged(&id, question(n * 100 + 2))?,
-                    Step::MoveBranch => {
+                    DueStep::Accept(id) => draft.accept_merged(&id, question(n * 100 + 2))?,
+                    DueStep::MoveBranch => {
                         let tip = draft.plan().head().line.clone().unwrap().tip;
                         draft.branch_moved(&tip)?;
                     }
-                    Step::Settle => draft.settle("over")?,
-                    Step::StopAtBudget(limit) => {
+                    DueStep::Settle => draft.settle("over")?,
+                    DueStep::StopAtBudget(limit) => {
                         draft.stop_at_budget(limit, question(n * 100 + 3))?;
                     }
                     _ => {}
@@ -306,19 +309,23 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
     }
     prop_assert_eq!(plan.nth(scan.len()), None);
 
-    for order in [Order::Free, Order::Dependencies, Order::Sequential] {
+    for order in [
+        TaskOrder::Free,
+        TaskOrder::Dependencies,
+        TaskOrder::Sequential,
+    ] {
         let mut plan = plan.clone();
         let mut head = plan.head().clone();
         head.order = order;
         plan.put(Row::Head(Box::new(head)));
         let first = scan.iter().find(|task| !task.status.settled());
         let may_start = |task: &Task| match order {
-            Order::Free => true,
-            Order::Dependencies => plan.unmet(task).is_empty(),
-            Order::Sequential => first.is_some_and(|first| first.number == task.number),
+            TaskOrder::Free => true,
+            TaskOrder::Dependencies => plan.unmet(task).is_empty(),
+            TaskOrder::Sequential => first.is_some_and(|first| first.number == task.number),
         };
-        let pending = |task: &Task| task.status == TaskStatus::Pending;
-        let found = |shown: Shown| plan.tasks_in(shown).map(|task| task.number);
+        let pending = |task: &Task| task.status == TaskState::Pending;
+        let found = |shown: TaskFilter| plan.tasks_in(shown).map(|task| task.number);
         let scanned = |which: &dyn Fn(&Task) -> bool| -> Vec<TaskId> {
             let tasks = scan.iter().filter(|task| which(task));
             tasks.map(|task| task.number).collect()
@@ -331,8 +338,8 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
         );
         prop_assert_eq!(plan.ready_count(), ready.len());
         lanes::check_walk(&plan)?;
-        prop_assert_eq!(found(Shown::Ready).collect::<Vec<_>>(), ready);
-        prop_assert_eq!(found(Shown::Blocked).collect::<Vec<_>>(), blocked);
+        prop_assert_eq!(found(TaskFilter::Ready).collect::<Vec<_>>(), ready);
+        prop_assert_eq!(found(TaskFilter::Blocked).collect::<Vec<_>>(), blocked);
     }
 
     for status in STATUSES {
@@ -348,19 +355,17 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
     }
     let unsettled = scan.iter().filter(|task| !task.status.settled());
     prop_assert!(plan.unsettled().eq(unsettled.copied()));
-    let wanted = scan
-        .iter()
-        .filter(|task| task.status != TaskStatus::Skipped);
+    let wanted = scan.iter().filter(|task| task.status != TaskState::Skipped);
     prop_assert!(plan.tasks_wanted().eq(wanted.copied()));
     Ok(())
 }
 
-const STATUSES: [TaskStatus; 5] = [
-    TaskStatus::Pending,
-    TaskStatus::InProgress,
-    TaskStatus::Completed,
-    TaskStatus::Failed,
-    TaskStatus::Skipped,
+const STATUSES: [TaskState; 5] = [
+    TaskState::Pending,
+    TaskState::InProgress,
+    TaskState::Completed,
+    TaskState::Failed,
+    TaskState::Skipped,
 ];
 
 /// What must hold in every plan that can be reached.
@@ -394,7 +399,7 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
             .open_questions()
             .any(|question| question.task == Some(task.number));
         let waits = task.failures >= max
-            && task.status == TaskStatus::InProgress
+            && task.status == TaskState::InProgress
             && !plan.status().settled();
         prop_assert!(
             !waits || asked || open > 0,
@@ -408,10 +413,10 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
     lanes::check(plan)?;
     waits::check(plan)?;
     lanes::check_held(plan)?;
-    let due = due(plan, &World::default());
+    let due = due(plan, &Observations::default());
     let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
-    let rests = plan.status().settled()
-        || matches!(plan.status(), PlanStatus::Idle | PlanStatus::Paused(_));
+    let rests =
+        plan.status().settled() || matches!(plan.status(), PlanState::Idle | PlanState::Paused(_));
     prop_assert!(
         rests || alive || plan.open_questions().next().is_some(),
         "nothing is due and nobody is asked"
@@ -444,7 +449,7 @@ proptest! {
                 prop_assert_eq!(&plan, &before, "a refused operation changes nothing");
             }
             if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Decisions) {
-                prop_assert_eq!(before.no_repair(Lived::default()), None, "{:?} begins", op);
+                prop_assert_eq!(before.no_repair(ActiveTime::default()), None, "{:?} begins", op);
             }
             if !matches!(op, Op::Reset | Op::Restore(..)) {
                 for task in before.tasks().filter(|task| task.status.satisfies()) {
@@ -463,7 +468,7 @@ proptest! {
 fn go_back(draft: &mut Draft<'_>, earlier: &Plan, resume: bool) -> Result<(), Refusal> {
     draft.restore(earlier, 1)?;
     match draft.plan().status() {
-        PlanStatus::Paused(_) if resume => draft.resume(),
+        PlanState::Paused(_) if resume => draft.resume(),
         _ => Ok(()),
     }
 }
@@ -472,7 +477,7 @@ fn go_back(draft: &mut Draft<'_>, earlier: &Plan, resume: bool) -> Result<(), Re
 fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
     let said = |task: &Task| {
         let status = match task.status {
-            TaskStatus::InProgress => TaskStatus::Pending,
+            TaskState::InProgress => TaskState::Pending,
             status => status,
         };
         let mut task = task.clone();
@@ -515,7 +520,7 @@ fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
     };
     let completed = |plan: &Plan| -> Vec<TaskId> {
         plan.tasks()
-            .filter(|task| task.status == TaskStatus::Completed)
+            .filter(|task| task.status == TaskState::Completed)
             .map(|task| task.number)
             .collect()
     };

@@ -1,13 +1,13 @@
 //! Sample plans and what happens to them, for tests.
 
 use crate::plan::{
-    CommandId, Draft, Head, Issue, Kind, NewTask, Plan, PlanId, Policy, Report, ReportStatus,
-    SessionId, TaskRef, Time,
+    AttemptKind, CommandId, Draft, NewCommand, NewTask, Plan, PlanHead, PlanId, PlanPolicy, Report,
+    ReportStatus, SessionId, TaskRef, Time,
 };
 
 /// Returns the head of a plan of which nothing is known but the goal.
-pub(crate) fn head() -> Head {
-    Head::new(PlanId::new("testplan"), "reach it", Time(0))
+pub(crate) fn head() -> PlanHead {
+    PlanHead::new(PlanId::new("testplan"), "reach it", Time(0))
 }
 
 /// Returns a plan that runs, with tasks that wait for those of the lists, by their places from 0.
@@ -22,7 +22,7 @@ pub(crate) fn running(names: &[(&str, &[usize])]) -> Plan {
                 .collect(),
         )
         .unwrap();
-    draft.start(Policy::default(), "/work").unwrap();
+    draft.start(PlanPolicy::default(), "/work").unwrap();
     draft.finish();
     plan
 }
@@ -42,10 +42,10 @@ pub(crate) fn command(n: u32) -> CommandId {
 }
 
 /// Returns the n-th command, to be handed out.
-pub(crate) fn issue(n: u32) -> Issue {
-    Issue {
+pub(crate) fn issue(n: u32) -> NewCommand {
+    NewCommand {
         id: command(n),
-        kind: Kind::New,
+        kind: AttemptKind::New,
         session: None,
         text: format!("text {n}"),
     }

@@ -10,9 +10,9 @@ fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
         draft.claim(&command(1), None)
     });
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    let mut world = World {
+    let mut world = Observations {
         now: minute(9),
-        ..World::default()
+        ..Observations::default()
     };
     assert_eq!(due(&plan, &world).look_again, Some(minute(10)));
     world.now = minute(11);
@@ -21,7 +21,10 @@ fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
         "a time-out needs a look that began after it was due"
     );
     world.scan_began = Some(minute(10));
-    assert!(matches!(due(&plan, &world).steps[..], [Step::TimeOut(..)]));
+    assert!(matches!(
+        due(&plan, &world).steps[..],
+        [DueStep::TimeOut(..)]
+    ));
     world.signs.insert(command(1), minute(5));
     assert_eq!(due(&plan, &world).look_again, Some(minute(15)));
     world.started = minute(8);
@@ -42,16 +45,19 @@ fn a_command_issued_within_the_change_has_not_waited_since_the_start() {
         |draft| draft.issue(TaskId(1), issue(1)),
     );
     // The change begins a little before the moment that it records.
-    let mut world = World {
+    let mut world = Observations {
         now: minute(20),
         scan_began: Some(minute(20)),
-        ..World::default()
+        ..Observations::default()
     };
     assert_eq!(due(&plan, &world).steps, []);
     // By the clock of an earlier process it was issued far ahead: what counts is the start.
     world.now = minute(10);
     world.scan_began = Some(minute(10));
-    assert!(matches!(due(&plan, &world).steps[..], [Step::AskHuman(..)]));
+    assert!(matches!(
+        due(&plan, &world).steps[..],
+        [DueStep::AskHuman(..)]
+    ));
 }
 
 #[test]
@@ -62,10 +68,10 @@ fn what_a_daemon_did_not_live_through_is_nobody_s_silence() {
         draft.claim(&command(1), None)
     });
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    let mut world = World {
+    let mut world = Observations {
         now: minute(300),
         scan_began: Some(minute(300)),
-        ..World::default()
+        ..Observations::default()
     };
     world.stood_still(Duration::from_secs(60 * 296));
     assert_eq!(due(&plan, &world).look_again, Some(minute(306)));
@@ -90,13 +96,13 @@ fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
     let mut plan = running(&[("a", &[])]);
     apply_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(0).plus(Duration::from_secs(601));
-    let world = World {
+    let world = Observations {
         now: late,
         scan_began: Some(late),
-        ..World::default()
+        ..Observations::default()
     };
     let steps = due(&plan, &world).steps;
-    let [Step::AskHuman(about, task, reason)] = &steps[..] else {
+    let [DueStep::AskHuman(about, task, reason)] = &steps[..] else {
         panic!("{steps:?}");
     };
     apply_at(&mut plan, late, |draft| {
@@ -115,10 +121,10 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)
     });
-    let world = World {
+    let world = Observations {
         now: Time(5),
         started: Time(5),
-        ..World::default()
+        ..Observations::default()
     };
     assert_eq!(
         due(&plan, &world).look_again,
@@ -138,20 +144,20 @@ fn what_a_person_is_asked_for_an_attempt_is_nobody_s_silence_and_nobody_s_age() 
     let ask =
         |draft: &mut Draft<'_>| draft.ask_for_request(question(1), TaskId(1), &request, "which?");
     apply_at(&mut plan, minute(1), ask);
-    let mut world = World {
+    let mut world = Observations {
         now: minute(1000),
         scan_began: Some(minute(1000)),
-        ..World::default()
+        ..Observations::default()
     };
     assert!(due(&plan, &world).nothing(), "only a person can go on");
     let asked = plan.question(&question(1)).unwrap();
     assert_eq!(
         asked.choices,
-        [Choice::Reply, Choice::Skip, Choice::Abort],
+        [AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort],
         "what would try the task again is not offered while it goes on"
     );
     apply_at(&mut plan, minute(1001), |draft| {
-        draft.answer(&question(1), Choice::Reply, "that one", "file")
+        draft.answer(&question(1), AnswerChoice::Reply, "that one", "file")
     });
     let attempt = attempt_of(&plan, 1);
     assert_eq!(attempt.with_person, Duration::from_secs(60 * 1000));

@@ -2,8 +2,8 @@
 
 use super::*;
 
-pub(super) fn wait(n: u32) -> Wait {
-    Wait {
+pub(super) fn wait(n: u32) -> RoleRequest {
+    RoleRequest {
         role: "reviewer".to_owned(),
         on: ["coder", "writer"][n as usize % 2].to_owned(),
         request: CommandId::new(format!("request-{n}")),
@@ -30,7 +30,10 @@ pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
 }
 
 /// Carries a change out and returns how waits ended by it, and how many began.
-fn told(plan: &mut Plan, change: impl FnOnce(&mut Draft<'_>)) -> (Vec<(String, WaitEnd)>, usize) {
+fn told(
+    plan: &mut Plan,
+    change: impl FnOnce(&mut Draft<'_>),
+) -> (Vec<(String, RoleRequestEnd)>, usize) {
     let mut draft = Draft::new(plan, Time(5));
     change(&mut draft);
     let events = draft.finish().events;
@@ -54,14 +57,14 @@ fn a_wait_is_told_once_and_ends_once() {
     assert_eq!(told(&mut plan, begin), (vec![], 1));
     let mut draft = Draft::new(&mut plan, Time(6));
     draft.begin_wait(&command(1), wait(1)).unwrap();
-    draft.end_wait(&CommandId::new("request-9"), WaitEnd::Error);
+    draft.end_wait(&CommandId::new("request-9"), RoleRequestEnd::Error);
     assert!(!draft.has_changed(), "there is nothing to be written");
     draft.finish();
     let end = |draft: &mut Draft<'_>| {
-        draft.end_wait(&wait(1).request, WaitEnd::Rejected);
-        draft.end_wait(&wait(1).request, WaitEnd::Completed);
+        draft.end_wait(&wait(1).request, RoleRequestEnd::Rejected);
+        draft.end_wait(&wait(1).request, RoleRequestEnd::Completed);
     };
-    let rejected = vec![("request-1".to_owned(), WaitEnd::Rejected)];
+    let rejected = vec![("request-1".to_owned(), RoleRequestEnd::Rejected)];
     assert_eq!(told(&mut plan, end), (rejected, 0));
     assert_eq!(plan.waits().count(), 0);
 }
@@ -79,7 +82,7 @@ fn what_is_waited_for_ends_with_the_attempt_that_it_is_for() {
         let mut plan = running(&[("a", &[])]);
         apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
         apply(&mut plan, |draft| draft.begin_wait(&command(1), wait(1)));
-        let taken_back = vec![("request-1".to_owned(), WaitEnd::TakenBack)];
+        let taken_back = vec![("request-1".to_owned(), RoleRequestEnd::TakenBack)];
         assert_eq!(told(&mut plan, end), (taken_back, 0));
         let late = change(&mut plan, |draft| draft.begin_wait(&command(1), wait(2)));
         assert_eq!(late, Err(Refusal::NotAwaited(command(1))));
@@ -113,7 +116,7 @@ fn a_restored_plan_tells_that_nobody_waits_any_more() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(kinds, [Some(WaitEnd::TakenBack), None]);
+    assert_eq!(kinds, [Some(RoleRequestEnd::TakenBack), None]);
 }
 
 #[test]

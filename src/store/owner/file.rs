@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::store::StoreError;
-use crate::store::database::{Place, beside};
+use crate::store::database::{DatabasePlace, beside};
 use crate::store::sql::Tables;
 
 /// The file of a database as it was last seen.
@@ -31,8 +31,8 @@ impl From<&Metadata> for FileId {
 
 impl DatabaseFile {
     /// Looks at the file of a database that was opened; `None` where it is in no file.
-    pub(super) fn of(place: &Place) -> Option<Self> {
-        let Place::File(path) = place else {
+    pub(super) fn of(place: &DatabasePlace) -> Option<Self> {
+        let DatabasePlace::File(path) = place else {
             return None;
         };
         let found = path.metadata().ok()?;

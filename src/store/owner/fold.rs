@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Owner, Writes};
+use super::{BatchWrites, Owner};
 use crate::plan::{Delta, PlanId, Row, RowKey};
 use crate::store::StoreError;
 use crate::store::sql::{LogRecord, Tables, decode_delta, stored_key, stored_rows};
@@ -20,18 +20,18 @@ const AT_ONCE: i64 = 32;
 impl Owner {
     /// Writes the rows that are only in the log, and lets the database make later changes faster. A failure here has no effect
     /// on any plan; the store tries again after further changes.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn write_rows(&mut self) {
         let behind = self
             .tables()
             .and_then(|tables| Ok(tables.unfolded(AT_ONCE)?));
         for plan in behind.unwrap_or_default() {
             if let Err(error) = self.fold(&plan) {
-                self.give_up();
+                self.abandon();
                 tracing::debug!(%plan, %error, "rows stay in the log alone");
             }
         }
         if let Ok(tables) = self.tables() {
-            tables.tidy();
+            tables.checkpoint();
         }
         self.untidy = 0;
         self.changed = false;
@@ -46,7 +46,7 @@ impl Owner {
     }
 }
 
-impl Writes {
+impl BatchWrites {
     /// Writes the rows that have to be in the table immediately.
     pub(super) fn write_rows(&self, tables: &mut Tables) -> Result<(), StoreError> {
         let all = self.size > LARGE;

@@ -2,17 +2,17 @@
 
 use std::collections::HashSet;
 
-use super::{Cached, Owner};
-use crate::plan::{CommandId, Head, Plan, PlanId, Row, Time};
+use super::{CachedPlan, Owner};
+use crate::plan::{CommandId, Plan, PlanHead, PlanId, Row, Time};
 use crate::store::sql::{HeadRecord, Lookup, Tables};
 use crate::store::texts::NoText;
-use crate::store::{Listed, OnlyWhile, StoreError};
+use crate::store::{ListedPlan, OnlyWhile, StoreError};
 
 impl Owner {
     /// Creates a row for a plan under its key, and returns its id: the id in its head, or another if that one is used.
     pub(super) fn make(
         &mut self,
-        mut head: Head,
+        mut head: PlanHead,
         now: Time,
         locked: &mut HashSet<PlanId>,
     ) -> Result<PlanId, StoreError> {
@@ -33,7 +33,7 @@ impl Owner {
         let id = head.id.clone();
         self.plans.insert(
             id.clone(),
-            Cached {
+            CachedPlan {
                 plan: Plan::new(head),
                 seq: 0,
             },
@@ -89,24 +89,24 @@ impl Owner {
         Ok(self.tables()?.current(owner, limit)?)
     }
 
-    pub(in crate::store) fn in_use(&mut self, owner: &str) -> Result<Vec<Listed>, StoreError> {
+    pub(in crate::store) fn in_use(&mut self, owner: &str) -> Result<Vec<ListedPlan>, StoreError> {
         let tables = self.tables()?;
         let heads = tables.heads_in_use(owner)?;
         listed(tables, heads)
     }
 
-    pub(in crate::store) fn shelved(
+    pub(in crate::store) fn archived(
         &mut self,
         owner: &str,
         offset: i64,
         limit: i64,
-    ) -> Result<(Vec<Listed>, usize), StoreError> {
+    ) -> Result<(Vec<ListedPlan>, usize), StoreError> {
         let tables = self.tables()?;
-        let (heads, total) = tables.kept_heads(owner, offset, limit)?;
+        let (heads, total) = tables.archived_heads(owner, offset, limit)?;
         Ok((listed(tables, heads)?, usize::try_from(total).unwrap_or(0)))
     }
 
-    pub(in crate::store) fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
+    pub(in crate::store) fn list(&mut self) -> Result<Vec<ListedPlan>, StoreError> {
         let tables = self.tables()?;
         let heads = tables.heads()?;
         listed(tables, heads)
@@ -114,7 +114,7 @@ impl Owner {
 }
 
 /// Writes the new lookup fields of a plan, in the transaction: the next change in it may create a plan with that key.
-pub(super) fn look_up(
+pub(super) fn write_lookup(
     tables: &mut Tables,
     plan: &PlanId,
     before: &Lookup,
@@ -148,7 +148,7 @@ fn unused(tables: &mut Tables, wanted: &PlanId) -> Result<PlanId, StoreError> {
     Ok(id(free))
 }
 
-fn listed(tables: &mut Tables, heads: Vec<HeadRecord>) -> Result<Vec<Listed>, StoreError> {
+fn listed(tables: &mut Tables, heads: Vec<HeadRecord>) -> Result<Vec<ListedPlan>, StoreError> {
     let split = |(id, seq, body)| ((id, seq), body);
     let (plans, packed): (Vec<(String, i64)>, Vec<String>) = heads.into_iter().map(split).unzip();
     let bodies = tables.unpack(&packed)?.into_iter();
@@ -162,7 +162,7 @@ fn listed(tables: &mut Tables, heads: Vec<HeadRecord>) -> Result<Vec<Listed>, St
             Err(missing) => Err(missing.to_string()),
         };
         match body {
-            Ok(Row::Head(head)) => Ok(Listed { seq, head: *head }),
+            Ok(Row::Head(head)) => Ok(ListedPlan { seq, head: *head }),
             Ok(_) => Err(damaged("its head is another row".to_owned())),
             Err(reason) => Err(damaged(reason)),
         }

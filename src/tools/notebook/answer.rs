@@ -9,7 +9,7 @@ use super::storage::StorageError;
 use crate::plan::Refusal;
 use crate::store::StoreError;
 use crate::tools::page::is_zero;
-use crate::tools::{Answer, ToolError};
+use crate::tools::{ToolAnswer, ToolError};
 
 /// The answer of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,7 +31,7 @@ pub struct TextBlock {
 pub struct Metadata {
     pub success: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_code: Option<ErrorCode>,
+    pub error_code: Option<NotebookErrorCode>,
     /// Hooks that failed after the change, with their errors; the change stands.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hook_errors: Vec<String>,
@@ -45,11 +45,11 @@ impl ToolResponse {
         Self::new(text.into(), None)
     }
 
-    pub(super) fn failure(text: String, code: ErrorCode) -> Self {
+    pub(super) fn failure(text: String, code: NotebookErrorCode) -> Self {
         Self::new(text, Some(code))
     }
 
-    fn new(text: String, error_code: Option<ErrorCode>) -> Self {
+    fn new(text: String, error_code: Option<NotebookErrorCode>) -> Self {
         let kind = "text";
         Self {
             content: vec![TextBlock { kind, text }],
@@ -70,7 +70,7 @@ impl ToolResponse {
     }
 }
 
-impl From<ToolResponse> for Answer {
+impl From<ToolResponse> for ToolAnswer {
     fn from(response: ToolResponse) -> Self {
         let mut value = json!({ "result": response.text(), "metadata": response.metadata });
         if response.metadata.left > 0 {
@@ -86,7 +86,7 @@ impl From<ToolResponse> for Answer {
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ErrorCode {
+pub enum NotebookErrorCode {
     /// There is no current plan.
     NoPlan,
     /// No subtask has this index.
@@ -139,7 +139,10 @@ pub enum ErrorCode {
 pub enum NotebookError {
     /// A rule of the notebook.
     #[error("{text}")]
-    Rule { code: ErrorCode, text: String },
+    Rule {
+        code: NotebookErrorCode,
+        text: String,
+    },
     /// The storage of the history failed.
     #[error("The history cannot be used: {0}")]
     Storage(#[from] StorageError),
@@ -149,7 +152,7 @@ pub enum NotebookError {
 }
 
 impl NotebookError {
-    pub(super) fn new(code: ErrorCode, text: impl Into<String>) -> Self {
+    pub(super) fn new(code: NotebookErrorCode, text: impl Into<String>) -> Self {
         Self::Rule {
             code,
             text: text.into(),
@@ -157,29 +160,29 @@ impl NotebookError {
     }
 
     /// Returns the kind of the failure.
-    pub fn code(&self) -> ErrorCode {
+    pub fn code(&self) -> NotebookErrorCode {
         match self {
             Self::Rule { code, .. } => *code,
             Self::Storage(error) => match error {
-                StorageError::Connection(_) => ErrorCode::ConnectionError,
-                StorageError::Timeout(_) => ErrorCode::TimeoutError,
-                StorageError::Serialization(_) => ErrorCode::SerializationError,
-                StorageError::Key(_) => ErrorCode::KeyError,
+                StorageError::Connection(_) => NotebookErrorCode::ConnectionError,
+                StorageError::Timeout(_) => NotebookErrorCode::TimeoutError,
+                StorageError::Serialization(_) => NotebookErrorCode::SerializationError,
+                StorageError::Key(_) => NotebookErrorCode::KeyError,
             },
             Self::Tool(error) => match error {
-                ToolError::NoPlan => ErrorCode::NoPlan,
-                ToolError::UnknownTool { .. } => ErrorCode::UnknownTool,
-                ToolError::Bound(_) => ErrorCode::Bound,
+                ToolError::NoPlan => NotebookErrorCode::NoPlan,
+                ToolError::UnknownTool { .. } => NotebookErrorCode::UnknownTool,
+                ToolError::Bound(_) => NotebookErrorCode::Bound,
                 ToolError::Argument(error) => match error.path.split('[').next() {
-                    Some("state") => ErrorCode::InvalidState,
-                    Some("action") => ErrorCode::InvalidAction,
-                    Some("subtask_idx") => ErrorCode::InvalidIndex,
-                    _ => ErrorCode::InvalidArgument,
+                    Some("state") => NotebookErrorCode::InvalidState,
+                    Some("action") => NotebookErrorCode::InvalidAction,
+                    Some("subtask_idx") => NotebookErrorCode::InvalidIndex,
+                    _ => NotebookErrorCode::InvalidArgument,
                 },
-                ToolError::Store(StoreError::Refused(_)) => ErrorCode::Refused,
-                ToolError::Store(StoreError::PlanTaken(_)) => ErrorCode::KeyError,
-                ToolError::Store(StoreError::Overtaken(_)) => ErrorCode::Conflict,
-                ToolError::Store(_) => ErrorCode::StoreError,
+                ToolError::Store(StoreError::Refused(_)) => NotebookErrorCode::Refused,
+                ToolError::Store(StoreError::PlanTaken(_)) => NotebookErrorCode::KeyError,
+                ToolError::Store(StoreError::Overtaken(_)) => NotebookErrorCode::Conflict,
+                ToolError::Store(_) => NotebookErrorCode::StoreError,
             },
         }
     }

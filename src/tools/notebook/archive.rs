@@ -1,30 +1,30 @@
 //! The history in the store: the archived plans of the notebook, and for a recovered plan its state when it was last archived.
 
-use super::answer::{ErrorCode, NotebookError};
+use super::answer::{NotebookError, NotebookErrorCode};
 use super::history::entry;
 use super::import::{head_of, rewrite, shown};
-use super::model::{Plan, State, time_text};
+use super::model::{NotebookPlan, SubTaskState, time_text};
 use super::storage::{PlanStorage, StorageError, Stored, taken, unknown};
-use crate::plan::{Draft, Event, Head, Shelf};
+use crate::plan::{ArchiveState, Draft, Event, PlanHead};
 use crate::store::StoreError;
-use crate::tools::{Dialect, Subject, ToolError, Toolbox};
+use crate::tools::{ChangeSubject, Dialect, ToolError, Toolbox};
 
 /// A plan of the notebook in the store, current or not, as it was read.
-pub(super) struct Found {
-    pub(super) head: Head,
-    pub(super) plan: Plan,
+pub(super) struct ArchivedPlan {
+    pub(super) head: PlanHead,
+    pub(super) plan: NotebookPlan,
 }
 
-impl Found {
+impl ArchivedPlan {
     /// Refuses if another caller has changed or moved the plan since.
     pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<(), NotebookError> {
         let plan = draft.plan();
-        if plan.head().shelf == self.head.shelf && Plan::of(plan) == self.plan {
+        if plan.head().shelf == self.head.shelf && NotebookPlan::of(plan) == self.plan {
             return Ok(());
         }
         let (name, id) = (shown(&self.plan.name), &self.plan.id);
         Err(NotebookError::new(
-            ErrorCode::Conflict,
+            NotebookErrorCode::Conflict,
             format!(
                 "Another caller has changed the plan '{name}' with ID '{id}' meanwhile; look at it and try again."
             ),
@@ -38,22 +38,26 @@ pub(super) struct Archive(pub(super) Toolbox);
 
 impl Archive {
     /// Returns the notebook's plan with an id, current or archived.
-    pub(super) async fn find(&self, id: &str) -> Result<Option<Found>, StoreError> {
+    pub(super) async fn find(&self, id: &str) -> Result<Option<ArchivedPlan>, StoreError> {
         let Some(plan) = self.0.store().find(id).await? else {
             return Ok(None);
         };
-        let read = self.0.store().read(&plan, |plan, _| Found {
+        let read = self.0.store().read(&plan, |plan, _| ArchivedPlan {
             head: plan.head().clone(),
-            plan: Plan::of(plan),
+            plan: NotebookPlan::of(plan),
         });
         let found = read.await?;
         Ok(Some(found).filter(|found| found.head.owner == Dialect::Notebook.as_str()))
     }
 
     /// Returns the heads of archived plans, the newest first, and their total number.
-    async fn heads(&self, offset: usize, limit: usize) -> Result<(Vec<Head>, usize), StorageError> {
+    async fn heads(
+        &self,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<PlanHead>, usize), StorageError> {
         let owner = Dialect::Notebook.as_str();
-        let (listed, total) = self.0.store().shelved(owner, offset, limit).await?;
+        let (listed, total) = self.0.store().archived(owner, offset, limit).await?;
         Ok((
             listed.into_iter().map(|listed| listed.head).collect(),
             total,
@@ -69,7 +73,10 @@ impl Archive {
         let (heads, total) = self.heads(offset, limit).await?;
         let entries = heads.iter().filter_map(|head| {
             let was = head.in_history()?;
-            let (made, state) = (time_text(head.created_at), State::of_status(&was.status));
+            let (made, state) = (
+                time_text(head.created_at),
+                SubTaskState::of_status(&was.status),
+            );
             Some(entry(head.key(), &was.name, &made, &was.description, state))
         });
         Ok((entries.collect(), total))
@@ -77,18 +84,18 @@ impl Archive {
 
     /// Archives a plan as given, unless it is archived in this form already. It replaces the plan that was found, even if that
     /// is current. Returns its head.
-    pub(super) async fn keep(
+    pub(super) async fn archive_plan(
         &self,
         why: &str,
-        plan: Plan,
-        found: Option<Found>,
-    ) -> Result<Head, NotebookError> {
+        plan: NotebookPlan,
+        found: Option<ArchivedPlan>,
+    ) -> Result<PlanHead, NotebookError> {
         if let Some(found) = &found
             && self.as_archived(&found.head).await?.as_ref() == Some(&plan)
         {
             return Ok(found.head.clone());
         }
-        let may = |draft: &Draft<'_>, found: &Found| found.is_unchanged(draft);
+        let may = |draft: &Draft<'_>, found: &ArchivedPlan| found.is_unchanged(draft);
         self.write(why, plan, found, may).await
     }
 
@@ -97,37 +104,41 @@ impl Archive {
     async fn write(
         &self,
         why: &str,
-        plan: Plan,
-        found: Option<Found>,
-        may: impl FnOnce(&Draft<'_>, &Found) -> Result<(), NotebookError> + Send + 'static,
-    ) -> Result<Head, NotebookError> {
+        plan: NotebookPlan,
+        found: Option<ArchivedPlan>,
+        may: impl FnOnce(&Draft<'_>, &ArchivedPlan) -> Result<(), NotebookError> + Send + 'static,
+    ) -> Result<PlanHead, NotebookError> {
         let subject = match &found {
-            Some(found) => Subject::from(&found.head.id),
-            None => Subject::from((Dialect::Notebook, head_of(&plan))),
+            Some(found) => ChangeSubject::from(&found.head.id),
+            None => ChangeSubject::from((Dialect::Notebook, head_of(&plan))),
         };
         let write = move |draft: &mut Draft<'_>| {
             if let Some(found) = &found {
                 may(draft, found)?;
             }
             rewrite(draft, &plan)?;
-            draft.put_away(Shelf::History)?;
+            draft.archive(ArchiveState::History)?;
             Ok(draft.plan().head().clone())
         };
         self.0.change(subject, why, write).await
     }
 
     /// Returns a plan in the state in which it was last archived, if it ever was.
-    async fn as_archived(&self, head: &Head) -> Result<Option<Plan>, StorageError> {
+    async fn as_archived(&self, head: &PlanHead) -> Result<Option<NotebookPlan>, StorageError> {
         let store = self.0.store();
         if head.in_history().is_none() {
             return Ok(None);
         }
-        if head.shelf == Shelf::History {
-            return Ok(Some(store.read(&head.id, |plan, _| Plan::of(plan)).await?));
+        if head.shelf == ArchiveState::History {
+            return Ok(Some(
+                store
+                    .read(&head.id, |plan, _| NotebookPlan::of(plan))
+                    .await?,
+            ));
         }
         // The plan was recovered: the log has its archived state.
         let archived = Event::PutAway {
-            shelf: Shelf::History,
+            shelf: ArchiveState::History,
         };
         let (mut last, mut seq) = (0, None);
         loop {
@@ -141,18 +152,18 @@ impl Archive {
             seq = newest.map(|change| change.seq).or(seq);
         }
         match seq {
-            Some(seq) => Ok(Some(Plan::of(&store.at(&head.id, seq).await?))),
+            Some(seq) => Ok(Some(NotebookPlan::of(&store.at(&head.id, seq).await?))),
             None => Ok(None),
         }
     }
 }
 
 impl PlanStorage for Archive {
-    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()> {
+    fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         Box::pin(async move {
             let found = self.find(&plan.id).await?;
-            let may = move |draft: &Draft<'_>, found: &Found| {
-                if draft.plan().head().shelf == Shelf::Current {
+            let may = move |draft: &Draft<'_>, found: &ArchivedPlan| {
+                if draft.plan().head().shelf == ArchiveState::Current {
                     let text = format!("the plan with ID '{}' is the current plan", found.plan.id);
                     return Err(StorageError::Key(text).into());
                 }
@@ -175,17 +186,17 @@ impl PlanStorage for Archive {
                 if head.in_history().is_none() {
                     return Err(unknown(&id).into());
                 }
-                if head.shelf == Shelf::Current {
+                if head.shelf == ArchiveState::Current {
                     draft.describe(|head| head.put_away = None);
                     return Ok(());
                 }
-                Ok::<_, NotebookError>(draft.put_away(Shelf::Deleted)?)
+                Ok::<_, NotebookError>(draft.archive(ArchiveState::Deleted)?)
             };
             Ok(self.0.change(&head.id, "delete_plan", delete).await?)
         })
     }
 
-    fn get_plans(&self) -> Stored<'_, Vec<Plan>> {
+    fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
         Box::pin(async move {
             let mut plans = Vec::new();
             for head in self.heads(0, usize::MAX).await?.0.into_iter().rev() {
@@ -195,7 +206,7 @@ impl PlanStorage for Archive {
         })
     }
 
-    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>> {
+    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<NotebookPlan>> {
         Box::pin(async move {
             match self.find(plan_id).await? {
                 Some(found) => self.as_archived(&found.head).await,

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use super::markdown::{fenced, heading, line};
-use super::model::{Plan, State, SubTask};
-use crate::plan::{Plan as CorePlan, Shown};
+use super::model::{NotebookPlan, SubTask, SubTaskState};
+use crate::plan::{Plan as CorePlan, TaskFilter};
 use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of a hint.
@@ -54,7 +54,7 @@ pub struct DefaultPlanToHint;
 
 impl DefaultPlanToHint {
     /// Returns the hint for a plan, or for the lack of one.
-    pub fn hint(self, plan: Option<&Plan>) -> String {
+    pub fn hint(self, plan: Option<&NotebookPlan>) -> String {
         of_outline(plan.map(Outline::of).as_ref())
     }
 }
@@ -69,16 +69,16 @@ pub(super) struct Outline {
     /// The index of the first subtask that is todo.
     next: Option<usize>,
     /// As many lines as fit into a hint that says nothing else.
-    window: Window,
+    window: SubTaskWindow,
 }
 
 impl Outline {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &NotebookPlan) -> Self {
         let place = |state| plan.subtasks.iter().position(|it| it.state == state);
         let count = |state| plan.subtasks.iter().filter(|it| it.state == state).count();
         let total = plan.subtasks.len();
-        let in_progress = place(State::InProgress);
-        let next = place(State::Todo);
+        let in_progress = place(SubTaskState::InProgress);
+        let next = place(SubTaskState::Todo);
         let line = |at: usize| {
             let subtask = plan.subtasks.get(at);
             subtask.map(|it| short_line(it.state, &it.name))
@@ -86,11 +86,11 @@ impl Outline {
         Self {
             heading: short_heading(plan),
             total,
-            done: count(State::Done),
-            abandoned: count(State::Abandoned),
+            done: count(SubTaskState::Done),
+            abandoned: count(SubTaskState::Abandoned),
             in_progress: in_progress.map(|at| (at, plan.subtasks[at].clone())),
             next,
-            window: Window::around(in_progress.or(next), total, MAX, line),
+            window: SubTaskWindow::around(in_progress.or(next), total, MAX, line),
         }
     }
 
@@ -98,21 +98,21 @@ impl Outline {
         let counts = plan.counts();
         let in_progress = plan.in_progress().next();
         let in_progress = in_progress.map(|task| (plan.index_of(task), SubTask::of(task)));
-        let next = plan.tasks_in(Shown::Pending).next();
+        let next = plan.tasks_in(TaskFilter::Pending).next();
         let next = next.map(|task| plan.index_of(task));
         let at = in_progress.as_ref().map(|(at, _)| *at);
         let line = |at: usize| {
             let task = plan.nth(at);
-            task.map(|task| short_line(State::of_task(task.status), &task.name))
+            task.map(|task| short_line(SubTaskState::of_task(task.status), &task.name))
         };
         Self {
-            heading: short_heading(&Plan::without_subtasks(plan.head())),
+            heading: short_heading(&NotebookPlan::without_subtasks(plan.head())),
             total: counts.total(),
             done: counts.completed,
             abandoned: counts.failed + counts.skipped,
             in_progress,
             next,
-            window: Window::around(at.or(next), counts.total(), MAX, line),
+            window: SubTaskWindow::around(at.or(next), counts.total(), MAX, line),
         }
     }
 
@@ -130,7 +130,7 @@ impl Outline {
 }
 
 /// Texts of consecutive subtasks, around the current one.
-struct Window {
+struct SubTaskWindow {
     /// The place of the first.
     from: usize,
     /// The place of the current one.
@@ -138,7 +138,7 @@ struct Window {
     texts: VecDeque<String>,
 }
 
-impl Window {
+impl SubTaskWindow {
     /// Selects as many texts as fit into `room` bytes, each on a line of its own: the current one (or the last), a few before
     /// it, those after it, the others before it.
     fn around(
@@ -266,9 +266,9 @@ pub(crate) fn of_core(plan: Option<&CorePlan>) -> String {
 /// Returns a plan as Markdown with its description and expected outcome, in at most `max` bytes: the subtasks from the current
 /// one on, with their indexes, and some before it.
 pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
-    let mut text = short_heading(&Plan::without_subtasks(plan.head()));
+    let mut text = short_heading(&NotebookPlan::without_subtasks(plan.head()));
     let in_hand = plan.in_progress().next();
-    let in_hand = in_hand.or_else(|| plan.tasks_in(Shown::Pending).next());
+    let in_hand = in_hand.or_else(|| plan.tasks_in(TaskFilter::Pending).next());
     let at = in_hand.map(|task| plan.index_of(task));
     let total = plan.counts().total();
     let detailed = |at: usize| {
@@ -278,12 +278,12 @@ pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
         Some(subtask.to_markdown(true))
     };
     let room = max.saturating_sub(text.len());
-    text += &Window::around(at, total, room, detailed).text(total);
+    text += &SubTaskWindow::around(at, total, room, detailed).text(total);
     clip(&text, max)
 }
 
-fn short_heading(plan: &Plan) -> String {
-    heading(&Plan {
+fn short_heading(plan: &NotebookPlan) -> String {
+    heading(&NotebookPlan {
         name: clip(&plan.name, 120),
         description: clip(&plan.description, 500),
         expected_outcome: clip(&plan.expected_outcome, 250),
@@ -296,7 +296,7 @@ fn short_heading(plan: &Plan) -> String {
     })
 }
 
-fn short_line(state: State, name: &str) -> String {
+fn short_line(state: SubTaskState, name: &str) -> String {
     line(state, &clip(name, 80))
 }
 

@@ -3,12 +3,14 @@
 //! archived. A program's own storage gets every archived plan, and is read in place of the store's history.
 
 use super::PlanNotebook;
-use super::answer::{ErrorCode, NotebookError, ToolResponse};
+use super::answer::{NotebookError, NotebookErrorCode, ToolResponse};
 use super::archive::Archive;
 use super::import::{called, shown};
-use super::model::{End, Plan, State};
+use super::model::{NotebookPlan, PlanEnd, SubTaskState};
 use super::subtasks::{follow, in_hand};
-use crate::plan::{DAEMON, Draft, Head, PlanId, Shelf, Task, TaskId, TaskStatus, counted};
+use crate::plan::{
+    ArchiveState, DAEMON, Draft, PlanHead, PlanId, Task, TaskId, TaskState, counted,
+};
 use crate::store::StoreError;
 use crate::tools::current::interrupted;
 use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT};
@@ -24,8 +26,8 @@ const DESCRIPTION: usize = 200;
 /// A plan as the program's own storage got it before the plan left its place, and what the storage had of it before.
 pub(super) struct Exported {
     plan: PlanId,
-    given: Plan,
-    before: Option<Plan>,
+    given: NotebookPlan,
+    before: Option<NotebookPlan>,
 }
 
 impl PlanNotebook {
@@ -35,13 +37,13 @@ impl PlanNotebook {
     /// There is no plan, it is to be done but has open subtasks, or the storage fails (then the plan goes on).
     pub async fn finish_plan(
         &self,
-        state: End,
+        state: PlanEnd,
         outcome: &str,
     ) -> Result<ToolResponse, NotebookError> {
         let plan = match self.current().await {
             Err(NotebookError::Tool(ToolError::NoPlan)) => {
                 let text = "There is no plan to finish.";
-                return Err(NotebookError::new(ErrorCode::NoPlan, text));
+                return Err(NotebookError::new(NotebookErrorCode::NoPlan, text));
             }
             other => other?,
         };
@@ -99,7 +101,7 @@ impl PlanNotebook {
         };
         let leave = move |draft: &mut Draft<'_>| {
             leave(draft)?;
-            Ok::<_, NotebookError>(Plan::of(draft.plan()))
+            Ok::<_, NotebookError>(NotebookPlan::of(draft.plan()))
         };
         let given = self.toolbox.dry_run(true).change(plan, "", leave).await?;
         let before = storage.get_plan(&given.id).await?;
@@ -114,7 +116,7 @@ impl PlanNotebook {
     /// Exports the current plan, if there is one, in the state that it will have once another has replaced it.
     pub(super) async fn export_current(
         &self,
-        by: &Head,
+        by: &PlanHead,
     ) -> Result<Option<Exported>, NotebookError> {
         self.toolbox.unbound()?;
         let current = self.toolbox.in_use(Dialect::Notebook).await?;
@@ -140,11 +142,14 @@ impl PlanNotebook {
             before,
         } = exported;
         let read = self.toolbox.store().read(&plan, |plan, _| {
-            (plan.head().shelf == Shelf::Current, Plan::of(plan))
+            (
+                plan.head().shelf == ArchiveState::Current,
+                NotebookPlan::of(plan),
+            )
         });
         let (goes_on, plan) = read.await?;
         // The moment of its end differs in any case.
-        let given = Plan {
+        let given = NotebookPlan {
             finished_at: plan.finished_at.clone(),
             ..given
         };
@@ -206,11 +211,11 @@ impl PlanNotebook {
             Err(error) => return error,
         };
         let text = format!("Another caller was faster: {now}. Nothing has been replaced.");
-        NotebookError::new(ErrorCode::Conflict, text)
+        NotebookError::new(NotebookErrorCode::Conflict, text)
     }
 
     /// Returns the head of the current plan, if there is one.
-    pub(super) async fn current_head(&self) -> Result<Option<Head>, NotebookError> {
+    pub(super) async fn current_head(&self) -> Result<Option<PlanHead>, NotebookError> {
         match self.seen().await {
             Ok(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
             Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
@@ -275,8 +280,8 @@ impl PlanNotebook {
                 let plan = storage.get_plan(plan_id).await?;
                 let plan = plan.ok_or_else(|| not_in_history(plan_id))?;
                 match found {
-                    Some(found) if found.head.shelf == Shelf::Current => found.head,
-                    found => archive.keep(why, plan, found).await?,
+                    Some(found) if found.head.shelf == ArchiveState::Current => found.head,
+                    found => archive.archive_plan(why, plan, found).await?,
                 }
             }
             None => {
@@ -284,13 +289,13 @@ impl PlanNotebook {
                 archived.ok_or_else(|| not_in_history(plan_id))?.head
             }
         };
-        if head.shelf == Shelf::Current {
+        if head.shelf == ArchiveState::Current {
             return Err(current_already(&head));
         }
         let exported = self.export_current(&head).await?;
         let go_on = |draft: &mut Draft<'_>| match draft.plan().head() {
-            head if head.shelf == Shelf::Current => Err(current_already(head)),
-            head if head.shelf == Shelf::Deleted => Err(not_in_history(head.key())),
+            head if head.shelf == ArchiveState::Current => Err(current_already(head)),
+            head if head.shelf == ArchiveState::Deleted => Err(not_in_history(head.key())),
             _ => go_on(draft),
         };
         let toolbox = &self.toolbox;
@@ -319,19 +324,19 @@ fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> Noteb
     }
 }
 
-fn is_ours(head: &Head) -> bool {
+fn is_ours(head: &PlanHead) -> bool {
     head.owner == Dialect::Notebook.as_str()
 }
 
 /// Ends a plan at its caller's request and archives it; returns its head.
-fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, NotebookError> {
-    if state == End::Done
+fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHead, NotebookError> {
+    if state == PlanEnd::Done
         && let Some(open) = draft.plan().unsettled().next()
     {
         let counts = draft.plan().counts();
         let open = called(draft.plan().index_of(open), open);
         return Err(NotebookError::new(
-            ErrorCode::OpenSubtasks,
+            NotebookErrorCode::OpenSubtasks,
             format!(
                 "The plan cannot be finished as 'done': {} of {} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'.",
                 counts.total() - counts.settled(),
@@ -345,8 +350,8 @@ fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, Note
             draft.skip_task(task, WITH_PLAN)?;
         }
     }
-    draft.finish_plan(state == End::Done, outcome)?;
-    draft.put_away(Shelf::History)?;
+    draft.finish_plan(state == PlanEnd::Done, outcome)?;
+    draft.archive(ArchiveState::History)?;
     Ok(draft.plan().head().clone())
 }
 
@@ -354,7 +359,7 @@ fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, Note
 fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
     draft.go_on()?;
     let with_plan = |task: &&Task| {
-        task.status == TaskStatus::Skipped && task.result.as_deref() == Some(WITH_PLAN)
+        task.status == TaskState::Skipped && task.result.as_deref() == Some(WITH_PLAN)
     };
     let tasks = draft.plan().tasks().filter(with_plan);
     let tasks: Vec<TaskId> = tasks.map(|task| task.number).collect();
@@ -367,21 +372,21 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
 fn not_in_history(id: &str) -> NotebookError {
     let id = shown(id);
     NotebookError::new(
-        ErrorCode::UnknownPlan,
+        NotebookErrorCode::UnknownPlan,
         format!(
             "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
         ),
     )
 }
 
-fn current_already(plan: &Head) -> NotebookError {
+fn current_already(plan: &PlanHead) -> NotebookError {
     let (name, id) = (shown(&plan.name), plan.key());
     let text = format!("The plan '{name}' with ID '{id}' is the current plan already.");
-    NotebookError::new(ErrorCode::Conflict, text)
+    NotebookError::new(NotebookErrorCode::Conflict, text)
 }
 
 /// Returns a plan's entry in the list of the history.
-pub(super) fn entry(id: &str, name: &str, made: &str, about: &str, state: State) -> String {
+pub(super) fn entry(id: &str, name: &str, made: &str, about: &str, state: SubTaskState) -> String {
     format!(
         "Plan '{}':\n- ID: {id}\n- Created At: {made}\n- Description: {}\n- State: {state}",
         shown(name),

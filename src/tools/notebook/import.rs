@@ -1,15 +1,15 @@
 //! Brings given plans into the core: from an agent that makes one, or from elsewhere with their past.
 
-use super::answer::{ErrorCode, NotebookError};
-use super::model::{Plan, State, SubTask, parse_time};
+use super::answer::{NotebookError, NotebookErrorCode};
+use super::model::{NotebookPlan, SubTask, SubTaskState, parse_time};
 use crate::plan::{
-    DAEMON, Draft, Head, NewTask, Order, Origin, PlanId, PlanPast, PlanStatus, Task, TaskId,
-    TaskPast, TaskStatus, Time,
+    DAEMON, Draft, NewTask, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
+    TaskPast, TaskState, Time,
 };
 use crate::wire::text::one_line;
 
 /// Subtasks that can be added.
-pub(super) struct Prepared {
+pub(super) struct PreparedSubTasks {
     tasks: Vec<NewTask>,
     pasts: Vec<TaskPast>,
 }
@@ -18,12 +18,12 @@ pub(super) struct Prepared {
 pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), NotebookError> {
     if subtasks.is_empty() {
         let text = "Invalid subtasks: a plan needs at least one.";
-        return Err(NotebookError::new(ErrorCode::NoSubtasks, text));
+        return Err(NotebookError::new(NotebookErrorCode::NoSubtasks, text));
     }
     check_count(subtasks.len(), max)?;
     let mut begun = (0..)
         .zip(subtasks)
-        .filter(|(_, it)| it.state == State::InProgress);
+        .filter(|(_, it)| it.state == SubTaskState::InProgress);
     let Some((at, _)) = begun.next() else {
         return Ok(());
     };
@@ -32,13 +32,16 @@ pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), 
         let text = format!(
             "Invalid subtasks: the one at index {at} is in progress, but the one before it at index {open}, named '{name}', is not done yet."
         );
-        return Err(NotebookError::new(ErrorCode::NotDoneYet, text));
+        return Err(NotebookError::new(NotebookErrorCode::NotDoneYet, text));
     }
     if let Some((second, _)) = begun.next() {
         let text = format!(
             "Invalid subtasks: those at index {at} and {second} are both in progress; at most one may be."
         );
-        return Err(NotebookError::new(ErrorCode::AlreadyInProgress, text));
+        return Err(NotebookError::new(
+            NotebookErrorCode::AlreadyInProgress,
+            text,
+        ));
     }
     Ok(())
 }
@@ -50,12 +53,12 @@ pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), Notebo
     };
     let text =
         format!("Invalid subtasks: a plan may have at most {max}, and these would be {count}.");
-    Err(NotebookError::new(ErrorCode::TooManySubtasks, text))
+    Err(NotebookError::new(NotebookErrorCode::TooManySubtasks, text))
 }
 
 /// Reads the subtasks of a list with the name `list`.
-pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<Prepared, NotebookError> {
-    let mut prepared = Prepared {
+pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTasks, NotebookError> {
+    let mut prepared = PreparedSubTasks {
         tasks: Vec::with_capacity(subtasks.len()),
         pasts: Vec::with_capacity(subtasks.len()),
     };
@@ -63,7 +66,7 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<Prepared, Note
         let path = format!("{list}[{at}]");
         if subtask.name.trim().is_empty() {
             let text = format!("Invalid {path}.name: a subtask needs a name.");
-            return Err(NotebookError::new(ErrorCode::InvalidArgument, text));
+            return Err(NotebookError::new(NotebookErrorCode::InvalidArgument, text));
         }
         let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
         let finished_at = subtask.finished_at.as_deref();
@@ -85,7 +88,7 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<Prepared, Note
     Ok(prepared)
 }
 
-impl Prepared {
+impl PreparedSubTasks {
     /// Adds them at the end of a plan, or before a task.
     pub(super) fn add(
         self,
@@ -123,7 +126,7 @@ fn record(
     // New tasks in a daemon's plan have no past.
     let begins = draft.plan().head().owner == DAEMON;
     for (task, past) in tasks.into_iter().zip(pasts) {
-        if begins && past.status == TaskStatus::Pending {
+        if begins && past.status == TaskState::Pending {
             continue;
         }
         draft.record_task(task, past)?;
@@ -132,13 +135,13 @@ fn record(
 }
 
 /// Makes a plan equal to another one; nothing changes if it is equal already.
-pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
-    if Plan::of(draft.plan()) == *plan {
+pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<(), NotebookError> {
+    if NotebookPlan::of(draft.plan()) == *plan {
         return Ok(());
     }
     let prepared = prepare(&plan.subtasks, "subtasks")?;
     let past = past_of(plan)?;
-    if draft.plan().counts().total() > 0 || draft.plan().status() != &PlanStatus::Idle {
+    if draft.plan().counts().total() > 0 || draft.plan().status() != &PlanState::Idle {
         draft.reset()?;
     }
     draft.describe(|head| describe(head, plan));
@@ -147,7 +150,7 @@ pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), Notebook
 }
 
 /// Reads the past of a plan as a whole.
-pub(super) fn past_of(plan: &Plan) -> Result<PlanPast, NotebookError> {
+pub(super) fn past_of(plan: &NotebookPlan) -> Result<PlanPast, NotebookError> {
     let finished_at = plan.finished_at.as_deref();
     let finished_at = finished_at.map(|text| moment(text, "finished_at"));
     Ok(PlanPast {
@@ -159,16 +162,16 @@ pub(super) fn past_of(plan: &Plan) -> Result<PlanPast, NotebookError> {
 }
 
 /// Returns the head of a new plan.
-pub(super) fn head_of(plan: &Plan) -> Head {
-    let mut head = Head::new(PlanId::new(plan.id.clone()), &plan.name, Time::default());
+pub(super) fn head_of(plan: &NotebookPlan) -> PlanHead {
+    let mut head = PlanHead::new(PlanId::new(plan.id.clone()), &plan.name, Time::default());
     head.origin = Origin::Model;
-    head.order = Order::Sequential;
+    head.order = TaskOrder::Sequential;
     describe(&mut head, plan);
     head
 }
 
 /// Sets the texts of a plan.
-fn describe(head: &mut Head, plan: &Plan) {
+fn describe(head: &mut PlanHead, plan: &NotebookPlan) {
     plan.name.clone_into(&mut head.name);
     plan.description.clone_into(&mut head.description);
     plan.expected_outcome.clone_into(&mut head.expected_outcome);
@@ -179,7 +182,7 @@ fn moment(text: &str, path: &str) -> Result<Time, NotebookError> {
         let text = one_line(text, 60);
         let text =
             format!("Invalid {path} '{text}'. It is a local time such as 2026-01-31 09:30:00.000.");
-        NotebookError::new(ErrorCode::InvalidArgument, text)
+        NotebookError::new(NotebookErrorCode::InvalidArgument, text)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Plans and subtasks as Markdown.
 
-use super::model::{Plan, State, SubTask};
+use super::model::{NotebookPlan, SubTask, SubTaskState};
 
 impl SubTask {
     /// Returns the subtask as one line of a list of tasks.
@@ -19,7 +19,7 @@ impl SubTask {
         add("Description", &self.description);
         add("Expected Outcome", &self.expected_outcome);
         add("State", self.state.as_str());
-        if self.state == State::Done {
+        if self.state == SubTaskState::Done {
             add(
                 "Finished At",
                 self.finished_at.as_deref().unwrap_or("unknown"),
@@ -30,7 +30,7 @@ impl SubTask {
     }
 }
 
-impl Plan {
+impl NotebookPlan {
     /// Returns the plan with all of its subtasks.
     pub fn to_markdown(&self, detailed: bool) -> String {
         let mut text = heading(self);
@@ -43,8 +43,8 @@ impl Plan {
 }
 
 /// Returns the part above the subtasks.
-pub(super) fn heading(plan: &Plan) -> String {
-    let Plan {
+pub(super) fn heading(plan: &NotebookPlan) -> String {
+    let NotebookPlan {
         description,
         expected_outcome,
         state,
@@ -58,12 +58,12 @@ pub(super) fn heading(plan: &Plan) -> String {
 }
 
 /// Returns a subtask as one line.
-pub(super) fn line(state: State, name: &str) -> String {
+pub(super) fn line(state: SubTaskState, name: &str) -> String {
     let mark = match state {
-        State::Todo => "[ ] ",
-        State::InProgress => "[ ] [WIP]",
-        State::Done => "[x] ",
-        State::Abandoned => "[ ] [Abandoned]",
+        SubTaskState::Todo => "[ ] ",
+        SubTaskState::InProgress => "[ ] [WIP]",
+        SubTaskState::Done => "[x] ",
+        SubTaskState::Abandoned => "[ ] [Abandoned]",
     };
     format!("- {mark}{}", unbroken(name))
 }

@@ -23,21 +23,21 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Dialect, Functions, Tool, ToolError, Toolbox};
+use super::{Dialect, Functions, Tool, ToolAnswer, ToolError, Toolbox};
 use crate::plan::PlanId;
 use archive::Archive;
 
-pub use answer::{ErrorCode, Metadata, NotebookError, TextBlock, ToolResponse};
+pub use answer::{Metadata, NotebookError, NotebookErrorCode, TextBlock, ToolResponse};
 pub use hint::{DefaultPlanToHint, Msg};
 pub(crate) use hint::{of_core as hint_of, page as page_of};
-pub use model::{End, Plan, State, SubTask};
+pub use model::{NotebookPlan, PlanEnd, SubTask, SubTaskState};
 pub use storage::{InMemoryPlanStorage, PlanStorage, StorageError, Stored};
 pub use subtasks::Action;
 
 pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
     [
         PlanNotebook::reads("view_subtasks", "Show subtasks of the plan in detail.").calls(
-            async |notebook, given: View| notebook.view_subtasks(&given.subtask_idx).await,
+            async |notebook, given: ViewArguments| notebook.view_subtasks(&given.subtask_idx).await,
         ),
         PlanNotebook::changes(
             "update_subtask_state",
@@ -102,7 +102,7 @@ impl Functions for PlanNotebook {
         Self::new(toolbox)
     }
 
-    fn refuse(tool: &str, error: NotebookError) -> Answer {
+    fn refuse(tool: &str, error: NotebookError) -> ToolAnswer {
         let begin = if tool == "revise_current_plan" {
             "Error: "
         } else {
@@ -114,7 +114,7 @@ impl Functions for PlanNotebook {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct View {
+struct ViewArguments {
     /// Indices, from 0.
     #[serde(deserialize_with = "indices")]
     subtask_idx: Vec<i64>,
@@ -128,7 +128,7 @@ struct Update {
     subtask_idx: i64,
     /// The states that a subtask is set to; it is done by being finished.
     #[schemars(extend("enum" = ["todo", "in_progress", "abandoned"]))]
-    state: State,
+    state: SubTaskState,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -171,7 +171,7 @@ struct Revise {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FinishPlan {
-    state: End,
+    state: PlanEnd,
     /// The specific outcome, or the reason for abandoning it.
     outcome: String,
 }
@@ -184,10 +184,10 @@ struct Recover {
 }
 
 /// Makes the hint for a plan, or for the lack of one; `None` if there is nothing to say.
-type PlanToHint = dyn Fn(Option<&Plan>) -> Option<String> + Send + Sync;
+type PlanToHint = dyn Fn(Option<&NotebookPlan>) -> Option<String> + Send + Sync;
 
 /// A function that is called after each change made through a notebook, with the plan after that change.
-type Hook = dyn Fn(&PlanNotebook, &Plan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+type Hook = dyn Fn(&PlanNotebook, &NotebookPlan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
     + Send
     + Sync;
 
@@ -196,14 +196,14 @@ type Named = (String, Arc<Hook>);
 
 /// The program's additions to its notebook.
 #[derive(Clone, Default)]
-pub(super) struct Own {
+pub(super) struct NotebookParts {
     plan_to_hint: Option<Arc<PlanToHint>>,
     /// The storage of the history; if `None`, the store.
     storage: Option<Arc<dyn PlanStorage>>,
     hooks: Arc<Mutex<Vec<Named>>>,
 }
 
-impl fmt::Debug for Own {
+impl fmt::Debug for NotebookParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Own").finish_non_exhaustive()
     }
@@ -252,7 +252,7 @@ impl PlanNotebook {
     #[must_use]
     pub fn with_plan_to_hint(
         mut self,
-        plan_to_hint: impl Fn(Option<&Plan>) -> Option<String> + Send + Sync + 'static,
+        plan_to_hint: impl Fn(Option<&NotebookPlan>) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         self.toolbox.notebook.plan_to_hint = Some(Arc::new(plan_to_hint));
         self
@@ -279,7 +279,7 @@ impl PlanNotebook {
     }
 
     /// Calls a tool by its name; every failure is an answer in text.
-    pub async fn call(&self, name: &str, arguments: Value) -> Answer {
+    pub async fn call(&self, name: &str, arguments: Value) -> ToolAnswer {
         self.toolbox.call(Dialect::Notebook, name, arguments).await
     }
 
@@ -287,7 +287,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn current_plan(&self) -> Result<Option<Plan>, NotebookError> {
+    pub async fn current_plan(&self) -> Result<Option<NotebookPlan>, NotebookError> {
         match self.seen().await {
             Ok(plan) => Ok(Some(self.read_plan(&plan).await?)),
             Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
@@ -322,7 +322,7 @@ impl PlanNotebook {
     pub fn register_plan_change_hook(
         &self,
         hook_name: &str,
-        hook: impl Fn(&Self, &Plan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+        hook: impl Fn(&Self, &NotebookPlan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
         + Send
         + Sync
         + 'static,
@@ -344,7 +344,7 @@ impl PlanNotebook {
         let place = hooks.iter().position(|(name, _)| name == hook_name);
         let place = place.ok_or_else(|| {
             let text = format!("There is no plan change hook '{hook_name}'.");
-            NotebookError::new(ErrorCode::UnknownHook, text)
+            NotebookError::new(NotebookErrorCode::UnknownHook, text)
         })?;
         hooks.remove(place);
         Ok(())
@@ -365,8 +365,11 @@ impl PlanNotebook {
         Ok(self.toolbox.only_current(Dialect::Notebook).await?)
     }
 
-    async fn read_plan(&self, plan: &PlanId) -> Result<Plan, NotebookError> {
-        let read = self.toolbox.store().read(plan, |plan, _| Plan::of(plan));
+    async fn read_plan(&self, plan: &PlanId) -> Result<NotebookPlan, NotebookError> {
+        let read = self
+            .toolbox
+            .store()
+            .read(plan, |plan, _| NotebookPlan::of(plan));
         Ok(read.await?)
     }
 

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::plan::{Head, Plan as CorePlan, PlanStatus, Shelf, Task, TaskStatus, Time};
+use crate::plan::{ArchiveState, Plan as CorePlan, PlanHead, PlanState, Task, TaskState, Time};
 use crate::tools::{Dialect, new_plan_id};
 
 /// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
@@ -29,7 +29,7 @@ use crate::tools::{Dialect, new_plan_id};
     JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum SubTaskState {
     #[default]
     Todo,
     InProgress,
@@ -37,7 +37,7 @@ pub enum State {
     Abandoned,
 }
 
-impl State {
+impl SubTaskState {
     /// Returns the word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,31 +54,31 @@ impl State {
     }
 
     /// Returns the word for a state of the core.
-    pub(super) fn of_task(status: TaskStatus) -> Self {
+    pub(super) fn of_task(status: TaskState) -> Self {
         match status {
-            TaskStatus::Pending => Self::Todo,
-            TaskStatus::InProgress => Self::InProgress,
-            TaskStatus::Completed => Self::Done,
-            TaskStatus::Failed | TaskStatus::Skipped => Self::Abandoned,
+            TaskState::Pending => Self::Todo,
+            TaskState::InProgress => Self::InProgress,
+            TaskState::Completed => Self::Done,
+            TaskState::Failed | TaskState::Skipped => Self::Abandoned,
         }
     }
 
     /// Returns the core's state for the word.
-    pub(super) fn task_status(self) -> TaskStatus {
+    pub(super) fn task_status(self) -> TaskState {
         match self {
-            Self::Todo => TaskStatus::Pending,
-            Self::InProgress => TaskStatus::InProgress,
-            Self::Done => TaskStatus::Completed,
-            Self::Abandoned => TaskStatus::Skipped,
+            Self::Todo => TaskState::Pending,
+            Self::InProgress => TaskState::InProgress,
+            Self::Done => TaskState::Completed,
+            Self::Abandoned => TaskState::Skipped,
         }
     }
 
     /// Returns the word for the state of a plan. The notebook's own plan is open until it is finished, even if its subtasks are
     /// settled and other dialects see it ended.
-    pub(super) fn of_plan(head: &Head) -> Self {
+    pub(super) fn of_plan(head: &PlanHead) -> Self {
         if open(head) {
             return match head.status {
-                PlanStatus::Idle => Self::Todo,
+                PlanState::Idle => Self::Todo,
                 _ => Self::InProgress,
             };
         }
@@ -86,27 +86,27 @@ impl State {
     }
 
     /// Returns the word for the core's state of a plan.
-    pub(super) fn of_status(status: &PlanStatus) -> Self {
+    pub(super) fn of_status(status: &PlanState) -> Self {
         match status {
-            PlanStatus::Idle => Self::Todo,
-            PlanStatus::Running | PlanStatus::Paused(_) => Self::InProgress,
-            PlanStatus::Completed => Self::Done,
-            PlanStatus::Failed | PlanStatus::Abandoned => Self::Abandoned,
+            PlanState::Idle => Self::Todo,
+            PlanState::Running | PlanState::Paused(_) => Self::InProgress,
+            PlanState::Completed => Self::Done,
+            PlanState::Failed | PlanState::Abandoned => Self::Abandoned,
         }
     }
 
     /// Returns a plan's state for the word.
-    pub(super) fn plan_status(self) -> PlanStatus {
+    pub(super) fn plan_status(self) -> PlanState {
         match self {
-            Self::Todo => PlanStatus::Idle,
-            Self::InProgress => PlanStatus::Running,
-            Self::Done => PlanStatus::Completed,
-            Self::Abandoned => PlanStatus::Abandoned,
+            Self::Todo => PlanState::Idle,
+            Self::InProgress => PlanState::Running,
+            Self::Done => PlanState::Completed,
+            Self::Abandoned => PlanState::Abandoned,
         }
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for SubTaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -115,17 +115,17 @@ impl fmt::Display for State {
 /// How a plan ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum PlanEnd {
     Done,
     Abandoned,
 }
 
-impl End {
+impl PlanEnd {
     /// Returns the state of a plan that ended so.
-    pub fn state(self) -> State {
+    pub fn state(self) -> SubTaskState {
         match self {
-            Self::Done => State::Done,
-            Self::Abandoned => State::Abandoned,
+            Self::Done => SubTaskState::Done,
+            Self::Abandoned => SubTaskState::Abandoned,
         }
     }
 }
@@ -156,7 +156,7 @@ pub struct SubTask {
     #[serde(default)]
     pub outcome: Option<String>,
     #[serde(default)]
-    pub state: State,
+    pub state: SubTaskState,
     /// Local time.
     #[serde(default = "now_text", deserialize_with = "or_now")]
     #[schemars(with = "Option<String>", extend("default" = null))]
@@ -173,7 +173,7 @@ impl SubTask {
             description: description.to_owned(),
             expected_outcome: expected_outcome.to_owned(),
             outcome: None,
-            state: State::Todo,
+            state: SubTaskState::Todo,
             created_at: now_text(),
             finished_at: None,
         }
@@ -181,7 +181,7 @@ impl SubTask {
 
     /// Returns the subtask as a tool gets it: if it is done already, it was finished now at the latest.
     pub(super) fn given(mut self) -> Self {
-        if self.state == State::Done {
+        if self.state == SubTaskState::Done {
             self.finished_at = self.finished_at.or_else(|| Some(now_text()));
         }
         self
@@ -199,7 +199,7 @@ impl SubTask {
 
     /// Marks the subtask as done, now.
     pub fn finish(&mut self, outcome: &str) {
-        self.state = State::Done;
+        self.state = SubTaskState::Done;
         self.outcome = Some(outcome.to_owned());
         self.finished_at = Some(now_text());
     }
@@ -210,7 +210,7 @@ impl SubTask {
             description: task.description.clone(),
             expected_outcome: task.expected_outcome.clone(),
             outcome: task.result.clone(),
-            state: State::of_task(task.status),
+            state: SubTaskState::of_task(task.status),
             created_at: time_text(task.created_at),
             finished_at: task.finished_at.map(time_text),
         }
@@ -219,7 +219,7 @@ impl SubTask {
 
 /// A plan: its subtasks in their order. Moments are local time, `YYYY-MM-DD HH:MM:SS.mmm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct NotebookPlan {
     pub id: String,
     pub name: String,
     pub description: String,
@@ -228,14 +228,14 @@ pub struct Plan {
     #[serde(default = "now_text")]
     pub created_at: String,
     #[serde(default)]
-    pub state: State,
+    pub state: SubTaskState,
     #[serde(default)]
     pub finished_at: Option<String>,
     #[serde(default)]
     pub outcome: Option<String>,
 }
 
-impl Plan {
+impl NotebookPlan {
     /// Makes a plan with a new id.
     pub fn new(
         name: &str,
@@ -250,7 +250,7 @@ impl Plan {
             expected_outcome: expected_outcome.to_owned(),
             subtasks,
             created_at: now_text(),
-            state: State::Todo,
+            state: SubTaskState::Todo,
             finished_at: None,
             outcome: None,
         }
@@ -268,7 +268,7 @@ impl Plan {
     }
 
     /// Ends the plan, now.
-    pub fn finish(&mut self, state: End, outcome: &str) {
+    pub fn finish(&mut self, state: PlanEnd, outcome: &str) {
         self.state = state.state();
         self.outcome = Some(outcome.to_owned());
         self.finished_at = Some(now_text());
@@ -282,7 +282,7 @@ impl Plan {
     }
 
     /// Returns a plan without its subtasks.
-    pub(super) fn without_subtasks(head: &Head) -> Self {
+    pub(super) fn without_subtasks(head: &PlanHead) -> Self {
         let open = open(head);
         Self {
             id: head.key().to_owned(),
@@ -291,7 +291,7 @@ impl Plan {
             expected_outcome: head.expected_outcome.clone(),
             subtasks: Vec::new(),
             created_at: time_text(head.created_at),
-            state: State::of_plan(head),
+            state: SubTaskState::of_plan(head),
             finished_at: head.finished_at.filter(|_| !open).map(time_text),
             outcome: head.outcome.clone().filter(|_| !open),
         }
@@ -299,10 +299,10 @@ impl Plan {
 }
 
 /// Returns whether a plan is one of the notebook's that is neither finished nor archived.
-fn open(head: &Head) -> bool {
+fn open(head: &PlanHead) -> bool {
     head.owner == Dialect::Notebook.as_str()
-        && head.shelf == Shelf::Current
-        && head.status != PlanStatus::Abandoned
+        && head.shelf == ArchiveState::Current
+        && head.status != PlanState::Abandoned
 }
 
 /// Returns a moment in local time.

@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::PlanNotebook;
-use super::answer::{ErrorCode, NotebookError};
+use super::answer::{NotebookError, NotebookErrorCode};
 use super::archive::Archive;
 use super::import::{head_of, past_of, prepare, rewrite};
-use super::model::Plan;
+use super::model::NotebookPlan;
 use super::storage::StorageError;
-use crate::plan::{Draft, PlanStatus, Shelf};
+use crate::plan::{ArchiveState, Draft, PlanState};
 use crate::tools::Dialect;
 use crate::wire::text::{one_line, printable};
 
@@ -44,18 +44,18 @@ impl PlanNotebook {
             let path = format!("storage.plans[{}]", one_line(id, 60));
             let plan = read(plan, &path)?;
             if plan.id != *id {
-                return Err(misfit(&path, "has another `id` in it"));
+                return Err(mismatch(&path, "has another `id` in it"));
             }
             kept.push(plan);
         }
         let current = match state.get("current_plan") {
-            None => return Err(misfit("current_plan", "is missing")),
+            None => return Err(mismatch("current_plan", "is missing")),
             Some(Value::Null) => None,
             Some(plan) => Some(read(plan, "current_plan")?),
         };
         // The order in which they were archived, as far as the values show it.
         kept.sort_by(|one, other| {
-            let moment = |plan: &Plan| plan.finished_at.clone().unwrap_or_default();
+            let moment = |plan: &NotebookPlan| plan.finished_at.clone().unwrap_or_default();
             moment(one).cmp(&moment(other))
         });
         let archive = Archive(self.toolbox.clone());
@@ -64,7 +64,7 @@ impl PlanNotebook {
                 Some(storage) => storage.add_plan(plan, true).await?,
                 None => {
                     let found = archive.find(&plan.id).await?;
-                    archive.keep("load_state_dict", plan, found).await?;
+                    archive.archive_plan("load_state_dict", plan, found).await?;
                 }
             }
         }
@@ -77,7 +77,7 @@ impl PlanNotebook {
                 if !draft.plan().status().settled() {
                     draft.finish_plan(false, reason)?;
                 }
-                Ok(draft.put_away(Shelf::History)?)
+                Ok(draft.archive(ArchiveState::History)?)
             };
             self.end("load_state_dict", &present.id, leave).await?;
         }
@@ -88,7 +88,7 @@ impl PlanNotebook {
     }
 
     /// Makes a plan the current one exactly as given.
-    async fn load_current(&self, plan: Plan) -> Result<(), NotebookError> {
+    async fn load_current(&self, plan: NotebookPlan) -> Result<(), NotebookError> {
         let found = Archive(self.toolbox.clone()).find(&plan.id).await?;
         let head = found.as_ref().map(|found| found.head.clone());
         let (exists, head) = (head.is_some(), head.unwrap_or_else(|| head_of(&plan)));
@@ -98,7 +98,7 @@ impl PlanNotebook {
             }
             rewrite(draft, &plan)?;
             // A plan that has not been begun stays so, whatever its subtasks are: it is loaded as given.
-            if draft.plan().status() == &PlanStatus::Running {
+            if draft.plan().status() == &PlanState::Running {
                 draft.follow_tasks();
             }
             Ok(())
@@ -118,21 +118,21 @@ fn object<'a>(
     value: Option<&'a Value>,
     path: &str,
 ) -> Result<&'a Map<String, Value>, NotebookError> {
-    let value = value.ok_or_else(|| misfit(path, "is missing"))?;
+    let value = value.ok_or_else(|| mismatch(path, "is missing"))?;
     value
         .as_object()
-        .ok_or_else(|| misfit(path, "is no object"))
+        .ok_or_else(|| mismatch(path, "is no object"))
 }
 
-fn written(plan: &Plan) -> Result<Value, NotebookError> {
+fn written(plan: &NotebookPlan) -> Result<Value, NotebookError> {
     let failed = |error: serde_json::Error| StorageError::Serialization(error.to_string());
     Ok(serde_json::to_value(plan).map_err(failed)?)
 }
 
 /// Reads a plan from untrusted JSON.
-fn read(value: &Value, path: &str) -> Result<Plan, NotebookError> {
-    let mut plan: Plan = serde_json::from_value(value.clone()).map_err(|error| {
-        misfit(
+fn read(value: &Value, path: &str) -> Result<NotebookPlan, NotebookError> {
+    let mut plan: NotebookPlan = serde_json::from_value(value.clone()).map_err(|error| {
+        mismatch(
             path,
             &format!("is no plan: {}", one_line(&error.to_string(), 200)),
         )
@@ -140,10 +140,10 @@ fn read(value: &Value, path: &str) -> Result<Plan, NotebookError> {
     let odd = |c: char| c.is_control() || "/\\".contains(c);
     if !(1..=128).contains(&plan.id.chars().count()) || plan.id.contains(odd) {
         let problem = "has an `id` that is not 1 to 128 printable characters without `/` and `\\`";
-        return Err(misfit(path, problem));
+        return Err(mismatch(path, problem));
     }
     if plan.name.trim().is_empty() {
-        return Err(misfit(path, "has no name"));
+        return Err(mismatch(path, "has no name"));
     }
     for text in plan.texts() {
         *text = printable(text);
@@ -151,11 +151,11 @@ fn read(value: &Value, path: &str) -> Result<Plan, NotebookError> {
     let fits = prepare(&plan.subtasks, "subtasks").and_then(|_| past_of(&plan));
     match fits {
         Ok(_) => Ok(plan),
-        Err(error) => Err(misfit(path, &format!("does not fit: {error}"))),
+        Err(error) => Err(mismatch(path, &format!("does not fit: {error}"))),
     }
 }
 
-fn misfit(path: &str, problem: &str) -> NotebookError {
+fn mismatch(path: &str, problem: &str) -> NotebookError {
     let text = format!("Invalid state: `{path}` {problem}.");
-    NotebookError::new(ErrorCode::InvalidArgument, text)
+    NotebookError::new(NotebookErrorCode::InvalidArgument, text)
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
-use super::model::Plan;
+use super::model::NotebookPlan;
 
 /// The future answer of a storage.
 pub type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
@@ -36,7 +36,7 @@ pub trait PlanStorage: Send + Sync {
     ///
     /// # Errors
     /// The id is in use and may not be overwritten ([`StorageError::Key`]), or the storage fails.
-    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()>;
+    fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()>;
 
     /// Removes a plan.
     ///
@@ -48,13 +48,13 @@ pub trait PlanStorage: Send + Sync {
     ///
     /// # Errors
     /// The storage fails.
-    fn get_plans(&self) -> Stored<'_, Vec<Plan>>;
+    fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>>;
 
     /// Returns the plan with an id, if there is one.
     ///
     /// # Errors
     /// The storage fails.
-    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>>;
+    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<NotebookPlan>>;
 }
 
 pub(super) fn taken(id: &str) -> StorageError {
@@ -68,17 +68,17 @@ pub(super) fn unknown(id: &str) -> StorageError {
 /// Plans in memory in the order in which they were added; they end with this value.
 #[derive(Debug, Default)]
 pub struct InMemoryPlanStorage {
-    plans: Mutex<Vec<Plan>>,
+    plans: Mutex<Vec<NotebookPlan>>,
 }
 
 impl InMemoryPlanStorage {
-    fn with<T>(&self, use_plans: impl FnOnce(&mut Vec<Plan>) -> T) -> T {
+    fn with<T>(&self, use_plans: impl FnOnce(&mut Vec<NotebookPlan>) -> T) -> T {
         use_plans(&mut self.plans.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl PlanStorage for InMemoryPlanStorage {
-    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()> {
+    fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         let added = self.with(|plans| {
             match plans.iter_mut().find(|kept| kept.id == plan.id) {
                 None => plans.push(plan),
@@ -100,12 +100,12 @@ impl PlanStorage for InMemoryPlanStorage {
         Box::pin(std::future::ready(deleted))
     }
 
-    fn get_plans(&self) -> Stored<'_, Vec<Plan>> {
+    fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
         let plans = self.with(|plans| plans.clone());
         Box::pin(std::future::ready(Ok(plans)))
     }
 
-    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>> {
+    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<NotebookPlan>> {
         let plan = self.with(|plans| plans.iter().find(|plan| plan.id == plan_id).cloned());
         Box::pin(std::future::ready(Ok(plan)))
     }

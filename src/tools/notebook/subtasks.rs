@@ -6,13 +6,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::PlanNotebook;
-use super::answer::{ErrorCode, NotebookError, ToolResponse};
+use super::answer::{NotebookError, NotebookErrorCode, ToolResponse};
 use super::import::{called, check_count, check_new, head_of, prepare, shown};
 use super::markdown::fenced;
-use super::model::{Plan, State, SubTask};
+use super::model::{NotebookPlan, SubTask, SubTaskState};
 use crate::plan::{
-    DAEMON, Draft, Plan as CorePlan, PlanId, PlanPast, PlanStatus, Refusal, Shelf, Task,
-    TaskChanges, TaskStatus, counted,
+    ArchiveState, DAEMON, Draft, Plan as CorePlan, PlanId, PlanPast, PlanState, Refusal, Task,
+    TaskChanges, TaskState, counted,
 };
 use crate::tools::page::weight;
 use crate::tools::{Dialect, Toolbox, status};
@@ -100,13 +100,13 @@ impl PlanNotebook {
         description: &str,
         expected_outcome: &str,
         subtasks: Vec<SubTask>,
-    ) -> Result<Plan, NotebookError> {
+    ) -> Result<NotebookPlan, NotebookError> {
         if name.trim().is_empty() {
             let text = "Invalid name: a plan needs one.";
-            return Err(NotebookError::new(ErrorCode::InvalidArgument, text));
+            return Err(NotebookError::new(NotebookErrorCode::InvalidArgument, text));
         }
         check_new(&subtasks, self.toolbox.settings.max_subtasks)?;
-        Ok(Plan::new(
+        Ok(NotebookPlan::new(
             name.trim(),
             description,
             expected_outcome,
@@ -128,7 +128,7 @@ impl PlanNotebook {
         let subtask = subtask.filter(|_| action != Action::Delete);
         if subtask.is_none() && action != Action::Delete {
             let text = format!("The subtask is missing; the action '{action}' needs it.");
-            return Err(NotebookError::new(ErrorCode::MissingSubtask, text));
+            return Err(NotebookError::new(NotebookErrorCode::MissingSubtask, text));
         }
         let max = self.toolbox.settings.max_subtasks;
         self.change("revise_current_plan", move |draft| {
@@ -158,39 +158,39 @@ impl PlanNotebook {
     pub async fn update_subtask_state(
         &self,
         subtask_idx: i64,
-        state: State,
+        state: SubTaskState,
     ) -> Result<ToolResponse, NotebookError> {
-        if state == State::Done {
+        if state == SubTaskState::Done {
             let text = "Invalid state 'done': 'finish_subtask' does that. Must be one of todo, in_progress, abandoned.";
-            return Err(NotebookError::new(ErrorCode::InvalidState, text));
+            return Err(NotebookError::new(NotebookErrorCode::InvalidState, text));
         }
         self.change("update_subtask_state", move |draft| {
             let (at, task) = subtask(draft.plan(), subtask_idx)?;
             let called = called(at, &task);
             match state {
-                _ if State::of_task(task.status) != state => {}
-                State::InProgress => {
+                _ if SubTaskState::of_task(task.status) != state => {}
+                SubTaskState::InProgress => {
                     return Ok(format!(
                         "The subtask {called}, is in progress already: go on with it, and call 'finish_subtask' when it is done."
                     ));
                 }
                 _ => return Ok(format!("The subtask {called}, is '{state}' already.")),
             }
-            if state == State::InProgress {
+            if state == SubTaskState::InProgress {
                 earlier_settled(draft.plan(), at)?;
                 alone(draft.plan(), Some(&task))?;
             }
-            let before = State::of_plan(draft.plan().head());
-            let why = if state == State::Abandoned { "abandoned" } else { "" };
+            let before = SubTaskState::of_plan(draft.plan().head());
+            let why = if state == SubTaskState::Abandoned { "abandoned" } else { "" };
             if let Some(reported) = set(draft, at, &task, state, why)? {
                 return Ok(reported);
             }
             let mut text = format!("The subtask {called}, is marked as '{state}' successfully.");
-            if state == State::Todo {
-                text += &put_back(draft, at)?;
+            if state == SubTaskState::Todo {
+                text += &reset_later(draft, at)?;
             }
             follow(draft)?;
-            let after = State::of_plan(draft.plan().head());
+            let after = SubTaskState::of_plan(draft.plan().head());
             if before != after {
                 text = format!("{text} The state of the plan is now '{after}'.");
             }
@@ -213,18 +213,18 @@ impl PlanNotebook {
             let (at, task) = subtask(draft.plan(), subtask_idx)?;
             earlier_settled(draft.plan(), at)?;
             let called = called(at, &task);
-            let state = State::of_task(task.status);
-            if state != State::InProgress {
+            let state = SubTaskState::of_task(task.status);
+            if state != SubTaskState::InProgress {
                 let way = match state {
-                    State::Todo => {
+                    SubTaskState::Todo => {
                         "call 'update_subtask_state' with state='in_progress' when you begin it"
                     }
                     _ => "set it to 'todo' if it is to be done again",
                 };
                 let text = format!("The subtask {called}, is '{state}', not in progress: {way}.");
-                return Err(NotebookError::new(ErrorCode::NotInProgress, text));
+                return Err(NotebookError::new(NotebookErrorCode::NotInProgress, text));
             }
-            if let Some(reported) = set(draft, at, &task, State::Done, &outcome)? {
+            if let Some(reported) = set(draft, at, &task, SubTaskState::Done, &outcome)? {
                 return Ok(reported);
             }
             let next = begin_next(draft);
@@ -268,7 +268,10 @@ impl PlanNotebook {
 }
 
 /// Makes a plan the current one; returns the one before it.
-async fn make(toolbox: &Toolbox, plan: &Plan) -> Result<((), Option<PlanId>), NotebookError> {
+async fn make(
+    toolbox: &Toolbox,
+    plan: &NotebookPlan,
+) -> Result<((), Option<PlanId>), NotebookError> {
     let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
     let make = move |draft: &mut Draft<'_>| {
         prepared.fill(draft)?;
@@ -284,15 +287,15 @@ async fn make(toolbox: &Toolbox, plan: &Plan) -> Result<((), Option<PlanId>), No
 /// Refuses if the plan is no longer in use.
 pub(super) fn in_hand(draft: &Draft<'_>) -> Result<(), NotebookError> {
     let head = draft.plan().head();
-    if head.shelf != Shelf::Current {
+    if head.shelf != ArchiveState::Current {
         let name = shown(&head.name);
         let why = if head.status.settled() {
-            format!("it is finished as '{}'", State::of_plan(head))
+            format!("it is finished as '{}'", SubTaskState::of_plan(head))
         } else {
             "another caller has put it away".to_owned()
         };
         let text = format!("The plan '{name}' is no longer the current one: {why}.");
-        return Err(NotebookError::new(ErrorCode::Conflict, text));
+        return Err(NotebookError::new(NotebookErrorCode::Conflict, text));
     }
     Ok(())
 }
@@ -310,7 +313,7 @@ fn index(index: i64, last: usize, of: &str) -> Result<usize, NotebookError> {
     let fits = usize::try_from(index).ok().filter(|at| *at <= last);
     fits.ok_or_else(|| {
         let text = format!("Invalid subtask_idx '{index}'{of}. Must be between 0 and {last}.");
-        NotebookError::new(ErrorCode::InvalidIndex, text)
+        NotebookError::new(NotebookErrorCode::InvalidIndex, text)
     })
 }
 
@@ -318,7 +321,7 @@ fn subtask(plan: &CorePlan, at: i64) -> Result<(usize, Task), NotebookError> {
     let last = plan.counts().total().saturating_sub(1);
     let at = index(at, last, "")?;
     let task = plan.nth(at).cloned();
-    let gone = || NotebookError::new(ErrorCode::NoSubtasks, "The plan has no subtasks.");
+    let gone = || NotebookError::new(NotebookErrorCode::NoSubtasks, "The plan has no subtasks.");
     Ok((at, task.ok_or_else(gone)?))
 }
 
@@ -333,7 +336,7 @@ fn earlier_settled(plan: &CorePlan, at: usize) -> Result<(), NotebookError> {
     let text = format!(
         "The subtask {open}, is not done yet: finish or abandon it before the one at index {at}."
     );
-    Err(NotebookError::new(ErrorCode::NotDoneYet, text))
+    Err(NotebookError::new(NotebookErrorCode::NotDoneYet, text))
 }
 
 /// Refuses to begin a subtask while another one is in progress.
@@ -349,7 +352,10 @@ fn alone(plan: &CorePlan, task: Option<&Task>) -> Result<(), NotebookError> {
         "The subtask {}, is in progress already: finish it, or set it to 'todo' or 'abandoned', before another is begun.",
         called(plan.index_of(other), other)
     );
-    Err(NotebookError::new(ErrorCode::AlreadyInProgress, text))
+    Err(NotebookError::new(
+        NotebookErrorCode::AlreadyInProgress,
+        text,
+    ))
 }
 
 /// Sets the state of a subtask, with its result or why it is abandoned. Returns a message if the state is the report on a
@@ -358,10 +364,10 @@ fn set(
     draft: &mut Draft<'_>,
     at: usize,
     task: &Task,
-    state: State,
+    state: SubTaskState,
     text: &str,
 ) -> Result<Option<String>, NotebookError> {
-    let reported = draft.carried_out() && task.status == TaskStatus::InProgress;
+    let reported = draft.carried_out() && task.status == TaskState::InProgress;
     go_on(draft)?;
     status::set(draft, task.number, state.task_status(), Some(text))?;
     let called = called(at, task);
@@ -380,7 +386,7 @@ fn begin_next(draft: &mut Draft<'_>) -> String {
     };
     let called = called(draft.plan().index_of(&next), &next);
     // Only the order of a plan that belongs to another owner forbids this.
-    let begun = next.status == TaskStatus::InProgress
+    let begun = next.status == TaskState::InProgress
         || draft.part(|draft| draft.start_task(next.number)).is_ok();
     if begun {
         format!("The next subtask {called}, is now in progress.")
@@ -391,7 +397,7 @@ fn begin_next(draft: &mut Draft<'_>) -> String {
 
 /// Resets the subtask in progress to todo if an earlier one, at this place, is open: the earlier one comes first, and otherwise
 /// no caller could continue. Returns a sentence about that.
-fn put_back(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
+fn reset_later(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
     if draft.carried_out() {
         return Ok(String::new());
     }
@@ -411,10 +417,12 @@ fn put_back(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
 
 /// Returns the state of a plan that follows from the given states of its subtasks.
 fn begun(subtasks: &[SubTask]) -> PlanPast {
-    let begun = subtasks.iter().any(|it| it.state == State::InProgress);
+    let begun = subtasks
+        .iter()
+        .any(|it| it.state == SubTaskState::InProgress);
     let status = match begun {
-        true => PlanStatus::Running,
-        false => PlanStatus::Idle,
+        true => PlanState::Running,
+        false => PlanState::Idle,
     };
     PlanPast {
         status,
@@ -431,20 +439,20 @@ fn add(
     let plan = draft.plan();
     check_count(plan.counts().total() + 1, max)?;
     let before = plan.nth(at).map(|task| task.number);
-    let is_begun = subtask.state == State::InProgress;
+    let is_begun = subtask.state == SubTaskState::InProgress;
     if is_begun {
         earlier_settled(plan, at)?;
         alone(plan, None)?;
     }
     let subtasks = std::slice::from_ref(subtask);
     prepare(subtasks, "subtask")?.add(draft, before)?;
-    if is_begun && draft.plan().status() == &PlanStatus::Idle {
+    if is_begun && draft.plan().status() == &PlanState::Idle {
         draft.record_plan(begun(subtasks))?;
     }
     let name = shown(&subtask.name);
     let mut text = format!("A new subtask, named '{name}', is added successfully at index {at}.");
-    if subtask.state == State::Todo {
-        text += &put_back(draft, at)?;
+    if subtask.state == SubTaskState::Todo {
+        text += &reset_later(draft, at)?;
     }
     Ok(text)
 }
@@ -452,19 +460,19 @@ fn add(
 fn revise(draft: &mut Draft<'_>, at: usize, subtask: &SubTask) -> Result<String, NotebookError> {
     let (_, task) = self::subtask(draft.plan(), i64::try_from(at).unwrap_or(i64::MAX))?;
     let called = called(at, &task);
-    let state = State::of_task(task.status);
+    let state = SubTaskState::of_task(task.status);
     if state.settled() {
         let text =
             format!("The subtask {called}, is '{state}': set it to 'todo' before it is revised.");
-        return Err(NotebookError::new(ErrorCode::Settled, text));
+        return Err(NotebookError::new(NotebookErrorCode::Settled, text));
     }
     // A subtask that is given without a state has the state todo.
-    if ![State::Todo, state].contains(&subtask.state) {
+    if ![SubTaskState::Todo, state].contains(&subtask.state) {
         let text = format!(
             "Invalid state '{}': revising changes no state; 'update_subtask_state' and 'finish_subtask' do.",
             subtask.state
         );
-        return Err(NotebookError::new(ErrorCode::InvalidState, text));
+        return Err(NotebookError::new(NotebookErrorCode::InvalidState, text));
     }
     let changes = TaskChanges {
         name: Some(subtask.name.clone()),
@@ -481,9 +489,9 @@ fn delete(draft: &mut Draft<'_>, at: usize) -> Result<String, NotebookError> {
     let called = called(at, &task);
     if draft.plan().counts().total() == 1 {
         let text = format!("The subtask {called}, is the only one: 'finish_plan' ends the plan.");
-        return Err(NotebookError::new(ErrorCode::NoSubtasks, text));
+        return Err(NotebookError::new(NotebookErrorCode::NoSubtasks, text));
     }
-    if task.status != TaskStatus::Pending {
+    if task.status != TaskState::Pending {
         draft.reset_task(task.number)?;
     }
     draft.remove_task(task.number)?;
@@ -543,7 +551,7 @@ fn view(plan: &CorePlan, indices: &[i64]) -> ToolResponse {
     }
     let text = shown.join("\n\n");
     let mut response = match wrong.len() == indices.len() {
-        true => ToolResponse::failure(text, ErrorCode::InvalidIndex),
+        true => ToolResponse::failure(text, NotebookErrorCode::InvalidIndex),
         false => ToolResponse::success(text),
     };
     response.metadata.left = left;

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{GraphFormat, PlanManager, PlanManagerError, PlannedTask, Status, Updates};
-use crate::tools::{Answer, Functions, Page, Tool, Toolbox};
+use super::{GraphFormat, ManagerTaskStatus, PlanManager, PlanManagerError, PlannedTask, Updates};
+use crate::tools::{Functions, Page, Tool, ToolAnswer, Toolbox};
 
 pub(in crate::tools) static TOOLS: LazyLock<[Tool; 20]> = LazyLock::new(|| {
     [
@@ -98,8 +98,8 @@ impl Functions for PlanManager {
         Self::new(toolbox)
     }
 
-    fn refuse(_: &str, error: PlanManagerError) -> Answer {
-        Answer {
+    fn refuse(_: &str, error: PlanManagerError) -> ToolAnswer {
+        ToolAnswer {
             success: false,
             value: error.to_json(),
         }
@@ -107,8 +107,8 @@ impl Functions for PlanManager {
 }
 
 /// Puts the result of a function into the envelope.
-fn data(data: impl Serialize) -> Answer {
-    Answer {
+fn data(data: impl Serialize) -> ToolAnswer {
+    ToolAnswer {
         success: true,
         value: json!({ "success": true, "data": data }),
     }
@@ -184,7 +184,7 @@ struct SkipTask {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetTaskList {
-    status_filter: Option<Status>,
+    status_filter: Option<ManagerTaskStatus>,
     limit: Option<usize>,
     offset: Option<usize>,
 }

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::shape::{Status, id, plan_word};
-use crate::plan::{PlanStatus, Refusal, TaskId};
+use super::shape::{ManagerTaskStatus, id, plan_word};
+use crate::plan::{PlanState, Refusal, TaskId};
 use crate::store::StoreError;
 use crate::tools::ToolError;
 use crate::wire::text::clip;
@@ -16,7 +16,7 @@ const NAMED: usize = 500;
 /// Why a function did not do what it was asked, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ErrorCode {
+pub enum ManagerErrorCode {
     TaskNotFound,
     InvalidDependency,
     TaskNotEditable,
@@ -30,7 +30,7 @@ pub enum ErrorCode {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct PlanManagerError {
-    pub code: ErrorCode,
+    pub code: ManagerErrorCode,
     pub message: String,
     /// The subject of the error, an object: `task_id`, `status` (of the task), `plan_status`, `current_task_id`, `dependency`
     /// (which does not exist), `cycle` (with its first task again at the end), `dependants`, `waits_for`, `blocked_tasks`,
@@ -39,7 +39,7 @@ pub struct PlanManagerError {
 }
 
 impl PlanManagerError {
-    pub(super) fn new(code: ErrorCode, message: &str, mut details: Value) -> Self {
+    pub(super) fn new(code: ManagerErrorCode, message: &str, mut details: Value) -> Self {
         if let Value::Object(details) = &mut details {
             details.retain(|_, value| !value.is_null() && *value != json!([]));
         }
@@ -52,13 +52,13 @@ impl PlanManagerError {
 
     pub(super) fn not_found(task: &dyn std::fmt::Display) -> Self {
         let message = format!("Task with ID {task} not found");
-        Self::new(ErrorCode::TaskNotFound, &message, json!({}))
+        Self::new(ManagerErrorCode::TaskNotFound, &message, json!({}))
     }
 
     pub(super) fn argument(name: &str, problem: &str) -> Self {
         let message = format!("`{name}` {problem}");
         Self::new(
-            ErrorCode::InvalidArgument,
+            ManagerErrorCode::InvalidArgument,
             &message,
             json!({ "argument": name }),
         )
@@ -67,14 +67,14 @@ impl PlanManagerError {
     pub(super) fn unknown_dependency(dependency: i64) -> Self {
         let message = format!("Dependency {dependency} does not exist");
         let details = json!({ "dependency": dependency });
-        Self::new(ErrorCode::InvalidDependency, &message, details)
+        Self::new(ManagerErrorCode::InvalidDependency, &message, details)
     }
 
-    pub(super) fn plan_is(status: &PlanStatus) -> Self {
+    pub(super) fn plan_is(status: &PlanState) -> Self {
         let word = plan_word(status);
         let code = match status {
-            PlanStatus::Running => ErrorCode::InvalidStatus,
-            _ => ErrorCode::PlanNotActive,
+            PlanState::Running => ManagerErrorCode::InvalidStatus,
+            _ => ManagerErrorCode::PlanNotActive,
         };
         Self::new(
             code,
@@ -94,7 +94,7 @@ impl PlanManagerError {
 
 impl From<Refusal> for PlanManagerError {
     fn from(refusal: Refusal) -> Self {
-        use ErrorCode::{
+        use ManagerErrorCode::{
             CircularDependency, InvalidArgument, InvalidDependency, InvalidStatus, PlanNotActive,
             TaskNotEditable,
         };
@@ -115,8 +115,7 @@ impl From<Refusal> for PlanManagerError {
                 (InvalidStatus, details)
             }
             Refusal::NotEditable { task, status } => {
-                let details =
-                    json!({ "task_id": id(*task), "status": Status::of_settled(*status) });
+                let details = json!({ "task_id": id(*task), "status": ManagerTaskStatus::of_settled(*status) });
                 (TaskNotEditable, details)
             }
             Refusal::Busy(task) | Refusal::Asking(task) => {
@@ -148,20 +147,20 @@ impl From<ToolError> for PlanManagerError {
             ToolError::Argument(error) => {
                 let path = Some(error.path).filter(|path| !path.is_empty());
                 Self::new(
-                    ErrorCode::InvalidArgument,
+                    ManagerErrorCode::InvalidArgument,
                     &message,
                     json!({ "argument": path }),
                 )
             }
             ToolError::UnknownTool { .. } => {
-                Self::new(ErrorCode::InvalidArgument, &message, json!({}))
+                Self::new(ManagerErrorCode::InvalidArgument, &message, json!({}))
             }
             ToolError::NoPlan => {
                 let message = "there is no plan yet; createPlan makes one";
-                Self::new(ErrorCode::PlanNotActive, message, json!({}))
+                Self::new(ManagerErrorCode::PlanNotActive, message, json!({}))
             }
             ToolError::Bound(_) | ToolError::Store(_) => {
-                Self::new(ErrorCode::PlanNotActive, &message, json!({}))
+                Self::new(ManagerErrorCode::PlanNotActive, &message, json!({}))
             }
         }
     }

@@ -11,11 +11,11 @@ mod views;
 mod tests;
 
 pub(super) use calls::TOOLS;
-pub use error::{ErrorCode, PlanManagerError};
+pub use error::{ManagerErrorCode, PlanManagerError};
 pub use shape::{
-    CurrentTask, Done, ExecutableTasks, Meta, PlanCreated, PlanDocument, PlanProgress, PlanReset,
-    PlannedTask, State, Status, Task, TaskAdded, TaskDone, TaskFailed, TaskFound, TaskList,
-    TaskStarted, TaskUpdated, Updates,
+    CurrentTask, ExecutableTasks, ManagerPlanState, ManagerTask, ManagerTaskStatus,
+    ManagerTaskUpdated, Meta, PlanCreated, PlanDocument, PlanProgress, PlanReset, PlanSwitched,
+    PlannedTask, TaskAdded, TaskDone, TaskFailed, TaskFound, TaskList, TaskStarted, Updates,
 };
 
 pub use views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
@@ -25,8 +25,8 @@ use serde_json::json;
 use super::page::weight;
 use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, status};
 use crate::plan::{
-    self, DAEMON, Draft, Head, NewTask, Plan, PlanStatus, Refusal, Shelf, Shown, TaskChanges,
-    TaskId, TaskRef, TaskStatus, Time,
+    self, ArchiveState, DAEMON, Draft, NewTask, Plan, PlanHead, PlanState, Refusal, TaskChanges,
+    TaskFilter, TaskId, TaskRef, TaskState, Time,
 };
 use crate::wire::text::{clip, one_line, time_text};
 use error::numbers;
@@ -94,7 +94,7 @@ impl PlanManager {
             return Err(PlanManagerError::argument("goal", "is empty"));
         }
         let plan_id = new_plan_id();
-        let head = Head::new(plan_id.clone(), goal.trim(), Time(0));
+        let head = PlanHead::new(plan_id.clone(), goal.trim(), Time(0));
         let tasks = tasks.iter().map(new_task).collect::<Result<Vec<_>>>()?;
         let make = move |draft: &mut Draft<'_>| {
             if !tasks.is_empty() {
@@ -128,7 +128,7 @@ impl PlanManager {
         self.change("startNextTask", "", |draft| {
             not_by_daemon(draft)?;
             let plan = draft.plan();
-            if plan.status().settled() || matches!(plan.status(), PlanStatus::Paused(_)) {
+            if plan.status().settled() || matches!(plan.status(), PlanState::Paused(_)) {
                 return Err(PlanManagerError::plan_is(plan.status()));
             }
             if let Some(task) = plan.in_progress().next() {
@@ -157,7 +157,7 @@ impl PlanManager {
         let result = result.to_owned();
         self.change("completeTask", "", move |draft| {
             let task = under_way(draft.plan(), task_id)?;
-            status::set(draft, task, TaskStatus::Completed, Some(&result))?;
+            status::set(draft, task, TaskState::Completed, Some(&result))?;
             let said = match draft.carried_out() {
                 true => REPORTED,
                 false => "Task completed successfully",
@@ -236,7 +236,7 @@ impl PlanManager {
     /// # Errors
     /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE`, `INVALID_DEPENDENCY`, `CIRCULAR_DEPENDENCY`, `INVALID_ARGUMENT` (nothing to
     /// change, no name), `PLAN_NOT_ACTIVE`.
-    pub async fn update_task(&self, task_id: i64, updates: Updates) -> Result<TaskUpdated> {
+    pub async fn update_task(&self, task_id: i64, updates: Updates) -> Result<ManagerTaskUpdated> {
         if updates == Updates::default() {
             let problem = "is empty; known are name, dependencies, reasoning";
             return Err(PlanManagerError::argument("updates", problem));
@@ -251,7 +251,7 @@ impl PlanManager {
         self.change("updateTask", "", move |draft| {
             let task = editable(draft.plan(), task_id)?;
             draft.update_task(task, &changes)?;
-            Ok(TaskUpdated {
+            Ok(ManagerTaskUpdated {
                 updated_task: show(draft.plan(), task)?,
                 message: "Task updated successfully".to_owned(),
             })
@@ -272,7 +272,7 @@ impl PlanManager {
             if task.status.satisfies() || draft.carried_out() {
                 editable(draft.plan(), task_id)?;
             }
-            status::set(draft, number, TaskStatus::Skipped, Some(&reason))?;
+            status::set(draft, number, TaskState::Skipped, Some(&reason))?;
             Ok(done(
                 number,
                 format!("Task skipped: {}", clip(&reason, GOAL)),
@@ -300,19 +300,19 @@ impl PlanManager {
     ///
     /// # Errors
     /// `INVALID_STATUS` (paused already), `PLAN_NOT_ACTIVE` (ended, or a daemon carries the plan out).
-    pub async fn pause_plan(&self) -> Result<Done> {
+    pub async fn pause_plan(&self) -> Result<PlanSwitched> {
         self.change("pausePlan", "", |draft| {
             not_by_daemon(draft)?;
             if draft.plan().head().owner == DAEMON {
                 return Err(Refusal::NotStarted.into());
             }
-            if let PlanStatus::Paused(_) = draft.plan().status() {
+            if let PlanState::Paused(_) = draft.plan().status() {
                 let mut error = PlanManagerError::plan_is(draft.plan().status());
-                error.code = ErrorCode::InvalidStatus;
+                error.code = ManagerErrorCode::InvalidStatus;
                 return Err(error);
             }
             draft.pause("pausePlan")?;
-            Ok(Done {
+            Ok(PlanSwitched {
                 message: "Plan paused successfully".to_owned(),
             })
         })
@@ -323,11 +323,11 @@ impl PlanManager {
     ///
     /// # Errors
     /// `INVALID_STATUS` (running), `PLAN_NOT_ACTIVE` (not paused, or a daemon carries the plan out).
-    pub async fn resume_plan(&self) -> Result<Done> {
+    pub async fn resume_plan(&self) -> Result<PlanSwitched> {
         self.change("resumePlan", "", |draft| {
             not_by_daemon(draft)?;
             draft.resume()?;
-            Ok(Done {
+            Ok(PlanSwitched {
                 message: "Plan resumed successfully".to_owned(),
             })
         })
@@ -367,12 +367,12 @@ impl PlanManager {
             said => format!("{tool}: {said}"),
         };
         let change = move |draft: &mut Draft<'_>| match draft.plan().head().shelf {
-            Shelf::History if !bound => {
+            ArchiveState::History if !bound => {
                 let message = "the plan was just replaced by another one; call again";
                 Err(not_active(draft.plan(), message))
             }
-            Shelf::Deleted => Err(Refusal::Deleted.into()),
-            Shelf::History | Shelf::Current => change(draft),
+            ArchiveState::Deleted => Err(Refusal::Deleted.into()),
+            ArchiveState::History | ArchiveState::Current => change(draft),
         };
         self.toolbox.change(&plan, &why, change).await
     }
@@ -418,10 +418,10 @@ fn task(plan: &Plan, task_id: i64) -> Result<&plan::Task> {
 fn under_way(plan: &Plan, task_id: i64) -> Result<TaskId> {
     let task = task(plan, task_id)?;
     match task.status {
-        TaskStatus::InProgress => Ok(task.number),
+        TaskState::InProgress => Ok(task.number),
         _ => Err(task_is(
-            ErrorCode::InvalidStatus,
-            Status::of(plan, task),
+            ManagerErrorCode::InvalidStatus,
+            ManagerTaskStatus::of(plan, task),
             task,
         )),
     }
@@ -431,16 +431,20 @@ fn under_way(plan: &Plan, task_id: i64) -> Result<TaskId> {
 fn editable(plan: &Plan, task_id: i64) -> Result<TaskId> {
     let task = task(plan, task_id)?;
     match task.status {
-        TaskStatus::Pending => Ok(task.number),
+        TaskState::Pending => Ok(task.number),
         _ => Err(task_is(
-            ErrorCode::TaskNotEditable,
-            Status::of(plan, task),
+            ManagerErrorCode::TaskNotEditable,
+            ManagerTaskStatus::of(plan, task),
             task,
         )),
     }
 }
 
-fn task_is(code: ErrorCode, status: Status, task: &plan::Task) -> PlanManagerError {
+fn task_is(
+    code: ManagerErrorCode,
+    status: ManagerTaskStatus,
+    task: &plan::Task,
+) -> PlanManagerError {
     let message = format!("Task {} is {}", task.number, status.as_str());
     let details = json!({ "task_id": id(task.number), "status": status });
     PlanManagerError::new(code, &message, details)
@@ -449,16 +453,16 @@ fn task_is(code: ErrorCode, status: Status, task: &plan::Task) -> PlanManagerErr
 fn in_progress(task: &plan::Task) -> PlanManagerError {
     let message = format!("Task {} is in progress", task.number);
     let details = json!({ "current_task_id": id(task.number) });
-    PlanManagerError::new(ErrorCode::InvalidStatus, &message, details)
+    PlanManagerError::new(ManagerErrorCode::InvalidStatus, &message, details)
 }
 
 fn none_executable(plan: &Plan) -> PlanManagerError {
     const NAMED: usize = 20;
-    let blocked = || plan.tasks_in(Shown::Blocked);
+    let blocked = || plan.tasks_in(TaskFilter::Blocked);
     let waits_for = blocked().next().map(|task| numbers(&plan.unmet(task)));
     let details = json!({
         "blocked_tasks": ids(blocked(), NAMED),
-        "failed_tasks": ids(plan.tasks_in(Shown::Failed), NAMED),
+        "failed_tasks": ids(plan.tasks_in(TaskFilter::Failed), NAMED),
         "waits_for": waits_for,
     });
     let counts = plan.counts();
@@ -467,7 +471,7 @@ fn none_executable(plan: &Plan) -> PlanManagerError {
         total if total == counts.settled() => "No task is left: each one is settled",
         _ => "No task is executable: each one that is left waits for another",
     };
-    PlanManagerError::new(ErrorCode::InvalidStatus, message, details)
+    PlanManagerError::new(ManagerErrorCode::InvalidStatus, message, details)
 }
 
 /// The message at the end of a task that a daemon has dispatched.
@@ -483,14 +487,14 @@ fn not_by_daemon(draft: &Draft<'_>) -> Result<()> {
 
 fn not_active(plan: &Plan, message: &str) -> PlanManagerError {
     let details = json!({ "plan_status": plan_word(plan.status()) });
-    PlanManagerError::new(ErrorCode::PlanNotActive, message, details)
+    PlanManagerError::new(ManagerErrorCode::PlanNotActive, message, details)
 }
 
-fn show(plan: &Plan, task: TaskId) -> Result<Task> {
+fn show(plan: &Plan, task: TaskId) -> Result<ManagerTask> {
     let task = plan
         .task(task)
         .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
-    Ok(Task::of(plan, task, Room::ONE))
+    Ok(ManagerTask::of(plan, task, Room::ONE))
 }
 
 fn done(task: TaskId, message: String) -> TaskDone {

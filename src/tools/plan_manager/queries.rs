@@ -24,9 +24,9 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_current_task(&self) -> Result<Option<CurrentTask>> {
-        self.look(|plan| {
+        self.read_plan(|plan| {
             let task = plan.in_progress().next();
-            task.map(|task| Task::of(plan, task, Room::ONE).into())
+            task.map(|task| ManagerTask::of(plan, task, Room::ONE).into())
         })
         .await
     }
@@ -37,16 +37,18 @@ impl PlanManager {
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_task_list(
         &self,
-        status_filter: Option<Status>,
+        status_filter: Option<ManagerTaskStatus>,
         page: Page,
     ) -> Result<TaskList> {
-        self.look(move |plan| {
+        self.read_plan(move |plan| {
             let tasks = match status_filter {
                 Some(status) => plan.tasks_in(status.shown()),
                 None => plan.tasks(),
             };
             let filtered = tasks.len();
-            let part = page.shown(filtered, tasks, |task| Task::of(plan, task, Room::LIST));
+            let part = page.shown(filtered, tasks, |task| {
+                ManagerTask::of(plan, task, Room::LIST)
+            });
             TaskList {
                 tasks: part.items,
                 total: plan.counts().total(),
@@ -62,9 +64,9 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_plan_status(&self) -> Result<PlanProgress> {
-        self.look(|plan| {
+        self.read_plan(|plan| {
             let counts = plan.counts();
-            let state = State::of(plan);
+            let state = ManagerPlanState::of(plan);
             let total = counts.total();
             PlanProgress {
                 status: state.status,
@@ -89,12 +91,12 @@ impl PlanManager {
         let find = move |plan: &Plan| {
             let task = task(plan, task_id)?;
             Ok(TaskFound {
-                task: Task::of(plan, task, Room::whole(page)),
+                task: ManagerTask::of(plan, task, Room::whole(page)),
                 retry_count: Some(task.failures).filter(|failures| *failures > 0),
                 last_error: task.result.clone().filter(|_| !task.status.settled()),
             })
         };
-        self.look(find).await?
+        self.read_plan(find).await?
     }
 
     /// Returns a page of the tasks that may start now.
@@ -102,10 +104,10 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_executable_task_list(&self, page: Page) -> Result<ExecutableTasks> {
-        self.look(move |plan| {
+        self.read_plan(move |plan| {
             let ready = plan.ready();
             let count = ready.len();
-            let part = page.shown(count, ready, |task| Task::of(plan, task, Room::LIST));
+            let part = page.shown(count, ready, |task| ManagerTask::of(plan, task, Room::LIST));
             ExecutableTasks {
                 executable_tasks: part.items,
                 count,
@@ -124,7 +126,7 @@ impl PlanManager {
         format: GraphFormat,
         page: Page,
     ) -> Result<DependencyGraph> {
-        self.look(move |plan| views::dependency_graph(plan, format, page))
+        self.read_plan(move |plan| views::dependency_graph(plan, format, page))
             .await
     }
 
@@ -133,7 +135,7 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_plan_prompt(&self) -> Result<PlanPrompt> {
-        let prompt = self.look(views::prompt).await?;
+        let prompt = self.read_plan(views::prompt).await?;
         Ok(PlanPrompt { prompt })
     }
 
@@ -142,10 +144,10 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_parallel_tasks(&self) -> Result<ParallelTasks> {
-        self.look(views::parallel_tasks).await
+        self.read_plan(views::parallel_tasks).await
     }
 
-    async fn look<T: Send + 'static>(
+    async fn read_plan<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Plan) -> T + Send + 'static,
     ) -> Result<T> {
@@ -164,11 +166,11 @@ fn document(plan: &Plan, page: Page) -> PlanDocument {
         updated_at: created_at.clone(),
         created_at,
     };
-    let show = |task| Task::of(plan, task, Room::LIST);
+    let show = |task| ManagerTask::of(plan, task, Room::LIST);
     let part = page.shown_beside(weight(&meta), tasks.len(), tasks, show);
     PlanDocument {
         meta,
-        state: State::of(plan),
+        state: ManagerPlanState::of(plan),
         tasks: part.items,
         left: part.left,
     }

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{self, Plan, PlanStatus, Shown, TaskId, TaskStatus};
+use crate::plan::{self, Plan, PlanState, TaskFilter, TaskId, TaskState};
 use crate::tools::page::{MAX_LIMIT, Page, is_zero};
 use crate::wire::text::clip;
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum ManagerTaskStatus {
     Pending,
     InProgress,
     Completed,
@@ -19,23 +19,23 @@ pub enum Status {
     Blocked,
 }
 
-impl Status {
+impl ManagerTaskStatus {
     /// Returns the word for the state of a task in its plan.
     pub(super) fn of(plan: &Plan, task: &plan::Task) -> Self {
         match task.status {
-            TaskStatus::Pending if !plan.is_ready(task) => Self::Blocked,
+            TaskState::Pending if !plan.is_ready(task) => Self::Blocked,
             status => Self::of_settled(status),
         }
     }
 
     /// Returns the word for a state without knowledge of dependencies.
-    pub(super) fn of_settled(status: TaskStatus) -> Self {
+    pub(super) fn of_settled(status: TaskState) -> Self {
         match status {
-            TaskStatus::Pending => Self::Pending,
-            TaskStatus::InProgress => Self::InProgress,
-            TaskStatus::Completed => Self::Completed,
-            TaskStatus::Failed => Self::Failed,
-            TaskStatus::Skipped => Self::Skipped,
+            TaskState::Pending => Self::Pending,
+            TaskState::InProgress => Self::InProgress,
+            TaskState::Completed => Self::Completed,
+            TaskState::Failed => Self::Failed,
+            TaskState::Skipped => Self::Skipped,
         }
     }
 
@@ -52,22 +52,22 @@ impl Status {
     }
 
     /// Returns which tasks the word stands for.
-    pub(super) fn shown(self) -> Shown {
+    pub(super) fn shown(self) -> TaskFilter {
         match self {
-            Self::Pending => Shown::Ready,
-            Self::InProgress => Shown::InProgress,
-            Self::Completed => Shown::Completed,
-            Self::Failed => Shown::Failed,
-            Self::Skipped => Shown::Skipped,
-            Self::Blocked => Shown::Blocked,
+            Self::Pending => TaskFilter::Ready,
+            Self::InProgress => TaskFilter::InProgress,
+            Self::Completed => TaskFilter::Completed,
+            Self::Failed => TaskFilter::Failed,
+            Self::Skipped => TaskFilter::Skipped,
+            Self::Blocked => TaskFilter::Blocked,
         }
     }
 }
 
 /// Returns the word for the state of a plan.
-pub(super) fn plan_word(status: &PlanStatus) -> &'static str {
+pub(super) fn plan_word(status: &PlanState) -> &'static str {
     match status {
-        PlanStatus::Abandoned => PlanStatus::Failed.as_str(),
+        PlanState::Abandoned => PlanState::Failed.as_str(),
         status => status.as_str(),
     }
 }
@@ -110,10 +110,10 @@ impl Room {
 
 /// A task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Task {
+pub struct ManagerTask {
     pub id: i64,
     pub name: String,
-    pub status: Status,
+    pub status: ManagerTaskStatus,
     pub dependencies: Vec<i64>,
     /// Dependencies after these.
     #[serde(skip_serializing_if = "is_zero")]
@@ -123,7 +123,7 @@ pub struct Task {
     pub result: Option<String>,
 }
 
-impl Task {
+impl ManagerTask {
     pub(super) fn of(plan: &Plan, task: &plan::Task, room: Room) -> Self {
         let after = task.dependencies.iter().skip(room.after);
         let left = after.len().saturating_sub(room.dependencies);
@@ -132,7 +132,7 @@ impl Task {
         Self {
             id: task.number.0.into(),
             name: clip(&task.name, room.name),
-            status: Status::of(plan, task),
+            status: ManagerTaskStatus::of(plan, task),
             dependencies: shown.map(|id| id.0.into()).collect(),
             dependencies_left: left,
             reasoning: clip(&task.reasoning, room.text),
@@ -146,7 +146,7 @@ impl Task {
 pub struct CurrentTask {
     pub id: i64,
     pub name: String,
-    pub status: Status,
+    pub status: ManagerTaskStatus,
     pub dependencies: Vec<i64>,
     /// Dependencies that are not shown, because the list is long.
     #[serde(skip_serializing_if = "is_zero")]
@@ -154,8 +154,8 @@ pub struct CurrentTask {
     pub reasoning: String,
 }
 
-impl From<Task> for CurrentTask {
-    fn from(task: Task) -> Self {
+impl From<ManagerTask> for CurrentTask {
+    fn from(task: ManagerTask) -> Self {
         Self {
             id: task.id,
             name: task.name,
@@ -204,8 +204,8 @@ pub struct PlanCreated {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlanDocument {
     pub meta: Meta,
-    pub state: State,
-    pub tasks: Vec<Task>,
+    pub state: ManagerPlanState,
+    pub tasks: Vec<ManagerTask>,
     /// Tasks after these.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: usize,
@@ -221,12 +221,12 @@ pub struct Meta {
 
 /// The progress of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct State {
+pub struct ManagerPlanState {
     pub current_task_id: Option<i64>,
     pub status: &'static str,
 }
 
-impl State {
+impl ManagerPlanState {
     pub(super) fn of(plan: &Plan) -> Self {
         Self {
             current_task_id: plan.in_progress().next().map(|task| task.number.0.into()),
@@ -238,7 +238,7 @@ impl State {
 /// What `startNextTask` returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskStarted {
-    pub task: Task,
+    pub task: ManagerTask,
     pub message: String,
 }
 
@@ -262,21 +262,21 @@ pub struct TaskFailed {
 /// What `addTask` returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskAdded {
-    pub new_task: Task,
+    pub new_task: ManagerTask,
     pub message: String,
 }
 
 /// What `updateTask` returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TaskUpdated {
-    pub updated_task: Task,
+pub struct ManagerTaskUpdated {
+    pub updated_task: ManagerTask,
     pub message: String,
 }
 
 /// What `getTaskList` returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskList {
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<ManagerTask>,
     /// Tasks of the plan.
     pub total: usize,
     /// Tasks that pass the filter, shown or not.
@@ -305,7 +305,7 @@ pub struct PlanProgress {
 /// What `getTaskById` returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskFound {
-    pub task: Task,
+    pub task: ManagerTask,
     /// Failures in a row, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_count: Option<u32>,
@@ -317,7 +317,7 @@ pub struct TaskFound {
 /// What `getExecutableTaskList` returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExecutableTasks {
-    pub executable_tasks: Vec<Task>,
+    pub executable_tasks: Vec<ManagerTask>,
     /// All of them, shown or not.
     pub count: usize,
     /// Tasks after these.
@@ -327,7 +327,7 @@ pub struct ExecutableTasks {
 
 /// What `pausePlan` and `resumePlan` return.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Done {
+pub struct PlanSwitched {
     pub message: String,
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{State, Status, id, ids};
-use crate::plan::{Plan, Shown, Task, TaskId, TaskStatus};
+use super::shape::{ManagerPlanState, ManagerTaskStatus, id, ids};
+use crate::plan::{Plan, Task, TaskFilter, TaskId, TaskState};
 use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT, Page, is_zero, weight};
 use crate::view::mission;
 use crate::wire::graph;
@@ -96,7 +96,7 @@ pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> 
 
 /// Writes the plan for a model: its purpose, its progress, the tasks around the work.
 pub(super) fn prompt(plan: &Plan) -> String {
-    let state = State::of(plan);
+    let state = ManagerPlanState::of(plan);
     let counts = plan.counts();
     let mut lines = vec![
         format!("Goal: {}", one_line(&plan.head().goal, GOAL)),
@@ -111,8 +111,8 @@ pub(super) fn prompt(plan: &Plan) -> String {
         ),
     ];
     for (word, shown) in [
-        ("In progress", Shown::InProgress),
-        ("Executable now", Shown::Ready),
+        ("In progress", TaskFilter::InProgress),
+        ("Executable now", TaskFilter::Ready),
     ] {
         let tasks = plan.tasks_in(shown);
         let more = tasks.len().saturating_sub(NAMED);
@@ -151,15 +151,15 @@ pub(super) fn prompt(plan: &Plan) -> String {
 
 fn line(plan: &Plan, task: &Task) -> String {
     let mark = match task.status {
-        TaskStatus::Pending if plan.is_ready(task) => "executable",
-        _ => Status::of(plan, task).as_str(),
+        TaskState::Pending if plan.is_ready(task) => "executable",
+        _ => ManagerTaskStatus::of(plan, task).as_str(),
     };
     let said = match (&task.result, task.status) {
         (Some(result), status) if status.settled() => result,
         _ => &task.reasoning,
     };
     let waits = match plan.unmet(task) {
-        unmet if unmet.is_empty() || task.status != TaskStatus::Pending => String::new(),
+        unmet if unmet.is_empty() || task.status != TaskState::Pending => String::new(),
         unmet => {
             let first: Vec<i64> = unmet.iter().take(8).map(|task| id(*task)).collect();
             let more = unmet.len() - first.len();
@@ -203,7 +203,7 @@ pub(super) fn parallel_tasks(plan: &Plan) -> ParallelTasks {
                     .entry(dependant.number)
                     .or_insert_with(|| plan.unmet(dependant).len());
                 *unmet = unmet.saturating_sub(1);
-                if *unmet == 0 && dependant.status == TaskStatus::Pending {
+                if *unmet == 0 && dependant.status == TaskState::Pending {
                     next.push(dependant);
                 }
             }

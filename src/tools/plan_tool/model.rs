@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Head, Plan, PlanStatus as CorePlanStatus, Task, TaskId, TaskStatus as CoreStatus,
+    Plan, PlanHead, PlanState as CorePlanStatus, Task, TaskId, TaskState as CoreStatus,
 };
 use crate::tools::page::{Page, is_zero};
 use crate::wire::plan_file::Structure;
@@ -199,10 +199,10 @@ pub struct PlanInstance {
 
 impl PlanInstance {
     /// Returns a plan with some of its tasks, grouped by their steps.
-    pub(super) fn of(plan: &Plan, tasks: Vec<Shown>) -> Self {
-        let head: &Head = plan.head();
+    pub(super) fn of(plan: &Plan, tasks: Vec<ShownTask>) -> Self {
+        let head: &PlanHead = plan.head();
         let mut steps: Vec<StepInfo> = Vec::new();
-        for Shown {
+        for ShownTask {
             step_id,
             step,
             info,
@@ -232,13 +232,13 @@ impl PlanInstance {
 
 /// A task with the name of its step.
 #[derive(Serialize)]
-pub(super) struct Shown {
+pub(super) struct ShownTask {
     step_id: String,
     step: String,
     info: TaskInfo,
 }
 
-impl Shown {
+impl ShownTask {
     pub(super) fn of(plan: &Plan, task: &Task) -> Self {
         let mut info = TaskInfo::short(plan, task);
         Self {
@@ -251,7 +251,7 @@ impl Shown {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CreateArguments {
+pub(super) struct CreatePlanArguments {
     /// Made if left out.
     pub plan_id: Option<String>,
     pub structure_data: Structure,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::TaskStatus as CoreStatus;
+use crate::plan::TaskState as CoreStatus;
 
 mod create;
 
@@ -11,7 +11,7 @@ async fn toolbox() -> Toolbox {
     Toolbox::in_memory().await.unwrap()
 }
 
-async fn ask(toolbox: &Toolbox, name: &str, arguments: Value) -> Answer {
+async fn ask(toolbox: &Toolbox, name: &str, arguments: Value) -> ToolAnswer {
     toolbox.call(Dialect::PlanTool, name, arguments).await
 }
 
@@ -422,7 +422,7 @@ fn words_and_states_map_onto_each_other() {
         assert_eq!(json!(status), status.as_str());
     }
     let plan = |status| json!(PlanStatus::from(&status));
-    use plan::PlanStatus as Core;
+    use plan::PlanState as Core;
     for status in [Core::Idle, Core::Running, Core::Paused(String::new())] {
         assert_eq!(plan(status), "running");
     }

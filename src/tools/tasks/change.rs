@@ -3,9 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::{
-    ACTIVE_FORM, Id, StatusChange, TaskCreate, TaskCreated, TaskUpdate, TaskUpdated, TaskWord, find,
+    ACTIVE_FORM, Id, StatusChange, TaskCreate, TaskCreated, TaskUpdateArguments, TaskUpdated,
+    TaskWord, find,
 };
-use crate::plan::{Draft, NewTask, Refusal, Task, TaskChanges, TaskId, TaskRef, TaskStatus};
+use crate::plan::{Draft, NewTask, Refusal, Task, TaskChanges, TaskId, TaskRef, TaskState};
 use crate::tools::status;
 use crate::wire::text::one_line;
 
@@ -96,24 +97,27 @@ fn labels(
 const DELETED: &str = "deleted";
 
 /// Carries out an update: all of it or nothing.
-pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUpdated, Refusal> {
+pub(super) fn apply(
+    draft: &mut Draft<'_>,
+    update: &TaskUpdateArguments,
+) -> Result<TaskUpdated, Refusal> {
     let task = find(draft.plan(), &update.task_id)?.clone();
     let id = task.number;
-    let (from, to) = (task.status, update.status.map(TaskStatus::from));
+    let (from, to) = (task.status, update.status.map(TaskState::from));
     let result = match (to, update.result.as_deref()) {
         // The result stays, in case the task is restored to its former state.
-        (Some(TaskStatus::Skipped), None) if task.result.is_none() => Some(DELETED),
-        (Some(TaskStatus::Completed), None) if task.result.as_deref() == Some(DELETED) => Some(""),
+        (Some(TaskState::Skipped), None) if task.result.is_none() => Some(DELETED),
+        (Some(TaskState::Completed), None) if task.result.as_deref() == Some(DELETED) => Some(""),
         // A task that is to be done again has no result yet.
-        (Some(TaskStatus::Pending | TaskStatus::InProgress), None) => Some(""),
+        (Some(TaskState::Pending | TaskState::InProgress), None) => Some(""),
         (_, result) => result,
     };
-    let back = from.settled() || to == Some(TaskStatus::Pending);
-    if let Some(TaskStatus::Pending | TaskStatus::InProgress) = to
+    let back = from.settled() || to == Some(TaskState::Pending);
+    if let Some(TaskState::Pending | TaskState::InProgress) = to
         && back
     {
         // The task is restored first: a settled task cannot be edited.
-        status::set(draft, id, TaskStatus::Pending, result)?;
+        status::set(draft, id, TaskState::Pending, result)?;
     }
     let mut fields = amend(draft, &task, update)?;
     if block(draft, id, update.add_blocks.as_deref())? {
@@ -152,7 +156,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUp
 fn amend(
     draft: &mut Draft<'_>,
     task: &Task,
-    update: &TaskUpdate,
+    update: &TaskUpdateArguments,
 ) -> Result<Vec<&'static str>, Refusal> {
     let name = update.subject.clone();
     let name = name.filter(|new| new.trim() != task.name);

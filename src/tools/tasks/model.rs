@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::plan::TaskStatus;
+use crate::plan::TaskState;
 use crate::tools::ArgumentError;
 use crate::tools::page::is_zero;
 
@@ -23,19 +23,19 @@ pub enum TaskWord {
     Deleted,
 }
 
-impl From<TaskStatus> for TaskWord {
-    fn from(status: TaskStatus) -> Self {
+impl From<TaskState> for TaskWord {
+    fn from(status: TaskState) -> Self {
         match status {
-            TaskStatus::Pending => Self::Pending,
-            TaskStatus::InProgress => Self::InProgress,
-            TaskStatus::Completed => Self::Completed,
-            TaskStatus::Failed => Self::Failed,
-            TaskStatus::Skipped => Self::Deleted,
+            TaskState::Pending => Self::Pending,
+            TaskState::InProgress => Self::InProgress,
+            TaskState::Completed => Self::Completed,
+            TaskState::Failed => Self::Failed,
+            TaskState::Skipped => Self::Deleted,
         }
     }
 }
 
-impl From<TaskWord> for TaskStatus {
+impl From<TaskWord> for TaskState {
     fn from(word: TaskWord) -> Self {
         match word {
             TaskWord::Pending => Self::Pending,
@@ -124,7 +124,7 @@ impl TaskCreate {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct CreateArguments {
+pub(super) struct CreateTaskArguments {
     /// Short, imperative: Fix the login.
     subject: Option<String>,
     /// What is to be done.
@@ -142,7 +142,7 @@ pub(super) struct CreateArguments {
     pub dry_run: Option<bool>,
 }
 
-impl CreateArguments {
+impl CreateTaskArguments {
     /// Returns the tasks, and whether they came as a list.
     pub fn tasks(self) -> Result<(Vec<TaskCreate>, bool), ArgumentError> {
         let one = TaskCreate {
@@ -185,11 +185,11 @@ pub struct ListFilter {
     pub offset: Option<usize>,
 }
 
-/// What changes in a task; `None` leaves it as it is.
+/// What changes in a task; `None` leaves it is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(description = "")]
-pub struct TaskUpdate {
+pub struct TaskUpdateArguments {
     pub task_id: Id,
     pub status: Option<TaskWord>,
     pub subject: Option<String>,
@@ -207,7 +207,7 @@ pub struct TaskUpdate {
     pub result: Option<String>,
 }
 
-impl TaskUpdate {
+impl TaskUpdateArguments {
     /// Makes an update that changes nothing.
     pub fn new(id: &str) -> Self {
         Self {
@@ -235,7 +235,7 @@ pub struct TaskCreated {
 /// A task in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TaskLine {
+pub struct ListedTask {
     pub id: String,
     pub subject: String,
     pub status: TaskWord,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::{Shelf, TaskStatus};
+use crate::plan::{ArchiveState, TaskState};
 
 async fn toolbox() -> Toolbox {
     Toolbox::in_memory().await.unwrap()
@@ -104,7 +104,7 @@ async fn dry_run_says_what_would_be_made_and_makes_nothing() {
 async fn a_deleted_plan_is_not_changed() {
     let toolbox = three().await;
     let plan = toolbox.current(Dialect::Tasks).await.unwrap();
-    let delete = |draft: &mut Draft<'_>| draft.put_away(Shelf::Deleted);
+    let delete = |draft: &mut Draft<'_>| draft.archive(ArchiveState::Deleted);
     let deleted = toolbox.store().change(&plan, "", "", delete);
     deleted.await.unwrap();
     let calls = r#"
@@ -187,7 +187,7 @@ async fn a_list_is_filtered_paged_and_bounded() {
 async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
     let toolbox = three().await;
     let id = PlanId::new("mine");
-    let head = Head::new(id.clone(), "a goal", Time(0));
+    let head = PlanHead::new(id.clone(), "a goal", Time(0));
     let change = |draft: &mut Draft<'_>| {
         let task = crate::plan::NewTask {
             key: Some("k".to_owned()),
@@ -208,7 +208,7 @@ async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
 async fn two_callers_at_once_make_one_list() {
     let toolbox = toolbox().await;
     // Another dialect's plan has the name that a task list would get.
-    let head = Head::new(PlanId::new("tasks"), "", Time(0));
+    let head = PlanHead::new(PlanId::new("tasks"), "", Time(0));
     let made = toolbox.change((Dialect::PlanTool, head), "", |_| Ok::<_, ToolError>(()));
     made.await.unwrap();
     let create = |name: &'static str| {
@@ -228,13 +228,13 @@ async fn two_callers_at_once_make_one_list() {
 #[test]
 fn words_and_states_map_onto_each_other() {
     for status in [
-        TaskStatus::Pending,
-        TaskStatus::InProgress,
-        TaskStatus::Completed,
-        TaskStatus::Failed,
-        TaskStatus::Skipped,
+        TaskState::Pending,
+        TaskState::InProgress,
+        TaskState::Completed,
+        TaskState::Failed,
+        TaskState::Skipped,
     ] {
-        assert_eq!(TaskStatus::from(TaskWord::from(status)), status);
+        assert_eq!(TaskState::from(TaskWord::from(status)), status);
     }
 }
 

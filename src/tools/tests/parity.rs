@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::{Dialect, Toolbox};
 use super::run;
-use crate::plan::{PlanId, PlanStatus, TaskStatus};
+use crate::plan::{PlanId, PlanState, TaskState};
 
 /// What is asked for; a place that does not fit is taken for the next that does.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ fn wish() -> impl Strategy<Value = Wish> {
 
 /// What the states should be: of the tasks, and whether one has been begun.
 #[derive(Clone, Debug)]
-struct Model(Vec<TaskStatus>, bool);
+struct Model(Vec<TaskState>, bool);
 
 impl Model {
     fn open(&self) -> Option<usize> {
@@ -50,10 +50,10 @@ impl Model {
         let open = self.open()?;
         let several = self.0.iter().filter(|status| !status.settled()).count() > 1;
         match (wish, self.0[open]) {
-            (Wish::Start, TaskStatus::Pending) => Some(Operation::Start(open)),
-            (Wish::Complete, TaskStatus::InProgress) if several => Some(Operation::Complete(open)),
+            (Wish::Start, TaskState::Pending) => Some(Operation::Start(open)),
+            (Wish::Complete, TaskState::InProgress) if several => Some(Operation::Complete(open)),
             (Wish::Skip(seed), _) if several => {
-                let pending = (0..self.0.len()).filter(|at| self.0[*at] == TaskStatus::Pending);
+                let pending = (0..self.0.len()).filter(|at| self.0[*at] == TaskState::Pending);
                 let pending: Vec<usize> = pending.collect();
                 let at = pending.get(seed % pending.len().max(1))?;
                 Some(Operation::Skip(*at))
@@ -66,27 +66,27 @@ impl Model {
     fn apply(&mut self, operation: Operation) {
         match operation {
             Operation::Start(at) => {
-                self.0[at] = TaskStatus::InProgress;
+                self.0[at] = TaskState::InProgress;
                 self.1 = true;
             }
-            Operation::Complete(at) => self.0[at] = TaskStatus::Completed,
-            Operation::Skip(at) => self.0[at] = TaskStatus::Skipped,
-            Operation::Add => self.0.push(TaskStatus::Pending),
+            Operation::Complete(at) => self.0[at] = TaskState::Completed,
+            Operation::Skip(at) => self.0[at] = TaskState::Skipped,
+            Operation::Add => self.0.push(TaskState::Pending),
         }
     }
 
     /// Returns the state of the plan in the words of the core, of Plan Tool, of PlanManager and of the notebook. That one's
     /// own plan is open until it is finished.
-    fn plan(&self, made_by: Dialect) -> (PlanStatus, [&'static str; 3]) {
+    fn plan(&self, made_by: Dialect) -> (PlanState, [&'static str; 3]) {
         let open = made_by == Dialect::Notebook;
         match self.open() {
-            Some(_) if self.1 => (PlanStatus::Running, ["running", "running", "in_progress"]),
-            Some(_) => (PlanStatus::Idle, ["running", "idle", "todo"]),
+            Some(_) if self.1 => (PlanState::Running, ["running", "running", "in_progress"]),
+            Some(_) => (PlanState::Idle, ["running", "idle", "todo"]),
             None if open => (
-                PlanStatus::Completed,
+                PlanState::Completed,
                 ["completed", "completed", "in_progress"],
             ),
-            None => (PlanStatus::Completed, ["completed", "completed", "done"]),
+            None => (PlanState::Completed, ["completed", "completed", "done"]),
         }
     }
 }
@@ -186,7 +186,7 @@ async fn apply(toolbox: &Toolbox, dialect: Dialect, operation: Operation, count:
     // The notebook begins the next subtask by itself; here that is an operation of its own.
     if let (Dialect::Notebook, Operation::Complete(_)) = (dialect, operation) {
         let states = states(toolbox).await;
-        let begun = |status: &TaskStatus| *status == TaskStatus::InProgress;
+        let begun = |status: &TaskState| *status == TaskState::InProgress;
         if let Some(at) = states.iter().position(begun) {
             let line = format!(r#"update_subtask_state {{"subtask_idx": {at}, "state": "todo"}}"#);
             run(toolbox, dialect, &line).await;
@@ -198,7 +198,7 @@ fn plan_of(toolbox: &Toolbox) -> &PlanId {
     toolbox.plan.as_ref().unwrap()
 }
 
-async fn states(toolbox: &Toolbox) -> Vec<TaskStatus> {
+async fn states(toolbox: &Toolbox) -> Vec<TaskState> {
     let read = |plan: &crate::plan::Plan, _| plan.tasks().map(|task| task.status).collect();
     toolbox.store().read(plan_of(toolbox), read).await.unwrap()
 }
@@ -230,7 +230,7 @@ async fn same_states(
     leave_out: bool,
 ) {
     let toolbox = create(made_by, count).await;
-    let mut model = Model(vec![TaskStatus::Pending; count], false);
+    let mut model = Model(vec![TaskState::Pending; count], false);
     let mut turns = turns.iter().copied().cycle();
     let mut wishes = wishes.iter();
     check(&toolbox, made_by, &model, "made").await;
@@ -240,8 +240,8 @@ async fn same_states(
                 Some(operation) => operation,
                 None => continue,
             },
-            (None, TaskStatus::Pending) if leave_out => Operation::Skip(at),
-            (None, TaskStatus::Pending) => Operation::Start(at),
+            (None, TaskState::Pending) if leave_out => Operation::Skip(at),
+            (None, TaskState::Pending) => Operation::Start(at),
             (None, _) => Operation::Complete(at),
         };
         let dialect = turns.next().unwrap_or(made_by);

@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::plan::{
-    About, Attempt, AttemptState, By, Choice, CommandId, Evidence, Head, Kind, Question,
-    QuestionId, Replan, Row, Verdict, Wait,
+    AnswerChoice, Attempt, AttemptKind, AttemptState, CommandId, DecidedBy, Evidence,
+    HumanQuestion, HumanQuestionKind, PlanHead, QuestionId, ReplanRequest, RoleRequest, Row,
+    Verdict,
 };
 use crate::wire::sample::{NOW, head, plan, task};
 
@@ -19,7 +20,7 @@ fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
         id: CommandId::new(format!("task-{task}-{number}")),
         task: TaskId(task),
         number,
-        kind: Kind::New,
+        kind: AttemptKind::New,
         session: None,
         text: String::new(),
         issued: NOW,
@@ -42,15 +43,15 @@ fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
     }
 }
 
-fn question(id: &str, reason: &str) -> Question {
-    Question {
+fn question(id: &str, reason: &str) -> HumanQuestion {
+    HumanQuestion {
         id: QuestionId::new(id),
-        about: About::Failures,
+        about: HumanQuestionKind::Failures,
         task: Some(TaskId(4)),
         request: None,
         ask: None,
         reason: reason.to_owned(),
-        choices: vec![Choice::Retry, Choice::Skip],
+        choices: vec![AnswerChoice::Retry, AnswerChoice::Skip],
         asked: NOW,
         answer: None,
         closed: None,
@@ -60,13 +61,13 @@ fn question(id: &str, reason: &str) -> Question {
 #[test]
 fn shows_the_state_the_reasons_and_the_questions() {
     let mut tasks = [
-        task(1, "Count", TaskStatus::Completed),
-        task(2, "Test", TaskStatus::Completed),
-        task(3, "Paint", TaskStatus::Skipped),
-        task(4, "Ship", TaskStatus::InProgress),
-        task(5, "Tell", TaskStatus::Pending),
-        task(6, "Sing", TaskStatus::Pending),
-        task(7, "Dance", TaskStatus::Failed),
+        task(1, "Count", TaskState::Completed),
+        task(2, "Test", TaskState::Completed),
+        task(3, "Paint", TaskState::Skipped),
+        task(4, "Ship", TaskState::InProgress),
+        task(5, "Tell", TaskState::Pending),
+        task(6, "Sing", TaskState::Pending),
+        task(7, "Dance", TaskState::Failed),
     ];
     tasks[0].evidence = evidence(true);
     tasks[0].result = Some("count.py counts".to_owned());
@@ -78,9 +79,9 @@ fn shows_the_state_the_reasons_and_the_questions() {
     tasks[6].attempts = 1;
     tasks[6].result = Some("no floor".to_owned());
     let mut plan = plan(
-        Head {
+        PlanHead {
             goal: "Count the words\n\n# of a file".to_owned(),
-            replan: Some(Replan {
+            replan: Some(ReplanRequest {
                 task: Some(TaskId(7)),
                 why: "there is no floor".to_owned(),
             }),
@@ -94,12 +95,12 @@ fn shows_the_state_the_reasons_and_the_questions() {
         reason: "the build broke".to_owned(),
         feedback: String::new(),
         result_summary: String::new(),
-        by: By::Model,
+        by: DecidedBy::Model,
         at: NOW,
     };
     plan.put(Row::Attempt(Box::new(attempt(4, 1, Some(verdict)))));
     let mut current = attempt(4, 2, None);
-    current.waits.push(Wait {
+    current.waits.push(RoleRequest {
         role: "reviewer".to_owned(),
         on: "coder".to_owned(),
         request: CommandId::new("task-asked"),
@@ -160,14 +161,14 @@ fn a_strangers_text_stays_text() {
     let mut odd = task(
         1,
         "# Title\n## Tasks\n- [x] 9 · done `code ``` <script>alert(1)</script> \u{1b}[31m\u{202e}",
-        TaskStatus::Completed,
+        TaskState::Completed,
     );
     odd.result = Some("a `b` ![x](http://example.org)\n\n## Summary\n\nAll done".to_owned());
     let plan = plan(
-        Head {
+        PlanHead {
             name: "</h1>\n# Other".to_owned(),
             goal: "# Goal\n```\n<b>\n---\n- [ ] x".to_owned(),
-            status: PlanStatus::Paused("<i>\n## Summary".to_owned()),
+            status: PlanState::Paused("<i>\n## Summary".to_owned()),
             ..head()
         },
         [odd],
@@ -198,9 +199,9 @@ fn a_strangers_text_stays_text() {
 fn a_large_plan_shows_what_is_around_the_work() {
     let tasks = (1..=10_000).map(|number| {
         let status = match number {
-            ..=5000 => TaskStatus::Completed,
-            5001 => TaskStatus::InProgress,
-            _ => TaskStatus::Pending,
+            ..=5000 => TaskState::Completed,
+            5001 => TaskState::InProgress,
+            _ => TaskState::Pending,
         };
         task(number, &format!("Task {number}"), status)
     });
@@ -223,17 +224,17 @@ fn no_plan_makes_it_larger_than_its_bound() {
     for filler in ["🎉", "<", "`", "核\n", "!["] {
         let long = filler.repeat(100_000);
         let tasks = (1..=500).map(|number| {
-            let mut task = task(number, &long, TaskStatus::Completed);
+            let mut task = task(number, &long, TaskState::Completed);
             task.result = Some(long.clone());
             task
         });
         let mut plan = plan(
-            Head {
+            PlanHead {
                 name: long.clone(),
                 goal: long.clone(),
-                status: PlanStatus::Paused(long.clone()),
+                status: PlanState::Paused(long.clone()),
                 outcome: Some(long.clone()),
-                replan: Some(Replan {
+                replan: Some(ReplanRequest {
                     task: None,
                     why: long.clone(),
                 }),

@@ -1,16 +1,16 @@
 use super::super::sample::{self, NOW};
 use super::*;
 use crate::plan::Plan;
-use crate::view::Daemon;
+use crate::view::DaemonView;
 
 fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
     let mut view = PlanView::of(plan, 11, limit, NOW);
-    view.daemon = daemon.map(|pid| Daemon { pid });
+    view.daemon = daemon.map(|pid| DaemonView { pid });
     view
 }
 
 fn text(plan: &Plan, daemon: Option<u32>, limit: usize) -> String {
-    view(plan, daemon, limit).page(NOW, Paint::none(), &Program::with(None))
+    view(plan, daemon, limit).page(NOW, Paint::none(), &ProgramName::with(None))
 }
 
 #[test]

@@ -3,14 +3,14 @@ use std::os::unix::net::UnixListener;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::super::settle::Phase;
+use super::super::settle::WritePhase;
 use super::*;
 use crate::config::Timing;
 
 struct Given {
     _root: tempfile::TempDir,
     volumes: Volumes,
-    hints: Hints,
+    hints: WatchHints,
     scanner: Scanner,
 }
 
@@ -18,7 +18,7 @@ impl Given {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
-        let hints = Hints::default();
+        let hints = WatchHints::default();
         Self {
             scanner: Scanner::new(&volumes, hints.clone(), Timing::default().scan),
             volumes,
@@ -34,7 +34,7 @@ impl Given {
     /// Puts a report there that was written long ago.
     fn arrive(&self, name: &str, text: &str) {
         self.write(name, text);
-        self.hints.note(name, Phase::RenamedIn, Instant::now());
+        self.hints.note(name, WritePhase::RenamedIn, Instant::now());
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -52,7 +52,7 @@ impl Given {
     }
 
     fn texts(&mut self) -> Vec<(String, String)> {
-        let text = |report: Arrived| {
+        let text = |report: ArrivedReport| {
             let content = match report.content {
                 Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
                 Err(reason) => reason.to_string(),
@@ -75,7 +75,9 @@ fn what_was_renamed_in_comes_before_the_rest_of_the_folder_and_only_once() {
         given.age(name, Duration::from_secs(9));
     }
     let heard = |given: &Given, name| {
-        given.hints.note(name, Phase::RenamedIn, Instant::now());
+        given
+            .hints
+            .note(name, WritePhase::RenamedIn, Instant::now());
     };
     heard(&given, "report-task-b.md");
     let scan = given.scan();
@@ -116,12 +118,12 @@ fn what_is_being_written_is_waited_for() {
     let mut given = Given::new();
     let name = "report-task-a.md";
     given.write(name, "ha");
-    given.hints.note(name, Phase::Writing, Instant::now());
+    given.hints.note(name, WritePhase::Writing, Instant::now());
     let scan = given.scan();
     assert!(scan.reports.is_empty() && scan.waiting);
     given.write(name, "whole");
     let earlier = Instant::now() - Duration::from_secs(1);
-    given.hints.note(name, Phase::Closed, earlier);
+    given.hints.note(name, WritePhase::Closed, earlier);
     let scan = given.scan();
     assert!(scan.reports.is_empty() && scan.waiting, "just written");
     given.age(name, Duration::from_secs(2));
@@ -180,7 +182,7 @@ fn what_is_no_plain_file_is_named_and_never_opened() {
     for (name, _) in found {
         given
             .volumes
-            .file_report(&name, super::super::Filing::Rejected("reason"))
+            .file_report(&name, super::super::ReportDisposition::Rejected("reason"))
             .unwrap();
         let filed = given.volumes.path(Folder::ReportsRejected).join(&name);
         assert!(fs::symlink_metadata(&filed).is_ok(), "{name}");
@@ -273,9 +275,9 @@ fn signs_tell_who_works_on_what() {
     let mut given = Given::new();
     let [taken, live, idle] = ["task-a", "task-b", "task-c"].map(CommandId::new);
     fs::write(given.volumes.command(Folder::CommandsProcessed, &taken), "").unwrap();
-    let life = Life {
+    let life = Heartbeat {
         session: Some("s".into()),
-        ..Life::default()
+        ..Heartbeat::default()
     };
     given.volumes.live(&live, &life).unwrap();
     let open = [taken.clone(), live.clone(), idle];

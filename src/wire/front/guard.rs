@@ -17,7 +17,7 @@ const MAX_MARKERS: usize = 8;
 
 /// Why a header must not go to a YAML parser.
 #[derive(Debug)]
-pub(super) enum Objection {
+pub(super) enum HeaderProblem {
     /// It must not be read in any way.
     Hostile(Problem),
     /// A plain `*text*` in the place of a value, which YAML reads as an undefined alias; the header can be read line by line.
@@ -34,12 +34,12 @@ pub(super) fn too_long(bytes: usize, longest: usize, first_line: usize) -> Optio
 }
 
 /// Finds the first objection to the header; its first line has the number `first_line` in the file.
-pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
+pub(super) fn find_problem(header: &str, first_line: usize) -> Option<HeaderProblem> {
     if let Some(problem) = too_long(header.len(), MAX_HEADER, first_line) {
-        return Some(Objection::Hostile(problem));
+        return Some(HeaderProblem::Hostile(problem));
     }
     if header.matches(['[', '{']).count() > MAX_OPENERS {
-        return Some(Objection::Hostile(Problem::on_line(
+        return Some(HeaderProblem::Hostile(Problem::on_line(
             first_line,
             "the front matter is nested too deeply",
         )));
@@ -49,13 +49,13 @@ pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
     if let Some((number, line)) = first
         && (line.starts_with('[') || line.strip_prefix('-').is_some_and(ends_word))
     {
-        return Some(Objection::Hostile(Problem::on_line(
+        return Some(HeaderProblem::Hostile(Problem::on_line(
             number,
             "the front matter is a list, not fields such as `key: value`",
         )));
     }
     if let Some(problem) = lines().find_map(|(number, line)| harmful_line(line, number)) {
-        return Some(Objection::Hostile(problem));
+        return Some(HeaderProblem::Hostile(problem));
     }
     indicators(header, first_line)
 }
@@ -177,7 +177,7 @@ fn merge_key(text: &str, plain: bool) -> bool {
 }
 
 /// Finds merge keys, anchors, aliases and tags wherever a YAML value may begin.
-fn indicators(header: &str, first_line: usize) -> Option<Objection> {
+fn indicators(header: &str, first_line: usize) -> Option<HeaderProblem> {
     let plain = plain_lines_only(header);
     let mut emphasis = None;
     let mut literal_indent = None;
@@ -190,7 +190,7 @@ fn indicators(header: &str, first_line: usize) -> Option<Objection> {
             if merge_key(&line[at..], plain) {
                 let place = column(line, at);
                 let problem = Problem::at(number, place, "a YAML merge key `<<`");
-                return Some(Objection::Hostile(problem));
+                return Some(HeaderProblem::Hostile(problem));
             }
             let what = match (line.as_bytes().get(at), line.as_bytes().get(at + 1)) {
                 (Some(b'&'), Some(next)) if !next.is_ascii_whitespace() => "anchor",
@@ -207,11 +207,11 @@ fn indicators(header: &str, first_line: usize) -> Option<Objection> {
             if what == "alias" && plain && indent == 0 && !line.starts_with(['-', '?', '*']) {
                 emphasis.get_or_insert(problem);
             } else {
-                return Some(Objection::Hostile(problem));
+                return Some(HeaderProblem::Hostile(problem));
             }
         }
     }
-    emphasis.map(Objection::Emphasis)
+    emphasis.map(HeaderProblem::Emphasis)
 }
 
 /// Returns whether each line can be understood alone: no brackets, no quoted key, no quote that stays open.

@@ -159,13 +159,19 @@ fn what_makes_a_parser_explode_never_reaches_it() {
         "[a]",
     ] {
         assert!(
-            matches!(guard::objection(header, 2), Some(Objection::Hostile(_))),
+            matches!(
+                guard::find_problem(header, 2),
+                Some(HeaderProblem::Hostile(_))
+            ),
             "{header}"
         );
     }
     for header in ["a: *x*", "a: **x**\nb: c & d"] {
         assert!(
-            matches!(guard::objection(header, 2), Some(Objection::Emphasis(_))),
+            matches!(
+                guard::find_problem(header, 2),
+                Some(HeaderProblem::Emphasis(_))
+            ),
             "{header}"
         );
     }

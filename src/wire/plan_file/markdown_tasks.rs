@@ -3,8 +3,8 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Draft, PlanFile, Word, nearest, order, suggestion};
-use crate::plan::{NewTask, Order, Origin};
+use super::{PlanFile, Reference, TaskDraft, nearest, order, suggestion};
+use crate::plan::{NewTask, Origin, TaskOrder};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
@@ -13,7 +13,7 @@ use crate::wire::{Problem, front};
 /// The front matter of a plan file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Header {
+pub(super) struct PlanHeader {
     pub(super) name: String,
     pub(super) goal: String,
     #[serde(
@@ -58,16 +58,19 @@ pub(super) const ATTRIBUTES: [&str; 9] = [
 ];
 
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
-pub(super) fn read(text: &str, problems: &mut Problems) -> Result<(PlanFile, Vec<Draft>), Problem> {
+pub(super) fn read(
+    text: &str,
+    problems: &mut Problems,
+) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
     let front = front::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
         problems.add(problem.with_hint(suggestion(key, &FIELDS)));
     }
-    let header: Header = if front.keys().next().is_some() {
+    let header: PlanHeader = if front.keys().next().is_some() {
         front.parse_long()?
     } else {
-        Header::default()
+        PlanHeader::default()
     };
     let mut plan = PlanFile {
         name: header.name.trim().to_owned(),
@@ -116,7 +119,7 @@ fn known(key: &str) -> Option<&'static str> {
 
 /// The reader's position below a heading.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ReaderPosition {
     /// After the heading; only blank lines so far.
     Head,
     /// In the list of attributes; indented lines belong to the last attribute.
@@ -138,11 +141,11 @@ struct Attribute {
 struct Reader<'a> {
     plan: &'a mut PlanFile,
     problems: &'a mut Problems,
-    drafts: Vec<Draft>,
+    drafts: Vec<TaskDraft>,
     /// The attributes of the open task.
     written: Vec<Attribute>,
     description: Vec<String>,
-    place: Place,
+    place: ReaderPosition,
     checklist: bool,
 }
 
@@ -154,16 +157,16 @@ impl<'a> Reader<'a> {
             drafts: Vec::new(),
             written: Vec::new(),
             description: Vec::new(),
-            place: Place::Head,
+            place: ReaderPosition::Head,
             checklist: false,
         }
     }
 
-    fn read(mut self, body: &str, first_line: usize) -> Vec<Draft> {
+    fn read(mut self, body: &str, first_line: usize) -> Vec<TaskDraft> {
         self.checklist = !has_task_headings(body);
         let mut fences = Fences::default();
         for (number, line) in (first_line..).zip(body.lines()) {
-            if self.place == Place::Attributes && self.continues_attribute(line) {
+            if self.place == ReaderPosition::Attributes && self.continues_attribute(line) {
                 continue;
             }
             if fences.is_code(line) {
@@ -176,7 +179,7 @@ impl<'a> Reader<'a> {
         }
         self.close_task();
         if self.checklist && self.plan.order.is_none() && !self.drafts.is_empty() {
-            self.plan.order = Some(Order::Sequential);
+            self.plan.order = Some(TaskOrder::Sequential);
         }
         self.drafts
     }
@@ -191,7 +194,7 @@ impl<'a> Reader<'a> {
     }
 
     fn line_of_task(&mut self, line: &str, number: usize) {
-        let leading = self.place != Place::Description;
+        let leading = self.place != ReaderPosition::Description;
         match attribute(line) {
             Some((key, value, at)) => match known(key) {
                 Some(key) => {
@@ -203,13 +206,13 @@ impl<'a> Reader<'a> {
                         Problem::at(number, 3, format!("unknown attribute {}", quote(key)));
                     self.problems
                         .add(problem.with_hint(suggestion(key, &ATTRIBUTES)));
-                    self.place = Place::Attributes;
+                    self.place = ReaderPosition::Attributes;
                 }
                 None => self.describe(line),
             },
             None if line.trim().is_empty() && leading => {
-                if self.place == Place::Attributes {
-                    self.place = Place::Description;
+                if self.place == ReaderPosition::Attributes {
+                    self.place = ReaderPosition::Description;
                 }
             }
             None if line.starts_with('\\') && needs_escape(line) => self.describe(&line[1..]),
@@ -220,7 +223,7 @@ impl<'a> Reader<'a> {
     /// Returns whether an unknown key was meant as an attribute: it stands in a list with known ones, or is close to a known
     /// one.
     fn looks_meant(&self, key: &str) -> bool {
-        self.place == Place::Attributes || nearest(key, ATTRIBUTES.into_iter()).is_some()
+        self.place == ReaderPosition::Attributes || nearest(key, ATTRIBUTES.into_iter()).is_some()
     }
 
     fn write_attribute(&mut self, key: &'static str, value: &str, line: usize, column: usize) {
@@ -235,8 +238,8 @@ impl<'a> Reader<'a> {
                 column,
             });
         }
-        if self.place == Place::Head {
-            self.place = Place::Attributes;
+        if self.place == ReaderPosition::Head {
+            self.place = ReaderPosition::Attributes;
         }
     }
 
@@ -274,7 +277,7 @@ impl<'a> Reader<'a> {
     }
 
     fn describe(&mut self, line: &str) {
-        self.place = Place::Description;
+        self.place = ReaderPosition::Description;
         self.description.push(line.to_owned());
     }
 
@@ -293,13 +296,13 @@ impl<'a> Reader<'a> {
             self.problems
                 .add(Problem::at(line, 1, "a task without a name"));
         }
-        self.drafts.push(Draft {
+        self.drafts.push(TaskDraft {
             task: NewTask {
                 name: name.to_owned(),
                 origin: Origin::Person,
                 ..NewTask::default()
             },
-            ..Draft::default()
+            ..TaskDraft::default()
         });
     }
 
@@ -307,7 +310,7 @@ impl<'a> Reader<'a> {
     fn close_task(&mut self) {
         let lines = std::mem::take(&mut self.description).join("\n");
         let description = lines.trim_matches('\n').trim_end();
-        self.place = Place::Head;
+        self.place = ReaderPosition::Head;
         let Some(draft) = self.drafts.last_mut() else {
             if self.plan.description.is_empty() {
                 self.plan.description = description.trim().to_owned();
@@ -324,7 +327,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn set(draft: &mut Draft, attribute: &Attribute, problems: &mut Problems) {
+fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
     let value = attribute.value.trim();
     let stated = || Some(value.to_owned()).filter(|text| !text.is_empty());
     let task = &mut draft.task;
@@ -348,7 +351,7 @@ fn set(draft: &mut Draft, attribute: &Attribute, problems: &mut Problems) {
 }
 
 /// Reads the tasks on which another task depends.
-fn references(attribute: &Attribute) -> Vec<Word> {
+fn references(attribute: &Attribute) -> Vec<Reference> {
     let mut references = words(attribute);
     references.retain(|reference| !reference.word.eq_ignore_ascii_case("none"));
     for reference in &mut references {
@@ -359,7 +362,7 @@ fn references(attribute: &Attribute) -> Vec<Word> {
 }
 
 /// Reads a list separated by commas, on one or more lines.
-fn words(attribute: &Attribute) -> Vec<Word> {
+fn words(attribute: &Attribute) -> Vec<Reference> {
     let mut words = Vec::new();
     for (line, text) in (attribute.line..).zip(attribute.value.split('\n')) {
         // Two characters of indentation were removed from further lines.
@@ -372,7 +375,7 @@ fn words(attribute: &Attribute) -> Vec<Word> {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();
             if !word.is_empty() {
-                words.push(Word {
+                words.push(Reference {
                     word: word.to_owned(),
                     place: crate::wire::problem::Place {
                         line,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::markdown_tasks::{Header, needs_escape};
-use crate::plan::{Order, Plan, Task, TaskId};
+use super::markdown_tasks::{PlanHeader, needs_escape};
+use crate::plan::{Plan, Task, TaskId, TaskOrder};
 use crate::wire::front;
 use crate::wire::markdown::Fences;
 use crate::wire::text::printable;
@@ -13,7 +13,7 @@ use crate::wire::text::printable;
 /// plan's order, and a task that is completed or skipped counts as done.
 pub fn render(plan: &Plan) -> String {
     let head = plan.head();
-    let header = Header {
+    let header = PlanHeader {
         name: line(&head.name),
         goal: text(&head.goal),
         description: text(&head.description),
@@ -80,11 +80,11 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         .collect()
 }
 
-fn order(order: Order) -> &'static str {
+fn order(order: TaskOrder) -> &'static str {
     match order {
-        Order::Free => "free",
-        Order::Dependencies => "dependencies",
-        Order::Sequential => "sequential",
+        TaskOrder::Free => "free",
+        TaskOrder::Dependencies => "dependencies",
+        TaskOrder::Sequential => "sequential",
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Draft, PlanFile, Word, finish, order};
-use crate::plan::{NewTask, Order, Origin};
+use super::{PlanFile, Reference, TaskDraft, finish, order};
+use crate::plan::{NewTask, Origin, TaskOrder};
 use crate::wire::Problem;
-use crate::wire::node::{self, Fields, Node};
+use crate::wire::node::{self, YamlFields, YamlNode};
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
 
@@ -84,7 +84,7 @@ pub struct StructureTask {
 pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
     let node = node::without_places(structure);
     let mut problems = Problems::default();
-    let (plan, drafts) = of_node(&node, "the plan", Others::Fitting, &mut problems);
+    let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &mut problems);
     if drafts.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
@@ -94,14 +94,14 @@ pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
 pub(super) fn read_yaml(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<Draft>), Problem> {
+) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
     let node = node::read(text)?;
-    Ok(of_node(&node, "the plan", Others::Ignored, problems))
+    Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
 }
 
 /// How unknown fields are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::wire) enum Others {
+pub(in crate::wire) enum UnknownFields {
     /// Ignored, except names close to a known one: they are slips.
     Ignored,
     /// As well, in what fits [`Structure`] already: words may be empty, and who uses the plan says so.
@@ -137,23 +137,23 @@ const TASK: [&str; 10] = [
 
 /// Reads a structure whose values know their places.
 pub(super) fn of_node(
-    node: &Node,
+    node: &YamlNode,
     what: &str,
-    others: Others,
+    others: UnknownFields,
     problems: &mut Problems,
-) -> (PlanFile, Vec<Draft>) {
+) -> (PlanFile, Vec<TaskDraft>) {
     let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| {
         let fields = match others {
-            Others::Refused => return Fields::of(node, what, known, problems),
-            Others::Ignored => Fields::open(node, what, problems),
-            Others::Fitting => Fields::fitting(node, what, problems),
+            UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
+            UnknownFields::Ignored => YamlFields::open(node, what, problems),
+            UnknownFields::Fitting => YamlFields::fitting(node, what, problems),
         };
         fields.inspect(|fields| fields.refuse_slips(known, problems))
     };
-    let word = |fields: &Fields<'_>, key: &str, what: &str, problems: &mut Problems| {
+    let word = |fields: &YamlFields<'_>, key: &str, what: &str, problems: &mut Problems| {
         let word = match others {
-            Others::Fitting => fields.text(key, problems),
-            Others::Ignored | Others::Refused => fields.word(key, what, problems),
+            UnknownFields::Fitting => fields.text(key, problems),
+            UnknownFields::Ignored | UnknownFields::Refused => fields.word(key, what, problems),
         };
         word.unwrap_or_default().to_owned()
     };
@@ -199,12 +199,12 @@ pub(super) fn of_node(
 }
 
 /// Reads what a task says besides its names.
-fn task_of(fields: &Fields<'_>, problems: &mut Problems) -> Draft {
+fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
     let optional = fields.truth("optional", problems).unwrap_or_default();
-    let mut words = |key| -> Vec<Word> {
+    let mut words = |key| -> Vec<Reference> {
         let texts = fields.texts(key, problems).into_iter();
         texts
-            .map(|(node, word)| Word {
+            .map(|(node, word)| Reference {
                 word: word.to_owned(),
                 place: node.place,
             })
@@ -212,7 +212,7 @@ fn task_of(fields: &Fields<'_>, problems: &mut Problems) -> Draft {
     };
     let (after, checks, produced) = (words("dependencies"), words("checks"), words("produces"));
     let mut text = |key| fields.string(key, problems);
-    Draft {
+    TaskDraft {
         task: NewTask {
             description: text("description"),
             constraints: text("constraints"),
@@ -232,7 +232,7 @@ fn task_of(fields: &Fields<'_>, problems: &mut Problems) -> Draft {
 pub(super) fn read_json(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<Draft>), Problem> {
+) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
     let problem = |error: serde_json::Error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);
@@ -241,14 +241,14 @@ pub(super) fn read_json(
     // Its types first: they take no number for a text, as YAML does.
     serde_json::from_str::<Structure>(text.trim_start_matches('\u{feff}')).map_err(problem)?;
     let node = node::read_json(text).map_err(problem)?;
-    Ok(of_node(&node, "the plan", Others::Fitting, problems))
+    Ok(of_node(&node, "the plan", UnknownFields::Fitting, problems))
 }
 
 fn set_order(
     plan: &mut PlanFile,
     word: Option<&str>,
     place: Place,
-    drafts: &[Draft],
+    drafts: &[TaskDraft],
     problems: &mut Problems,
 ) {
     match word.map(order) {
@@ -256,13 +256,13 @@ fn set_order(
         Some(Err(message)) => problems.add(place.problem(message)),
         // If no task states dependencies, the steps define the order.
         None if drafts.iter().all(|draft| draft.after.is_empty()) => {
-            plan.order = Some(Order::Sequential);
+            plan.order = Some(TaskOrder::Sequential);
         }
         None => {}
     }
 }
 
-fn refuse_duplicates(drafts: &[Draft], problems: &mut Problems) {
+fn refuse_duplicates(drafts: &[TaskDraft], problems: &mut Problems) {
     let mut seen = HashSet::new();
     for draft in drafts {
         let key = draft.task.key.as_deref().unwrap_or_default();

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Origin, Row, TaskId, TaskStatus};
+use crate::plan::{Origin, Row, TaskId, TaskState};
 use crate::wire::sample;
 
 fn read(text: &str) -> PlanFile {
@@ -35,7 +35,7 @@ fn tasks_with_attributes_are_read() {
     );
     assert_eq!(plan.constraints, "- Python\n- no network");
     assert_eq!(plan.description, "About it.");
-    assert_eq!(plan.order, Some(Order::Dependencies));
+    assert_eq!(plan.order, Some(TaskOrder::Dependencies));
     let task = |name: &str| NewTask {
         name: name.to_owned(),
         origin: Origin::Person,
@@ -124,10 +124,10 @@ fn a_checklist_is_done_one_after_the_other() {
         (plan.name.as_str(), plan.description.as_str()),
         ("Trip", "Before.")
     );
-    assert_eq!(plan.order, Some(Order::Sequential));
+    assert_eq!(plan.order, Some(TaskOrder::Sequential));
     assert_eq!(
         read("---\norder: free\n---\n- [ ] a\n").order,
-        Some(Order::Free)
+        Some(TaskOrder::Free)
     );
 }
 
@@ -151,7 +151,7 @@ fn structure_data_is_read_as_yaml_and_json() {
     assert_eq!(task.dependencies, new(&[0]));
     assert_eq!(plan.order, None);
     let plan = parse("ship.yml", &yaml.replace("    dependencies: [a]\n", "")).unwrap();
-    assert_eq!(plan.order, Some(Order::Sequential));
+    assert_eq!(plan.order, Some(TaskOrder::Sequential));
 }
 
 #[test]
@@ -348,17 +348,17 @@ fn big_and_hostile_files_are_survived() {
 
 #[test]
 fn a_plan_is_written_like_this() {
-    let mut first = sample::task(1, "Count", TaskStatus::Completed);
+    let mut first = sample::task(1, "Count", TaskState::Completed);
     first.description =
         "Write it.\n\n```sh\n## no task\n```\n## Heading\n- after: all\n\\- after: x".to_owned();
     first.assignee = Some("coder".to_owned());
     first.expected_outcome = "count.py\n\nand its docs".to_owned();
-    let mut second = sample::task(4, "# Learn C #", TaskStatus::Pending);
+    let mut second = sample::task(4, "# Learn C #", TaskState::Pending);
     second.dependencies = vec![TaskId(1)];
     second.checks = vec!["lint".to_owned(), "test".to_owned()];
     second.produces = vec!["c sharp.md".to_owned(), "src/b.rs".to_owned()];
     second.optional = true;
-    let mut third = sample::task(5, "List", TaskStatus::Pending);
+    let mut third = sample::task(5, "List", TaskState::Pending);
     third.description = "- expect: this\n```\nopen".to_owned();
     let plan = sample::plan(sample::head(), [first, second, third]);
     insta::assert_snapshot!(render(&plan), @r"
@@ -426,10 +426,10 @@ proptest! {
         ),
     ) {
         let mut plan = sample::plan(sample::head(), []);
-        plan.put(Row::Head(Box::new(crate::plan::Head { goal, ..sample::head() })));
+        plan.put(Row::Head(Box::new(crate::plan::PlanHead { goal, ..sample::head() })));
         for (at, (name, description, constraints, optional, after)) in tasks.iter().enumerate() {
             let number = u32::try_from(at).unwrap() * 2 + 1;
-            let mut task = sample::task(number, &format!("N{name}"), TaskStatus::Pending);
+            let mut task = sample::task(number, &format!("N{name}"), TaskState::Pending);
             task.description.clone_from(description);
             task.constraints.clone_from(constraints);
             task.optional = *optional;

@@ -8,11 +8,11 @@ fn with(header: &str) -> String {
     format!("---\n{header}\n---\n\n## Core results\n\nIt works.\n")
 }
 
-fn read(text: &str) -> Result<Report, Vec<Problem>> {
+fn read(text: &str) -> Result<ReportFile, Vec<Problem>> {
     parse(NAME, text.as_bytes())
 }
 
-fn success(text: &str) -> Report {
+fn success(text: &str) -> ReportFile {
     let report = read(text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
     assert_eq!(report.status, ReportStatus::Success, "{text}");
     assert!(!report.results.is_empty(), "{text}");
@@ -34,7 +34,7 @@ fn a_whole_report_is_read() {
     let text = "---\nid: task-7\nstatus: PARTIAL_SUCCESS\nsession_id: s.1\nusage: {input_tokens: 10, output_tokens: 20, cost_usd: 0.5}\n\
         blocked_until: 2026-11-21T10:00:00Z\nquestion: Which one?\nrequest_id: r-1\ncollaboration: completed\ntitle: Mine\n---\n\n\
         # Report\n\n## 核心成果\n\nA\n\n### Detail\n\nB\n\n## 填坑记录\n\nC\n\n## Odd\n\nD\n\n## Next-step suggestions / 下一步建议\n\nE\n";
-    let expected = Report {
+    let expected = ReportFile {
         session: Some(SessionId::new("s.1")),
         input_tokens: 10,
         output_tokens: 20,
@@ -48,7 +48,7 @@ fn a_whole_report_is_read() {
         next_steps: "E".to_owned(),
         other: "# Report\n\n## Odd\n\nD".to_owned(),
         extra: vec![("title".to_owned(), "Mine".to_owned())],
-        ..Report::new(CommandId::new("task-7"), ReportStatus::PartialSuccess)
+        ..ReportFile::new(CommandId::new("task-7"), ReportStatus::PartialSuccess)
     };
     assert_eq!(read(text), Ok(expected));
 }
@@ -550,7 +550,7 @@ proptest! {
         session in proptest::option::of("[A-Za-z0-9][A-Za-z0-9._:-]{5,12}"),
     ) {
         let [results, pitfalls, next_steps, other] = texts.map(|lines| lines.join("\n").trim().to_owned());
-        let given = Report {
+        let given = ReportFile {
             session: session.map(SessionId::new),
             input_tokens: tokens,
             question: question.filter(|text| !text.is_empty()),
@@ -558,7 +558,7 @@ proptest! {
             pitfalls,
             next_steps,
             other,
-            ..Report::new(CommandId::new("task-7"), ReportStatus::Failed)
+            ..ReportFile::new(CommandId::new("task-7"), ReportStatus::Failed)
         };
         prop_assert_eq!(read(&render(&given)), Ok(given));
     }

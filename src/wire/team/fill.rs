@@ -1,7 +1,7 @@
 //! Placeholders in double braces, `{{feature}}`. The inserted text is data: it is not searched for placeholders. A backslash
 //! before the braces keeps them unchanged.
 
-use crate::wire::node::Node;
+use crate::wire::node::YamlNode;
 use crate::wire::plan_file::suggestion;
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
@@ -14,7 +14,7 @@ const MAX_NAME: usize = 100;
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
-enum Piece<'a> {
+enum TextPiece<'a> {
     Text(&'a str),
     Name(&'a str),
 }
@@ -23,8 +23,8 @@ enum Piece<'a> {
 pub(crate) fn fill(text: &str, value: &impl Fn(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(text.len());
     each_piece(text, &mut |piece| match piece {
-        Piece::Text(text) => filled.push_str(text),
-        Piece::Name(name) => match value(name) {
+        TextPiece::Text(text) => filled.push_str(text),
+        TextPiece::Name(name) => match value(name) {
             Some(value) => filled.push_str(&value),
             None => {
                 filled.push_str("{{");
@@ -39,7 +39,7 @@ pub(crate) fn fill(text: &str, value: &impl Fn(&str) -> Option<String>) -> Strin
 /// Calls a function with each name in a text.
 pub(crate) fn each_name<'a>(text: &'a str, see: &mut impl FnMut(&'a str)) {
     each_piece(text, &mut |piece| {
-        if let Piece::Name(name) = piece {
+        if let TextPiece::Name(name) = piece {
             see(name);
         }
     });
@@ -53,7 +53,7 @@ pub(super) fn has_name(text: &str) -> bool {
 }
 
 /// Collects names in a step of a template that have no value when the step runs.
-pub(super) fn check_step(node: &Node, text: &str, number: usize, problems: &mut Problems) {
+pub(super) fn check_step(node: &YamlNode, text: &str, number: usize, problems: &mut Problems) {
     each_name(text, &mut |name| {
         if OF_A_STEP.contains(&name) {
             return;
@@ -79,25 +79,25 @@ pub(super) fn check_step(node: &Node, text: &str, number: usize, problems: &mut 
     });
 }
 
-fn each_piece<'a>(text: &'a str, see: &mut impl FnMut(Piece<'a>)) {
+fn each_piece<'a>(text: &'a str, see: &mut impl FnMut(TextPiece<'a>)) {
     let (mut begin, mut from) = (0, 0);
     while let Some(found) = text[from..].find("{{") {
         let open = from + found;
         from = open + 2;
         if text[..open].ends_with('\\') {
-            see(Piece::Text(&text[begin..open - 1]));
+            see(TextPiece::Text(&text[begin..open - 1]));
             begin = open;
             continue;
         }
         let Some(name) = name(&text[open + 2..]) else {
             continue;
         };
-        see(Piece::Text(&text[begin..open]));
-        see(Piece::Name(name.0));
+        see(TextPiece::Text(&text[begin..open]));
+        see(TextPiece::Name(name.0));
         begin = open + 2 + name.1;
         from = begin;
     }
-    see(Piece::Text(&text[begin..]));
+    see(TextPiece::Text(&text[begin..]));
 }
 
 /// Reads a name up to the closing braces, and returns how many bytes it occupies with them.

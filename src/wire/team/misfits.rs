@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ONLY_ITS_OWN, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, Team, fill};
+use super::{ONLY_ITS_OWN, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, TeamStep, fill};
 use crate::plan::NewTask;
 use crate::wire::Problem;
 use crate::wire::plan_file::{PlanFile, nearest, suggestion, unknown_check};
@@ -17,7 +17,7 @@ const CHECKS: &str = "run_check";
 
 /// What exists outside the team file.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
+pub struct KnownNames<'a> {
     /// The names of the configured checks.
     pub checks: &'a [&'a str],
     /// The agents that can be started, by name.
@@ -28,7 +28,7 @@ pub struct Known<'a> {
     pub tools: &'a [&'a str],
 }
 
-impl Known<'_> {
+impl KnownNames<'_> {
     /// Returns that there is no check of this name, unless a parameter is in it.
     fn no_check(&self, place: Place, name: &str) -> Option<Problem> {
         let known = self.checks.iter().copied();
@@ -104,10 +104,10 @@ impl Team {
     }
 
     /// Returns the names that refer to something that does not exist, as problems.
-    pub fn misfits(&self, known: &Known<'_>) -> Vec<Problem> {
+    pub fn problems(&self, known: &KnownNames<'_>) -> Vec<Problem> {
         let mut problems = Problems::default();
         for role in &self.roles {
-            misfits_of(role, known, &mut problems);
+            role_problems(role, known, &mut problems);
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
@@ -137,7 +137,7 @@ impl Team {
 
     /// Returns the problems with the assignees of a plan: roles that the team does not have and, where every role takes only
     /// its own tasks, tasks without an assignee.
-    pub fn misfits_of_plan(&self, file: &PlanFile) -> Vec<Problem> {
+    pub fn assignee_problems(&self, file: &PlanFile) -> Vec<Problem> {
         let stranger = |task: &NewTask| {
             let id = task.assignee.as_deref()?;
             let problem = Problem::new(format!(
@@ -211,7 +211,7 @@ impl RoleSpec {
     }
 }
 
-impl StepSpec {
+impl TeamStep {
     /// Returns a problem with the place where the action of the step is defined.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
@@ -219,7 +219,7 @@ impl StepSpec {
 }
 
 /// Notes what a role names that is not there.
-fn misfits_of(role: &RoleSpec, known: &Known<'_>, problems: &mut Problems) {
+fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &mut Problems) {
     let mut unknown = |what: &str, name: &str, words: &[&str]| {
         let message = format!(
             "the role `{}` names {what} {}, which is not there",

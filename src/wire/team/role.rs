@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
-    StepTemplate, bounded, fill, id,
+    MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, TeamStep,
+    TeamStepTemplate, bounded, fill, id,
 };
-use crate::wire::node::{Data, Fields, Node};
+use crate::wire::node::{Data, YamlFields, YamlNode};
 use crate::wire::problem::Problems;
 use crate::wire::text::{parse_span, quote};
 
@@ -49,8 +49,8 @@ const INSIDE: [&str; 5] = [
 
 /// Reads a role. A role with problems is returned as far as it could be read, so that names which refer to it are no further
 /// problems.
-pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
-    let fields = Fields::of(node, "the role", &FIELDS, problems)?;
+pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec> {
+    let fields = YamlFields::of(node, "the role", &FIELDS, problems)?;
     let id = id(&fields, "the role", problems).unwrap_or_default();
     let kinds = [("files", RoleKind::Files), ("agent", RoleKind::Agent)];
     let kind = fields.choice("kind", &kinds, problems);
@@ -68,7 +68,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
         Some(RoleKind::Files) => (&INSIDE, "files", "agent"),
         None => (&[], "", ""),
     };
-    let problem = |key: &Node, word: &str| {
+    let problem = |key: &YamlNode, word: &str| {
         let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
         problem.with_hint(format!("take it out, or write `kind: {other}`"))
     };
@@ -97,7 +97,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
     })
 }
 
-fn span(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Option<Duration> {
+fn span(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Option<Duration> {
     let text = fields.text(key, problems)?;
     let span = parse_span(text);
     if span.is_none() {
@@ -108,7 +108,7 @@ fn span(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Option<Durat
     span
 }
 
-fn concurrency(fields: &Fields<'_>, problems: &mut Problems) -> u32 {
+fn concurrency(fields: &YamlFields<'_>, problems: &mut Problems) -> u32 {
     let Some(node) = fields.get("concurrency") else {
         return 1;
     };
@@ -127,7 +127,7 @@ fn concurrency(fields: &Fields<'_>, problems: &mut Problems) -> u32 {
 }
 
 /// Reads a list of names; each may occur only once.
-fn names(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
+fn names(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let texts = fields.texts(key, problems);
     if let Some((node, _)) = texts.get(MAX_ENTRIES) {
@@ -144,7 +144,7 @@ fn names(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Vec<String>
 }
 
 /// Reads `claude`, `external`, or `{agent: claude, argv: [-m, opus]}`.
-fn worker(node: &Node, problems: &mut Problems) -> Option<RoleWorker> {
+fn worker(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
     let worker = worker_of(node, problems)?;
     if let RoleWorker::Agent { name, argv } = &worker
         && name == PROGRAM
@@ -158,7 +158,7 @@ fn worker(node: &Node, problems: &mut Problems) -> Option<RoleWorker> {
     Some(worker)
 }
 
-fn worker_of(node: &Node, problems: &mut Problems) -> Option<RoleWorker> {
+fn worker_of(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
     if let Some(word) = node.text() {
         return Some(match word {
             "external" => RoleWorker::External,
@@ -168,16 +168,16 @@ fn worker_of(node: &Node, problems: &mut Problems) -> Option<RoleWorker> {
             },
         });
     }
-    let fields = Fields::of(node, "`worker`", &["agent", "argv"], problems)?;
+    let fields = YamlFields::of(node, "`worker`", &["agent", "argv"], problems)?;
     let name = fields.word("agent", "`worker`", problems)?.to_owned();
     let argv = fields.texts("argv", problems).into_iter();
     let argv = argv.map(|(_, word)| word.to_owned()).collect();
     Some(RoleWorker::Agent { name, argv })
 }
 
-fn template(node: &Node, problems: &mut Problems) -> Option<StepTemplate> {
+fn template(node: &YamlNode, problems: &mut Problems) -> Option<TeamStepTemplate> {
     let known = ["name", "matches", "steps"];
-    let fields = Fields::of(node, "the template", &known, problems)?;
+    let fields = YamlFields::of(node, "the template", &known, problems)?;
     let name = fields.word("name", "the template", problems);
     let matches = fields.texts("matches", problems);
     if fields.need("matches", "the template", problems).is_some() && matches.is_empty() {
@@ -195,14 +195,14 @@ fn template(node: &Node, problems: &mut Problems) -> Option<StepTemplate> {
     }
     let steps = (1..).zip(nodes);
     let steps = steps.filter_map(|(number, node)| step(node, number, problems));
-    Some(StepTemplate {
+    Some(TeamStepTemplate {
         name: name.unwrap_or_default().to_owned(),
         matches: matches.iter().map(|(_, word)| (*word).to_owned()).collect(),
         steps: steps.collect(),
     })
 }
 
-fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec> {
+fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<TeamStep> {
     let known = [
         "name",
         "action",
@@ -212,7 +212,7 @@ fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec>
         "description",
         "context",
     ];
-    let fields = Fields::of(node, "the step", &known, problems)?;
+    let fields = YamlFields::of(node, "the step", &known, problems)?;
     let name = fields.word("name", "the step", problems);
     let given = |key: &&str| fields.get(key).is_some();
     let kinds: Vec<&str> = ["action", "tool", "ask"]
@@ -235,7 +235,7 @@ fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec>
         _ => &["description", "context"],
     };
     let problem =
-        |key: &Node, word: &str| key.problem(format!("a step with `{kind}` has no `{word}`"));
+        |key: &YamlNode, word: &str| key.problem(format!("a step with `{kind}` has no `{word}`"));
     fields.refuse(|word| misplaced.contains(&word), problem, problems);
     node.each_text(&mut |node, text| fill::check_step(node, text, number, problems));
     let target = fields.word(kind, "the step", problems)?.to_owned();
@@ -257,18 +257,18 @@ fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec>
             context: fields.string("context", problems),
         },
     };
-    Some(StepSpec {
+    Some(TeamStep {
         name: name?.to_owned(),
         does,
         place: fields.place(kind),
     })
 }
 
-fn params(fields: &Fields<'_>, problems: &mut Problems) -> Map<String, Value> {
+fn params(fields: &YamlFields<'_>, problems: &mut Problems) -> Map<String, Value> {
     let Some(node) = fields.get("params") else {
         return Map::new();
     };
-    if Fields::open(node, "`params`", problems).is_none() {
+    if YamlFields::open(node, "`params`", problems).is_none() {
         return Map::new();
     }
     match node.value() {

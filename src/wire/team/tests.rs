@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::plan::{Order, TaskRef};
+use crate::plan::{TaskOrder, TaskRef};
 
 const EXAMPLE: &str = include_str!("../../../examples/team.yaml");
 
@@ -160,12 +160,12 @@ fn a_plan_is_made_from_a_workflow() {
 #[test]
 fn the_example_is_right() {
     let team = parse(EXAMPLE).map_err(told).unwrap();
-    let known = Known {
+    let known = KnownNames {
         agents: &["claude"],
         actions: &["ask", "read_file", "write_file"],
-        ..Known::default()
+        ..KnownNames::default()
     };
-    assert_eq!(told(team.misfits(&known)), "");
+    assert_eq!(told(team.problems(&known)), "");
     let feature = team.workflow("feature").unwrap();
     let plan = feature
         .instantiate(&given(json!({"feature": "a flag"})))
@@ -174,8 +174,8 @@ fn the_example_is_right() {
         (plan.name.as_str(), plan.tasks.len()),
         ("Feature: a flag", 4)
     );
-    assert_eq!(plan.order, None::<Order>);
-    assert_eq!(told(team.misfits_of_plan(&plan)), "");
+    assert_eq!(plan.order, None::<TaskOrder>);
+    assert_eq!(told(team.assignee_problems(&plan)), "");
 }
 
 #[test]
@@ -380,19 +380,19 @@ fn parameters_that_do_not_fit_are_all_told() {
 #[test]
 fn names_outside_of_the_file_are_looked_up() {
     let team = parse(TEAM).unwrap();
-    let known = |tools| Known {
+    let known = |tools| KnownNames {
         checks: &["tests"],
         agents: &["claude", "comand"],
         actions: &["ask", "writefile"],
         tools,
     };
-    insta::assert_snapshot!(told(team.misfits(&known(&["plan.get_task"]))), @"
+    insta::assert_snapshot!(told(team.problems(&known(&["plan.get_task"]))), @"
     line 4, column 7: the role `architect` names the action `write_file`, which is not there / did you mean `writefile`?
     line 4, column 7: the role `architect` names the tool `docs.search`, which is not there / there is only `plan.get_task`
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?
     ");
-    insta::assert_snapshot!(told(team.misfits(&known(&["docs.*"]))), @"
+    insta::assert_snapshot!(told(team.problems(&known(&["docs.*"]))), @"
     line 4, column 7: the role `architect` names the action `write_file`, which is not there / did you mean `writefile`?
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?

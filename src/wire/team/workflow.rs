@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{bounded, fill, id};
 use crate::wire::Problem;
-use crate::wire::node::{Data, Fields, Node};
-use crate::wire::plan_file::{Others, PlanFile, from_node, suggestion};
+use crate::wire::node::{Data, YamlFields, YamlNode};
+use crate::wire::plan_file::{PlanFile, UnknownFields, from_node, suggestion};
 use crate::wire::problem::Problems;
 use crate::wire::text::{one_line, printable, quote};
 
@@ -28,7 +28,7 @@ pub struct Workflow {
     /// In the order of the file, each with a unique name.
     pub parameters: Vec<Parameter>,
     /// The fields of the plan's structure.
-    pub(super) structure: Node,
+    pub(super) structure: YamlNode,
 }
 
 /// A value that is needed before the plan can be made.
@@ -206,24 +206,24 @@ impl Workflow {
     fn made_with(&self, value: &impl Fn(&str) -> Option<String>) -> Result<PlanFile, Vec<Problem>> {
         let mut structure = self.structure.clone();
         structure.change_texts(&mut |text| fill::fill(text, value));
-        from_node(&structure, "the workflow", Others::Refused)
+        from_node(&structure, "the workflow", UnknownFields::Refused)
     }
 
     /// Returns the fields of each task, with texts unreplaced.
-    pub(super) fn tasks(&self) -> impl Iterator<Item = Fields<'_>> {
+    pub(super) fn tasks(&self) -> impl Iterator<Item = YamlFields<'_>> {
         let mut ignored = Problems::default();
-        let open = |node| Fields::open(node, "", &mut Problems::default());
+        let open = |node| YamlFields::open(node, "", &mut Problems::default());
         let workflow = open(&self.structure);
         let steps = workflow.map_or(&[][..], |fields| fields.list("steps", &mut ignored));
         let steps = steps.iter().filter_map(open);
         let tasks = steps.flat_map(|step| step.list("tasks", &mut Problems::default()));
-        tasks.filter_map(|task| Fields::open(task, "", &mut Problems::default()))
+        tasks.filter_map(|task| YamlFields::open(task, "", &mut Problems::default()))
     }
 }
 
 /// Reads a workflow. Problems of its structure are reported as if it were that of a plan file.
-pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Workflow> {
-    let fields = Fields::open(node, "the workflow", problems)?;
+pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow> {
+    let fields = YamlFields::open(node, "the workflow", problems)?;
     let id = id(&fields, "the workflow", problems).unwrap_or_default();
     let parameters = parameters(&fields, problems);
     let mut structure = node.clone();
@@ -236,7 +236,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Workflow> {
         id,
         description: fields
             .get("description")
-            .and_then(Node::text)
+            .and_then(YamlNode::text)
             .unwrap_or_default()
             .to_owned(),
         parameters,
@@ -255,7 +255,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Workflow> {
 }
 
 /// Collects names in the texts of a structure that are not parameters, or that stand where none is allowed.
-fn check_names(structure: &Node, parameters: &[Parameter], problems: &mut Problems) {
+fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &mut Problems) {
     let names: Vec<&str> = parameters.iter().map(|known| known.name.as_str()).collect();
     structure.each_text(&mut |node, text| {
         fill::each_name(text, &mut |name| {
@@ -280,7 +280,7 @@ fn check_names(structure: &Node, parameters: &[Parameter], problems: &mut Proble
     });
 }
 
-fn each_field(node: &Node, see: &mut impl FnMut(&str, &Node)) {
+fn each_field(node: &YamlNode, see: &mut impl FnMut(&str, &YamlNode)) {
     match &node.data {
         Data::Map(entries) => {
             for (key, value) in entries {
@@ -293,11 +293,11 @@ fn each_field(node: &Node, see: &mut impl FnMut(&str, &Node)) {
     }
 }
 
-fn parameters(fields: &Fields<'_>, problems: &mut Problems) -> Vec<Parameter> {
+fn parameters(fields: &YamlFields<'_>, problems: &mut Problems) -> Vec<Parameter> {
     let Some(node) = fields.get("parameters") else {
         return Vec::new();
     };
-    let Some(fields) = Fields::open(node, "`parameters`", problems) else {
+    let Some(fields) = YamlFields::open(node, "`parameters`", problems) else {
         return Vec::new();
     };
     if fields.entries().nth(super::MAX_ENTRIES).is_some() {
@@ -310,7 +310,7 @@ fn parameters(fields: &Fields<'_>, problems: &mut Problems) -> Vec<Parameter> {
         .collect()
 }
 
-fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Parameter> {
+fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option<Parameter> {
     let name = key.text()?;
     if !is_name(name) {
         let problem = key.problem(format!("{} cannot be the name of a parameter", quote(name)));
@@ -341,7 +341,7 @@ fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Paramet
         return Some(parameter);
     }
     let known = ["type", "description", "default", "choices"];
-    let fields = Fields::of(node, "the parameter", &known, problems)?;
+    let fields = YamlFields::of(node, "the parameter", &known, problems)?;
     let kinds = ParameterKind::ALL.map(|kind| (kind.as_str(), kind));
     match fields.choice("type", &kinds, problems) {
         Some(kind) => parameter.kind = kind,
@@ -351,7 +351,7 @@ fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Paramet
         None => {}
     }
     parameter.description = fields.string("description", problems);
-    let mut accept = |what: &str, parameter: &Parameter, node: &Node| {
+    let mut accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
         // Keeps the text in the file: 1.10 is not 1.1.
         let value = match node.text() {
             Some(text) => Value::String(text.to_owned()),
@@ -363,7 +363,7 @@ fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Paramet
             .ok()
     };
     let mut choices = Vec::new();
-    if let Some(Node {
+    if let Some(YamlNode {
         data: Data::List(nodes),
         ..
     }) = fields.get("choices")

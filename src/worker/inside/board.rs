@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::patience::Hold;
+use super::patience::RequestWait;
 use crate::plan::CommandId;
-use crate::role::{Refused, RequestId, RoleId};
+use crate::role::{RequestId, RequestRefused, RoleId};
 
 /// Requests that may wait for a free lane of one role; the next one is rejected.
 const QUEUE: usize = 16;
@@ -22,7 +22,7 @@ pub(super) struct Lane {
 
 /// What a lane is at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum At {
+enum LaneWork {
     #[default]
     Nothing,
     Work(RequestId),
@@ -36,7 +36,7 @@ enum At {
     },
 }
 
-impl At {
+impl LaneWork {
     fn work(&self) -> Option<&RequestId> {
         match self {
             Self::Nothing => None,
@@ -46,18 +46,18 @@ impl At {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RegistryState {
     /// What the lanes of each role are at.
-    lanes: BTreeMap<RoleId, Vec<At>>,
+    lanes: BTreeMap<RoleId, Vec<LaneWork>>,
     /// Whom a lane is about to ask, until it waits or does something else.
-    asks: BTreeMap<Lane, Asks>,
+    asks: BTreeMap<Lane, RoleWait>,
     /// What work waited for when an earlier process ended, until it waits again or does something else.
-    before: BTreeMap<RequestId, Before>,
+    before: BTreeMap<RequestId, EarlierWait>,
 }
 
 /// A role that a lane is about to wait for.
 #[derive(Clone, Debug)]
-struct Asks {
+struct RoleWait {
     on: RoleId,
     /// Once it is sent; before that only a place is kept for it.
     request: Option<RequestId>,
@@ -65,7 +65,7 @@ struct Asks {
 
 /// A wait of an earlier process.
 #[derive(Clone, Debug)]
-struct Before {
+struct EarlierWait {
     role: RoleId,
     request: RequestId,
     on: RoleId,
@@ -73,20 +73,20 @@ struct Before {
 
 /// The board that all roles in the process share.
 #[derive(Debug)]
-pub(super) struct Board {
-    state: Mutex<State>,
+pub(super) struct LaneRegistry {
+    state: Mutex<RegistryState>,
     /// Moves with everything that a lane may wait for.
     news: watch::Sender<u64>,
 }
 
-impl Board {
+impl LaneRegistry {
     /// Makes a board for roles with so many lanes each.
     pub(super) fn new(lanes: impl IntoIterator<Item = (RoleId, usize)>) -> Self {
-        let idle = |(role, lanes): (RoleId, usize)| (role, vec![At::Nothing; lanes.max(1)]);
+        let idle = |(role, lanes): (RoleId, usize)| (role, vec![LaneWork::Nothing; lanes.max(1)]);
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(RegistryState {
                 lanes: lanes.into_iter().map(idle).collect(),
-                ..State::default()
+                ..RegistryState::default()
             }),
             news: watch::Sender::new(0),
         }
@@ -104,7 +104,7 @@ impl Board {
 
     /// Looks whether a lane may ask a role, and keeps a place in its queue for the request until the lane asks for another
     /// one or ends its work.
-    pub(super) fn keep_place(&self, lane: &Lane, on: &RoleId) -> Result<(), Refused> {
+    pub(super) fn keep_place(&self, lane: &Lane, on: &RoleId) -> Result<(), RequestRefused> {
         let mut state = self.state();
         state.asks.remove(lane);
         state.forget_before(lane);
@@ -113,15 +113,15 @@ impl Board {
         }
         let waiting = state.unanswered(on).count();
         if waiting >= QUEUE {
-            return Err(Refused::Busy {
+            return Err(RequestRefused::Busy {
                 role: on.clone(),
                 waiting,
             });
         }
         if let Some(way) = state.circle(lane, on) {
-            return Err(Refused::Circular { way });
+            return Err(RequestRefused::Circular { way });
         }
-        let asks = Asks {
+        let asks = RoleWait {
             on: on.clone(),
             request: None,
         };
@@ -131,7 +131,7 @@ impl Board {
 
     /// Notes that a lane sends a request, for which it will wait: it may have been prepared by an earlier process.
     pub(super) fn sends(&self, lane: &Lane, request: &RequestId, on: &RoleId) {
-        let asks = Asks {
+        let asks = RoleWait {
             on: on.clone(),
             request: Some(request.clone()),
         };
@@ -149,7 +149,7 @@ impl Board {
 
     /// Notes what work of a role waited for when an earlier process ended: whoever takes it up again waits for that.
     pub(super) fn waited(&self, role: &RoleId, work: RequestId, request: RequestId, on: RoleId) {
-        let before = Before {
+        let before = EarlierWait {
             role: role.clone(),
             request,
             on,
@@ -159,7 +159,7 @@ impl Board {
 
     /// Notes that a lane has taken up work, or goes on with it.
     pub(super) fn works(&self, lane: &Lane, work: &RequestId) {
-        self.set(lane, At::Work(work.clone()));
+        self.set(lane, LaneWork::Work(work.clone()));
     }
 
     /// Notes that a lane waits for another role, or for a person whom that role wants to be asked.
@@ -171,7 +171,7 @@ impl Board {
         on: &RoleId,
         with_person: bool,
     ) {
-        let at = At::Wait {
+        let at = LaneWork::Wait {
             work: work.clone(),
             request: request.clone(),
             on: on.clone(),
@@ -182,13 +182,13 @@ impl Board {
 
     /// Notes that a lane is free again.
     pub(super) fn rests(&self, lane: &Lane) {
-        self.set(lane, At::Nothing);
+        self.set(lane, LaneWork::Nothing);
     }
 
-    fn set(&self, lane: &Lane, at: At) {
+    fn set(&self, lane: &Lane, at: LaneWork) {
         let mut state = self.state();
         // Whoever waits has used the place, whoever rests does not need it.
-        if !matches!(at, At::Work(_)) {
+        if !matches!(at, LaneWork::Work(_)) {
             state.asks.remove(lane);
             state.forget_before(lane);
         }
@@ -201,13 +201,13 @@ impl Board {
     }
 
     /// Tells what becomes of a request to a role here.
-    pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> Hold {
+    pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> RequestWait {
         let state = self.state();
         let free = |lane: Lane| state.work_of(&lane).is_none();
         match state.at(request, role) {
-            Some(lane) if state.is_with_person(lane.clone()) => Hold::Rests,
-            None if !state.lanes_of(role).any(free) => Hold::Rests,
-            at => Hold::Runs {
+            Some(lane) if state.is_with_person(lane.clone()) => RequestWait::Rests,
+            None if !state.lanes_of(role).any(free) => RequestWait::Rests,
+            at => RequestWait::Runs {
                 taken: at.is_some(),
             },
         }
@@ -218,13 +218,13 @@ impl Board {
         self.news.send_modify(|count| *count += 1);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RegistryState> {
         // What is in there is whole at every moment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RegistryState {
     /// Returns the roles that would wait for each other for ever if a lane waited for a role now: none of them has a lane left
     /// that can come to an end by itself.
     fn circle(&self, asker: &Lane, on: &RoleId) -> Option<Vec<RoleId>> {
@@ -267,7 +267,7 @@ impl State {
 
     fn waits_already(&self, lane: &Lane) -> Option<(Option<RequestId>, RoleId)> {
         let at = self.lanes.get(&lane.role)?.get(lane.index)?;
-        if let At::Wait { request, on, .. } = at {
+        if let LaneWork::Wait { request, on, .. } = at {
             return Some((Some(request.clone()), on.clone()));
         }
         if let Some(asks) = self.asks.get(lane) {
@@ -282,8 +282,8 @@ impl State {
         for _ in 0..self.all_lanes().count() {
             let lanes = self.lanes.get(&lane.role);
             let next = match lanes.and_then(|lanes| lanes.get(lane.index)) {
-                Some(At::Wait { with_person, .. }) if *with_person => return true,
-                Some(At::Wait { request, on, .. }) => self.at(request, on),
+                Some(LaneWork::Wait { with_person, .. }) if *with_person => return true,
+                Some(LaneWork::Wait { request, on, .. }) => self.at(request, on),
                 _ => None,
             };
             match next {
@@ -313,7 +313,7 @@ impl State {
     fn forget_before(&mut self, lane: &Lane) {
         let lanes = self.lanes.get(&lane.role);
         let at = lanes.and_then(|lanes| lanes.get(lane.index));
-        if let Some(work) = at.and_then(At::work) {
+        if let Some(work) = at.and_then(LaneWork::work) {
             self.before.remove(work);
         }
     }

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Options;
-use super::board::Board;
+use super::RoleOptions;
+use super::board::LaneRegistry;
 use super::patience::last_lives;
 use crate::clock::Clock;
 use crate::config::Timing;
 use crate::llm::Prompts;
 use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};
-use crate::role::{Chain, RoleId};
+use crate::role::{RoleId, WaitChain};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::command::{Command, Language};
+use crate::wire::command::{CommandFile, Language};
 
 /// One role of the team, as the others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub struct Member {
     pub description: String,
     /// What it is told of itself, where it is behind files; else empty.
     pub prompt: String,
-    pub place: Place,
+    pub place: RoleWorkspace,
 }
 
 /// Where a role does its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RoleWorkspace {
     /// In this process, so many things at a time.
     Inside { lanes: usize },
     /// Behind files: it is asked by a command.
@@ -38,7 +38,7 @@ pub enum Place {
 
 /// What the roles in the process share.
 #[derive(Debug)]
-pub(super) struct House {
+pub(super) struct SharedContext {
     pub store: Store,
     pub volumes: Volumes,
     /// The folder in which agents work, where nothing names another.
@@ -50,7 +50,7 @@ pub(super) struct House {
     /// How deep requests within requests may go.
     pub max_depth: usize,
     pub timing: Timing,
-    pub board: Board,
+    pub board: LaneRegistry,
     /// When an earlier process gave its last sign of life for a command.
     lived: Mutex<BTreeMap<CommandId, Time>>,
     /// The roles to whom the commands are assigned that a worker has. Every lane that waits wants to know at every change of the
@@ -58,17 +58,17 @@ pub(super) struct House {
     assignees: Mutex<BTreeMap<CommandId, Option<String>>>,
 }
 
-impl House {
-    pub(super) fn new(options: Options) -> Self {
+impl SharedContext {
+    pub(super) fn new(options: RoleOptions) -> Self {
         let inside = options
             .members
             .iter()
             .filter_map(|member| match member.place {
-                Place::Inside { lanes } => Some((member.id.clone(), lanes)),
-                Place::Files => None,
+                RoleWorkspace::Inside { lanes } => Some((member.id.clone(), lanes)),
+                RoleWorkspace::Files => None,
             });
         Self {
-            board: Board::new(inside),
+            board: LaneRegistry::new(inside),
             store: options.store,
             volumes: options.volumes,
             workspace: options.workspace,
@@ -103,7 +103,8 @@ impl House {
                     volumes.read_command(Folder::CommandsProcessed, &id).ok()
                 });
                 if !known.contains_key(&id)
-                    && let Some(command) = texts.next().and_then(|text| Command::parse(&text).ok())
+                    && let Some(command) =
+                        texts.next().and_then(|text| CommandFile::parse(&text).ok())
                 {
                     known.insert(id, command.assignee);
                 }
@@ -119,8 +120,8 @@ impl House {
         let mut members = self.members.iter().filter(|member| member.id == *role);
         members
             .find_map(|member| match member.place {
-                Place::Inside { lanes } => Some(lanes),
-                Place::Files => None,
+                RoleWorkspace::Inside { lanes } => Some(lanes),
+                RoleWorkspace::Files => None,
             })
             .unwrap_or(0)
     }
@@ -135,7 +136,7 @@ impl House {
             let plan = plan.head;
             // What works in other programs is none of ours.
             if plan.status.settled()
-                || Chain::of(&self.store, Some(&plan.id)).await?.owner != DAEMON
+                || WaitChain::of(&self.store, Some(&plan.id)).await?.owner != DAEMON
             {
                 continue;
             }

@@ -7,22 +7,24 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
-use super::Resident;
+use super::InProcessRole;
 use super::board::Lane;
-use super::house::House;
-use super::link::{Link, message_of};
-use super::patience::{Hold, Patience, hold, left_of};
-use crate::plan::{AttemptState, CommandId, PlanId, Spent, Time};
+use super::house::SharedContext;
+use super::link::{RoleLink, message_of};
+use super::patience::{RequestTimeout, RequestWait, hold, left_of};
+use crate::plan::{AttemptState, CommandId, ModelCost, PlanId, Time};
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
     StructuredMessage, TaskUpdate, asks_person, with_person,
 };
 use crate::store::StoreError;
 use crate::volumes::Folder;
-use crate::wire::command::{Command, sections};
+use crate::wire::command::{CommandFile, sections};
 use crate::wire::report::command_of;
 use crate::worker::claim::Claim;
-use crate::worker::work::{Doer, Finished, Halt, LONGEST_PAUSE, Signs, Vital, Worker, now};
+use crate::worker::work::{
+    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, RunVitals, WorkStop, Worker, now,
+};
 
 /// Faults after which a role has failed at something, but for those that pass by themselves.
 const MOST_FAULTS: u32 = 3;
@@ -36,17 +38,17 @@ const SIGN: &str = "inside";
 
 /// The role of a lane, made anew for each command.
 pub(super) struct RoleDoer {
-    house: Arc<House>,
+    house: Arc<SharedContext>,
     lane: Lane,
-    link: Arc<Link>,
-    resident: Resident,
+    link: Arc<RoleLink>,
+    resident: InProcessRole,
     /// What was asked before that was asked by an earlier process.
     started: Time,
 }
 
 /// Who is to answer next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaited {
+enum AwaitedRole {
     FromRole,
     /// The role that is asked has to know something first.
     FromPerson,
@@ -55,7 +57,7 @@ enum Awaited {
 }
 
 /// What a role takes in next.
-enum Input {
+enum RoleInput {
     Message(Box<StructuredMessage>),
     /// What it waits for may be there.
     LookAgain,
@@ -80,8 +82,8 @@ impl Doer for RoleDoer {
         &self,
         worker: &Worker,
         claim: &Claim,
-        command: &Command,
-    ) -> Result<Finished, Halt> {
+        command: &CommandFile,
+    ) -> Result<Finished, WorkStop> {
         let id = claim.id().clone().into();
         self.house.board.works(&self.lane, &id);
         let done = self.work_on(worker, &id, command).await;
@@ -92,9 +94,9 @@ impl Doer for RoleDoer {
 }
 
 impl RoleDoer {
-    pub(super) fn new(house: Arc<House>, lane: Lane, resident: Resident) -> Self {
+    pub(super) fn new(house: Arc<SharedContext>, lane: Lane, resident: InProcessRole) -> Self {
         Self {
-            link: Arc::new(Link::new(Arc::clone(&house), lane.clone())),
+            link: Arc::new(RoleLink::new(Arc::clone(&house), lane.clone())),
             started: house.clock.now(),
             house,
             lane,
@@ -110,11 +112,11 @@ impl RoleDoer {
         &self,
         worker: &Worker,
         id: &RequestId,
-        command: &Command,
-    ) -> Result<(), Halt> {
+        command: &CommandFile,
+    ) -> Result<(), WorkStop> {
         let mut running = JoinSet::new();
-        let vital = Vital::new(id.command(), now());
-        let signs = Signs::default();
+        let vital = RunVitals::new(id.command(), now());
+        let signs = HeartbeatSource::default();
         let halt = tokio::select! {
             biased;
             halt = worker.attend(&vital, &signs) => halt,
@@ -124,7 +126,7 @@ impl RoleDoer {
         running.shutdown().await;
         tracing::info!(role = %self.lane.role, command = %id, ?halt, "left");
         match halt {
-            Halt::Cancelled => self.give_up(worker, id).await,
+            WorkStop::Cancelled => self.give_up(worker, id).await,
             halt => Err(halt),
         }
     }
@@ -134,13 +136,13 @@ impl RoleDoer {
         &self,
         worker: &Worker,
         id: &RequestId,
-        command: &Command,
+        command: &CommandFile,
         running: &mut JoinSet<(Role, Result<(), RoleError>)>,
     ) {
         let Some(message) = self.begin(worker, command).await else {
             return;
         };
-        let mut input = Input::Message(Box::new(message.clone()));
+        let mut input = RoleInput::Message(Box::new(message.clone()));
         let mut resting: Option<Role> = None;
         let mut patience = None;
         let (mut faults, mut pause) = (0, PAUSE);
@@ -152,9 +154,9 @@ impl RoleDoer {
             let now = self.house.clock.now();
             running.spawn(async move {
                 let done = match input {
-                    Input::Message(message) => role.process_message(*message).await,
-                    Input::LookAgain => role.look_again().await,
-                    Input::TimedOut => {
+                    RoleInput::Message(message) => role.process_message(*message).await,
+                    RoleInput::LookAgain => role.look_again().await,
+                    RoleInput::TimedOut => {
                         // It knows only the clock, by which no less time has passed.
                         let over = role.waits_until().map_or(now, |until| until.max(now));
                         role.timed_out(over).await
@@ -190,12 +192,12 @@ impl RoleDoer {
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            input = Input::Message(Box::new(message.clone()));
+            input = RoleInput::Message(Box::new(message.clone()));
         }
     }
 
     /// Returns the message by which the role is given the work; `None` if nothing is to be done.
-    async fn begin(&self, worker: &Worker, command: &Command) -> Option<StructuredMessage> {
+    async fn begin(&self, worker: &Worker, command: &CommandFile) -> Option<StructuredMessage> {
         let (house, id) = (&self.house, &command.id);
         // By this role before a crash, or by a person.
         if house.volumes.reported(id).unwrap_or(false) {
@@ -216,7 +218,7 @@ impl RoleDoer {
 
     /// Turns a command into the message that says the same: the task in the words of the plan, and as context whatever else the
     /// command says on it.
-    async fn message(&self, command: &Command) -> StructuredMessage {
+    async fn message(&self, command: &CommandFile) -> StructuredMessage {
         let (role, kind) = (self.lane.role.clone(), MessageKind::TaskAssignment);
         let mut message = StructuredMessage::new(FROM, role, kind);
         command.id.as_str().clone_into(&mut message.id);
@@ -270,8 +272,8 @@ impl RoleDoer {
         &self,
         work: &RequestId,
         role: &Role,
-        patience: &mut Option<Patience>,
-    ) -> Option<Input> {
+        patience: &mut Option<RequestTimeout>,
+    ) -> Option<RoleInput> {
         let (house, state) = (&self.house, role.state());
         let plan = state.internal_plan.as_ref()?;
         let request = state.pending_collaboration_request_id.as_ref()?;
@@ -303,19 +305,19 @@ impl RoleDoer {
             news.borrow_and_update();
             let before = with_person;
             match self.awaited(&plan.id, request).await {
-                Ok(Awaited::Settled) => break Input::LookAgain,
-                Ok(awaited) => with_person = awaited == Awaited::FromPerson,
+                Ok(AwaitedRole::Settled) => break RoleInput::LookAgain,
+                Ok(awaited) => with_person = awaited == AwaitedRole::FromPerson,
                 Err(error) => tracing::warn!(role = %self.lane.role, %error, "looks again"),
             }
             if with_person != before {
                 note(with_person);
             }
             let hold = match with_person {
-                true => Hold::Rests,
+                true => RequestWait::Rests,
                 false => hold(house, &on, request),
             };
             if patience.over(hold, || self.lies_there(request)) {
-                break Input::TimedOut;
+                break RoleInput::TimedOut;
             }
             let used_up = patience.used_up(hold);
             tokio::select! {
@@ -336,10 +338,10 @@ impl RoleDoer {
         request: RequestId,
         asked: Time,
         command: Option<&CommandId>,
-    ) -> Patience {
+    ) -> RequestTimeout {
         let whole = self.resident.patience;
         if asked >= self.started {
-            return Patience::new(request, whole);
+            return RequestTimeout::new(request, whole);
         }
         let house = &self.house;
         let lived = command.and_then(|command| house.lived_last(command));
@@ -348,20 +350,20 @@ impl RoleDoer {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
             Duration::ZERO
         });
-        Patience::new(request, left_of(whole, asked, lived, person))
+        RequestTimeout::new(request, left_of(whole, asked, lived, person))
     }
 
     /// Looks who is to answer a request.
-    async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<Awaited, StoreError> {
+    async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<AwaitedRole, StoreError> {
         let id = request.command().clone();
         let read = self
             .house
             .store
             .read(plan, move |plan, _| match plan.attempt(&id) {
-                _ if plan.status().settled() => Awaited::Settled,
-                Some(attempt) if attempt.state == AttemptState::Open => Awaited::FromRole,
-                Some(attempt) if asks_person(plan, attempt) => Awaited::FromPerson,
-                _ => Awaited::Settled,
+                _ if plan.status().settled() => AwaitedRole::Settled,
+                Some(attempt) if attempt.state == AttemptState::Open => AwaitedRole::FromRole,
+                Some(attempt) if asks_person(plan, attempt) => AwaitedRole::FromPerson,
+                _ => AwaitedRole::Settled,
             });
         read.await
     }
@@ -379,7 +381,7 @@ impl RoleDoer {
     ///
     /// # Errors
     /// The process is to end: the next one takes back what is left.
-    async fn give_up(&self, worker: &Worker, id: &RequestId) -> Result<(), Halt> {
+    async fn give_up(&self, worker: &Worker, id: &RequestId) -> Result<(), WorkStop> {
         let mut stopping = worker.stopping.clone();
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
@@ -400,7 +402,7 @@ impl RoleDoer {
                 return Ok(());
             }
             tokio::select! {
-                _ = stopping.wait_for(|stopping| *stopping) => return Err(Halt::Stopping),
+                _ = stopping.wait_for(|stopping| *stopping) => return Err(WorkStop::Stopping),
                 () = sleep(pause) => {}
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -421,7 +423,7 @@ impl RoleDoer {
                 task_id: message.task_id.clone(),
                 status: CollaborationStatus::Error,
                 result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
-                spent: Spent::default(),
+                spent: ModelCost::default(),
             };
             let Err(error) = self.link.conclude(&update).await else {
                 break;

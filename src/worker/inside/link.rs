@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::board::Lane;
-use super::house::{House, Member, Place};
+use super::house::{Member, RoleWorkspace, SharedContext};
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
 use crate::plan::{Collaboration, Origin, PlanId, ReportStatus};
 use crate::role::{
-    Chain, Colleague, Framework, FrameworkError, MessageKind, Refused, RequestId, RoleId,
-    StructuredMessage, TaskUpdate,
+    Framework, FrameworkError, MessageKind, OtherRole, RequestId, RequestRefused, RoleId,
+    StructuredMessage, TaskUpdate, WaitChain,
 };
-use crate::volumes::{VolumesError, Whereabouts};
-use crate::wire::command::{Command, CommandType};
+use crate::volumes::{CommandPlace, VolumesError};
+use crate::wire::command::{CommandFile, CommandType};
 use crate::wire::plan_file::nearest;
 use crate::wire::report;
 use crate::wire::text::{clip_bytes, one_line};
@@ -27,15 +27,15 @@ const HEADING: usize = 80;
 
 /// The program around a role, as one of its lanes knows it.
 #[derive(Debug)]
-pub(super) struct Link {
-    house: Arc<House>,
+pub(super) struct RoleLink {
+    house: Arc<SharedContext>,
     lane: Lane,
     /// The folder in which the work is done.
     workspace: Mutex<PathBuf>,
 }
 
-impl Link {
-    pub(super) fn new(house: Arc<House>, lane: Lane) -> Self {
+impl RoleLink {
+    pub(super) fn new(house: Arc<SharedContext>, lane: Lane) -> Self {
         Self {
             workspace: Mutex::new(house.workspace.clone()),
             house,
@@ -68,35 +68,35 @@ impl Link {
         members.find(|member| member.id == *role)
     }
 
-    async fn look(&self, request: &StructuredMessage) -> Result<String, Refused> {
+    async fn look(&self, request: &StructuredMessage) -> Result<String, RequestRefused> {
         let to = &request.to;
         let Some(member) = self.member(to) else {
             return Err(self.unknown(to));
         };
         if *to == self.lane.role {
-            return Err(Refused::Itself(to.clone()));
+            return Err(RequestRefused::Itself(to.clone()));
         }
-        let chain = Chain::of(&self.house.store, request.plan_id.as_ref()).await;
+        let chain = WaitChain::of(&self.house.store, request.plan_id.as_ref()).await;
         let chain = chain.map_err(failed)?;
         if let Some(at) = chain.roles.iter().position(|role| role == to) {
             let back = chain.roles[..=at].iter().rev().cloned();
-            return Err(Refused::Circular {
+            return Err(RequestRefused::Circular {
                 way: back.chain([to.clone()]).collect(),
             });
         }
         if chain.roles.len() > self.house.max_depth {
-            return Err(Refused::TooDeep {
+            return Err(RequestRefused::TooDeep {
                 depth: chain.roles.len(),
                 most: self.house.max_depth,
             });
         }
         let top = chain.top.as_ref();
         let body = match member.place {
-            Place::Inside { .. } => {
+            RoleWorkspace::Inside { .. } => {
                 self.house.board.keep_place(&self.lane, to)?;
                 serde_json::to_string(request).map_err(failed)?
             }
-            Place::Files => self.body(request, &member.prompt, &chain).await?,
+            RoleWorkspace::Files => self.body(request, &member.prompt, &chain).await?,
         };
         Ok(self.command(request, top, body))
     }
@@ -104,7 +104,7 @@ impl Link {
     /// Returns the text of the command that a request is.
     fn command(&self, request: &StructuredMessage, top: Option<&PlanId>, body: String) -> String {
         let id = request.assignment();
-        let command = Command {
+        let command = CommandFile {
             id: id.command().clone(),
             created_at: Some(self.house.clock.now()),
             session: None,
@@ -133,7 +133,7 @@ impl Link {
         &self,
         request: &StructuredMessage,
         prompt: &str,
-        chain: &Chain,
+        chain: &WaitChain,
     ) -> Result<String, FrameworkError> {
         let (goal, constraints, number) = match (&chain.top, chain.command.clone()) {
             (Some(top), Some(command)) => {
@@ -190,7 +190,7 @@ impl Link {
         command_body(&self.house.prompts, &context).map_err(trouble)
     }
 
-    fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), Refused> {
+    fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
         // It was here when the request was made, by an earlier process.
         if self.member(&request.to).is_none() && is_message(text) {
             return Err(self.unknown(&request.to));
@@ -198,17 +198,17 @@ impl Link {
         let (volumes, id) = (&self.house.volumes, request.assignment());
         self.house.board.sends(&self.lane, &id, &request.to);
         // It may have been sent before.
-        if volumes.whereabouts(id.command()).map_err(failed)? == Whereabouts::Nowhere {
+        if volumes.whereabouts(id.command()).map_err(failed)? == CommandPlace::Nowhere {
             volumes.publish(id.command(), text).map_err(failed)?;
         }
         self.house.board.wake();
         Ok(())
     }
 
-    fn unknown(&self, role: &RoleId) -> Refused {
+    fn unknown(&self, role: &RoleId) -> RequestRefused {
         let known = self.house.members.iter().map(|member| member.id.as_str());
         let similar = nearest(role.as_str(), known);
-        Refused::UnknownRole {
+        RequestRefused::UnknownRole {
             role: role.to_string(),
             similar: similar.and_then(|role| role.parse().ok()),
         }
@@ -236,7 +236,7 @@ impl Link {
             Collaboration::Completed => ReportStatus::Success,
             Collaboration::Error | Collaboration::Rejected => ReportStatus::Failed,
         };
-        let mut report = report::Report::new(id.clone(), status);
+        let mut report = report::ReportFile::new(id.clone(), status);
         if update.kind == MessageKind::CollaborationRequest {
             report.request_id = Some(id.to_string());
             report.collaboration = Some(update.status);
@@ -254,12 +254,12 @@ impl Link {
     }
 }
 
-impl Framework for Link {
-    fn colleagues(&self) -> Vec<Colleague> {
+impl Framework for RoleLink {
+    fn colleagues(&self) -> Vec<OtherRole> {
         let others = self.house.members.iter();
         others
             .filter(|member| member.id != self.lane.role)
-            .map(|member| Colleague {
+            .map(|member| OtherRole {
                 id: member.id.clone(),
                 description: member.description.clone(),
             })
@@ -269,7 +269,7 @@ impl Framework for Link {
     fn prepare<'a>(
         &'a self,
         request: &'a StructuredMessage,
-    ) -> BoxFuture<'a, Result<String, Refused>> {
+    ) -> BoxFuture<'a, Result<String, RequestRefused>> {
         Box::pin(self.look(request))
     }
 
@@ -277,7 +277,7 @@ impl Framework for Link {
         &'a self,
         request: &'a StructuredMessage,
         text: &'a str,
-    ) -> BoxFuture<'a, Result<(), Refused>> {
+    ) -> BoxFuture<'a, Result<(), RequestRefused>> {
         Box::pin(std::future::ready(self.deliver(request, text)))
     }
 
@@ -295,20 +295,20 @@ impl Framework for Link {
 }
 
 /// Returns the message that a command has for a role in the process; `None` for what is written for agents.
-pub(super) fn message_of(command: &Command) -> Option<StructuredMessage> {
+pub(super) fn message_of(command: &CommandFile) -> Option<StructuredMessage> {
     let message: StructuredMessage = serde_json::from_str(&command.body).ok()?;
     let same = *message.assignment().command() == command.id;
     (same && message.kind == MessageKind::CollaborationRequest).then_some(message)
 }
 
 fn is_message(text: &str) -> bool {
-    Command::parse(text).is_ok_and(|command| message_of(&command).is_some())
+    CommandFile::parse(text).is_ok_and(|command| message_of(&command).is_some())
 }
 
 fn trouble(error: impl std::error::Error + Send + Sync + 'static) -> FrameworkError {
     FrameworkError(format!("{:#}", anyhow::Error::new(error)))
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Refused {
-    Refused::Failed(trouble(error))
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> RequestRefused {
+    RequestRefused::Failed(trouble(error))
 }

@@ -27,21 +27,21 @@ use crate::store::Store;
 use crate::volumes::{Folder, Volumes};
 use crate::wire::command::Language;
 use board::Lane;
-use house::House;
+use house::SharedContext;
 use lane::RoleDoer;
-use link::Link;
+use link::RoleLink;
 
 use super::work::Worker;
-use super::{Fitness, RoleFilter};
+use super::{RoleFilter, WorkerHealth};
 
-pub use house::{Member, Place};
+pub use house::{Member, RoleWorkspace};
 
 /// Makes a role for one thing that it is to do, in the folder where that is done; the error says why it cannot.
 pub type Make = dyn Fn(Arc<dyn Framework>, &Path) -> Result<Role, String> + Send + Sync;
 
 /// A role that works in this process.
 #[derive(Clone)]
-pub struct Resident {
+pub struct InProcessRole {
     pub id: RoleId,
     pub make: Arc<Make>,
     /// How long it waits for another role.
@@ -49,7 +49,7 @@ pub struct Resident {
 }
 
 /// What the roles in the process need to know.
-pub struct Options {
+pub struct RoleOptions {
     pub store: Store,
     pub volumes: Volumes,
     /// The folder in which agents work, where nothing names another.
@@ -61,7 +61,7 @@ pub struct Options {
     /// All roles of the team.
     pub members: Vec<Member>,
     /// Those of them that work here.
-    pub residents: Vec<Resident>,
+    pub residents: Vec<InProcessRole>,
     /// How deep requests within requests may go.
     pub max_depth: usize,
     /// The daemon ends an agent that is silent for so long.
@@ -70,26 +70,26 @@ pub struct Options {
 }
 
 /// The roles that work in this process, ready to begin.
-pub struct Inside {
-    house: Arc<House>,
-    residents: Vec<Resident>,
+pub struct InProcessRoles {
+    house: Arc<SharedContext>,
+    residents: Vec<InProcessRole>,
     silence: Duration,
 }
 
-impl Inside {
+impl InProcessRoles {
     /// Puts the roles together.
     ///
     /// # Errors
     /// Everything for which one of them cannot do its work, such as a template that names what is not there.
-    pub fn new(options: Options) -> Result<Self, Vec<String>> {
+    pub fn new(options: RoleOptions) -> Result<Self, Vec<String>> {
         let (residents, silence) = (options.residents.clone(), options.silence);
         let inside = Self {
-            house: Arc::new(House::new(options)),
+            house: Arc::new(SharedContext::new(options)),
             residents,
             silence,
         };
         let tried = inside.residents.iter().map(|resident| {
-            let link = Link::new(Arc::clone(&inside.house), Lane::of(resident, 0));
+            let link = RoleLink::new(Arc::clone(&inside.house), Lane::of(resident, 0));
             (resident.make)(Arc::new(link), &inside.house.workspace)
         });
         match tried.filter_map(Result::err).collect::<Vec<_>>() {
@@ -127,7 +127,7 @@ impl Inside {
                     role: RoleFilter::Only(resident.id.to_string()),
                     silence: self.silence,
                     look: self.house.timing.work,
-                    fitness: Fitness::default(),
+                    fitness: WorkerHealth::default(),
                     told: None,
                     news: self.house.board.news(),
                     stopping: stopping.clone(),
@@ -146,7 +146,7 @@ impl Inside {
 }
 
 impl Lane {
-    fn of(resident: &Resident, index: usize) -> Self {
+    fn of(resident: &InProcessRole, index: usize) -> Self {
         Self {
             role: resident.id.clone(),
             index,

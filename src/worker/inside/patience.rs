@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::house::House;
-use crate::clock::{Allowance, Clock};
+use super::house::SharedContext;
+use crate::clock::{Clock, TimeAllowance};
 use crate::plan::{CommandId, Time};
 use crate::role::{RequestId, RoleId};
-use crate::volumes::{Volumes, Whereabouts};
+use crate::volumes::{CommandPlace, Volumes};
 
 /// After a restart at least so long is waited on: an answer that came meanwhile has to be taken in first.
 const GRACE: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const LATE_ANSWER: Duration = Duration::from_secs(10);
 
 /// Whether time passes while the answer to a request is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum RequestWait {
     /// It does: somebody is at the request, or could take it.
     Runs { taken: bool },
     /// It does not: whoever is asked does something else first, or a person is asked what has to be known.
@@ -26,35 +26,35 @@ pub(super) enum Hold {
 
 /// What is left of the time for one request.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct RequestTimeout {
     pub request: RequestId,
     whole: Duration,
-    left: Allowance,
+    left: TimeAllowance,
     /// Whoever takes the request up has the whole time for it.
     taken: bool,
     /// The time is over, but an answer lies there.
     late: bool,
 }
 
-impl Patience {
+impl RequestTimeout {
     pub fn new(request: RequestId, whole: Duration) -> Self {
         Self {
             request,
             whole,
-            left: Allowance::new(whole),
+            left: TimeAllowance::new(whole),
             taken: false,
             late: false,
         }
     }
 
     /// Tells whether the wait is over, where an answer that lies there already is waited for a little longer.
-    pub fn over(&mut self, hold: Hold, lies_there: impl FnOnce() -> bool) -> bool {
-        let Hold::Runs { taken } = hold else {
+    pub fn over(&mut self, hold: RequestWait, lies_there: impl FnOnce() -> bool) -> bool {
+        let RequestWait::Runs { taken } = hold else {
             return false;
         };
         if taken && !self.taken {
             (self.taken, self.late) = (true, false);
-            self.left = Allowance::new(self.whole);
+            self.left = TimeAllowance::new(self.whole);
         }
         let over = self.left.left().is_zero();
         if !over && !self.late {
@@ -65,17 +65,17 @@ impl Patience {
         }
         if !self.late {
             self.late = true;
-            self.left = Allowance::new(LATE_ANSWER);
+            self.left = TimeAllowance::new(LATE_ANSWER);
             return false;
         }
         over
     }
 
     /// Uses time up, as long as this is waited for, and resolves when none is left.
-    pub async fn used_up(&mut self, hold: Hold) {
+    pub async fn used_up(&mut self, hold: RequestWait) {
         match hold {
-            Hold::Runs { .. } => self.left.used_up().await,
-            Hold::Rests => std::future::pending().await,
+            RequestWait::Runs { .. } => self.left.used_up().await,
+            RequestWait::Rests => std::future::pending().await,
         }
     }
 }
@@ -105,16 +105,16 @@ pub(super) fn last_lives(volumes: &Volumes, clock: &Clock) -> BTreeMap<CommandId
 }
 
 /// Looks what becomes of a request.
-pub(super) fn hold(house: &House, on: &RoleId, request: &RequestId) -> Hold {
+pub(super) fn hold(house: &SharedContext, on: &RoleId, request: &RequestId) -> RequestWait {
     if house.board.has(on) {
         return house.board.hold(on, request);
     }
     match house.volumes.whereabouts(request.command()) {
-        Ok(Whereabouts::Pending) => match house.is_busy(on) {
-            Ok(true) => Hold::Rests,
-            Ok(false) | Err(_) => Hold::Runs { taken: false },
+        Ok(CommandPlace::Pending) => match house.is_busy(on) {
+            Ok(true) => RequestWait::Rests,
+            Ok(false) | Err(_) => RequestWait::Runs { taken: false },
         },
-        _ => Hold::Runs { taken: true },
+        _ => RequestWait::Runs { taken: true },
     }
 }
 
@@ -139,20 +139,23 @@ mod tests {
 
     #[test]
     fn only_what_somebody_could_have_done_meanwhile_counts() {
-        let mut patience = Patience::new(RequestId::make(), Duration::from_secs(60));
-        let (taken, untaken) = (Hold::Runs { taken: true }, Hold::Runs { taken: false });
+        let mut patience = RequestTimeout::new(RequestId::make(), Duration::from_secs(60));
+        let (taken, untaken) = (
+            RequestWait::Runs { taken: true },
+            RequestWait::Runs { taken: false },
+        );
         assert!(!patience.over(untaken, || false));
-        patience.left = Allowance::new(Duration::ZERO);
-        assert!(!patience.over(Hold::Rests, || false));
+        patience.left = TimeAllowance::new(Duration::ZERO);
+        assert!(!patience.over(RequestWait::Rests, || false));
         assert!(patience.over(untaken, || false));
         // What nobody took up does not take the time from whoever takes it up at last.
         assert!(!patience.over(taken, || false));
         // An answer that lies there is waited for, but not for ever.
-        patience.left = Allowance::new(Duration::ZERO);
+        patience.left = TimeAllowance::new(Duration::ZERO);
         assert!(!patience.over(taken, || true) && !patience.over(taken, || true));
-        assert!(!patience.over(Hold::Rests, || true));
+        assert!(!patience.over(RequestWait::Rests, || true));
         assert!(patience.over(taken, || false));
-        patience.left = Allowance::new(Duration::ZERO);
+        patience.left = TimeAllowance::new(Duration::ZERO);
         assert!(patience.over(taken, || true));
     }
 }

@@ -9,20 +9,21 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::link::{Link, message_of};
+use super::link::{RoleLink, message_of};
 use super::*;
-use crate::exec::{Check, check_of_step};
+use crate::exec::{CheckConfig, check_of_step};
 use crate::plan::{
-    About, Attempt, Choice, CommandId, DAEMON, Head, Issue, Kind, NewTask, PlanId, PlanStatus,
-    Policy, QuestionId, Report, ReportStatus, Spent, TaskId, Time,
+    AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, ModelCost,
+    NewCommand, NewTask, PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus,
+    TaskId, Time,
 };
 use crate::role::{
-    Abilities, CollaborationStatus, MessageKind, Refused, RequestId, RoleSettings, StepDoes,
+    Abilities, CollaborationStatus, MessageKind, RequestId, RequestRefused, RoleSettings, StepDoes,
     StepSpec, StepTemplate, StructuredMessage, TaskUpdate, Workplace, ability, built_in,
     with_person,
 };
 use crate::volumes::Folder;
-use crate::wire::command::{Command, CommandType};
+use crate::wire::command::{CommandFile, CommandType};
 
 use given::{Given, acts, asks, resident, role, top};
 
@@ -66,7 +67,7 @@ async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer(
         .volumes
         .read_command(Folder::CommandsPending, &request)
         .unwrap();
-    let command = Command::parse(&text).unwrap();
+    let command = CommandFile::parse(&text).unwrap();
     assert_eq!(command.assignee.as_deref(), Some("coder"));
     assert_eq!(command.request_id.as_deref(), Some(request.as_str()));
     assert_eq!(command.workspace, given.root.path().display().to_string());
@@ -111,7 +112,7 @@ async fn how_long_a_person_was_asked_is_known_to_whoever_waits_for_it() {
     let ask = |draft: &mut crate::plan::Draft<'_>| {
         draft.ask(
             QuestionId::new("q"),
-            About::Agent,
+            HumanQuestionKind::Agent,
             Some(TaskId(1)),
             "which?",
         )
@@ -120,7 +121,7 @@ async fn how_long_a_person_was_asked_is_known_to_whoever_waits_for_it() {
     asked.await.unwrap();
     assert!(asked_by_now(hour).await >= hour);
     let answer = |draft: &mut crate::plan::Draft<'_>| {
-        draft.answer(&QuestionId::new("q"), Choice::Reply, "that", "file")
+        draft.answer(&QuestionId::new("q"), AnswerChoice::Reply, "that", "file")
     };
     let answered = given.store.change(&plan, "daemon", "answered", answer);
     answered.await.unwrap();
@@ -215,7 +216,7 @@ async fn a_task_that_is_cancelled_takes_back_what_it_asked_for() {
         .store
         .read(&plan, |plan, _| plan.status().clone())
         .await;
-    assert_eq!(status.unwrap(), PlanStatus::Abandoned);
+    assert_eq!(status.unwrap(), PlanState::Abandoned);
     assert!(!given.volumes.report(&id).exists());
     running.stop().await;
 }
@@ -290,11 +291,13 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
     let given = Given::new().await;
     let names = ["a", "b", "c", "d", "e"];
     let residents = names.map(|name| resident(&given, name, LONG, Vec::new()));
-    let house = Arc::new(House::new(given.options(residents.to_vec(), &["coder"])));
+    let house = Arc::new(SharedContext::new(
+        given.options(residents.to_vec(), &["coder"]),
+    ));
     // a has the task, asks b, which asks c, which asks d.
     let mut parent = top();
     for (name, next) in names.iter().zip(["1", "2", "3", "4", "5"]) {
-        let mut head = Head::new(PlanId::new(*name), "", Time::default());
+        let mut head = PlanHead::new(PlanId::new(*name), "", Time::default());
         crate::plan::ROLE.clone_into(&mut head.owner);
         head.key = Some(format!("role:{name}:task-{next}"));
         head.parent = Some(parent);
@@ -306,9 +309,9 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
             .unwrap();
     }
     let refused = async |from: &str, to: &str| {
-        let link = Link::new(Arc::clone(&house), lane(from));
+        let link = RoleLink::new(Arc::clone(&house), lane(from));
         let prepared = link.prepare(&request(from, to, from)).await;
-        prepared.map_err(|refused: Refused| refused.to_string())
+        prepared.map_err(|refused: RequestRefused| refused.to_string())
     };
     let error = |text: &str| Err(text.to_owned());
     assert_eq!(
@@ -329,7 +332,7 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
         error("requests within requests go 3 deep at most, and this one would be 4 deep")
     );
     for (to, here) in [("d", true), ("coder", false)] {
-        let command = Command::parse(&refused("c", to).await.unwrap()).unwrap();
+        let command = CommandFile::parse(&refused("c", to).await.unwrap()).unwrap();
         assert_eq!(command.assignee.as_deref(), Some(to));
         let message = message_of(&command);
         assert_eq!(message.is_some(), here, "{command:?}");
@@ -341,8 +344,8 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
 async fn a_request_is_published_once_however_often_it_is_sent() {
     let given = Given::new().await;
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
-    let house = Arc::new(House::new(given.options(residents, &["coder"])));
-    let link = Link::new(house, lane("a"));
+    let house = Arc::new(SharedContext::new(given.options(residents, &["coder"])));
+    let link = RoleLink::new(house, lane("a"));
     let request = request("a", "coder", "nowhere");
     let text = link.prepare(&request).await.unwrap();
     link.send(&request, &text).await.unwrap();
@@ -363,9 +366,9 @@ async fn a_request_is_published_once_however_often_it_is_sent() {
 async fn what_the_plan_does_not_want_any_more_is_not_reported() {
     let given = Given::new().await;
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
-    let house = Arc::new(House::new(given.options(residents, &[])));
+    let house = Arc::new(SharedContext::new(given.options(residents, &[])));
     let id = given.task("a").await;
-    let (link, plan) = (Link::new(house, lane("a")), top());
+    let (link, plan) = (RoleLink::new(house, lane("a")), top());
     let update = TaskUpdate {
         role: role("a"),
         assignment: id.clone().into(),
@@ -375,7 +378,7 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
         task_id: None,
         status: CollaborationStatus::Error,
         result: "Ended early.".to_owned(),
-        spent: Spent::default(),
+        spent: ModelCost::default(),
     };
     let command = id.clone();
     let late = move |draft: &mut crate::plan::Draft<'_>| {
@@ -393,7 +396,7 @@ async fn a_check_that_a_killed_process_left_is_ended_before_anything_begins() {
     let marks = given.volumes.path(Folder::Active);
     let (place, folder) = (marks.clone(), given.root.path().to_owned());
     let left = tokio::spawn(async move {
-        let check = Check {
+        let check = CheckConfig {
             name: "long".to_owned(),
             argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
             timeout: Duration::from_secs(1000),
@@ -463,7 +466,7 @@ async fn what_cannot_be_taken_back_now_is_taken_back_later() {
         });
         read.await.unwrap()
     };
-    while recalls().await != (PlanStatus::Abandoned, 1) {
+    while recalls().await != (PlanState::Abandoned, 1) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let lock = given
@@ -476,7 +479,7 @@ async fn what_cannot_be_taken_back_now_is_taken_back_later() {
         .until("the command is let go of", || !lock.exists())
         .await;
     assert!(mark.is_file());
-    assert_eq!(recalls().await, (PlanStatus::Abandoned, 0));
+    assert_eq!(recalls().await, (PlanState::Abandoned, 0));
     running.stop().await;
 }
 
@@ -501,9 +504,12 @@ async fn a_wait_of_an_earlier_process_counts_before_its_lane_has_taken_it_up() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     running.stop().await;
-    let house = House::new(given.options(residents(), &[]));
+    let house = SharedContext::new(given.options(residents(), &[]));
     house.recover().await.unwrap();
     let kept = house.board.keep_place(&lane("b"), &role("a"));
     let refused = kept.unwrap_err();
-    assert!(matches!(refused, Refused::Circular { .. }), "{refused}");
+    assert!(
+        matches!(refused, RequestRefused::Circular { .. }),
+        "{refused}"
+    );
 }

@@ -21,7 +21,7 @@ impl Given {
         self.publish(id, &front, script)
     }
 
-    fn whereabouts(&self, id: &CommandId) -> Whereabouts {
+    fn whereabouts(&self, id: &CommandId) -> CommandPlace {
         self.volumes.whereabouts(id).unwrap()
     }
 }
@@ -38,7 +38,7 @@ async fn a_worker_takes_only_what_its_role_is_assigned() {
     given.report(&last).await;
     running.stop().await;
     assert_eq!(given.work_file("made"), "reviewer\nagain\n");
-    assert_eq!(given.whereabouts(&coders), Whereabouts::Pending);
+    assert_eq!(given.whereabouts(&coders), CommandPlace::Pending);
 
     let but = RoleFilter::Except(BTreeSet::from(["coder".to_owned()]));
     let running = given.start_for(but, shell());
@@ -46,7 +46,7 @@ async fn a_worker_takes_only_what_its_role_is_assigned() {
     let last = given.of_role("task-5", "somebody", "echo somebody >> made");
     given.report(&last).await;
     running.stop().await;
-    assert_eq!(given.whereabouts(&coders), Whereabouts::Pending);
+    assert_eq!(given.whereabouts(&coders), CommandPlace::Pending);
 
     let running = given.start(shell());
     given.report(&coders).await;
@@ -71,11 +71,11 @@ async fn what_lies_in_a_role_s_own_folder_is_that_role_s() {
     given.report(&common).await;
     let end = end_of_session(&given, "task-3");
     until("the end is not taken", || {
-        given.whereabouts(&end) == Whereabouts::Processed
+        given.whereabouts(&end) == CommandPlace::Processed
     })
     .await;
     running.stop().await;
-    assert_eq!(given.whereabouts(&own), Whereabouts::Pending);
+    assert_eq!(given.whereabouts(&own), CommandPlace::Pending);
 
     let running = given.start_for(only("reviewer"), shell());
     let report = given.report(&own).await;

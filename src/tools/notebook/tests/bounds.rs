@@ -44,7 +44,7 @@ async fn the_largest_answers_stay_below_sixteen_kilobytes() {
     let notebook = large(10_000).await;
     let indices: Vec<i64> = (0..10_000).collect();
     let wrong: Vec<i64> = (10_000..20_000).collect();
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let finish = |at: i64| json!({"subtask_idx": at, "subtask_outcome": "x"});
     let begin = json!({"subtask_idx": 5, "state": "in_progress"});
     for (name, arguments) in [
@@ -115,7 +115,7 @@ async fn a_plan_that_a_daemon_carries_out_is_not_taken_from_it() {
     // Unnamed, it is never meant.
     assert_eq!(notebook.current_plan().await.unwrap(), None);
     let bound = PlanNotebook::new(bound);
-    assert_eq!(current(&bound).await.state, State::InProgress);
+    assert_eq!(current(&bound).await.state, SubTaskState::InProgress);
     let calls = r#"
         ! finish_plan {"state": "abandoned", "outcome": "x"}
         ! update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
@@ -151,7 +151,7 @@ async fn a_plan_of_another_dialect_can_be_seen_as_a_notebook() {
     let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan));
     finish(&bound, 2).await;
     assert_eq!(states(&bound).await, "dd");
-    let ended = bound.finish_plan(End::Done, "x").await.unwrap();
+    let ended = bound.finish_plan(PlanEnd::Done, "x").await.unwrap();
     assert!(
         ended.text().contains("the history of 'plan-manager'"),
         "{}",
@@ -179,7 +179,7 @@ async fn hooks_are_not_called_when_nothing_changes() {
         Ok(())
     });
     for _ in 0..2 {
-        set(&notebook, 0, State::InProgress).await;
+        set(&notebook, 0, SubTaskState::InProgress).await;
     }
     assert_eq!(*calls.lock().unwrap(), 1);
 }
@@ -194,11 +194,13 @@ async fn a_paused_plan_is_gone_on_with_calmly() {
     assert!(hint(&notebook).await.contains("finish_subtask"));
     notebook.finish_subtask(0, "x").await.unwrap();
     // What is under way goes on, nothing new begins.
-    let refused = notebook.update_subtask_state(1, State::InProgress).await;
+    let refused = notebook
+        .update_subtask_state(1, SubTaskState::InProgress)
+        .await;
     assert!(refused.unwrap_err().to_string().contains("paused"));
     let resume = |draft: &mut crate::plan::Draft<'_>| Ok::<_, ToolError>(draft.resume()?);
     notebook.toolbox.change(&plan, "", resume).await.unwrap();
-    set(&notebook, 1, State::InProgress).await;
+    set(&notebook, 1, SubTaskState::InProgress).await;
     notebook.finish_subtask(1, "x").await.unwrap();
-    notebook.finish_plan(End::Done, "x").await.unwrap();
+    notebook.finish_plan(PlanEnd::Done, "x").await.unwrap();
 }

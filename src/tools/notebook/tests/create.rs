@@ -17,10 +17,10 @@ async fn a_plan_is_created_with_its_fields() {
         ..SubTask::new("Read", "all of it", "claims")
     };
     assert_eq!(*read, wanted);
-    let wanted = Plan {
+    let wanted = NotebookPlan {
         id: plan.id.clone(),
         created_at: plan.created_at.clone(),
-        ..Plan::new("Report", "Check it", "A verdict", plan.subtasks.clone())
+        ..NotebookPlan::new("Report", "Check it", "A verdict", plan.subtasks.clone())
     };
     assert_eq!(plan, wanted);
     let core = notebook.current().await.unwrap();
@@ -28,7 +28,11 @@ async fn a_plan_is_created_with_its_fields() {
     let kept = (head.owner.as_str(), head.order, head.shelf);
     assert_eq!(
         kept,
-        ("notebook", crate::plan::Order::Sequential, Shelf::Current)
+        (
+            "notebook",
+            crate::plan::TaskOrder::Sequential,
+            ArchiveState::Current
+        )
     );
 }
 
@@ -36,20 +40,20 @@ async fn a_plan_is_created_with_its_fields() {
 async fn a_plan_replaces_the_one_before_it_which_goes_into_the_history_abandoned() {
     let notebook = with_plan(&["a", "b"]).await;
     let old = current(&notebook).await.id;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let text = create(&notebook, "Other", &["c"]).await;
     assert!(text.contains("'Other' created successfully"), "{text}");
     let replaced = format!("The plan 'Plan' is replaced; the history keeps it under ID '{old}'.");
     assert!(text.ends_with(&replaced), "{text}");
     assert_eq!(current(&notebook).await.name, "Other");
     let kept = notebook.storage().get_plan(&old).await.unwrap().unwrap();
-    assert_eq!(kept.state, State::Abandoned);
+    assert_eq!(kept.state, SubTaskState::Abandoned);
     let outcome = kept.outcome.unwrap();
     assert!(
         outcome.contains("interrupted by the plan 'Other'"),
         "{outcome}"
     );
-    assert_eq!(kept.subtasks[0].state, State::InProgress);
+    assert_eq!(kept.subtasks[0].state, SubTaskState::InProgress);
 }
 
 #[tokio::test]
@@ -109,7 +113,7 @@ async fn a_plan_may_be_created_with_states_that_fit() {
     run(&notebook, calls).await;
     let plan = current(&notebook).await;
     assert_eq!(states(&notebook).await, "dai");
-    assert_eq!(plan.state, State::InProgress);
+    assert_eq!(plan.state, SubTaskState::InProgress);
     let done = &plan.subtasks[0];
     assert_eq!(done.created_at, "2026-01-31 09:30:00.125");
     assert_eq!(done.finished_at.as_deref(), Some("2026-01-31 10:00:00.000"));

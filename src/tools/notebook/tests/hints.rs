@@ -12,20 +12,20 @@ async fn the_hint_follows_the_five_stages() {
     create(&notebook, "Plan", &["a", "b", "c"]).await;
     let beginning = hint(&notebook).await;
     assert!(beginning.contains("subtask_idx=0") && beginning.contains("state='in_progress'"));
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let working = hint(&notebook).await;
     assert!(working.contains("finish_subtask"), "{working}");
     assert!(working.contains("index 0, named 'a'") && working.contains("\t- Description: do a"));
     notebook.finish_subtask(0, "x").await.unwrap();
-    set(&notebook, 1, State::Todo).await;
+    set(&notebook, 1, SubTaskState::Todo).await;
     let between = hint(&notebook).await;
     assert!(
         between.contains("1 of 3 subtasks are done, and none is in progress"),
         "{between}"
     );
     assert!(between.contains("subtask_idx=1"), "{between}");
-    set(&notebook, 1, State::Abandoned).await;
-    set(&notebook, 2, State::InProgress).await;
+    set(&notebook, 1, SubTaskState::Abandoned).await;
+    set(&notebook, 2, SubTaskState::InProgress).await;
     notebook.finish_subtask(2, "x").await.unwrap();
     let end = hint(&notebook).await;
     assert!(
@@ -44,10 +44,10 @@ async fn the_hint_follows_the_five_stages() {
 #[tokio::test]
 async fn all_abandoned_is_the_end_and_not_the_beginning() {
     let notebook = with_plan(&["a", "b"]).await;
-    set(&notebook, 0, State::Abandoned).await;
+    set(&notebook, 0, SubTaskState::Abandoned).await;
     let text = hint(&notebook).await;
     assert!(text.contains("subtask_idx=1") && !text.contains("finish_plan' with state='done'"));
-    set(&notebook, 1, State::Abandoned).await;
+    set(&notebook, 1, SubTaskState::Abandoned).await;
     let text = hint(&notebook).await;
     assert!(
         text.contains("Nothing is left to do: 0 done, 2 abandoned"),
@@ -82,7 +82,7 @@ async fn the_hints_can_be_replaced_or_left_out() {
         .clone()
         .with_plan_to_hint(|plan| plan.map(|plan| format!("{} subtasks", plan.subtasks.len())));
     assert_eq!(hint(&own).await, "1 subtasks");
-    own.finish_plan(End::Abandoned, "enough").await.unwrap();
+    own.finish_plan(PlanEnd::Abandoned, "enough").await.unwrap();
     assert_eq!(own.get_current_hint().await.unwrap(), None);
     let long = notebook.with_plan_to_hint(|_| Some("é".repeat(5000)));
     assert!(hint(&long).await.len() <= hint::MAX);
@@ -97,7 +97,7 @@ async fn a_plans_own_text_does_not_end_the_hint_or_its_fence() {
         .create_plan("P", evil, evil, subtasks)
         .await
         .unwrap();
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let text = hint(&notebook).await;
     assert_eq!(text.matches("system-hint>").count(), 2, "{text}");
     assert!(
@@ -124,7 +124,7 @@ async fn hooks_are_called_after_each_change_with_the_plan() {
     notebook.view_subtasks(&[0]).await.unwrap();
     assert!(notebook.finish_subtask(0, "again").await.is_err());
     let end = notebook
-        .finish_plan(End::Abandoned, "enough")
+        .finish_plan(PlanEnd::Abandoned, "enough")
         .await
         .unwrap();
     assert!(end.metadata.hook_errors.is_empty());
@@ -160,10 +160,10 @@ async fn a_hook_of_the_same_name_takes_the_place_of_the_first_and_can_be_removed
     finish(&notebook, 1).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     notebook.remove_plan_change_hook("count").unwrap();
-    set(&notebook, 0, State::Todo).await;
+    set(&notebook, 0, SubTaskState::Todo).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     let unknown = notebook.remove_plan_change_hook("count").unwrap_err();
-    assert_eq!(unknown.code(), ErrorCode::UnknownHook);
+    assert_eq!(unknown.code(), NotebookErrorCode::UnknownHook);
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_hook_that_fails_undoes_nothing_and_is_told() {
     let notebook = with_plan(&["a"]).await;
     notebook.register_plan_change_hook("bad", |_, _| Err("no screen".into()));
     notebook.register_plan_change_hook("worse", |_, _| panic!("broken"));
-    let response = notebook.update_subtask_state(0, State::InProgress);
+    let response = notebook.update_subtask_state(0, SubTaskState::InProgress);
     let response = response.await.unwrap();
     assert!(response.metadata.success);
     assert_eq!(
@@ -198,11 +198,11 @@ fn subtasks_and_plans_are_markdown() {
     assert_eq!(done.to_markdown(false), "- [x] Read");
     let subtasks = vec![
         done,
-        state("Check", State::InProgress),
-        state("Leave", State::Abandoned),
-        state("Write", State::Todo),
+        state("Check", SubTaskState::InProgress),
+        state("Leave", SubTaskState::Abandoned),
+        state("Write", SubTaskState::Todo),
     ];
-    let mut plan = Plan::new("Report", "Check it", "A verdict", subtasks);
+    let mut plan = NotebookPlan::new("Report", "Check it", "A verdict", subtasks);
     plan.created_at = "2026-01-31 09:00:00.000".to_owned();
     assert_eq!(
         plan.to_markdown(false),
@@ -212,10 +212,10 @@ fn subtasks_and_plans_are_markdown() {
         plan.to_markdown(true)
             .contains("\n- [ ] [WIP]Check\n\t- Created At: ")
     );
-    plan.finish(End::Abandoned, "enough");
+    plan.finish(PlanEnd::Abandoned, "enough");
     assert_eq!(
         (plan.state, plan.outcome.as_deref()),
-        (State::Abandoned, Some("enough"))
+        (SubTaskState::Abandoned, Some("enough"))
     );
     assert!(plan.finished_at.is_some());
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::tools::notebook::archive::Archive;
 
 /// Returns a plan of the history.
-async fn kept(storage: &dyn PlanStorage, id: &str) -> Plan {
+async fn kept(storage: &dyn PlanStorage, id: &str) -> NotebookPlan {
     storage.get_plan(id).await.unwrap().unwrap()
 }
 
@@ -23,7 +23,7 @@ async fn a_finished_plan_goes_into_the_history_and_there_is_none() {
     assert!(hint(&notebook).await.contains("create_plan"));
     let kept = kept(&*notebook.storage(), &id).await;
     assert_eq!(kept.outcome.as_deref(), Some("all well"));
-    assert!(kept.state == State::Done && kept.finished_at.is_some());
+    assert!(kept.state == SubTaskState::Done && kept.finished_at.is_some());
     let (_, text) = call(&notebook, "view_historical_plans", json!({})).await;
     let created = kept.created_at;
     let listed = format!(
@@ -37,12 +37,19 @@ async fn an_abandoned_plan_abandons_its_open_subtasks() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
-    let end = notebook.finish_plan(End::Abandoned, "no longer wanted");
+    let end = notebook.finish_plan(PlanEnd::Abandoned, "no longer wanted");
     assert!(end.await.unwrap().text().contains("'abandoned'"));
     let kept = kept(&*notebook.storage(), &id).await;
     assert_eq!(kept.outcome.as_deref(), Some("no longer wanted"));
-    let states: Vec<State> = kept.subtasks.iter().map(|it| it.state).collect();
-    assert_eq!(states, [State::Done, State::Abandoned, State::Abandoned]);
+    let states: Vec<SubTaskState> = kept.subtasks.iter().map(|it| it.state).collect();
+    assert_eq!(
+        states,
+        [
+            SubTaskState::Done,
+            SubTaskState::Abandoned,
+            SubTaskState::Abandoned
+        ]
+    );
 }
 
 #[tokio::test]
@@ -50,15 +57,18 @@ async fn a_recovered_plan_goes_on_where_it_was() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
-    notebook.finish_plan(End::Abandoned, "later").await.unwrap();
+    notebook
+        .finish_plan(PlanEnd::Abandoned, "later")
+        .await
+        .unwrap();
     let text = format!("The historical plan 'Plan' with ID '{id}' is recovered successfully.");
     let calls = format!(r#"recover_historical_plan {{"plan_id": "{id}"}} => {text}"#);
     run(&notebook, &calls).await;
     assert_eq!(states(&notebook).await, "dtt");
     let plan = current(&notebook).await;
     let fields = (plan.state, plan.outcome, plan.finished_at);
-    assert_eq!(fields, (State::InProgress, None, None));
-    set(&notebook, 1, State::InProgress).await;
+    assert_eq!(fields, (SubTaskState::InProgress, None, None));
+    set(&notebook, 1, SubTaskState::InProgress).await;
     notebook.finish_subtask(1, "x").await.unwrap();
     assert_eq!(states(&notebook).await, "ddi");
 }
@@ -67,7 +77,7 @@ async fn a_recovered_plan_goes_on_where_it_was() {
 async fn a_recovered_plan_replaces_the_present_one_which_is_abandoned() {
     let notebook = with_plan(&["a", "b"]).await;
     let old = current(&notebook).await.id;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     create(&notebook, "Other", &["c"]).await;
     let other = current(&notebook).await.id;
     let text = "…recovered successfully. The plan 'Other' is replaced…";
@@ -75,7 +85,7 @@ async fn a_recovered_plan_replaces_the_present_one_which_is_abandoned() {
     run(&notebook, &calls).await;
     assert_eq!(states(&notebook).await, "it");
     let kept = kept(&*notebook.storage(), &other).await;
-    assert_eq!(kept.state, State::Abandoned);
+    assert_eq!(kept.state, SubTaskState::Abandoned);
     assert!(kept.outcome.unwrap().contains(&old));
 }
 
@@ -95,9 +105,12 @@ async fn a_present_plan_that_is_done_stays_done_when_another_is_recovered() {
         .toolbox
         .change(&plan, "another dialect", by_other_hands);
     changed.await.unwrap();
-    assert_eq!(current(&notebook).await.state, State::InProgress);
+    assert_eq!(current(&notebook).await.state, SubTaskState::InProgress);
     notebook.recover_historical_plan(&old).await.unwrap();
-    assert_eq!(kept(&*notebook.storage(), &other).await.state, State::Done);
+    assert_eq!(
+        kept(&*notebook.storage(), &other).await.state,
+        SubTaskState::Done
+    );
 }
 
 #[tokio::test]
@@ -120,7 +133,10 @@ async fn a_plan_that_is_unknown_or_current_is_not_recovered() {
 async fn what_a_recovered_plan_becomes_leaves_the_history_as_it_was() {
     let notebook = with_plan(&["a", "b"]).await;
     let id = current(&notebook).await.id;
-    notebook.finish_plan(End::Abandoned, "later").await.unwrap();
+    notebook
+        .finish_plan(PlanEnd::Abandoned, "later")
+        .await
+        .unwrap();
     let storage = notebook.storage();
     let before = kept(&*storage, &id).await;
     notebook.recover_historical_plan(&id).await.unwrap();
@@ -130,9 +146,9 @@ async fn what_a_recovered_plan_becomes_leaves_the_history_as_it_was() {
     let (_, text) = call(&notebook, "view_historical_plans", json!({})).await;
     assert!(text.contains("State: abandoned"), "{text}");
     assert_eq!(text.matches("- ID: ").count(), 1);
-    notebook.finish_plan(End::Done, "now").await.unwrap();
+    notebook.finish_plan(PlanEnd::Done, "now").await.unwrap();
     let after = storage.get_plans().await.unwrap();
-    assert_eq!((after.len(), after[0].state), (1, State::Done));
+    assert_eq!((after.len(), after[0].state), (1, SubTaskState::Done));
 }
 
 #[tokio::test]
@@ -163,15 +179,15 @@ async fn the_history_is_paged_newest_first_and_says_what_is_left() {
 async fn plans_are_added_once_unless_overridden_and_deleted_by_id() {
     let own: Arc<dyn PlanStorage> = Arc::new(InMemoryPlanStorage::default());
     for storage in [own, notebook().await.storage()] {
-        let mut plan = Plan::new("Report", "", "", subtasks(&["a", "b"]));
-        plan.finish(End::Abandoned, "enough");
+        let mut plan = NotebookPlan::new("Report", "", "", subtasks(&["a", "b"]));
+        plan.finish(PlanEnd::Abandoned, "enough");
         storage.add_plan(plan.clone(), false).await.unwrap();
         let again = storage.add_plan(plan.clone(), false).await.unwrap_err();
         assert!(matches!(again, StorageError::Key(_)), "{again}");
         plan.subtasks.remove(0);
         plan.outcome = Some("more".to_owned());
         storage.add_plan(plan.clone(), true).await.unwrap();
-        let second = Plan::new("Second", "", "", subtasks(&["c"]));
+        let second = NotebookPlan::new("Second", "", "", subtasks(&["c"]));
         storage.add_plan(second.clone(), true).await.unwrap();
         assert_eq!(storage.get_plans().await.unwrap(), [plan.clone(), second]);
         assert_eq!(kept(&*storage, &plan.id).await, plan);
@@ -193,7 +209,7 @@ async fn the_store_keeps_no_current_plan_in_the_history() {
         refused.to_string().contains("is the current plan"),
         "{refused}"
     );
-    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
     notebook.recover_historical_plan(&plan.id).await.unwrap();
     storage.delete_plan(&plan.id).await.unwrap();
     assert_eq!(storage.get_plans().await.unwrap(), []);
@@ -209,11 +225,17 @@ async fn a_programs_own_storage_has_the_history() {
     create(&notebook, "Two", &["c"]).await;
     let two = current(&notebook).await.id;
     finish(&notebook, 1).await;
-    notebook.finish_plan(End::Done, "well").await.unwrap();
+    notebook.finish_plan(PlanEnd::Done, "well").await.unwrap();
     let plans = storage.get_plans().await.unwrap();
     let told = plans.iter().map(|it| (it.name.as_str(), it.state));
-    let told: Vec<(&str, State)> = told.collect();
-    assert_eq!(told, [("One", State::Abandoned), ("Two", State::Done)]);
+    let told: Vec<(&str, SubTaskState)> = told.collect();
+    assert_eq!(
+        told,
+        [
+            ("One", SubTaskState::Abandoned),
+            ("Two", SubTaskState::Done)
+        ]
+    );
     assert!(plans[0].outcome.as_ref().unwrap().contains(&two));
     // Another program has it from there.
     let elsewhere = super::notebook().await.with_storage(storage.clone());
@@ -221,12 +243,12 @@ async fn a_programs_own_storage_has_the_history() {
     assert_eq!(states(&elsewhere).await, "tt");
     assert_eq!(current(&elsewhere).await.id, one);
     finish(&elsewhere, 2).await;
-    assert_eq!(kept(&*storage, &one).await.state, State::Abandoned);
-    elsewhere.finish_plan(End::Done, "too").await.unwrap();
-    assert_eq!(kept(&*storage, &one).await.state, State::Done);
+    assert_eq!(kept(&*storage, &one).await.state, SubTaskState::Abandoned);
+    elsewhere.finish_plan(PlanEnd::Done, "too").await.unwrap();
+    assert_eq!(kept(&*storage, &one).await.state, SubTaskState::Done);
     storage.delete_plan(&one).await.unwrap();
     let gone = elsewhere.recover_historical_plan(&one).await.unwrap_err();
-    assert_eq!(gone.code(), ErrorCode::UnknownPlan);
+    assert_eq!(gone.code(), NotebookErrorCode::UnknownPlan);
     let (_, text) = call(&elsewhere, "view_historical_plans", json!({})).await;
     assert!(text.contains("'Two'") && !text.contains("'One'"), "{text}");
 }
@@ -251,7 +273,7 @@ impl Moody {
 }
 
 impl PlanStorage for Moody {
-    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()> {
+    fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         if self.away.load(Ordering::SeqCst) {
             let error = StorageError::Connection("no route".to_owned());
             return Box::pin(std::future::ready(Err(error)));
@@ -262,7 +284,7 @@ impl PlanStorage for Moody {
             if let Some(other) = other {
                 if let Some(id) = recovered {
                     other.recover_historical_plan(&id).await.unwrap();
-                    set(&other, 0, State::InProgress).await;
+                    set(&other, 0, SubTaskState::InProgress).await;
                 }
                 other.finish_subtask(0, "meanwhile").await.unwrap();
             }
@@ -274,13 +296,13 @@ impl PlanStorage for Moody {
         self.kept.delete_plan(plan_id)
     }
 
-    fn get_plans(&self) -> Stored<'_, Vec<Plan>> {
+    fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
         Box::pin(std::future::ready(Err(StorageError::Timeout(
             "5 s".to_owned(),
         ))))
     }
 
-    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>> {
+    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<NotebookPlan>> {
         self.kept.get_plan(plan_id)
     }
 }
@@ -296,7 +318,10 @@ async fn a_storage_that_fails_is_told_and_the_plan_goes_on() {
         ! view_historical_plans => TIMEOUT_ERROR: …5 s…
     "#;
     run(&notebook, calls).await;
-    let error = notebook.finish_plan(End::Abandoned, "x").await.unwrap_err();
+    let error = notebook
+        .finish_plan(PlanEnd::Abandoned, "x")
+        .await
+        .unwrap_err();
     let typed = matches!(error, NotebookError::Storage(StorageError::Connection(_)));
     assert!(typed, "{error}");
 }
@@ -304,7 +329,7 @@ async fn a_storage_that_fails_is_told_and_the_plan_goes_on() {
 /// Has another caller do something while the storage is given a plan.
 fn meanwhile(storage: &Moody, notebook: &PlanNotebook) {
     let other = PlanNotebook::new(Toolbox {
-        notebook: Own::default(),
+        notebook: NotebookParts::default(),
         ..notebook.toolbox.clone()
     });
     *storage.meanwhile.lock().unwrap() = Some(other);
@@ -315,12 +340,12 @@ async fn a_storage_keeps_the_plan_as_it_ends_whatever_others_do_meanwhile() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     meanwhile(&storage, &notebook);
-    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
     let kept = kept(&*storage, &id).await;
     assert_eq!(kept.subtasks[0].outcome.as_deref(), Some("meanwhile"));
-    assert_eq!(kept.subtasks[1].state, State::Abandoned);
+    assert_eq!(kept.subtasks[1].state, SubTaskState::Abandoned);
 }
 
 #[tokio::test]
@@ -328,7 +353,7 @@ async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why(
     for _ in 0..5 {
         let notebook = with_plan(&["a", "b"]).await;
         let id = current(&notebook).await.id;
-        notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+        notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
         let other = PlanNotebook::new(notebook.toolbox.clone());
         let (one, two) = tokio::join!(
             notebook.recover_historical_plan(&id),
@@ -337,7 +362,7 @@ async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why(
         let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
         assert!(won.unwrap().text().contains("recovered successfully"));
         let lost = lost.unwrap_err();
-        assert_eq!(lost.code(), ErrorCode::Conflict, "{lost}");
+        assert_eq!(lost.code(), NotebookErrorCode::Conflict, "{lost}");
         finish(&notebook, 1).await;
         let late = other.recover_historical_plan(&id).await.unwrap_err();
         assert!(
@@ -352,13 +377,13 @@ async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why(
 async fn a_plan_that_has_changed_since_it_was_seen_is_not_written_over() {
     let notebook = with_plan(&["a"]).await;
     let plan = current(&notebook).await;
-    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
     let archive = Archive(notebook.toolbox.clone());
     let seen = archive.find(&plan.id).await.unwrap();
     notebook.recover_historical_plan(&plan.id).await.unwrap();
     finish(&notebook, 1).await;
-    let kept = archive.keep("test", plan, seen).await;
-    assert_eq!(kept.unwrap_err().code(), ErrorCode::Conflict);
+    let kept = archive.archive_plan("test", plan, seen).await;
+    assert_eq!(kept.unwrap_err().code(), NotebookErrorCode::Conflict);
     assert_eq!(states(&notebook).await, "d");
 }
 
@@ -368,7 +393,7 @@ async fn a_caller_that_was_overtaken_reads_which_plan_is_current() {
     let plan = current(&notebook).await;
     let error = crate::store::StoreError::Overtaken(None);
     let error = notebook.overtaken(error.into()).await;
-    assert_eq!(error.code(), ErrorCode::Conflict);
+    assert_eq!(error.code(), NotebookErrorCode::Conflict);
     let text = error.to_string();
     assert!(text.contains("'Plan'") && text.contains(&plan.id), "{text}");
     let new = |name: &'static str| notebook.create_plan(name, "", "", subtasks(&["x"]));
@@ -378,7 +403,7 @@ async fn a_caller_that_was_overtaken_reads_which_plan_is_current() {
         match made {
             Ok(made) => assert!(made.text().contains("its ID is"), "{}", made.text()),
             Err(error) => {
-                assert_eq!(error.code(), ErrorCode::Conflict);
+                assert_eq!(error.code(), NotebookErrorCode::Conflict);
                 assert!(error.to_string().contains(&now), "{error}");
             }
         }
@@ -390,11 +415,11 @@ async fn a_storage_has_a_replaced_plan_with_what_others_did_meanwhile() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     meanwhile(&storage, &notebook);
     create(&notebook, "Other", &["c"]).await;
     let kept = kept(&*storage, &id).await;
-    assert_eq!(kept.state, State::Abandoned);
+    assert_eq!(kept.state, SubTaskState::Abandoned);
     assert_eq!(kept.subtasks[0].outcome.as_deref(), Some("meanwhile"));
 }
 
@@ -408,15 +433,15 @@ async fn a_storage_has_nothing_of_a_plan_that_goes_on_after_all() {
     meanwhile(&storage, &notebook);
     *storage.recovered.lock().unwrap() = Some(old.clone());
     let slow = notebook.recover_historical_plan(&old).await.unwrap_err();
-    assert_eq!(slow.code(), ErrorCode::Conflict);
+    assert_eq!(slow.code(), NotebookErrorCode::Conflict);
     assert_eq!(current(&notebook).await.id, old);
     assert_eq!(states(&notebook).await, "di");
     // That one was replaced all the same, by the other caller.
     let replaced = kept(&*storage, &other).await;
     assert!(replaced.outcome.unwrap().contains(&old));
-    let by = crate::plan::Head::new(PlanId::new("by"), "why", crate::plan::Time(0));
+    let by = crate::plan::PlanHead::new(PlanId::new("by"), "why", crate::plan::Time(0));
     let exported = notebook.export_current(&by).await.unwrap();
-    let refused = NotebookError::new(ErrorCode::Conflict, "no");
+    let refused = NotebookError::new(NotebookErrorCode::Conflict, "no");
     let outcome = async || kept(&*storage, &old).await.outcome.unwrap_or_default();
     assert!(outcome().await.contains("'why'"));
     let left = notebook.replaced::<()>(exported, Err(refused)).await;
@@ -430,7 +455,7 @@ async fn a_look_puts_nothing_away() {
     let old = notebook.current().await.unwrap();
     create(&notebook, "Other", &["b"]).await;
     let as_if_ended = |draft: &mut crate::plan::Draft<'_>| {
-        draft.describe(|head| head.shelf = Shelf::Current);
+        draft.describe(|head| head.shelf = ArchiveState::Current);
         Ok::<_, ToolError>(())
     };
     let changed = notebook.toolbox.change(&old, "", as_if_ended);
@@ -450,7 +475,7 @@ async fn a_look_puts_nothing_away() {
 async fn a_bound_plan_that_is_finished_is_said_to_be() {
     let notebook = with_plan(&["a"]).await;
     let plan = notebook.current().await.unwrap();
-    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
     let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan.clone()));
     let calls = format!(
         r#"

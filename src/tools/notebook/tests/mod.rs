@@ -11,8 +11,8 @@ mod state;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::{Shelf, TaskStatus};
-use crate::tools::Settings;
+use crate::plan::{ArchiveState, TaskState};
+use crate::tools::ToolSettings;
 
 pub(super) async fn notebook() -> PlanNotebook {
     PlanNotebook::new(Toolbox::in_memory().await.unwrap())
@@ -55,7 +55,7 @@ pub(super) async fn cases(cases: &str) {
 
 /// Calls a tool as an agent does; returns whether it succeeded, and the text.
 pub(super) async fn call(notebook: &PlanNotebook, name: &str, arguments: Value) -> (bool, String) {
-    let Answer { success, value } = notebook.call(name, arguments).await;
+    let ToolAnswer { success, value } = notebook.call(name, arguments).await;
     (success, value["result"].as_str().unwrap().to_owned())
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn trace(notebook: &PlanNotebook) -> Vec<(i64, Vec<crate::plan:
     crate::tools::tests::rows(&notebook.toolbox).await
 }
 
-pub(super) async fn current(notebook: &PlanNotebook) -> Plan {
+pub(super) async fn current(notebook: &PlanNotebook) -> NotebookPlan {
     notebook.current_plan().await.unwrap().unwrap()
 }
 
@@ -88,13 +88,13 @@ pub(super) async fn hint(notebook: &PlanNotebook) -> String {
 }
 
 /// Sets the state of a subtask.
-pub(super) async fn set(notebook: &PlanNotebook, at: i64, state: State) {
+pub(super) async fn set(notebook: &PlanNotebook, at: i64, state: SubTaskState) {
     notebook.update_subtask_state(at, state).await.unwrap();
 }
 
 /// Begins and finishes subtasks from the first on.
 pub(super) async fn finish(notebook: &PlanNotebook, count: i64) {
-    set(notebook, 0, State::InProgress).await;
+    set(notebook, 0, SubTaskState::InProgress).await;
     for at in 0..count {
         notebook.finish_subtask(at, "done").await.unwrap();
     }

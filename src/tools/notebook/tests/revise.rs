@@ -37,16 +37,16 @@ async fn no_more_subtasks_are_added_than_are_allowed() {
     let given = revise(2, "add", "c");
     let calls = format!("! revise_current_plan {given} => TOO_MANY_SUBTASKS: …at most 2…");
     run(&notebook, &calls).await;
-    let settings = Settings {
+    let settings = ToolSettings {
         max_subtasks: Some(1),
-        ..Settings::default()
+        ..ToolSettings::default()
     };
     let store = notebook.toolbox.store().clone();
     let bounded = PlanNotebook::new(Toolbox::new(store, settings, "test"));
     let many = bounded
         .create_plan("P", "", "", subtasks(&["a", "b"]))
         .await;
-    assert_eq!(many.unwrap_err().code(), ErrorCode::TooManySubtasks);
+    assert_eq!(many.unwrap_err().code(), NotebookErrorCode::TooManySubtasks);
     let free = bounded.with_max_subtasks(None);
     create(&free, "P", &["a", "b"]).await;
 }
@@ -65,7 +65,7 @@ async fn what_is_added_in_progress_has_its_turn() {
     );
     run(&notebook, &calls).await;
     assert_eq!(states(&notebook).await, "itt");
-    assert_eq!(current(&notebook).await.state, State::InProgress);
+    assert_eq!(current(&notebook).await.state, SubTaskState::InProgress);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn deleting_takes_a_subtask_out_whatever_its_state_but_not_the_only_one() 
     "#;
     run(&notebook, calls).await;
     assert_eq!(names(&notebook).await, ["c"]);
-    assert_eq!(current(&notebook).await.state, State::Todo);
+    assert_eq!(current(&notebook).await.state, SubTaskState::Todo);
 }
 
 #[tokio::test]

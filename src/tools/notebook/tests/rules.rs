@@ -1,7 +1,7 @@
 //! What holds for every tool, and going through a plan.
 
 use super::*;
-use crate::plan::PlanStatus;
+use crate::plan::PlanState;
 
 #[tokio::test]
 async fn the_tools_stand_in_agentscopes_order_with_its_arguments() {
@@ -75,7 +75,7 @@ async fn arguments_may_come_as_text() {
 #[tokio::test]
 async fn a_stale_subtask_in_progress_is_taken_up_again() {
     let notebook = with_plan(&["a", "b"]).await;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let before = trace(&notebook).await;
     let restarted = PlanNotebook::new(notebook.toolbox.clone());
     let calls = r#"
@@ -89,28 +89,28 @@ async fn a_stale_subtask_in_progress_is_taken_up_again() {
 async fn a_subtask_may_be_abandoned_or_set_back_which_forgets_its_outcome() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 1).await;
-    set(&notebook, 1, State::Abandoned).await;
+    set(&notebook, 1, SubTaskState::Abandoned).await;
     assert_eq!(states(&notebook).await, "da");
     let calls =
         r#"update_subtask_state {"subtask_idx": 1, "state": "abandoned"} => …'abandoned' already."#;
     run(&notebook, calls).await;
-    set(&notebook, 0, State::Todo).await;
+    set(&notebook, 0, SubTaskState::Todo).await;
     let first = current(&notebook).await.subtasks.remove(0);
     let fields = (first.state, first.outcome, first.finished_at);
-    assert_eq!(fields, (State::Todo, None, None));
-    set(&notebook, 0, State::InProgress).await;
+    assert_eq!(fields, (SubTaskState::Todo, None, None));
+    set(&notebook, 0, SubTaskState::InProgress).await;
     assert_eq!(states(&notebook).await, "ia");
 }
 
 #[tokio::test]
 async fn a_plan_of_which_nothing_is_begun_is_to_be_done_again() {
     let notebook = with_plan(&["a", "b"]).await;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let calls = r#"
         update_subtask_state {"subtask_idx": 0, "state": "todo"} => …state of the plan is now 'todo'.
     "#;
     run(&notebook, calls).await;
-    assert_eq!(current(&notebook).await.state, State::Todo);
+    assert_eq!(current(&notebook).await.state, SubTaskState::Todo);
 }
 
 #[tokio::test]
@@ -122,8 +122,8 @@ async fn an_unknown_state_or_one_that_is_not_set_here_is_refused_with_the_allowe
         ! update_subtask_state {"subtask_idx": 0, "state": ""} => INVALID_STATE: Invalid state…one of todo, in_progress, abandoned…
     "#;
     run(&notebook, calls).await;
-    let done = notebook.update_subtask_state(0, State::Done).await;
-    assert_eq!(done.unwrap_err().code(), ErrorCode::InvalidState);
+    let done = notebook.update_subtask_state(0, SubTaskState::Done).await;
+    assert_eq!(done.unwrap_err().code(), NotebookErrorCode::InvalidState);
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn an_index_out_of_range_is_refused_with_the_range() {
 #[tokio::test]
 async fn a_finished_subtask_has_its_outcome_and_the_next_one_is_begun_and_named() {
     let notebook = with_plan(&["a", "b"]).await;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let calls = r#"
         finish_subtask {"subtask_idx": 0, "subtask_outcome": "42"} => …index 0, named 'a', is marked as done successfully…next subtask at index 1, named 'b'…
     "#;
@@ -158,7 +158,7 @@ async fn a_finished_subtask_has_its_outcome_and_the_next_one_is_begun_and_named(
     "#;
     run(&notebook, calls).await;
     assert_eq!(states(&notebook).await, "dd");
-    assert_eq!(current(&notebook).await.state, State::InProgress);
+    assert_eq!(current(&notebook).await.state, SubTaskState::InProgress);
 }
 
 #[tokio::test]
@@ -196,22 +196,25 @@ async fn an_answer_has_the_text_and_the_metadata() {
 #[tokio::test]
 async fn the_states_of_the_core_have_one_word_each_way() {
     for state in [
-        State::Todo,
-        State::InProgress,
-        State::Done,
-        State::Abandoned,
+        SubTaskState::Todo,
+        SubTaskState::InProgress,
+        SubTaskState::Done,
+        SubTaskState::Abandoned,
     ] {
-        assert_eq!(State::of_task(state.task_status()), state);
-        assert_eq!(State::of_status(&state.plan_status()), state);
+        assert_eq!(SubTaskState::of_task(state.task_status()), state);
+        assert_eq!(SubTaskState::of_status(&state.plan_status()), state);
         assert_eq!(json!(state), json!(state.as_str()));
     }
-    assert_eq!(State::of_task(TaskStatus::Failed), State::Abandoned);
+    assert_eq!(
+        SubTaskState::of_task(TaskState::Failed),
+        SubTaskState::Abandoned
+    );
 }
 
 #[tokio::test]
 async fn two_callers_at_once_one_wins_and_the_other_reads_why() {
     let notebook = with_plan(&["a", "b"]).await;
-    set(&notebook, 0, State::InProgress).await;
+    set(&notebook, 0, SubTaskState::InProgress).await;
     let other = PlanNotebook::new(notebook.toolbox.clone());
     let (one, two) = tokio::join!(
         notebook.finish_subtask(0, "mine"),
@@ -220,7 +223,7 @@ async fn two_callers_at_once_one_wins_and_the_other_reads_why() {
     let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
     assert!(won.unwrap().text().contains("next subtask"));
     let lost = lost.unwrap_err();
-    assert_eq!(lost.code(), ErrorCode::NotInProgress);
+    assert_eq!(lost.code(), NotebookErrorCode::NotInProgress);
     assert!(
         lost.to_string().contains("is 'done', not in progress"),
         "{lost}"
@@ -239,7 +242,7 @@ async fn a_plan_that_was_put_away_meanwhile_is_not_changed() {
     "#;
     run(&bound, calls).await;
     let made = bound.create_plan("Third", "", "", subtasks(&["c"])).await;
-    assert_eq!(made.unwrap_err().code(), ErrorCode::Bound);
+    assert_eq!(made.unwrap_err().code(), NotebookErrorCode::Bound);
 }
 
 #[tokio::test]
@@ -273,28 +276,28 @@ async fn a_plan_whose_subtasks_are_settled_is_open_here_and_ended_for_everybody_
         )
     };
     finish(&notebook, 2).await;
-    let ended = (PlanStatus::Completed, State::InProgress, false);
+    let ended = (PlanState::Completed, SubTaskState::InProgress, false);
     assert_eq!(seen().await, ended);
     let update = |state: &str| json!({"subtask_idx": 0, "state": state});
     let (_, text) = call(&notebook, "update_subtask_state", update("todo")).await;
     assert!(!text.contains("state of the plan"), "{text}");
-    assert_eq!(seen().await.0, PlanStatus::Running);
-    set(&notebook, 0, State::Abandoned).await;
+    assert_eq!(seen().await.0, PlanState::Running);
+    set(&notebook, 0, SubTaskState::Abandoned).await;
     assert_eq!(seen().await, ended);
     let before = trace(&notebook).await;
-    set(&notebook, 0, State::Abandoned).await;
+    set(&notebook, 0, SubTaskState::Abandoned).await;
     assert_eq!(trace(&notebook).await, before);
     let added = notebook.revise_current_plan(2, Action::Add, subtasks(&["c"]).pop());
     added.await.unwrap();
-    assert_eq!(seen().await.0, PlanStatus::Running);
+    assert_eq!(seen().await.0, PlanState::Running);
     let deleted = notebook.revise_current_plan(2, Action::Delete, None);
     deleted.await.unwrap();
     assert_eq!(seen().await, ended);
-    let end = notebook.finish_plan(End::Abandoned, "in vain");
+    let end = notebook.finish_plan(PlanEnd::Abandoned, "in vain");
     end.await.unwrap();
     let kept = notebook.read_plan(&plan).await.unwrap();
     assert_eq!(kept.outcome.as_deref(), Some("in vain"));
-    assert!(kept.state == State::Abandoned && kept.finished_at.is_some());
+    assert!(kept.state == SubTaskState::Abandoned && kept.finished_at.is_some());
 }
 
 #[tokio::test]

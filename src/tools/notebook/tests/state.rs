@@ -59,10 +59,13 @@ async fn an_empty_notebook_has_an_empty_state() {
 #[tokio::test]
 async fn our_own_state_goes_into_another_store() {
     let notebook = with_plan(&["a", "b"]).await;
-    notebook.finish_plan(End::Abandoned, "later").await.unwrap();
+    notebook
+        .finish_plan(PlanEnd::Abandoned, "later")
+        .await
+        .unwrap();
     create(&notebook, "Second", &["c", "d", "e"]).await;
     finish(&notebook, 1).await;
-    set(&notebook, 1, State::Abandoned).await;
+    set(&notebook, 1, SubTaskState::Abandoned).await;
     let state = notebook.state_dict().await.unwrap();
     let other = super::notebook().await;
     other.load_state_dict(&state).await.unwrap();
@@ -91,7 +94,10 @@ async fn finish_first(notebook: &PlanNotebook) {
 async fn a_recovered_plan_is_in_a_state_twice_and_comes_back_so() {
     let notebook = with_plan(&["a", "b"]).await;
     let id = current(&notebook).await.id;
-    notebook.finish_plan(End::Abandoned, "later").await.unwrap();
+    notebook
+        .finish_plan(PlanEnd::Abandoned, "later")
+        .await
+        .unwrap();
     notebook.recover_historical_plan(&id).await.unwrap();
     finish(&notebook, 1).await;
     let state = notebook.state_dict().await.unwrap();
@@ -188,7 +194,7 @@ async fn a_state_of_another_shape_is_refused_with_the_place_and_nothing_changes(
         let mut state = agentscope();
         *state.pointer_mut(place).unwrap() = value;
         let error = notebook.load_state_dict(&state).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert_eq!(error.code(), NotebookErrorCode::InvalidArgument);
         assert!(error.to_string().contains(part), "{error}");
         assert_eq!(trace(&notebook).await, before, "{error}");
     }

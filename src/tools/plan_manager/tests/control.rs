@@ -44,7 +44,7 @@ pub(super) async fn of_a_daemon() -> Manager {
 #[tokio::test]
 async fn a_daemons_plan_is_never_meant_unless_it_is_named() {
     let store = of_a_daemon().await.0.store().clone();
-    let unbound = Toolbox::new(store, crate::tools::Settings::default(), "test");
+    let unbound = Toolbox::new(store, crate::tools::ToolSettings::default(), "test");
     Manager(unbound)
         .run("! getPlanStatus => PLAN_NOT_ACTIVE: …")
         .await;
@@ -68,7 +68,7 @@ async fn a_deleted_plan_is_not_changed() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let plan = manager.plan().await;
     let bound = Manager(manager.0.clone().with_plan(plan.clone()));
-    let delete = |draft: &mut Draft<'_>| draft.put_away(Shelf::Deleted);
+    let delete = |draft: &mut Draft<'_>| draft.archive(ArchiveState::Deleted);
     let deleted = manager.0.store().change(&plan, "", "", delete);
     deleted.await.unwrap();
     let calls = "! startNextTask => PLAN_NOT_ACTIVE: The plan was deleted";

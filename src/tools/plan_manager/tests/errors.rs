@@ -106,13 +106,13 @@ async fn what_is_missing_too_much_or_of_a_wrong_type_is_an_invalid_argument() {
 #[tokio::test]
 async fn every_word_for_an_error_is_one_of_seven() {
     let words = [
-        ErrorCode::TaskNotFound,
-        ErrorCode::InvalidDependency,
-        ErrorCode::TaskNotEditable,
-        ErrorCode::CircularDependency,
-        ErrorCode::InvalidStatus,
-        ErrorCode::PlanNotActive,
-        ErrorCode::InvalidArgument,
+        ManagerErrorCode::TaskNotFound,
+        ManagerErrorCode::InvalidDependency,
+        ManagerErrorCode::TaskNotEditable,
+        ManagerErrorCode::CircularDependency,
+        ManagerErrorCode::InvalidStatus,
+        ManagerErrorCode::PlanNotActive,
+        ManagerErrorCode::InvalidArgument,
     ];
     assert_eq!(
         json!(words),

@@ -8,7 +8,7 @@ mod tasks;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tools::Answer;
+use crate::tools::ToolAnswer;
 use crate::tools::tests::rows;
 
 /// PlanManager's functions on a store in memory, called by name as its callers do.
@@ -37,7 +37,7 @@ impl Manager {
         manager
     }
 
-    async fn call(&self, name: &str, arguments: Value) -> Answer {
+    async fn call(&self, name: &str, arguments: Value) -> ToolAnswer {
         self.0.call(Dialect::PlanManager, name, arguments).await
     }
 

@@ -58,7 +58,7 @@ async fn a_new_plan_takes_the_place_of_the_old_one_which_stays_in_the_history() 
     let created = manager.ok("createPlan", given).await;
     assert_eq!(created["replaced_plan_id"], old.as_str());
     assert_eq!(manager.status().await["total_tasks"], 1);
-    let kept = manager.0.store().shelved("plan-manager", 0, 10).await;
+    let kept = manager.0.store().archived("plan-manager", 0, 10).await;
     let (kept, total) = kept.unwrap();
     assert_eq!((total, &kept[0].head.id), (1, &old));
 }

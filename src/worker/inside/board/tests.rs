@@ -1,8 +1,8 @@
 use super::*;
 use crate::plan::CommandId;
 
-const TAKEN: Hold = Hold::Runs { taken: true };
-const UNTAKEN: Hold = Hold::Runs { taken: false };
+const TAKEN: RequestWait = RequestWait::Runs { taken: true };
+const UNTAKEN: RequestWait = RequestWait::Runs { taken: false };
 
 fn role(name: &str) -> RoleId {
     name.parse().unwrap()
@@ -19,8 +19,8 @@ fn id(name: &str) -> RequestId {
     CommandId::new(name).into()
 }
 
-fn board(roles: &[(&str, usize)]) -> Board {
-    Board::new(roles.iter().map(|(name, lanes)| (role(name), *lanes)))
+fn board(roles: &[(&str, usize)]) -> LaneRegistry {
+    LaneRegistry::new(roles.iter().map(|(name, lanes)| (role(name), *lanes)))
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_request_waits_for_a_lane_that_does_something_else() {
     let hold = || board.hold(&role("a"), &id("r"));
     assert_eq!(hold(), UNTAKEN);
     board.works(&lane("a", 0), &id("w"));
-    assert_eq!(hold(), Hold::Rests);
+    assert_eq!(hold(), RequestWait::Rests);
     board.works(&lane("a", 0), &id("r"));
     assert_eq!(hold(), TAKEN);
 }
@@ -159,8 +159,8 @@ fn whoever_waits_for_one_that_waits_for_a_person_waits_for_that_person() {
         board.waits(&lane("b", 0), &id("ra"), &id("rb"), &coder, with_person);
     };
     waits(true);
-    assert_eq!(hold(), Hold::Rests);
-    assert_eq!(board.hold(&role("a"), &id("wa")), Hold::Rests);
+    assert_eq!(hold(), RequestWait::Rests);
+    assert_eq!(board.hold(&role("a"), &id("wa")), RequestWait::Rests);
     waits(false);
     assert_eq!(hold(), TAKEN);
 }

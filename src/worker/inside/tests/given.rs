@@ -55,7 +55,7 @@ pub(super) fn resident(
     name: &str,
     patience: Duration,
     steps: Vec<StepDoes>,
-) -> Resident {
+) -> InProcessRole {
     let mut settings = RoleSettings::new(role(name));
     settings.collaboration_timeout = patience;
     let steps = steps.into_iter().map(|does| StepSpec {
@@ -68,7 +68,7 @@ pub(super) fn resident(
         steps: steps.collect(),
     }];
     let store = given.store.clone();
-    Resident {
+    InProcessRole {
         id: role(name),
         patience,
         make: Arc::new(move |framework, workspace| {
@@ -107,20 +107,20 @@ impl Given {
         }
     }
 
-    pub(super) fn options(&self, residents: Vec<Resident>, files: &[&str]) -> Options {
+    pub(super) fn options(&self, residents: Vec<InProcessRole>, files: &[&str]) -> RoleOptions {
         let inside = residents.iter().map(|resident| Member {
             id: resident.id.clone(),
             description: String::new(),
             prompt: String::new(),
-            place: Place::Inside { lanes: 1 },
+            place: RoleWorkspace::Inside { lanes: 1 },
         });
         let files = files.iter().map(|name| Member {
             id: role(name),
             description: String::new(),
             prompt: String::new(),
-            place: Place::Files,
+            place: RoleWorkspace::Files,
         });
-        Options {
+        RoleOptions {
             store: self.store.clone(),
             volumes: self.volumes.clone(),
             workspace: self.root.path().to_owned(),
@@ -135,9 +135,9 @@ impl Given {
         }
     }
 
-    pub(super) fn start(&self, residents: Vec<Resident>, files: &[&str]) -> Running {
+    pub(super) fn start(&self, residents: Vec<InProcessRole>, files: &[&str]) -> Running {
         let (stop, stopped) = oneshot::channel();
-        let inside = Inside::new(self.options(residents, files)).unwrap();
+        let inside = InProcessRoles::new(self.options(residents, files)).unwrap();
         let lanes = inside.run(async {
             drop(stopped.await);
         });
@@ -155,7 +155,7 @@ impl Given {
     /// Makes a plan of one task for a role and hands that out.
     pub(super) async fn task(&self, assignee: &str) -> CommandId {
         let id = CommandId::new("task-top");
-        let command = Command {
+        let command = CommandFile {
             id: id.clone(),
             created_at: None,
             session: None,
@@ -171,13 +171,13 @@ impl Given {
             body: "# 1 · Do it\n\n## Task description\n\nDo it well.".to_owned(),
         };
         let (text, assignee) = (command.render(), assignee.to_owned());
-        let issue = Issue {
+        let issue = NewCommand {
             id: id.clone(),
-            kind: Kind::New,
+            kind: AttemptKind::New,
             session: None,
             text: text.clone(),
         };
-        let mut head = Head::new(top(), "Goal", Time::default());
+        let mut head = PlanHead::new(top(), "Goal", Time::default());
         DAEMON.clone_into(&mut head.owner);
         let made = self.store.create(head, "test", "made", move |draft| {
             draft.make_tasks(vec![NewTask {
@@ -186,7 +186,7 @@ impl Given {
                 assignee: Some(assignee),
                 ..NewTask::default()
             }])?;
-            draft.start(Policy::default(), "")?;
+            draft.start(PlanPolicy::default(), "")?;
             draft.issue(TaskId(1), issue)
         });
         made.await.unwrap();
@@ -214,7 +214,7 @@ impl Given {
             let text = self.volumes.read_command(Folder::CommandsPending, id);
             // A lane here may have taken another one since it was listed.
             text.is_ok_and(|text| {
-                let command = Command::parse(&text).unwrap();
+                let command = CommandFile::parse(&text).unwrap();
                 command.assignee.as_deref() == Some("coder")
             })
         };
@@ -229,7 +229,7 @@ impl Given {
 
     /// Answers a request as the daemon does that read a report.
     pub(super) async fn answer(&self, request: &CommandId, status: ReportStatus, text: &str) {
-        let mut report = wire::Report::new(request.clone(), status);
+        let mut report = wire::ReportFile::new(request.clone(), status);
         report.results = text.to_owned();
         (report.input_tokens, report.output_tokens) = (3, 2);
         record(&self.store, &self.clock, report).await;
@@ -270,7 +270,7 @@ async fn read_answers(store: Store, volumes: Volumes, clock: Clock) {
     }
 }
 
-async fn record(store: &Store, clock: &Clock, report: wire::Report) {
+async fn record(store: &Store, clock: &Clock, report: wire::ReportFile) {
     let id = report.command;
     let plan = store.plan_of(&id).await.unwrap().unwrap();
     let report = Report {
