@@ -10,17 +10,17 @@ pub mod plan;
 
 pub mod wire;
 
-pub mod bounded;
+pub mod bounded_text;
 
 pub mod config;
 
 pub mod clock;
 
-pub mod safe_open;
+pub mod own_files;
 
 pub mod processes;
 
-pub mod files;
+pub mod foreign_files;
 
 pub mod store;
 

@@ -487,7 +487,8 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
         received: draft.now(),
     };
     draft.report(&id, report).unwrap();
-    let verdict = plan_agent::plan::rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
+    let verdict =
+        plan_agent::plan::rule_decisions::judge(draft.plan().attempt(&id).unwrap(), draft.now());
     draft
         .judge(&id, &verdict, QuestionId::new("unused"))
         .unwrap();

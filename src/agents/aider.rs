@@ -1,13 +1,13 @@
 //! aider: plain text, and exit code 0 whatever happens. It edits files out of one answer of the model, runs no tools, and has
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
-use super::allow::Commands;
-use super::coding::{
+use super::coding_agent::{
     Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession,
     fault_by_words,
 };
-use super::outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
-use super::program::{AgentProgram, Login, ProgramVersion};
+use super::installed_programs::{AgentProgram, Login, ProgramVersion};
+use super::permissions::Commands;
+use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::wire::text::{one_line, printable};
 
 pub(super) struct Aider;

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::allow::{Commands, Permissions};
-use super::coding::{
+use super::coding_agent::{
     Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
     is_uuid, number_at, session_named, text_at,
 };
-use super::outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
-use super::program::{AgentProgram, Login, ProgramVersion, home};
+use super::installed_programs::{AgentProgram, Login, ProgramVersion, home};
+use super::permissions::{Commands, Permissions};
+use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::Time;
 use crate::wire::text::one_line;
 

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use super::allow::Commands;
-use super::coding::{
+use super::coding_agent::{
     Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
     fault_by_words, is_uuid, number_at, session_named, text_at,
 };
-use super::outcome::{RunOutcome, RunReading, RunUsage};
-use super::program::{AgentProgram, Login, ProgramVersion, home};
-use crate::bounded;
+use super::installed_programs::{AgentProgram, Login, ProgramVersion, home};
+use super::permissions::Commands;
+use super::run_outcome::{RunOutcome, RunReading, RunUsage};
+use crate::bounded_text;
 use crate::plan::SessionId;
 use crate::wire::text::one_line;
 
@@ -184,7 +184,7 @@ struct CodexProvider {
 
 /// Reads which provider a configuration chooses, if the configuration defines that provider itself.
 fn provider(path: &str) -> Option<CodexProvider> {
-    let config: toml::Table = bounded::read_file(Path::new(path), MAX_CONFIG)
+    let config: toml::Table = bounded_text::read_file(Path::new(path), MAX_CONFIG)
         .ok()?
         .parse()
         .ok()?;

@@ -2,38 +2,40 @@
 //! process or writes a file itself.
 
 mod aider;
-mod allow;
-mod brief;
 mod claude;
 mod codex;
-mod coding;
-mod command;
-mod earlier;
+mod coding_agent;
+mod command_line;
+mod earlier_commands;
 mod gemini;
+mod installed_programs;
 mod opencode;
-mod outcome;
-mod program;
-mod report;
+mod permissions;
+mod prompt;
 #[cfg(test)]
-mod samples;
-mod shell;
+mod recorded_outputs;
+mod run_outcome;
+mod shell_blocks;
+mod written_report;
 
 use std::path::{Path, PathBuf};
 
 use crate::exec::{self, Stdin};
 use crate::plan::{CommandId, SessionId};
 use crate::volumes::{Folder, Volumes};
-use crate::wire::command::CommandFile;
-use crate::wire::report::ReportFile;
+use crate::wire::command_file::CommandFile;
+use crate::wire::report_file::ReportFile;
 
-pub use allow::{Commands, Permissions, UnknownPermission};
-pub use brief::PromptKind;
-pub use coding::{AgentInvocation, AgentRun, CodingAgent, Misconfigured, RunOutput, RunSession};
-pub use command::CommandTemplate;
-pub use outcome::{ModelFault, NextRun, Retries, RunOutcome, RunReading, RunUsage};
-pub use program::{AgentProgram, Login, ProgramVersion};
-pub use report::RunSummary;
-pub use shell::Shell;
+pub use coding_agent::{
+    AgentInvocation, AgentRun, CodingAgent, Misconfigured, RunOutput, RunSession,
+};
+pub use command_line::CommandTemplate;
+pub use installed_programs::{AgentProgram, Login, ProgramVersion};
+pub use permissions::{Commands, Permissions, UnknownPermission};
+pub use prompt::PromptKind;
+pub use run_outcome::{ModelFault, NextRun, Retries, RunOutcome, RunReading, RunUsage};
+pub use shell_blocks::Shell;
+pub use written_report::RunSummary;
 
 /// An agent by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,14 +187,14 @@ impl Agent {
 impl Shell {
     /// Returns the report on a job whose blocks ended like this; if one failed, it is the last one.
     pub fn report(self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        report::of_blocks(job, ended)
+        written_report::of_blocks(job, ended)
     }
 }
 
 impl CommandTemplate {
     /// Returns the report on a job whose program ended like this.
     pub fn report(&self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        report::of_command(job, ended)
+        written_report::of_command(job, ended)
     }
 }
 
@@ -219,7 +221,7 @@ impl CodingAgentSetup {
 
     /// Returns what the agent reads for a job; it writes its report at this path.
     pub fn brief(&self, job: &AgentJob<'_>, report: &Path, told: PromptKind) -> String {
-        brief::brief(job.volumes, job.command, report, told)
+        prompt::brief(job.volumes, job.command, report, told)
     }
 
     /// Returns the report on a job; `left` is what the agent wrote into the workspace for it.
@@ -229,7 +231,7 @@ impl CodingAgentSetup {
         course: &RunSummary,
         left: Option<&[u8]>,
     ) -> ReportFile {
-        report::of_coding(job, self, course, left)
+        written_report::of_coding(job, self, course, left)
     }
 }
 
@@ -245,7 +247,7 @@ pub fn names() -> Vec<&'static str> {
 impl AgentRefusal {
     /// Returns the report that contains the refusal.
     pub fn report(&self, job: &AgentJob<'_>) -> ReportFile {
-        report::of_refusal(job, self)
+        written_report::of_refusal(job, self)
     }
 }
 
@@ -275,7 +277,7 @@ impl<'a> AgentJob<'a> {
 
     /// Returns the last command before this one of the same task, or of the same session where no task is named.
     pub fn earlier(&self) -> Option<CommandFile> {
-        let mut earlier = earlier::commands(self.volumes, self.command).ok()?;
+        let mut earlier = earlier_commands::commands(self.volumes, self.command).ok()?;
         earlier.find(|earlier| earlier.id != self.command.id)
     }
 

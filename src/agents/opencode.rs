@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::allow::Commands;
-use super::coding::{
+use super::coding_agent::{
     Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
     number_at, session_named, text_at,
 };
-use super::outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
-use super::program::{AgentProgram, Login, ProgramVersion, home};
+use super::installed_programs::{AgentProgram, Login, ProgramVersion, home};
+use super::permissions::Commands;
+use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::{SessionId, Time};
 use crate::wire::text::{one_line, printable};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::args;
 use super::failure::{Exit, Failure};
 use super::output::complain;
-use super::team::TeamFile;
+use super::team_file::TeamFile;
 use super::{detach, logging, signals};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Environment};

@@ -1,7 +1,7 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
-mod carry_out;
-mod words;
+mod run_options;
+mod value_parsers;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use clap_complete::Shell;
 
 use crate::plan::{AnswerChoice, TaskId};
 use crate::tools::Dialect;
-use words::{choice, dialects, goal, local_address, param, role, task_number};
+use value_parsers::{choice, dialects, goal, local_address, param, role, task_number};
 
-pub use carry_out::{AgentArgs, AgentKind, CarryOut, TeamArgs};
+pub use run_options::{AgentArgs, AgentKind, CarryOut, TeamArgs};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";

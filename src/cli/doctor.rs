@@ -4,16 +4,16 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::agent_probe::{Probe, probe};
 use super::app::PUT_BACK;
 use super::app::{App, CommandStart};
 use super::args::{AgentArgs, DoctorArgs};
-use super::crew::examine;
 use super::failure::{Exit, Failure};
-use super::inside::{Servers, start_servers};
+use super::in_process_roles::{Servers, start_servers};
+use super::model_choice::{login, on_path};
 use super::output::Output;
-use super::planner::{login, on_path};
-use super::probe::{Probe, probe};
-use super::team::TeamFile;
+use super::team_file::TeamFile;
+use super::worker_pools::examine;
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
@@ -23,7 +23,7 @@ use crate::view::ProgramName;
 use crate::view::Style;
 use crate::volumes::Volumes;
 use crate::wire::Problem;
-use crate::wire::team::{RoleKind, RoleSpec, RoleWorker};
+use crate::wire::team_file::{RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::printable;
 
 /// What was found out about one thing.

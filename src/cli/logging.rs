@@ -16,7 +16,7 @@ use tracing_subscriber::{Layer, fmt};
 use super::failure::{Failure, way_out};
 use crate::clock::Clock;
 use crate::config::Environment;
-use crate::safe_open;
+use crate::own_files;
 
 /// What the log holds, such as `debug` or `plan_agent=trace`.
 const VARIABLE: &str = "PLAN_AGENT_LOG";
@@ -58,7 +58,7 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
 pub(super) fn open(path: &Path) -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
-    safe_open::file(&mut options, path).map_err(|error| {
+    own_files::file(&mut options, path).map_err(|error| {
         let hint = way_out(error.kind());
         let error = anyhow::Error::new(error);
         Failure::failed(error.context(format!("cannot open the log `{}`", path.display())))

@@ -9,14 +9,14 @@ use super::app::App;
 use super::args;
 use super::failure::Failure;
 use super::signals;
-use crate::bounded;
+use crate::bounded_text;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
 use crate::plan::{NewTask, PlanHead, Repository, Time};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Reference};
-use crate::wire::team::Team;
+use crate::wire::team_file::Team;
 
 /// What a person says of the plan that is to be made.
 pub(super) struct Wanted<'a> {
@@ -103,7 +103,7 @@ impl App {
         let shown = path.display().to_string();
         let file = path.to_owned();
         let text = signals::beside(move || {
-            bounded::read_file(&file, plan_file::MAX_BYTES)
+            bounded_text::read_file(&file, plan_file::MAX_BYTES)
                 .with_context(|| format!("failed to read the plan file `{}`", file.display()))
                 .map_err(Failure::usage)
         })

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::wrap::{columns, wrap};
+use super::line_wrapping::{columns, wrap};
 use crate::config::Environment;
 use crate::view::Paint;
 use crate::wire::text::printable;

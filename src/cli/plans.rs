@@ -14,7 +14,7 @@ use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
 use crate::wire::text::{one_line, printable};
-use crate::wire::{graph, plan_file};
+use crate::wire::{graph_text, plan_file};
 
 /// How often a plan that others change is looked at again while a person watches it: soon enough to feel immediate, and
 /// cheap, since only a number is compared.
@@ -111,8 +111,8 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<Exi
         None => now,
     };
     match args.format {
-        PlanFormat::Dot => output.text(&graph::dot(&plan, plan.tasks()))?,
-        PlanFormat::Mermaid => output.text(&graph::mermaid(&plan, plan.tasks()))?,
+        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks()))?,
+        PlanFormat::Mermaid => output.text(&graph_text::mermaid(&plan, plan.tasks()))?,
         PlanFormat::Json => {
             let rows: Vec<_> = plan.rows().collect();
             output.json(&json!({ "seq": seq, "rows": rows }))?;

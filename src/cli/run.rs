@@ -7,13 +7,13 @@ use tokio::sync::mpsc;
 
 use super::app::{Access, App, BY, CommandStart};
 use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
-use super::carry::Work;
-use super::crew::{self, TeamWorkers};
 use super::detach;
 use super::failure::{Exit, Failure};
 use super::new_plan::Wanted;
 use super::output::{Output, complain};
+use super::plan_process::Work;
 use super::signals::{Ended, unless};
+use super::worker_pools::{self, TeamWorkers};
 use crate::clock::Clock;
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
@@ -261,7 +261,7 @@ pub(super) async fn worker(
         let mut app = App::open(start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
         app.quiet()?;
-        let options = crew::alone(&args, &app).await?;
+        let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))
     };
     let (app, options) = unless(&mut ended, "no command was taken", opened).await?;

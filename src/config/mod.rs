@@ -2,9 +2,9 @@
 //! environment, `planner` chooses the language model. The configuration never holds the key of a model service, only the name
 //! of the variable that has it.
 
-mod limit;
-mod planner;
-mod read;
+mod budget_limit;
+mod model_choice;
+mod read_config;
 mod timing;
 
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, ConfirmAbort, JudgePolicy, MERGE_CHECK, PlanPolicy, SessionScope};
-use crate::wire::command::Language;
+use crate::wire::command_file::Language;
 
-pub use limit::ConfiguredLimit;
-pub use planner::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
-pub use read::ConfigError;
+pub use budget_limit::ConfiguredLimit;
+pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
+pub use read_config::ConfigError;
 pub use timing::Timing;
 
 /// The name of the configuration file in the folder in which the program is started.
@@ -67,28 +67,28 @@ struct ConfigOrigin {
 pub struct LlmConfig {
     pub provider: ModelProvider,
     /// The address of the service; the provider's own address if left out.
-    #[serde(deserialize_with = "read::base_url")]
+    #[serde(deserialize_with = "read_config::base_url")]
     pub base_url: Option<String>,
     /// The model for every question; the provider's default if left out.
     pub model: Option<String>,
     /// The coding agent to ask, where the provider is a coding agent.
     pub agent: Option<String>,
     /// The environment variable that holds the key; the provider's usual one if left out.
-    #[serde(deserialize_with = "read::variable_name")]
+    #[serde(deserialize_with = "read_config::variable_name")]
     pub api_key_env: Option<String>,
     /// How long one call may take.
-    #[serde(with = "read::duration")]
+    #[serde(with = "read_config::duration")]
     pub timeout: Duration,
     /// Calls for one question while they fail in a way that may be temporary.
-    #[serde(deserialize_with = "read::positive")]
+    #[serde(deserialize_with = "read_config::positive")]
     pub tries: u32,
     /// The wait after the first failed call.
-    #[serde(with = "read::duration")]
+    #[serde(with = "read_config::duration")]
     pub retry_delay: Duration,
     /// For planning and replanning.
     pub plan: QuestionConfig,
     /// For judging results.
-    #[serde(deserialize_with = "read::judge")]
+    #[serde(deserialize_with = "read_config::judge")]
     pub judge: JudgeConfig,
 }
 
@@ -186,18 +186,18 @@ pub struct RunConfig {
     pub team: Option<PathBuf>,
     pub session: SessionScope,
     /// An agent that is silent for so long ends its attempt.
-    #[serde(with = "read::duration")]
+    #[serde(with = "read_config::duration")]
     pub task_timeout: Duration,
     /// An attempt ends at this age.
-    #[serde(with = "read::duration")]
+    #[serde(with = "read_config::duration")]
     pub task_deadline: Duration,
     /// Failed attempts of a task in a row before a human is asked.
-    #[serde(deserialize_with = "read::positive")]
+    #[serde(deserialize_with = "read_config::positive")]
     pub max_attempts: u32,
     /// Replans before a human is asked.
     pub max_replans: u32,
     /// Tasks that may be in progress at the same time; if left out, one, or with a team as many as its roles do together.
-    #[serde(deserialize_with = "read::positive_if_any")]
+    #[serde(deserialize_with = "read_config::positive_if_any")]
     pub max_parallel: Option<u32>,
     pub confirm_abort: ConfirmAbort,
     /// Whether the model audits the goal before a plan is completed.
@@ -276,13 +276,16 @@ pub struct CheckConfig {
     #[serde(skip)]
     pub name: String,
     /// Program and arguments; no shell reads them.
-    #[serde(rename = "run", deserialize_with = "read::argv")]
+    #[serde(rename = "run", deserialize_with = "read_config::argv")]
     pub argv: Vec<String>,
     /// How long it may take.
-    #[serde(default = "CheckConfig::default_timeout", with = "read::duration")]
+    #[serde(
+        default = "CheckConfig::default_timeout",
+        with = "read_config::duration"
+    )]
     pub timeout: Duration,
     /// Environment variables that it gets besides those that every program needs.
-    #[serde(default, deserialize_with = "read::variable_names")]
+    #[serde(default, deserialize_with = "read_config::variable_names")]
     pub env: Vec<String>,
 }
 
@@ -304,7 +307,7 @@ pub struct WorkerConfig {
     /// Runs of a coding agent after the first while its model fails in a way that may be temporary.
     pub retries: u32,
     /// The wait before the first of these retries.
-    #[serde(with = "read::duration")]
+    #[serde(with = "read_config::duration")]
     pub retry_delay: Duration,
 }
 
@@ -345,13 +348,13 @@ pub struct RolesConfig {
     /// Whether the model decides if a task is simple; rules decide otherwise.
     pub classify: bool,
     /// Steps that the model may make of a task.
-    #[serde(deserialize_with = "read::positive")]
+    #[serde(deserialize_with = "read_config::positive")]
     pub max_steps: u32,
     /// How long one step of its own may take.
-    #[serde(with = "read::duration")]
+    #[serde(with = "read_config::duration")]
     pub step_timeout: Duration,
     /// How deep requests may be nested.
-    #[serde(deserialize_with = "read::positive")]
+    #[serde(deserialize_with = "read_config::positive")]
     pub max_depth: u32,
 }
 
@@ -371,13 +374,13 @@ impl Default for RolesConfig {
 #[serde(deny_unknown_fields, expecting = "a table with `command`")]
 pub struct McpConfig {
     /// Program and arguments; no shell reads them.
-    #[serde(deserialize_with = "read::argv")]
+    #[serde(deserialize_with = "read_config::argv")]
     pub command: Vec<String>,
     /// How long it may take to start, and each call of a tool.
-    #[serde(default = "McpConfig::default_timeout", with = "read::duration")]
+    #[serde(default = "McpConfig::default_timeout", with = "read_config::duration")]
     pub timeout: Duration,
     /// Environment variables that it gets besides those that every program needs.
-    #[serde(default, deserialize_with = "read::variable_names")]
+    #[serde(default, deserialize_with = "read_config::variable_names")]
     pub env: Vec<String>,
 }
 
@@ -392,16 +395,16 @@ impl McpConfig {
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct HooksConfig {
     /// Runs at each question to a person.
-    #[serde(deserialize_with = "read::some_argv")]
+    #[serde(deserialize_with = "read_config::some_argv")]
     pub on_question: Option<Vec<String>>,
     /// Runs at the end of a plan.
-    #[serde(deserialize_with = "read::some_argv")]
+    #[serde(deserialize_with = "read_config::some_argv")]
     pub on_finish: Option<Vec<String>>,
     /// Runs at changes.
-    #[serde(deserialize_with = "read::some_argv")]
+    #[serde(deserialize_with = "read_config::some_argv")]
     pub on_change: Option<Vec<String>>,
     /// How long one call may take.
-    #[serde(with = "read::duration")]
+    #[serde(with = "read_config::duration")]
     pub timeout: Duration,
     /// Variables that they get alongside those that every child process gets.
     pub env: Vec<String>,
@@ -443,8 +446,8 @@ impl Config {
     ///
     /// The file cannot be read, a key is unknown, or a value does not fit.
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
-        let (file, text) = read::find(file)?;
-        let folder = read::folder_of(file.as_deref())?;
+        let (file, text) = read_config::find(file)?;
+        let folder = read_config::folder_of(file.as_deref())?;
         Self::read(ConfigOrigin { file, folder }, &text, environment)
     }
 
@@ -458,7 +461,7 @@ impl Config {
         let folder = root.parent().unwrap_or(root).to_owned();
         let file = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
         let text = match &file {
-            Some(file) => read::find(Some(file))?.1,
+            Some(file) => read_config::find(Some(file))?.1,
             None => String::new(),
         };
         let mut config = Self::read(ConfigOrigin { file, folder }, &text, environment)?;
@@ -472,10 +475,10 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let config = match &origin.file {
-            Some(path) => read::parse(text, path)?,
+            Some(path) => read_config::parse(text, path)?,
             None => Self::default(),
         };
-        let mut config = read::override_by(config, environment)?;
+        let mut config = read_config::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
         for (name, check) in &mut config.checks {
@@ -574,10 +577,11 @@ impl Config {
         match self.run.checks.iter().find(unknown) {
             Some(name) => Err(ConfigError::UnknownCheck {
                 name: name.clone(),
-                hint: read::nearest(name, self.checks.keys().map(String::as_str)).map_or_else(
-                    || format!("define it: [checks] {name} = {{ run = [\"…\"] }}"),
-                    |known| format!("did you mean `{known}`?"),
-                ),
+                hint: read_config::nearest(name, self.checks.keys().map(String::as_str))
+                    .map_or_else(
+                        || format!("define it: [checks] {name} = {{ run = [\"…\"] }}"),
+                        |known| format!("did you mean `{known}`?"),
+                    ),
             }),
             None => Ok(()),
         }
@@ -606,7 +610,7 @@ impl Environment {
 
     /// Returns whether a variable overrides a key of the configuration, such as `volumes.root`.
     pub fn overrides(&self, key: &str) -> bool {
-        self.get(&read::variable_of(key)).is_some()
+        self.get(&read_config::variable_of(key)).is_some()
     }
 }
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::desk::OutgoingCommand;
+use super::decisions::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{LoopView, isolation, steps};
+use super::{LoopView, effect_work, worktrees};
 use crate::plan::{CommandId, ModelQuestionKind};
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
@@ -70,7 +70,7 @@ impl PlanRun {
             if unpublished {
                 return Ok(EffectResult::Withdrawn(id, Withdrawal::Withdrawn));
             }
-            steps::blocking(move || {
+            effect_work::blocking(move || {
                 let done = volumes.withdraw(&id)?;
                 if recall && done == Withdrawal::Taken {
                     volumes.cancel(&id)?;
@@ -89,7 +89,7 @@ impl PlanRun {
         }
         let ((settings, store), id, clock) = (self.handles(), id.clone(), self.clock);
         self.spawn(EffectKey::Check(id.clone()), async move {
-            let checked = steps::check(&settings, &store, clock, &id).await?;
+            let checked = effect_work::check(&settings, &store, clock, &id).await?;
             Ok(EffectResult::Checked(id, checked))
         });
     }
@@ -101,7 +101,7 @@ impl PlanRun {
             return;
         };
         self.spawn(EffectKey::Branch, async move {
-            isolation::move_branch(&settings, &gathering, settled)
+            worktrees::move_branch(&settings, &gathering, settled)
                 .await
                 .map(EffectResult::Branch)
         });
@@ -113,7 +113,7 @@ impl PlanRun {
             let Some(models) = &settings.models else {
                 anyhow::bail!("no language model is configured");
             };
-            let asked = steps::ask(&settings, models, &store, subject).await?;
+            let asked = effect_work::ask(&settings, models, &store, subject).await?;
             Ok(asked.map_or(EffectResult::NotAsked, |asked| {
                 EffectResult::Asked(Box::new(asked))
             }))
@@ -141,7 +141,7 @@ impl PlanRun {
                     (mission::render(plan, now, &program), seq)
                 })
                 .await?;
-            steps::blocking(move || {
+            effect_work::blocking(move || {
                 write_mission(&folder, &text).map(|()| EffectResult::MissionWritten(seq))
             })
             .await

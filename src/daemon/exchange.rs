@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::acts::Acts;
-use super::arrival::{self, AnswerFile, ParsedReport};
-use super::steps::blocking;
-use super::{DaemonSettings, requests};
+use super::background_acts::Acts;
+use super::effect_work::blocking;
+use super::report_parsing::{self, AnswerFile, ParsedReport};
+use super::{DaemonSettings, role_requests};
 use crate::clock::Clock;
 use crate::plan::{AppliedReport, CommandId, HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::store::{Store, StoreError};
 use crate::volumes::{
     MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch, WorkerSign,
 };
-use crate::wire::question;
+use crate::wire::question_file;
 
 /// As long as `reports/pending` had no more files than this, a look takes less time than to wake another thread for it …
 const QUICK_LOOK: usize = 64;
@@ -333,8 +333,8 @@ impl Exchange {
             let scan = scanner.scan(&commands, &questions, most);
             let look = scan.map(|mut scan| FolderScan {
                 found: FoundInput {
-                    reports: arrival::reports(&mut scan, now, &clock),
-                    replies: arrival::replies(&mut scan),
+                    reports: report_parsing::reports(&mut scan, now, &clock),
+                    replies: report_parsing::replies(&mut scan),
                     signs: std::mem::take(&mut scan.signs),
                 },
                 scan,
@@ -447,20 +447,23 @@ impl Exchange {
         for (arrival, owner) in strangers {
             let name = arrival.name.clone();
             let of_plan = owner.is_some() && arrival.content.is_ok();
-            let filed = match requests::pass_on(&self.store, &self.settings.volumes, arrival, owner)
-                .await
-            {
-                Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
-                Err(error) => {
-                    self.acts
-                        .trouble("a report for another plan", &error.to_string());
-                    Filed::Stale
-                }
-                Ok(filed) => {
-                    asked |= of_plan;
-                    filed
-                }
-            };
+            let filed =
+                match role_requests::pass_on(&self.store, &self.settings.volumes, arrival, owner)
+                    .await
+                {
+                    Err(error @ (StoreError::Database(_) | StoreError::Closed)) => {
+                        return Err(error);
+                    }
+                    Err(error) => {
+                        self.acts
+                            .trouble("a report for another plan", &error.to_string());
+                        Filed::Stale
+                    }
+                    Ok(filed) => {
+                        asked |= of_plan;
+                        filed
+                    }
+                };
             self.filings.insert(name, (self.clock.now(), filed));
         }
         Ok(asked)
@@ -497,7 +500,12 @@ impl Exchange {
                         let text = store.read(&plan, move |plan, _| {
                             let asked = plan.question(&wanted)?;
                             let task = asked.task.and_then(|id| plan.task(id));
-                            Some(question::render(asked, plan.id().as_str(), task, &program))
+                            Some(question_file::render(
+                                asked,
+                                plan.id().as_str(),
+                                task,
+                                &program,
+                            ))
                         });
                         let text = text.await?;
                         let show = move || {
@@ -622,7 +630,7 @@ async fn find_question(
 
 /// Returns what a person is told whose answer in the file of a question came after another one.
 fn late(asked: &HumanQuestion, said: &str) -> Option<String> {
-    let (choice, _) = question::parse(said).ok()??;
+    let (choice, _) = question_file::parse(said).ok()??;
     let counted = asked.answer.as_ref()?;
     let told = Refusal::AlreadyAnswered {
         question: asked.id.clone(),
@@ -638,7 +646,7 @@ fn late(asked: &HumanQuestion, said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::arrival::UnreadableReport;
+    use crate::daemon::report_parsing::UnreadableReport;
     use crate::plan::{AttemptKind, NewCommand, NewTask, PlanHead, PlanPolicy, TaskId};
 
     /// Makes a plan whose only task was handed out with this command.

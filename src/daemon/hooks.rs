@@ -16,11 +16,11 @@ use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{DaemonSettings, LoopView};
 use crate::config::HooksConfig;
 use crate::exec::{self, ChildExit, ChildSpec, ProcessMark, Stdin, environment};
+use crate::own_files;
 use crate::plan::{QuestionId, Time};
-use crate::safe_open;
 use crate::store::Store;
 use crate::view::EventView;
-use crate::view::hook::{ChangePart, HookCall, MOST_EVENTS};
+use crate::view::hook_input::{ChangePart, HookCall, MOST_EVENTS};
 use crate::volumes::Folder;
 use crate::wire::text::{printable, time_text};
 
@@ -279,5 +279,5 @@ fn append(log: &Path, text: &str) -> std::io::Result<()> {
     }
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
-    safe_open::file(&mut options, log)?.write_all(text.as_bytes())
+    own_files::file(&mut options, log)?.write_all(text.as_bytes())
 }

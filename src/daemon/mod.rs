@@ -3,25 +3,25 @@
 //! runs beside the loop and comes back as an `Input`; each input becomes one change of the plan, in which everything that
 //! follows from it by itself is decided as well.
 
-mod acts;
-mod arrival;
-mod desk;
+mod apply_input;
+mod background_acts;
+mod changed_files;
+mod command_texts;
+mod decisions;
+mod effect_work;
 mod effects;
 mod exchange;
-mod facts;
 mod hooks;
-mod inspect;
-mod internal;
-mod isolation;
-mod mend;
+mod internal_plans;
+mod loop_view;
 mod plan_run;
-mod requests;
+mod recovery;
+mod report_parsing;
+mod role_requests;
+mod rule_summary;
 mod settings;
-mod steps;
-mod summary;
-mod take;
-mod texts;
-mod view;
+mod workspace_facts;
+mod worktrees;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::plan::PlanState;
 use crate::store::{Store, StoreError};
+pub use effect_work::make_plan;
 use exchange::{Exchange, FoundInput};
 pub use hooks::Hook;
-pub use internal::tidy as tidy_internal;
-pub use mend::set_torn_aside;
+pub use internal_plans::tidy as tidy_internal;
+use loop_view::LoopView;
 use plan_run::PlanRun;
+pub use recovery::set_torn_aside;
 pub use settings::{DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
-pub use steps::make_plan;
-use view::LoopView;
 
 /// Who changes the plan, as its log says.
 const BY: &str = "daemon";
@@ -92,7 +92,7 @@ impl Daemon {
     /// Starts the plan, after what an earlier daemon left running has ended.
     async fn begin(settings: DaemonSettings, store: Store, clock: Clock) -> anyhow::Result<Self> {
         let settings = Arc::new(settings);
-        steps::end_checks_left_behind(&settings).await;
+        effect_work::end_checks_left_behind(&settings).await;
         let run = PlanRun::begin(Arc::clone(&settings), store.clone(), clock).await?;
         let exchange = Exchange::new(settings, store, clock);
         Ok(Self { exchange, run })
@@ -273,10 +273,10 @@ impl Daemon {
             lookout,
             ..
         } = &self.run;
-        steps::tell_unread(settings);
+        effect_work::tell_unread(settings);
         lookout.clear().await;
-        internal::tidy(store, &settings.volumes, &settings.plan, clock.now()).await;
-        if let Err(error) = isolation::tidy(settings, store).await {
+        internal_plans::tidy(store, &settings.volumes, &settings.plan, clock.now()).await;
+        if let Err(error) = worktrees::tidy(settings, store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }
     }

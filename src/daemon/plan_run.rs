@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::acts::Acts;
-use super::desk::{Decider, OutgoingCommand};
+use super::apply_input::{Effect, take, take_input};
+use super::background_acts::Acts;
+use super::changed_files::{ChangeWatch, Inspected};
+use super::command_texts::{CommandTexts, Tries};
+use super::decisions::{Decider, OutgoingCommand};
+use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::exchange::FoundInput;
 use super::hooks::{Hook, HookNews, HookState};
-use super::inspect::{ChangeWatch, Inspected};
-use super::isolation::{self, BranchReport};
-use super::steps::{CheckOutcome, ModelOutcome};
-use super::take::{Effect, take, take_input};
-use super::texts::{CommandTexts, Tries};
-use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, steps};
+use super::worktrees::{self, BranchReport};
+use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
 use crate::clock::{Clock, LATE};
 use crate::plan::{
     CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId, Refusal,
@@ -147,8 +147,8 @@ impl PlanRun {
         store: Store,
         clock: Clock,
     ) -> anyhow::Result<Self> {
-        if !isolation::begin(&settings, &store).await? {
-            steps::make_workspace(&settings.workspace)?;
+        if !worktrees::begin(&settings, &store).await? {
+            effect_work::make_workspace(&settings.workspace)?;
         }
         let (plan, policy) = (settings.plan.clone(), settings.policy.clone());
         let workspace = settings.workspace.display().to_string();

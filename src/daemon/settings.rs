@@ -11,8 +11,8 @@ use crate::exec::CheckConfig;
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanId, PlanPolicy, PlanState};
 use crate::volumes::{LockPlace, Volumes};
-use crate::wire::command::Language;
-use crate::wire::team::Team;
+use crate::wire::command_file::Language;
+use crate::wire::team_file::Team;
 
 /// What a daemon needs to know.
 pub struct DaemonSettings {

@@ -6,9 +6,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::group::{ChildSpec, Stdin, environment, run};
-use super::mark::ProcessMark;
-use super::output::ChildOutput;
+use super::child_output::ChildOutput;
+use super::process_group::{ChildSpec, Stdin, environment, run};
+use super::process_mark::ProcessMark;
 use crate::config::CheckConfig;
 use crate::plan::CheckResult;
 use crate::wire::text::printable;

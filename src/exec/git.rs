@@ -10,10 +10,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::group::{ChildSpec, ExecError, Stdin, environment, run};
-use super::output::ChildOutput;
+use super::child_output::ChildOutput;
+use super::process_group::{ChildSpec, ExecError, Stdin, environment, run};
 use super::repository::{RepositoryPlace, is_program, locate};
-use crate::files::{keep_as, open_plain};
+use crate::foreign_files::{keep_as, open_plain};
 use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
 

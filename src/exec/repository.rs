@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::git::{Git, GitError};
-use crate::files::read_beginning;
+use crate::foreign_files::read_beginning;
 use crate::plan::Repository;
 
 /// The most bytes of the settings that are stored with a plan.

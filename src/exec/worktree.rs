@@ -2,7 +2,7 @@
 //! folders, where checks run on them. Every operation may be repeated after a kill: it first checks what exists. Work that is
 //! not merged anywhere is never deleted.
 
-mod left;
+mod leftovers;
 mod project;
 
 use std::fs;
@@ -14,7 +14,7 @@ use super::git::{Git, GitError};
 use super::repository::link;
 use crate::plan::Repository;
 use crate::wire::text::clip;
-use left::{marks_in, nested, own_repositories};
+use leftovers::{marks_in, nested, own_repositories};
 
 pub use project::{ProjectError, project_head};
 

@@ -2,32 +2,32 @@
 //! how their answers are read. A model's answer is untrusted data: it is bounded, parsed into types and validated before any
 //! code acts on it. Nothing in this module changes a plan.
 
-mod agent;
-mod api;
-mod command;
-mod context;
+mod answer_extraction;
+mod answer_schema;
+mod coding_agent_model;
+mod command_text;
 mod error;
-mod extract;
 mod http;
+mod http_apis;
 mod model;
+mod prompt_context;
 mod prompts;
 pub mod questions;
-mod quote;
-mod sample;
-mod schema;
+mod quoting;
+mod sample_plan;
 
 use std::future::Future;
 use std::pin::Pin;
 
-pub use agent::{AgentModel, AgentSettings};
-pub use api::HttpModel;
-pub use command::{CommandContext, CommandKind, DependencyResult};
+pub use answer_schema::Schema;
+pub use coding_agent_model::{AgentModel, AgentSettings};
+pub use command_text::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
 pub use http::{HttpSettings, install_crypto};
+pub use http_apis::HttpModel;
 pub use model::{Answered, AskError, AskFault, Model, RetryPolicy, TypedQuestion};
 pub use prompts::{PromptError, PromptTemplate, Prompts};
-pub use quote::indented;
-pub use schema::Schema;
+pub use quoting::indented;
 
 /// One question in the form that is sent.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use super::error::{Fault, LlmError};
-use super::quote::quote;
+use super::quoting::quote;
 use super::{LanguageModel, ModelReply, Request};
 use crate::plan::ModelCost;
 

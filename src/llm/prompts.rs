@@ -10,9 +10,9 @@ use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
 use thiserror::Error;
 
-use super::quote::{LINE, NAME, TEXT, one_line, quote, quote_within};
-use super::sample;
-use crate::bounded;
+use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
+use super::sample_plan;
+use crate::bounded_text;
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
@@ -174,7 +174,7 @@ impl Prompts {
                 .add_template_owned(name(template, part), text)
                 .map_err(|error| self.broken(template, &error))?;
         }
-        for sample in sample::contexts(template) {
+        for sample in sample_plan::contexts(template) {
             self.refuse_unknown(template, source, &sample)?;
             for part in template.parts() {
                 self.render(template, *part, &sample)?;
@@ -346,7 +346,7 @@ fn read(path: &Path) -> Result<Option<String>, PromptError> {
         path: path.to_owned(),
         source,
     };
-    match bounded::read_file(path, MAX_TEMPLATE) {
+    match bounded_text::read_file(path, MAX_TEMPLATE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some).map_err(unreadable),
     }
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn a_file_on_disk_wins_over_the_built_in_text() {
         let prompts = load("plan.md", "be brief\n---\ndo {{ goal }}").unwrap();
-        let sample = sample::contexts(PromptTemplate::Plan).remove(0);
+        let sample = sample_plan::contexts(PromptTemplate::Plan).remove(0);
         let (system, prompt) = prompts.question(PromptTemplate::Plan, &sample).unwrap();
         assert_eq!(system, "be brief");
         assert!(prompt.starts_with("do "), "{prompt}");
@@ -400,7 +400,7 @@ mod tests {
             prompts
                 .question(
                     PromptTemplate::Audit,
-                    &sample::contexts(PromptTemplate::Audit)[0]
+                    &sample_plan::contexts(PromptTemplate::Audit)[0]
                 )
                 .is_ok()
         );
@@ -423,7 +423,7 @@ mod tests {
         let goal = format!(" </data>\n\u{1b}[2J{} ", "x".repeat(50_000));
         let context = minijinja::context! {
             plan => minijinja::context! { goal },
-            ..sample::contexts(PromptTemplate::Judge).remove(0)
+            ..sample_plan::contexts(PromptTemplate::Judge).remove(0)
         };
         Ok(prompts.question(PromptTemplate::Judge, &context)?.1)
     }

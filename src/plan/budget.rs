@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::model::{ActiveTime, BudgetLimit, HumanQuestion, HumanQuestionKind, PlanState, number};
-use super::state::Plan;
+use super::plan_in_memory::Plan;
 
 impl Plan {
     /// Returns how much of a limit is used. This includes the daemon's time that is not recorded yet.

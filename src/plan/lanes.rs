@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::model::{AttemptState, RoleRequest, SessionScope, Task, TaskId};
-use super::state::Plan;
+use super::plan_in_memory::Plan;
 
 /// The lanes of a plan, and the tasks on them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,31 +2,31 @@
 //! arguments; the core has no clock, file, network, async task or log.
 
 mod budget;
-mod crew;
+mod dependency_cycles;
 mod draft;
-mod due;
+mod due_steps;
 mod event;
-mod graph;
-mod index;
 mod lanes;
 pub mod model;
-mod places;
-mod produced;
-pub mod rules;
-mod state;
+mod plan_in_memory;
+mod produced_files;
+mod ranked_set;
+pub mod rule_decisions;
+mod task_index;
 #[cfg(test)]
 pub(crate) mod tests;
+mod worker_pools;
 
-pub use crew::{WorkerPoolState, WorkerPools};
+pub use dependency_cycles::find_cycle;
 pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
-pub use due::{Due, DueStep, Observations, Timeouts, due};
+pub use due_steps::{Due, DueStep, Observations, Timeouts, due};
 pub use event::Event;
-pub use graph::find_cycle;
-pub use index::{Counts, TaskFilter};
 pub use lanes::{Lanes, RoleLanes};
 pub use model::*;
-pub use produced::{MAX_PRODUCED, within_workspace};
-pub use state::{Plan, Row, RowKey, Startable, Tasks};
+pub use plan_in_memory::{Plan, Row, RowKey, Startable, Tasks};
+pub use produced_files::{MAX_PRODUCED, within_workspace};
+pub use task_index::{Counts, TaskFilter};
+pub use worker_pools::{WorkerPoolState, WorkerPools};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.
 pub fn counted(number: usize, word: &str) -> String {

@@ -86,7 +86,7 @@ fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
     apply(plan, |draft| {
         draft.issue(TaskId(1), issue(n))?;
         draft.report(&command(n), report(status, Time(1)))?;
-        let verdict = rules::judge(draft.plan().attempt(&command(n)).unwrap(), Time(1));
+        let verdict = rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), Time(1));
         draft.judge(&command(n), &verdict, question(n))
     });
 }
@@ -362,7 +362,8 @@ fn who_works_at_the_same_time_is_noted_on_both_sides() {
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
         let changes = ChangedFiles::new(ChangeDetection::Git, vec!["a.txt".to_owned()]);
         draft.inspected(&command(1), changes, Some("after"))?;
-        let verdict = rules::judge(draft.plan().attempt(&command(1)).unwrap(), draft.now());
+        let verdict =
+            rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), draft.now());
         draft.judge(&command(1), &verdict, question(1))?;
         draft.issue(TaskId(3), issue(3))
     });
@@ -454,7 +455,7 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
         let verdict = Verdict {
             decision: Decision::Replan,
-            ..rules::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
+            ..rule_decisions::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
         };
         draft.judge(&command(5), &verdict, question(5))
     });
@@ -502,7 +503,7 @@ fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
             draft.report(&command(1), report(ReportStatus::Failed, Time(1)))?;
             let verdict = Verdict {
                 decision: Decision::Replan,
-                ..rules::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1))
+                ..rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1))
             };
             draft.judge(&command(1), &verdict, question(1))?;
             draft.replan(&edits, "another way")

@@ -2,7 +2,7 @@
 
 use crate::llm::BoxFuture;
 
-use super::message::{RequestId, RoleId, StructuredMessage, TaskUpdate};
+use super::messages::{RequestId, RoleId, StructuredMessage, TaskUpdate};
 
 /// Another role that may be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,38 +2,38 @@
 //! steps, does them with its actions and tools, asks other roles where it needs them, and says what came of it. Here is
 //! what every role has in common; it knows neither the daemon nor files: whatever it needs from outside is [`Framework`].
 
-mod ability;
-mod actions;
-mod agent;
-mod base;
-mod fill;
+mod abilities;
+mod agent_base_role;
+mod built_in_actions;
 mod framework;
-mod mcp;
-mod message;
-mod mind;
-mod plan;
-mod state;
-mod strategy;
-mod tools;
-mod waits;
-mod work;
+mod internal_plan;
+mod mcp_tools;
+mod messages;
+mod placeholders;
+mod plan_execution;
+mod plan_tools;
+mod planning_strategy;
+mod role_agent;
+mod role_model;
+mod role_state;
+mod wait_chains;
 
-pub use ability::{Abilities, Ability, ability};
-pub use actions::{ACTIONS, Workplace, built_in};
-pub use agent::{MAX_WAITING, Role};
-pub use base::{AgentBaseRole, ChosenStrategy};
+pub use abilities::{Abilities, Ability, ability};
+pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
+pub use built_in_actions::{ACTIONS, Workplace, built_in};
 pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
-pub use mcp::{McpError, McpServer, McpSettings};
-pub use message::{
-    BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
-};
-pub use mind::{RoleModel, StepContext};
-pub use plan::{
+pub use internal_plan::{
     InternalPlan, InternalStep, PendingAnswer, PlanningStrategy, StepSpec, asks_person,
 };
-pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
-pub use strategy::{ASK, check_step};
-pub use tools::plan_tools;
-pub use waits::{WaitChain, end_waits, with_person};
+pub use mcp_tools::{McpError, McpServer, McpSettings};
+pub use messages::{
+    BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
+};
+pub use plan_tools::plan_tools;
+pub use planning_strategy::{ASK, check_step};
+pub use role_agent::{MAX_WAITING, Role};
+pub use role_model::{RoleModel, StepContext};
+pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
+pub use wait_chains::{WaitChain, end_waits, with_person};
 
-pub use crate::wire::team::{OnTimeout, StepDoes};
+pub use crate::wire::team_file::{OnTimeout, StepDoes};

@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-use super::mcp::{MAX_MESSAGE, ServedTools, Server, SharedState};
+use super::mcp_server::{MAX_MESSAGE, ServedTools, Server, SharedState};
 
 /// The one path that is served.
 pub const PATH: &str = "/mcp";

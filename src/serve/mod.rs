@@ -2,11 +2,11 @@
 //! module decides nothing: a call goes to the [`crate::tools::Toolbox`] as it came, and the state of a connection ends with it.
 //! Only the store holds plans, so any number of servers may serve the same ones.
 
-mod hint;
+mod agent_hint;
 mod http;
-mod lines;
-mod mcp;
-mod news;
+mod line_transport;
+mod mcp_server;
+mod notifications;
 
 pub use http::PATH;
-pub use mcp::{ServedTools, Server};
+pub use mcp_server::{ServedTools, Server};

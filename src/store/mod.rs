@@ -3,23 +3,23 @@
 //! several callers are committed together. Several processes may use one database: each brings its plan up to date within the
 //! transaction, so no update is lost and no caller has to retry after a conflict.
 
+mod committed_notes;
 mod database;
-mod notes;
-mod owner;
-mod sql;
-mod texts;
+mod sql_statements;
+mod store_thread;
+mod text_store;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::own_files;
 use crate::plan::{CommandId, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Time};
-use crate::safe_open;
+pub use committed_notes::Lost;
+use committed_notes::Notes;
 use database::{DatabasePlace, beside};
-pub use notes::Lost;
-use notes::Notes;
-use owner::{Owner, StoreJob, guarded};
+use store_thread::{Owner, StoreJob, guarded};
 
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
 const QUEUE: usize = 256;
@@ -311,14 +311,14 @@ impl Store {
             locked(&committed).as_mut().map(then);
         };
         let (done, answer) = oneshot::channel();
-        let job = StoreJob::Change(owner::ChangeJob {
+        let job = StoreJob::Change(store_thread::ChangeJob {
             plan: plan.clone(),
             head: head.map(Box::new),
             only_while: self.only_while.clone(),
             by: by.to_owned(),
             why: why.to_owned(),
             run: Box::new(run),
-            done: owner::AfterCommit {
+            done: store_thread::AfterCommit {
                 then: Box::new(then),
                 answer: done,
             },
@@ -510,11 +510,11 @@ fn make_private(path: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let there = path.symlink_metadata()?;
             if there.is_symlink() {
-                return Err(safe_open::refused(safe_open::LINK));
+                return Err(own_files::refused(own_files::LINK));
             }
             match there.is_file() {
                 true => Ok(()),
-                false => Err(safe_open::refused(safe_open::NOT_PLAIN)),
+                false => Err(own_files::refused(own_files::NOT_PLAIN)),
             }
         }
         made => made.map(drop),

@@ -6,13 +6,13 @@
 //! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
 //! [`notebook::PlanNotebook`] and [`TaskTools`].
 
-pub mod args;
-mod current;
+pub mod arguments;
+mod current_plan;
 pub mod notebook;
-mod page;
+mod paging;
 pub mod plan_manager;
 pub mod plan_tool;
-mod status;
+mod set_status;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
@@ -34,9 +34,9 @@ use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
 
-pub use args::ArgumentError;
+pub use arguments::ArgumentError;
 use notebook::PlanNotebook;
-pub use page::{Page, PagePart};
+pub use paging::{Page, PagePart};
 pub use plan_manager::PlanManager;
 pub use plan_tool::PlanTool;
 pub use tasks::TaskTools;
@@ -185,7 +185,7 @@ impl<D: Functions> ToolRow<D> {
     {
         let Self(name, description, changes, _) = self;
         let run = move |toolbox, arguments| -> BoxFuture<'static, ToolAnswer> {
-            let given = args::read::<A>(arguments);
+            let given = arguments::read::<A>(arguments);
             let running = given.map(|given| run(D::on(toolbox), given));
             Box::pin(async move {
                 let result = match running {
@@ -199,7 +199,7 @@ impl<D: Functions> ToolRow<D> {
             name,
             description,
             changes,
-            schema: args::schema_of::<A>,
+            schema: arguments::schema_of::<A>,
             run: Box::new(run),
         }
     }

@@ -9,9 +9,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::page::weight;
+use super::paging::weight;
 use super::{
-    Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox, new_plan_id, status,
+    Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox, new_plan_id,
+    set_status,
 };
 use crate::plan::{
     self, ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskOrder, Time,
@@ -388,7 +389,7 @@ impl PlanTool {
                 );
                 return Err(Reason::Rule(text));
             }
-            status::set(draft, id, to.into(), result.as_deref())?;
+            set_status::set(draft, id, to.into(), result.as_deref())?;
             let now = draft.plan().task(id).map(|task| task.status.into());
             Ok(now != Some(to))
         };

@@ -3,8 +3,8 @@
 //! `deleted` is the core's *skipped*: the task is no longer listed and nothing waits for it any more, but its history stays and
 //! it can be restored. So it works in a daemon's plan too, for waiting tasks; there it cannot be restored.
 
-mod change;
 mod model;
+mod task_changes;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use super::page::MAX_LIMIT;
+use super::paging::MAX_LIMIT;
 use super::{
     ArgumentError, Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox,
 };
@@ -196,7 +196,7 @@ impl TaskTools {
             Err(ToolError::NoPlan) => return Err(unknown(&update.task_id)),
             plan => plan?,
         };
-        let change = move |draft: &mut Draft<'_>| Ok(change::apply(draft, &update)?);
+        let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
         self.toolbox.change(&plan, "TaskUpdate", change).await
     }
 
@@ -216,7 +216,7 @@ impl TaskTools {
         let tasks = Arc::new(tasks);
         let add = || {
             let tasks = Arc::clone(&tasks);
-            move |draft: &mut Draft<'_>| Ok::<_, ToolError>(change::add_all(draft, &tasks)?)
+            move |draft: &mut Draft<'_>| Ok::<_, ToolError>(task_changes::add_all(draft, &tasks)?)
         };
         let mut number = 1;
         loop {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::plan::{Lanes, Plan, RoleLanes, TaskId};
-use crate::wire::lanes::role;
+use crate::wire::lanes_text::role;
 
 /// The most roles that are named; roles at work come first.
 const ROLES: usize = 8;

@@ -7,7 +7,7 @@ use super::PlanView;
 use super::plan::QuestionView;
 use super::task::{CurrentAttempt, TaskView};
 use crate::plan::{Decision, Plan, PlanState, Task, TaskId, TaskState, Time, counted};
-use crate::wire::lanes;
+use crate::wire::lanes_text;
 use crate::wire::text::{clip, one_line, printable_start, time_text};
 
 /// The most bytes of the whole text; the sum of its parts is smaller.
@@ -127,14 +127,14 @@ pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
 fn task(task: &TaskView) -> String {
     let mark = if task.status.satisfies() { 'x' } else { ' ' };
     let name = inline(&task.name, MAX_NAME);
-    let role = task.assignee.as_deref().map(lanes::role);
+    let role = task.assignee.as_deref().map(lanes_text::role);
     let role = role.map_or(String::new(), |role| {
         format!(" ({})", inline(&role, MAX_NAME))
     });
     let standing = standing(task);
     let mut text = format!("- [{mark}] {} · {name}{role} — {standing}\n", task.id);
     for wait in &task.waits {
-        let waits = inline(&lanes::waits(wait), MAX_NAME);
+        let waits = inline(&lanes_text::waits(wait), MAX_NAME);
         let (since, what) = (time_text(wait.since), inline(&wait.what, MAX_TEXT));
         add(&mut text, format_args!("  {waits} since {since}: {what}\n"));
     }

@@ -2,29 +2,29 @@
 //! words for the terminal, MISSION.md and the log. Pure: takes a plan, returns values and text. Whatever came from a file, a model
 //! or an agent loses what a terminal would obey.
 
-pub mod hook;
+pub mod hook_input;
 pub mod mission;
 
+mod colours;
 mod event;
+mod event_lines;
 mod lanes;
-mod log;
-mod paint;
 mod plan;
-mod program;
+mod program_name;
 mod progress;
-mod status;
+mod status_page;
 mod task;
 mod usage;
 mod why;
 
 #[cfg(test)]
-pub(crate) mod sample;
+pub(crate) mod sample_plan;
 
+pub use colours::{Paint, Style};
 pub use event::{EventView, FinishedView};
-pub use log::lines;
-pub use paint::{Paint, Style};
+pub use event_lines::lines;
 pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
-pub use program::ProgramName;
+pub use program_name::ProgramName;
 pub use progress::{progress, tasks};
 pub use why::why;
 

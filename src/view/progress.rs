@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::log::happened_in;
+use super::event_lines::happened_in;
 use super::{Style, name, numbers};
 use crate::plan::{Decision, Event, Plan, TaskId};
 use crate::store::Change;
-use crate::wire::lanes;
+use crate::wire::lanes_text;
 
 /// Tasks of a new plan that are listed.
 const LISTED: usize = 30;
@@ -48,7 +48,9 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
             some => format!("  (after {})", numbers(some)),
         };
         let role = task.assignee.as_deref();
-        let role = role.map_or(String::new(), |role| format!(" ({})", lanes::role(role)));
+        let role = role.map_or(String::new(), |role| {
+            format!(" ({})", lanes_text::role(role))
+        });
         format!(
             "           {} · {}{role}{after}",
             task.number,

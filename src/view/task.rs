@@ -6,7 +6,7 @@ use super::usage::TaskUsage;
 use crate::plan::{
     Attempt, AttemptState, Plan, RoleRequest, Task, TaskId, TaskState, Time, Verdict,
 };
-use crate::wire::graph;
+use crate::wire::graph_text;
 use crate::wire::text::time_text;
 
 /// A task: its JSON is in `status --json`; what is not in it is only for the words.
@@ -101,7 +101,7 @@ impl TaskView {
                 .map(time_text),
             result: task.result.clone(),
             usage: TaskUsage::default(),
-            state: graph::state(plan, task),
+            state: graph_text::state(plan, task),
             unmet: plan.unmet(task),
             not_before: task.not_before,
             nobodys: plan.is_nobodys(task),

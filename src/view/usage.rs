@@ -174,7 +174,7 @@ fn time(seconds: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
+    use super::super::sample_plan;
     use super::*;
     use crate::plan::{
         ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand, QuestionId,
@@ -183,7 +183,7 @@ mod tests {
 
     /// Lets task 5 of the sample be done and judged, at a price.
     fn plan() -> Plan {
-        let mut plan = sample::plan();
+        let mut plan = sample_plan::plan();
         let began = Time(1_800_000_000_000_000);
         let mut draft = Draft::new(&mut plan, began);
         let id = CommandId::new("task-5a");
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_person_sees_what_is_used_of_what_may_be() {
         insta::assert_snapshot!(line(&plan()).unwrap(), @"Used: model 2 of 500 calls, 5.2k of 5M tokens · agents 4 of 200 attempts, 123k tokens · $0.42 of $20 · 15 min of 12 h");
-        insta::assert_snapshot!(line(&sample::plan()).unwrap(), @"Used: agents 3 of 200 attempts");
+        insta::assert_snapshot!(line(&sample_plan::plan()).unwrap(), @"Used: agents 3 of 200 attempts");
         let tasks = of_tasks(&plan());
         insta::assert_snapshot!(task_line(&tasks[&TaskId(5)]).unwrap(), @"agent 123k tokens · judge 2 calls, 5.2k tokens · $0.42 · 3 min");
         assert_eq!(task_line(&tasks[&TaskId(1)]), None);

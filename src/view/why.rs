@@ -6,7 +6,7 @@ use crate::plan::{
     Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time,
 };
 use crate::wire;
-use crate::wire::team::ONLY_ITS_OWN;
+use crate::wire::team_file::ONLY_ITS_OWN;
 use crate::wire::text::{one_line, time_text};
 
 /// The longest reason that is shown on one line.
@@ -43,7 +43,7 @@ pub fn why(
         ));
     }
     lines.extend(task.waits.iter().map(|wait| {
-        let (waits, since) = (wire::lanes::waits(wait), time_text(wait.since));
+        let (waits, since) = (wire::lanes_text::waits(wait), time_text(wait.since));
         let (what, request) = (line(&wait.what), name(wait.request.as_str()));
         format!("  {waits} since {since}: {what} ({request})")
     }));
@@ -127,7 +127,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     {
         return format!(
             "it waits for a free lane of `{}`: {} under way, at most {} at once",
-            wire::lanes::role(role),
+            wire::lanes_text::role(role),
             tasks(&own.busy),
             own.most
         );
@@ -148,7 +148,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
 /// Returns who does a task, as the subject of a sentence.
 fn whoever(task: &TaskView) -> String {
     match &task.assignee {
-        Some(role) => format!("`{}`", wire::lanes::role(role)),
+        Some(role) => format!("`{}`", wire::lanes_text::role(role)),
         None => "an agent".to_owned(),
     }
 }
@@ -174,7 +174,7 @@ fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
             Some(other) => format!(
                 "it waits for task {id} · {}: {}{}",
                 name(&other.name),
-                wire::graph::state(plan, other),
+                wire::graph_text::state(plan, other),
                 match other.status {
                     TaskState::Failed => ", which a human has to settle",
                     _ => "",
@@ -274,12 +274,12 @@ fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, NOW};
+    use super::super::sample_plan::{self, NOW};
     use super::*;
 
     fn said(task: u32) -> String {
         why(
-            &sample::plan(),
+            &sample_plan::plan(),
             TaskId(task),
             NOW,
             Paint::none(),
@@ -331,7 +331,7 @@ mod tests {
         let said = |task| {
             let program = ProgramName::with(None);
             why(
-                &sample::with_roles(),
+                &sample_plan::with_roles(),
                 TaskId(task),
                 NOW,
                 Paint::none(),
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn who_waits_for_whom_is_part_of_it() {
         let said = why(
-            &sample::with_a_wait(),
+            &sample_plan::with_a_wait(),
             TaskId(4),
             NOW,
             Paint::none(),
@@ -375,7 +375,7 @@ mod tests {
     fn there_is_no_reason_for_a_task_that_is_not() {
         assert_eq!(
             why(
-                &sample::plan(),
+                &sample_plan::plan(),
                 TaskId(9),
                 NOW,
                 Paint::none(),

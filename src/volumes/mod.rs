@@ -2,30 +2,30 @@
 //! withdrawing commands, scanning for arrivals. Files of other writers are never deleted or overwritten. This module never
 //! decides what a file means: `wire` and the plan do that.
 
-mod commands;
-mod files;
-mod filing;
-mod inbox;
-mod layout;
-mod life;
-mod listing;
-mod lock;
-mod mission;
-mod questions;
+mod access_token;
+mod atomic_files;
+mod command_files;
+mod daemon_lock;
+mod filing_away;
+mod finished_writing;
+mod folder_layout;
+mod folder_listing;
+mod heartbeat;
+mod mission_file;
+mod question_files;
 mod scan;
-mod settle;
-mod token;
-mod torn;
+mod torn_files;
 mod watch;
+mod workspace_inbox;
 
-pub use commands::{CommandPlace, Withdrawal};
-pub use files::{Unpublished, Unreadable, VolumesError};
-pub use filing::ReportDisposition;
-pub use inbox::Inbox;
-pub use layout::{EXCHANGE, Folder, Volumes};
-pub use life::{Heartbeat, LogPosition};
-pub use lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPlace};
-pub use mission::{keep_out_of_git, write_mission};
+pub use atomic_files::{Unpublished, Unreadable, VolumesError};
+pub use command_files::{CommandPlace, Withdrawal};
+pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPlace};
+pub use filing_away::ReportDisposition;
+pub use finished_writing::{UNSEEN, WatchHints};
+pub use folder_layout::{EXCHANGE, Folder, Volumes};
+pub use heartbeat::{Heartbeat, LogPosition};
+pub use mission_file::{keep_out_of_git, write_mission};
 pub use scan::{ArrivedReport, MOST_REPORTS, Scan, Scanner, WorkerSign};
-pub use settle::{UNSEEN, WatchHints};
 pub use watch::Watch;
+pub use workspace_inbox::Inbox;

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::files::{Unreadable, VolumesError, foreign, open_regular};
-use super::layout::{Folder, Volumes};
-use super::life::Heartbeat;
-use super::listing::FolderListing;
-use super::settle::{FileAges, FileObservation, WatchHints, settled};
+use super::atomic_files::{Unreadable, VolumesError, foreign, open_regular};
+use super::finished_writing::{FileAges, FileObservation, WatchHints, settled};
+use super::folder_layout::{Folder, Volumes};
+use super::folder_listing::FolderListing;
+use super::heartbeat::Heartbeat;
 use crate::plan::{CommandId, QuestionId};
 
 /// The most bytes of a report, a command or a question.

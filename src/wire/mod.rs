@@ -1,19 +1,19 @@
 //! Conversion of files: text ⇄ types. Pure: no file, clock, network or async task. All input is untrusted: it is bounded, never
 //! guessed, and never makes a parser panic.
 
-pub mod command;
-pub mod front;
-pub mod graph;
-pub mod lanes;
+pub mod command_file;
+pub mod front_matter;
+pub mod graph_text;
+pub mod lanes_text;
 mod markdown;
-mod node;
 pub mod plan_file;
 pub mod problem;
-pub mod question;
-pub mod report;
+pub mod question_file;
+pub mod report_file;
 #[cfg(test)]
-pub(crate) mod sample;
-pub mod team;
+pub(crate) mod sample_plans;
+pub mod team_file;
 pub mod text;
+mod yaml_tree;
 
 pub use problem::Problem;

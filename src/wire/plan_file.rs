@@ -8,9 +8,9 @@ mod structure;
 use std::collections::HashMap;
 
 use super::Problem;
-use super::node::YamlNode;
 use super::problem::{Place, Problems};
 use super::text::quote;
+use super::yaml_tree::YamlNode;
 use crate::plan::{MAX_PRODUCED, NewTask, TaskOrder, TaskRef, find_cycle, within_workspace};
 
 pub use render::render;

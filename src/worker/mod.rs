@@ -1,13 +1,13 @@
 //! The side of the CodingAgent: takes commands from the volumes, runs an agent for each, and writes the report. It
 //! speaks through the files alone, inside the daemon's process as well as in one of its own, and one command at a time.
 
-mod agent;
-mod claim;
-pub mod inside;
-mod pulse;
-mod roles;
-mod talk;
-mod work;
+mod activity;
+mod agent_doer;
+mod coding_agent_run;
+mod command_claim;
+pub mod in_process;
+mod role_filter;
+mod worker_loop;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use crate::agents::{Agent, Retries};
 use crate::config::Timing;
 use crate::plan::{ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError};
-use agent::AgentDoer;
-pub use roles::RoleFilter;
-use work::Worker;
+use agent_doer::AgentDoer;
+pub use role_filter::RoleFilter;
+use worker_loop::Worker;
 
 /// What a worker needs to know.
 #[derive(Clone, Debug)]

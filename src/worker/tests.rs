@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::claim::{Claim, PassedOver};
+use super::command_claim::{Claim, PassedOver};
 use super::*;
 use crate::exec::{ChildOutput, alive};
 use crate::plan::{CommandId, ReportStatus};
 use crate::volumes::{CommandPlace, Folder, Heartbeat};
-use crate::wire::report::{ReportFile, parse};
+use crate::wire::report_file::{ReportFile, parse};
 
 const LONG: Duration = Duration::from_secs(30);
 const ONCE: Retries = Retries {

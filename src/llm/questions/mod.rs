@@ -2,28 +2,28 @@
 //! function that reads it into core types. This module is pure. Its validation is for the model, which gets the problem and may
 //! answer once more; the plan itself decides what is allowed in the end.
 
-mod edits;
-mod fields;
+mod answer_fields;
+mod new_tasks;
+mod replan_edits;
 pub mod role;
-mod tasks;
 mod workflows;
 
 use minijinja::value::Value;
 use serde::Deserialize;
 
-use self::edits::{ReplanAnswer, ReplanScope, edit_schema};
-use self::fields::{MAX_REASON, bounded, cut, name};
-use self::tasks::{TaskAnswer, TaskCountLimit, TaskNames};
+use self::answer_fields::{MAX_REASON, bounded, cut, name};
+use self::new_tasks::{TaskAnswer, TaskCountLimit, TaskNames};
+use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
 use self::workflows::{PlanOrWorkflow, Workflows};
-pub use super::command::command_body;
-use super::context::{self, obstacle};
-pub use super::context::{JudgeFacts, PlanContext};
-use super::extract;
+use super::answer_extraction;
+pub use super::command_text::command_body;
 use super::model::{Read, TypedQuestion};
+use super::prompt_context::{self, obstacle};
+pub use super::prompt_context::{JudgeFacts, PlanContext};
 use super::prompts::{PromptError, PromptTemplate, Prompts};
 use super::{Request, Schema};
 use crate::plan::{Attempt, Decision, NewTask, Plan, ReplanEdit, Task, TaskId, TaskOrder};
-use crate::wire::team::Team;
+use crate::wire::team_file::Team;
 
 /// Characters at which feedback and summaries are cut.
 const MAX_FEEDBACK: usize = 8_000;
@@ -84,7 +84,7 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlannedPlan> {
     }
     properties.push(("tasks", Schema::list(words.task_schema())));
     let schema = Schema::Object(properties);
-    let view = super::context::plan(context);
+    let view = super::prompt_context::plan(context);
     let (template, tokens) = (PromptTemplate::Plan, LONG_ANSWER);
     match workflows {
         None => {
@@ -126,7 +126,7 @@ pub fn judge(
             Schema::Text("for next: what now exists, one or two sentences; else empty"),
         ),
     ]);
-    let view = context::judge(plan, task, attempt, facts);
+    let view = prompt_context::judge(plan, task, attempt, facts);
     unrendered(
         PromptTemplate::Judge,
         view,
@@ -151,7 +151,7 @@ pub fn replan(
         ),
         ("edits", Schema::list(edit_schema(team))),
     ]);
-    let view = context::replan(plan, cause, why, note, team);
+    let view = prompt_context::replan(plan, cause, why, note, team);
     let scope = ReplanScope::new(plan, cause, team);
     unrendered(
         PromptTemplate::Replan,
@@ -177,7 +177,7 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
         ("met", Schema::Boolean),
         ("missing", Schema::list(words.task_schema())),
     ]);
-    let view = context::whole(plan, team);
+    let view = prompt_context::whole(plan, team);
     unrendered(
         PromptTemplate::Audit,
         view,
@@ -206,7 +206,7 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
 /// Asks for the summary of an ended plan.
 pub fn summarise(plan: &Plan) -> Unrendered<String> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
-    let view = context::whole(plan, None);
+    let view = prompt_context::whole(plan, None);
     unrendered(
         PromptTemplate::Summarise,
         view,
@@ -262,7 +262,7 @@ where
         view,
         schema,
         max_tokens,
-        read: Box::new(move |text| extract::parse::<W>(text).and_then(&validate)),
+        read: Box::new(move |text| answer_extraction::parse::<W>(text).and_then(&validate)),
     }
 }
 

@@ -3,14 +3,14 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::fields::{bounded, cut};
-use super::tasks::{TaskAnswer, TaskNames};
+use super::answer_fields::{bounded, cut};
+use super::new_tasks::{TaskAnswer, TaskNames};
 use super::{PlanAnswer, PlannedPlan};
 use crate::llm::Schema;
-use crate::llm::quote::one_line;
+use crate::llm::quoting::one_line;
 use crate::plan::Origin;
 use crate::wire::Problem;
-use crate::wire::team::Team;
+use crate::wire::team_file::Team;
 
 /// The longest refusal of an answer, in characters.
 const MAX_REFUSAL: usize = 2_000;

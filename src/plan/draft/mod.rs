@@ -1,18 +1,18 @@
 //! The only code that changes a plan. The files in this folder group the operations by subject. Each operation checks before it
 //! writes; the owner of a refused change undoes what it had already written (see [`Draft::undo`]).
 
-mod ask;
-mod attempt;
+mod attempts;
 mod budget;
-mod control;
-mod hand;
-mod human;
-mod line;
-mod past;
+mod human_questions;
+mod imported_history;
+mod integration;
+mod manual_steps;
+mod model_questions;
+mod plan_control;
 mod restore;
-mod shape;
-mod verdict;
-mod wait;
+mod role_requests;
+mod task_structure;
+mod verdicts;
 
 use std::collections::BTreeSet;
 
@@ -21,14 +21,14 @@ use super::model::{
     AnswerChoice, Attempt, AttemptState, CommandId, HumanQuestion, HumanQuestionKind, MAX_METADATA,
     PlanHead, PlanState, QuestionId, RoleRequestEnd, Task, TaskId, TaskState, Time,
 };
-use super::produced::MAX_PRODUCED;
-use super::state::{Plan, Row, RowKey};
+use super::plan_in_memory::{Plan, Row, RowKey};
+use super::produced_files::MAX_PRODUCED;
 
-pub use attempt::{AppliedReport, NewCommand};
-pub use past::{PlanPast, TaskPast};
-pub use shape::valid_key;
-pub use verdict::acceptable;
-use wait::ended;
+pub use attempts::{AppliedReport, NewCommand};
+pub use imported_history::{PlanPast, TaskPast};
+use role_requests::ended;
+pub use task_structure::valid_key;
+pub use verdicts::acceptable;
 
 /// Why the core refuses an operation. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use crate::plan::event::Event;
 use crate::plan::model::{
     ArchiveState, ModelQuestion, PlanHead, PlanState, Task, TaskId, TaskState,
 };
-use crate::plan::state::Plan;
+use crate::plan::plan_in_memory::Plan;
 
 impl Draft<'_> {
     /// Makes the plan what it was after its change `seq`: its tasks and its description. Tasks added since are removed, and

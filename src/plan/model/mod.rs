@@ -3,20 +3,20 @@
 
 mod attempt;
 mod budget;
-mod head;
 mod ids;
-mod line;
-mod question;
+mod integration_branch;
+mod plan_head;
+mod questions;
 mod repository;
+mod role_request;
 mod task;
-mod wait;
 
 pub use attempt::*;
 pub use budget::*;
-pub use head::*;
 pub use ids::*;
-pub use line::*;
-pub use question::*;
+pub use integration_branch::*;
+pub use plan_head::*;
+pub use questions::*;
 pub use repository::*;
+pub use role_request::*;
 pub use task::*;
-pub use wait::*;

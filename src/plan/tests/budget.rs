@@ -129,7 +129,7 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
         [DueStep::JudgeByRules(command(2))]
     );
     apply(&mut plan, |draft| {
-        let verdict = rules::judge(draft.plan().attempt(&command(2)).unwrap(), Time(1));
+        let verdict = rule_decisions::judge(draft.plan().attempt(&command(2)).unwrap(), Time(1));
         draft.judge(&command(2), &verdict, question(2))
     });
     let refused = change(&mut plan, |draft| draft.issue(TaskId(2), issue(3)));

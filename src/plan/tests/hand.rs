@@ -39,7 +39,7 @@ fn words_that_a_tool_or_a_model_changes_are_no_longer_a_persons() {
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
         let verdict = Verdict {
             decision: Decision::Replan,
-            ..rules::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
+            ..rule_decisions::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
         };
         draft.judge(&command(5), &verdict, question(5))?;
         let edit = ReplanEdit::Update(TaskId(3), Box::new(words("y")));

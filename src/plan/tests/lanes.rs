@@ -137,7 +137,7 @@ fn a_role_at_its_limit_holds_up_nobody_else() {
     // Free again as soon as one of its tasks is done.
     apply(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
-        let verdict = rules::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1));
+        let verdict = rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1));
         draft.judge(&command(1), &verdict, question(1))
     });
     assert_eq!(numbers(&issued(&plan)), [3, 4, 5, 6]);

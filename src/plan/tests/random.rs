@@ -172,7 +172,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 .ok_or(Refusal::UnknownCommand(id.clone()))?;
             let verdict = Verdict {
                 decision: *decision,
-                ..rules::judge(attempt, draft.now())
+                ..rule_decisions::judge(attempt, draft.now())
             };
             draft.judge(&id, &verdict, question(n))
         }
@@ -262,7 +262,8 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         draft.ask(question(n * 100), about, task, &reason)?;
                     }
                     DueStep::JudgeByRules(id) => {
-                        let verdict = rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
+                        let verdict =
+                            rule_decisions::judge(draft.plan().attempt(&id).unwrap(), draft.now());
                         draft.judge(&id, &verdict, question(n * 100 + 1))?;
                     }
                     DueStep::Inspect(id) => draft.inspected(&id, ChangedFiles::default(), None)?,

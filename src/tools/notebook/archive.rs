@@ -1,9 +1,9 @@
 //! The history in the store: the archived plans of the notebook, and for a recovered plan its state when it was last archived.
 
-use super::answer::{NotebookError, NotebookErrorCode};
-use super::history::entry;
-use super::import::{head_of, rewrite, shown};
+use super::finish_and_recover::entry;
 use super::model::{NotebookPlan, SubTaskState, time_text};
+use super::plan_import::{head_of, rewrite, shown};
+use super::responses::{NotebookError, NotebookErrorCode};
 use super::storage::{PlanStorage, StorageError, Stored, taken, unknown};
 use crate::plan::{ArchiveState, Draft, Event, PlanHead};
 use crate::store::StoreError;

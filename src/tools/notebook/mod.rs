@@ -2,13 +2,13 @@
 //! before each step. Tools answer with text and never raise; the same functions as Rust methods return [`NotebookError`]. The
 //! order of the tools, their names and arguments, and the JSON of a plan are AgentScope's.
 
-mod answer;
 mod archive;
-mod hint;
-mod history;
-mod import;
-mod markdown;
+mod finish_and_recover;
 mod model;
+mod plan_hint;
+mod plan_import;
+mod plan_markdown;
+mod responses;
 mod state_dict;
 mod storage;
 mod subtasks;
@@ -27,10 +27,10 @@ use super::{Dialect, Functions, Tool, ToolAnswer, ToolError, Toolbox};
 use crate::plan::PlanId;
 use archive::Archive;
 
-pub use answer::{Metadata, NotebookError, NotebookErrorCode, TextBlock, ToolResponse};
-pub use hint::{DefaultPlanToHint, Msg};
-pub(crate) use hint::{of_core as hint_of, page as page_of};
 pub use model::{NotebookPlan, PlanEnd, SubTask, SubTaskState};
+pub use plan_hint::{DefaultPlanToHint, Msg};
+pub(crate) use plan_hint::{of_core as hint_of, page as page_of};
+pub use responses::{Metadata, NotebookError, NotebookErrorCode, TextBlock, ToolResponse};
 pub use storage::{InMemoryPlanStorage, PlanStorage, StorageError, Stored};
 pub use subtasks::Action;
 
@@ -309,11 +309,11 @@ impl PlanNotebook {
             Err(error) => return Err(error),
             Ok(plan) => {
                 let store = self.toolbox.store();
-                let outline = store.read(&plan, |plan, _| hint::Outline::of_core(plan));
+                let outline = store.read(&plan, |plan, _| plan_hint::Outline::of_core(plan));
                 Some(outline.await?)
             }
         };
-        Ok(Some(Msg::user(&hint::of_outline(outline.as_ref()))))
+        Ok(Some(Msg::user(&plan_hint::of_outline(outline.as_ref()))))
     }
 
     /// Registers a hook that is called after each change made through this notebook or a clone of it; it replaces another one

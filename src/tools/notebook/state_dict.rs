@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::PlanNotebook;
-use super::answer::{NotebookError, NotebookErrorCode};
 use super::archive::Archive;
-use super::import::{head_of, past_of, prepare, rewrite};
 use super::model::NotebookPlan;
+use super::plan_import::{head_of, past_of, prepare, rewrite};
+use super::responses::{NotebookError, NotebookErrorCode};
 use super::storage::StorageError;
 use crate::plan::{ArchiveState, Draft, PlanState};
 use crate::tools::Dialect;

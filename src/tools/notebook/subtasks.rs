@@ -6,16 +6,16 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::PlanNotebook;
-use super::answer::{NotebookError, NotebookErrorCode, ToolResponse};
-use super::import::{called, check_count, check_new, head_of, prepare, shown};
-use super::markdown::fenced;
 use super::model::{NotebookPlan, SubTask, SubTaskState};
+use super::plan_import::{called, check_count, check_new, head_of, prepare, shown};
+use super::plan_markdown::fenced;
+use super::responses::{NotebookError, NotebookErrorCode, ToolResponse};
 use crate::plan::{
     ArchiveState, DAEMON, Draft, Plan as CorePlan, PlanId, PlanPast, PlanState, Refusal, Task,
     TaskChanges, TaskState, counted,
 };
-use crate::tools::page::weight;
-use crate::tools::{Dialect, Toolbox, status};
+use crate::tools::paging::weight;
+use crate::tools::{Dialect, Toolbox, set_status};
 use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of the subtasks shown in one answer, in the form in which they are sent, and of one text of them.
@@ -369,7 +369,7 @@ fn set(
 ) -> Result<Option<String>, NotebookError> {
     let reported = draft.carried_out() && task.status == TaskState::InProgress;
     go_on(draft)?;
-    status::set(draft, task.number, state.task_status(), Some(text))?;
+    set_status::set(draft, task.number, state.task_status(), Some(text))?;
     let called = called(at, task);
     Ok(reported.then(|| {
         format!(

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::shape::{ManagerTaskStatus, id, plan_word};
+use super::response_types::{ManagerTaskStatus, id, plan_word};
 use crate::plan::{PlanState, Refusal, TaskId};
 use crate::store::StoreError;
 use crate::tools::ToolError;

@@ -1,36 +1,36 @@
 //! PlanManager: a goal as tasks with dependencies, one current plan, and an envelope around every answer. This module contains
 //! the rules of its document; [`crate::plan::Draft`] says which changes of a plan are possible at all.
 
-mod calls;
 mod error;
 mod queries;
-mod shape;
-mod views;
+mod response_types;
+mod tool_functions;
+mod whole_plan_views;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use calls::TOOLS;
 pub use error::{ManagerErrorCode, PlanManagerError};
-pub use shape::{
+pub use response_types::{
     CurrentTask, ExecutableTasks, ManagerPlanState, ManagerTask, ManagerTaskStatus,
     ManagerTaskUpdated, Meta, PlanCreated, PlanDocument, PlanProgress, PlanReset, PlanSwitched,
     PlannedTask, TaskAdded, TaskDone, TaskFailed, TaskFound, TaskList, TaskStarted, Updates,
 };
+pub(super) use tool_functions::TOOLS;
 
-pub use views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
+pub use whole_plan_views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
 
 use serde_json::json;
 
-use super::page::weight;
-use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, status};
+use super::paging::weight;
+use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, NewTask, Plan, PlanHead, PlanState, Refusal, TaskChanges,
     TaskFilter, TaskId, TaskRef, TaskState, Time,
 };
 use crate::wire::text::{clip, one_line, time_text};
 use error::numbers;
-use shape::{Room, id, ids, plan_word};
+use response_types::{Room, id, ids, plan_word};
 
 type Result<T> = std::result::Result<T, PlanManagerError>;
 
@@ -157,7 +157,7 @@ impl PlanManager {
         let result = result.to_owned();
         self.change("completeTask", "", move |draft| {
             let task = under_way(draft.plan(), task_id)?;
-            status::set(draft, task, TaskState::Completed, Some(&result))?;
+            set_status::set(draft, task, TaskState::Completed, Some(&result))?;
             let said = match draft.carried_out() {
                 true => REPORTED,
                 false => "Task completed successfully",
@@ -272,7 +272,7 @@ impl PlanManager {
             if task.status.satisfies() || draft.carried_out() {
                 editable(draft.plan(), task_id)?;
             }
-            status::set(draft, number, TaskState::Skipped, Some(&reason))?;
+            set_status::set(draft, number, TaskState::Skipped, Some(&reason))?;
             Ok(done(
                 number,
                 format!("Task skipped: {}", clip(&reason, GOAL)),

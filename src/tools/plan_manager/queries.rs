@@ -126,7 +126,7 @@ impl PlanManager {
         format: GraphFormat,
         page: Page,
     ) -> Result<DependencyGraph> {
-        self.read_plan(move |plan| views::dependency_graph(plan, format, page))
+        self.read_plan(move |plan| whole_plan_views::dependency_graph(plan, format, page))
             .await
     }
 
@@ -135,7 +135,7 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_plan_prompt(&self) -> Result<PlanPrompt> {
-        let prompt = self.read_plan(views::prompt).await?;
+        let prompt = self.read_plan(whole_plan_views::prompt).await?;
         Ok(PlanPrompt { prompt })
     }
 
@@ -144,7 +144,7 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_parallel_tasks(&self) -> Result<ParallelTasks> {
-        self.read_plan(views::parallel_tasks).await
+        self.read_plan(whole_plan_views::parallel_tasks).await
     }
 
     async fn read_plan<T: Send + 'static>(

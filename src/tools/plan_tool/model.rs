@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{
     Plan, PlanHead, PlanState as CorePlanStatus, Task, TaskId, TaskState as CoreStatus,
 };
-use crate::tools::page::{Page, is_zero};
+use crate::tools::paging::{Page, is_zero};
 use crate::wire::plan_file::Structure;
 use crate::wire::text::{clip, one_line, time_text};
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::plan::TaskState;
 use crate::tools::ArgumentError;
-use crate::tools::page::is_zero;
+use crate::tools::paging::is_zero;
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

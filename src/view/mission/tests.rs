@@ -6,7 +6,7 @@ use crate::plan::{
     HumanQuestion, HumanQuestionKind, PlanHead, QuestionId, ReplanRequest, RoleRequest, Row,
     Verdict,
 };
-use crate::wire::sample::{NOW, head, plan, task};
+use crate::wire::sample_plans::{NOW, head, plan, task};
 
 fn evidence(verified: bool) -> Option<Evidence> {
     Some(Evidence {

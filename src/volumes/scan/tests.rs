@@ -3,7 +3,7 @@ use std::os::unix::net::UnixListener;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::super::settle::WritePhase;
+use super::super::finished_writing::WritePhase;
 use super::*;
 use crate::config::Timing;
 

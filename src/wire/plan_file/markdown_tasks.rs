@@ -8,7 +8,7 @@ use crate::plan::{NewTask, Origin, TaskOrder};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
-use crate::wire::{Problem, front};
+use crate::wire::{Problem, front_matter};
 
 /// The front matter of a plan file.
 #[derive(Default, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub(super) fn read(
     text: &str,
     problems: &mut Problems,
 ) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
-    let front = front::split_any(text)?;
+    let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
         problems.add(problem.with_hint(suggestion(key, &FIELDS)));

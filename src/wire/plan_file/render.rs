@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::markdown_tasks::{PlanHeader, needs_escape};
 use crate::plan::{Plan, Task, TaskId, TaskOrder};
-use crate::wire::front;
+use crate::wire::front_matter;
 use crate::wire::markdown::Fences;
 use crate::wire::text::printable;
 
@@ -26,7 +26,7 @@ pub fn render(plan: &Plan) -> String {
     for (task, number) in plan.tasks().zip(1..) {
         write_task(&mut body, number, task, &numbers);
     }
-    front::join(&header, &body)
+    front_matter::join(&header, &body)
 }
 
 fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<TaskId, usize>) {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{PlanFile, Reference, TaskDraft, finish, order};
 use crate::plan::{NewTask, Origin, TaskOrder};
 use crate::wire::Problem;
-use crate::wire::node::{self, YamlFields, YamlNode};
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
+use crate::wire::yaml_tree::{self, YamlFields, YamlNode};
 
 /// A plan with its steps, as `structure_data`. Files may say more in it than tools, and have fields of others beside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -82,7 +82,7 @@ pub struct StructureTask {
 /// # Errors
 /// All problems of it, without lines.
 pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
-    let node = node::without_places(structure);
+    let node = yaml_tree::without_places(structure);
     let mut problems = Problems::default();
     let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &mut problems);
     if drafts.is_empty() {
@@ -95,7 +95,7 @@ pub(super) fn read_yaml(
     text: &str,
     problems: &mut Problems,
 ) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
-    let node = node::read(text)?;
+    let node = yaml_tree::read(text)?;
     Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
 }
 
@@ -240,7 +240,7 @@ pub(super) fn read_json(
     };
     // Its types first: they take no number for a text, as YAML does.
     serde_json::from_str::<Structure>(text.trim_start_matches('\u{feff}')).map_err(problem)?;
-    let node = node::read_json(text).map_err(problem)?;
+    let node = yaml_tree::read_json(text).map_err(problem)?;
     Ok(of_node(&node, "the plan", UnknownFields::Fitting, problems))
 }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::{Origin, Row, TaskId, TaskState};
-use crate::wire::sample;
+use crate::wire::sample_plans;
 
 fn read(text: &str) -> PlanFile {
     parse("plan.md", text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
@@ -348,19 +348,19 @@ fn big_and_hostile_files_are_survived() {
 
 #[test]
 fn a_plan_is_written_like_this() {
-    let mut first = sample::task(1, "Count", TaskState::Completed);
+    let mut first = sample_plans::task(1, "Count", TaskState::Completed);
     first.description =
         "Write it.\n\n```sh\n## no task\n```\n## Heading\n- after: all\n\\- after: x".to_owned();
     first.assignee = Some("coder".to_owned());
     first.expected_outcome = "count.py\n\nand its docs".to_owned();
-    let mut second = sample::task(4, "# Learn C #", TaskState::Pending);
+    let mut second = sample_plans::task(4, "# Learn C #", TaskState::Pending);
     second.dependencies = vec![TaskId(1)];
     second.checks = vec!["lint".to_owned(), "test".to_owned()];
     second.produces = vec!["c sharp.md".to_owned(), "src/b.rs".to_owned()];
     second.optional = true;
-    let mut third = sample::task(5, "List", TaskState::Pending);
+    let mut third = sample_plans::task(5, "List", TaskState::Pending);
     third.description = "- expect: this\n```\nopen".to_owned();
-    let plan = sample::plan(sample::head(), [first, second, third]);
+    let plan = sample_plans::plan(sample_plans::head(), [first, second, third]);
     insta::assert_snapshot!(render(&plan), @r"
     ---
     name: Word counter
@@ -425,11 +425,11 @@ proptest! {
             1..8,
         ),
     ) {
-        let mut plan = sample::plan(sample::head(), []);
-        plan.put(Row::Head(Box::new(crate::plan::PlanHead { goal, ..sample::head() })));
+        let mut plan = sample_plans::plan(sample_plans::head(), []);
+        plan.put(Row::Head(Box::new(crate::plan::PlanHead { goal, ..sample_plans::head() })));
         for (at, (name, description, constraints, optional, after)) in tasks.iter().enumerate() {
             let number = u32::try_from(at).unwrap() * 2 + 1;
-            let mut task = sample::task(number, &format!("N{name}"), TaskState::Pending);
+            let mut task = sample_plans::task(number, &format!("N{name}"), TaskState::Pending);
             task.description.clone_from(description);
             task.constraints.clone_from(constraints);
             task.optional = *optional;

@@ -85,7 +85,7 @@ async fn the_hints_can_be_replaced_or_left_out() {
     own.finish_plan(PlanEnd::Abandoned, "enough").await.unwrap();
     assert_eq!(own.get_current_hint().await.unwrap(), None);
     let long = notebook.with_plan_to_hint(|_| Some("é".repeat(5000)));
-    assert!(hint(&long).await.len() <= hint::MAX);
+    assert!(hint(&long).await.len() <= plan_hint::MAX);
 }
 
 #[tokio::test]
@@ -228,7 +228,7 @@ async fn a_hint_and_a_page_list_every_subtask_that_fits() {
     let page = async || {
         let plan = notebook.current().await.unwrap();
         let store = notebook.toolbox.store();
-        let page = store.read(&plan, |plan, _| hint::page(plan, 14_500));
+        let page = store.read(&plan, |plan, _| plan_hint::page(plan, 14_500));
         page.await.unwrap()
     };
     finish(&notebook, 0).await;

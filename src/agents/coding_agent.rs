@@ -1,0 +1,512 @@
+//! The coding agents whose output is known: their names, how they are started, what is read of their output. Each agent has one
+//! file next to this one; `outcome` decides what follows from an outcome.
+
+use std::path::Path;
+
+use reqwest::StatusCode;
+
+use super::installed_programs::{AgentProgram, Login, ProgramVersion};
+use super::permissions::Permissions;
+use super::run_outcome::{ModelFault, RunOutcome, RunReading};
+use super::{aider, claude, codex, gemini, opencode};
+use crate::exec;
+use crate::plan::{SessionId, Time};
+use crate::wire::text::one_line;
+
+/// A coding agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CodingAgent {
+    Claude,
+    Codex,
+    Gemini,
+    OpenCode,
+    Aider,
+}
+
+/// The session that a run is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunSession {
+    /// A session that is never resumed.
+    Alone,
+    /// A session that begins; an agent that names its sessions itself does not get this name.
+    Begin(SessionId),
+    /// A session that is resumed.
+    Resume(SessionId),
+}
+
+/// One run, for which an adapter makes the agent's command line. The prompt comes on standard input.
+#[derive(Debug)]
+pub struct AgentRun<'a> {
+    pub talk: RunSession,
+    /// The folder to work in; the process also starts there.
+    pub folder: &'a Path,
+    pub allow: &'a Permissions,
+    /// The agent's own default if `None`.
+    pub model: Option<&'a str>,
+    /// The person's additions to the agent's command line.
+    pub more: &'a [String],
+    /// A file in which an agent without sessions of its own keeps what it remembers.
+    pub history: &'a Path,
+}
+
+/// A command line, and the variables that are set for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentInvocation {
+    pub argv: Vec<String>,
+    pub set: Vec<(String, String)>,
+}
+
+/// What a run printed, and how its process ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOutput<'a> {
+    pub out: &'a str,
+    pub err: &'a str,
+    /// `None` if it is not known, because another process had started the run.
+    pub exit: Option<exec::ChildExit>,
+    /// The run was the first of its session.
+    pub begins: bool,
+    pub now: Time,
+}
+
+/// Why an agent cannot be held to what it is allowed or cannot be started at all, and what the person can do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Misconfigured {
+    pub reason: String,
+    pub way_out: String,
+}
+
+/// What an agent complains of, recognised by words that it uses for nothing else.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ErrorPhrases {
+    pub missing: &'static [&'static str],
+    pub in_use: &'static [&'static str],
+    pub usage: &'static [&'static str],
+}
+
+impl ErrorPhrases {
+    /// Returns what a complaint means; `None` if it is not a known one.
+    pub(super) fn read(&self, said: &str) -> Option<RunOutcome> {
+        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        if has(self.missing) {
+            Some(RunOutcome::SessionMissing)
+        } else if has(self.in_use) {
+            Some(RunOutcome::SessionInUse)
+        } else if has(self.usage) {
+            let said = last_words(said);
+            Some(RunOutcome::Usage { said })
+        } else {
+            None
+        }
+    }
+}
+
+impl Misconfigured {
+    pub(super) fn new(reason: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            way_out: way_out.into(),
+        }
+    }
+}
+
+/// What differs from agent to agent.
+pub(super) trait Adapter: Sync {
+    fn program(&self) -> AgentProgram;
+
+    /// Returns the command line of a run.
+    ///
+    /// # Errors
+    /// The agent has no way to say what it is allowed.
+    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured>;
+
+    /// Reads how a run ended from the agent's own words alone.
+    ///
+    /// `None` if there is no last event, so that only the way the process ended gives information.
+    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading>;
+
+    /// Returns the words to look for on standard error when there is no last event.
+    fn words(&self) -> ErrorPhrases;
+
+    /// Returns whether a name could be that of one of this agent's sessions; one that cannot belongs to another agent.
+    fn knows(&self, _session: &str) -> bool {
+        true
+    }
+
+    /// Finds the session in the first lines of a run; for an agent that names its sessions itself.
+    fn session(&self, _out: &str) -> Option<SessionId> {
+        None
+    }
+
+    /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
+    fn asks_again(&self, _line: &str) -> bool {
+        false
+    }
+
+    /// Returns whether the agent accepts a name for a new session; the name has to be a UUID.
+    fn takes_names(&self) -> bool {
+        true
+    }
+
+    /// Tells whether what a run used is counted from the beginning of the session.
+    fn counts_from_the_beginning(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the agent can answer questions without being able to change anything.
+    fn answers(&self) -> bool {
+        true
+    }
+
+    /// Returns whether the agent has no sessions, and remembers only what is in a file that it is given.
+    fn needs_history(&self) -> bool {
+        false
+    }
+
+    /// Checks whether the agent would start with these permissions, as this user and with these variables.
+    ///
+    /// # Errors
+    /// It would refuse.
+    fn fits(
+        &self,
+        _allow: &Permissions,
+        _root: bool,
+        _variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Misconfigured> {
+        Ok(())
+    }
+
+    /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
+    fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
+}
+
+impl CodingAgent {
+    /// Every coding agent, in the order in which one is chosen.
+    pub const ALL: [Self; 5] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Gemini,
+        Self::OpenCode,
+        Self::Aider,
+    ];
+
+    /// Returns the name under which a person chooses the agent, which is that of its program.
+    pub fn name(self) -> &'static str {
+        self.program().name
+    }
+
+    /// Finds an agent by its name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.name() == name)
+    }
+
+    fn adapter(self) -> &'static dyn Adapter {
+        match self {
+            Self::Claude => &claude::Claude,
+            Self::Codex => &codex::Codex,
+            Self::Gemini => &gemini::Gemini,
+            Self::OpenCode => &opencode::OpenCode,
+            Self::Aider => &aider::Aider,
+        }
+    }
+
+    /// Returns the facts about the agent's program.
+    pub fn program(self) -> AgentProgram {
+        self.adapter().program()
+    }
+
+    /// Returns the version from the output of `--version`.
+    pub fn version(self, printed: &str) -> Option<ProgramVersion> {
+        ProgramVersion::find(printed)
+    }
+
+    /// Checks whether the agent would start with these permissions, as this user and with these variables.
+    ///
+    /// # Errors
+    /// It would refuse.
+    pub fn fits(
+        self,
+        allow: &Permissions,
+        root: bool,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Misconfigured> {
+        self.adapter().fits(allow, root, variable)
+    }
+
+    /// Finds out whether the agent can reach a model, as far as this shows without asking the model; `variable` returns the
+    /// variables of the environment.
+    pub fn login(self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
+        self.adapter().login(variable)
+    }
+
+    /// Returns whether the agent can answer questions without being able to change anything.
+    pub fn answers(self) -> bool {
+        self.adapter().answers()
+    }
+
+    /// Returns the command line for one question, in a session of its own that may change nothing; the question comes on
+    /// standard input. [`Self::read`] reads the output.
+    ///
+    /// # Errors
+    /// The agent cannot be kept from changing files.
+    pub fn question(
+        self,
+        folder: &Path,
+        model: Option<&str>,
+        more: &[String],
+    ) -> Result<AgentInvocation, Misconfigured> {
+        self.call(&AgentRun {
+            talk: RunSession::Alone,
+            folder,
+            allow: &Permissions::NOTHING,
+            model,
+            more,
+            history: Path::new("/dev/null"),
+        })
+    }
+
+    /// Returns the command line of a run.
+    ///
+    /// # Errors
+    /// The agent has no way to say what it is allowed.
+    pub fn call(self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
+        self.adapter().call(turn)
+    }
+
+    /// Reads how a run ended.
+    pub fn read(self, printed: &RunOutput<'_>) -> RunReading {
+        let adapter = self.adapter();
+        let session = adapter.session(printed.out);
+        let mut heard = adapter.read(printed).unwrap_or_else(|| RunReading {
+            outcome: unspoken(adapter, printed),
+            session: None,
+            usage: super::run_outcome::RunUsage::default(),
+        });
+        heard.session = heard.session.or(session);
+        heard.usage = heard.usage.plausible();
+        if heard.outcome == RunOutcome::SessionMissing {
+            // The session named here was never begun.
+            heard.session = None;
+        }
+        let stopped = printed
+            .exit
+            .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
+        // A run that was stopped from outside did not finish, whatever it printed before.
+        if let Some(exit) = stopped {
+            let fault = self.fails_at_last(printed);
+            let fault = fault.map(|said| format!(", and its model only failed in the end: {said}"));
+            let how = ended(exit) + &fault.unwrap_or_default();
+            match &mut heard.outcome {
+                // The permission would be missing in the next run, too.
+                RunOutcome::Refused { unfinished, .. } => *unfinished = Some(how),
+                outcome => *outcome = RunOutcome::Killed { how },
+            }
+        } else if let Some(code) = printed.exit.and_then(|exit| exit.exit).filter(|c| *c != 0) {
+            let why = format!("it says that it is done, but ended with exit code {code}");
+            match &mut heard.outcome {
+                RunOutcome::Done { .. } => heard.outcome = RunOutcome::Garbled { why },
+                RunOutcome::Refused { unfinished, .. } => {
+                    unfinished.get_or_insert(why);
+                }
+                _ => {}
+            }
+        }
+        heard
+    }
+
+    /// Finds the session that the agent itself names in the first lines of its output.
+    pub fn session(self, out: &str) -> Option<SessionId> {
+        self.adapter().session(out)
+    }
+
+    /// Returns the words in which the agent says that its model failed and that it asks again, if it said nothing else: an
+    /// agent may say so for ever without any result.
+    pub fn only_asks_again(self, said: &str) -> Option<String> {
+        let lines = said.lines().filter(|line| !line.trim().is_empty());
+        let adapter = self.adapter();
+        if !lines.clone().all(|line| adapter.asks_again(line)) {
+            return None;
+        }
+        // Of several lines that belong together the longest says most.
+        lines.map(words_of).max_by_key(String::len)
+    }
+
+    /// Returns the agent's words about its model, if its output ends with a message that the model failed and is asked again.
+    fn fails_at_last(self, printed: &RunOutput<'_>) -> Option<String> {
+        let adapter = self.adapter();
+        let last = |text: &str| {
+            let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
+            let lines = lines.take_while(|line| adapter.asks_again(line));
+            let lines: Vec<&str> = lines.take(WORDS).collect();
+            self.only_asks_again(&lines.join("\n"))
+        };
+        last(printed.out).or_else(|| last(printed.err))
+    }
+
+    /// Returns whether a session could be one of this agent, by the form of its name. One that cannot must not be resumed: some
+    /// agents do not report an unknown session but begin another one instead.
+    pub fn knows(self, session: &SessionId) -> bool {
+        self.adapter().knows(session.as_str())
+    }
+
+    /// Returns whether a new session gets the name that the caller chooses, a UUID.
+    pub fn takes_names(self) -> bool {
+        self.adapter().takes_names()
+    }
+
+    /// Returns whether the agent has no sessions of its own, and remembers only what is in a file that it is given.
+    pub fn needs_history(self) -> bool {
+        self.adapter().needs_history()
+    }
+
+    /// Tells whether what a run used is counted from the beginning of the session.
+    pub fn counts_from_the_beginning(self) -> bool {
+        self.adapter().counts_from_the_beginning()
+    }
+}
+
+/// Returns the outcome of a run whose last event is missing.
+fn unspoken(adapter: &dyn Adapter, printed: &RunOutput<'_>) -> RunOutcome {
+    if let Some(outcome) = adapter.words().read(printed.err) {
+        return outcome;
+    }
+    let said = last_words(printed.err);
+    match printed.exit {
+        None => RunOutcome::Killed {
+            how: "was ended while nobody looked".into(),
+        },
+        Some(exit) if exit.success() => RunOutcome::Garbled {
+            why: "it ended with exit code 0 and without a last word".into(),
+        },
+        // The agent printed nothing on standard output: its words on standard error are about the start.
+        Some(exit) if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() => {
+            RunOutcome::NoStart { said }
+        }
+        Some(exit) => RunOutcome::Garbled {
+            why: format!("it {} and without a last word", ended(exit)),
+        },
+    }
+}
+
+fn ended(exit: exec::ChildExit) -> String {
+    if exit.timed_out {
+        "was stopped because its time was over".into()
+    } else if exit.cancelled {
+        "was told to stop".into()
+    } else if let Some(signal) = exit.signal {
+        format!("was ended by signal {signal}")
+    } else {
+        format!("ended with exit code {}", exit.exit.unwrap_or_default())
+    }
+}
+
+/// Lines of standard error that are kept from a complaint.
+const WORDS: usize = 12;
+
+/// Returns what a line says of a failed model, for a person.
+fn words_of(line: &str) -> String {
+    let event = serde_json::from_str::<serde_json::Value>(line.trim()).ok();
+    let event = event.filter(serde_json::Value::is_object);
+    let said = event.map(|event| match text_at(&event, "/message") {
+        "" => {
+            let status = number_at(&event, "/error_status");
+            let status = Some(status).filter(|status| *status > 0);
+            let status = status.map_or(String::new(), |status| format!("{status} "));
+            status + text_at(&event, "/error")
+        }
+        message => message.to_owned(),
+    });
+    one_line(said.as_deref().unwrap_or(line), 200)
+}
+
+/// Returns the end of the agent's standard error.
+pub(super) fn last_words(err: &str) -> String {
+    let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(WORDS);
+    crate::wire::text::printable(&lines[from..].join("\n"))
+}
+
+/// Returns the objects of a stream with one JSON object a line; lines that are none are left out.
+pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = serde_json::Value> {
+    out.lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with('{'))
+        .filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// Returns a text of an event by its path of names; empty if the event has none there.
+pub(super) fn text_at<'a>(event: &'a serde_json::Value, pointer: &str) -> &'a str {
+    event
+        .pointer(pointer)
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Returns a number of an event by its path of names; 0 if the event has none there.
+pub(super) fn number_at(event: &serde_json::Value, pointer: &str) -> u64 {
+    event
+        .pointer(pointer)
+        .and_then(serde_json::Value::as_u64)
+        .unwrap_or_default()
+}
+
+/// Returns a session's name if it can be passed to an agent.
+pub(super) fn session_named(name: &str) -> Option<SessionId> {
+    crate::wire::text::safe_session(name).then(|| SessionId::new(name))
+}
+
+/// Returns whether a name is a UUID in the one form that every agent accepts.
+pub(super) fn is_uuid(name: &str) -> bool {
+    uuid::Uuid::try_parse(name).is_ok_and(|uuid| uuid.to_string() == name)
+}
+
+/// Finds an HTTP status in an agent's words: a number counts if the text calls it a status or if the name of that status
+/// follows.
+pub(super) fn status_in(said: &str) -> Option<u16> {
+    let said = said.to_lowercase();
+    let said: Vec<&str> = words_in(&said).collect();
+    said.iter().enumerate().find_map(|(at, word)| {
+        let status = StatusCode::from_bytes(word.as_bytes()).ok();
+        let status =
+            status.filter(|status| status.is_client_error() || status.is_server_error())?;
+        let (before, after) = (&said[..at], &said[at + 1..]);
+        let called = matches!(
+            before,
+            [.., "status" | "statuscode" | "code" | "http"] | [.., "api", "error"]
+        ) || matches!(after, ["status", ..]);
+        let name = status
+            .canonical_reason()
+            .unwrap_or("Overloaded")
+            .to_lowercase();
+        let named = after.starts_with(&words_in(&name).collect::<Vec<_>>());
+        (called || named).then_some(status.as_u16())
+    })
+}
+
+fn words_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| !word.is_empty())
+}
+
+/// Returns a fault of the model from words alone, where the agent gives no status.
+pub(super) fn fault_by_words(said: &str) -> ModelFault {
+    let lower = said.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let status = status_in(said).or_else(|| {
+        if has(&["rate limit", "ratelimit", "quota", "usage limit"]) {
+            Some(429)
+        } else if has(&[
+            "unauthorized",
+            "authentication",
+            "invalid_api_key",
+            "api key",
+        ]) {
+            Some(401)
+        } else if has(&["invalid_request", "badrequest", "not_found_error"]) {
+            Some(400)
+        } else {
+            None
+        }
+    });
+    ModelFault::new(status, said)
+}

@@ -1,0 +1,164 @@
+//! What a coding agent reads: the command, with a way to report that also works for an agent which may not write everywhere,
+//! and a reminder of what it may have forgotten.
+
+use std::path::Path;
+
+use super::earlier_commands;
+use super::shell_blocks::begins_task;
+use crate::volumes::Volumes;
+use crate::wire::command_file::CommandFile;
+use crate::wire::text::{clip, printable};
+
+/// What an agent reads in addition to the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptKind {
+    /// Nothing.
+    Command,
+    /// That it was interrupted at this command.
+    Interrupted,
+    /// That its session is lost, with the earlier commands and reports of that session.
+    Lost,
+}
+
+/// The headings under which a command says how to report.
+const HOW: [&str; 2] = ["\n## How to report\n", "\n## 报告方式\n"];
+/// The longest part of an earlier command or report that is repeated, in characters.
+const EARLIER: usize = 8 * 1024;
+
+/// Returns the text of a command for an agent that reports in the workspace, at this path.
+pub(super) fn brief(
+    volumes: &Volumes,
+    command: &CommandFile,
+    report: &Path,
+    told: PromptKind,
+) -> String {
+    let mut command = command.clone();
+    let body = command.body.clone() + "\n";
+    let from = HOW.iter().filter_map(|heading| body.rfind(heading)).max();
+    let work = body[..from.unwrap_or(body.len())].trim_end();
+    let prelude = match told {
+        PromptKind::Command => String::new(),
+        PromptKind::Interrupted => {
+            "You were interrupted while you worked on this. Look at what is there already, and go on.\n\n".into()
+        }
+        PromptKind::Lost => lost(volumes, &command),
+    };
+    let report = report.display();
+    command.body = format!(
+        "{prelude}{work}\n\n{}\n\n\
+         1. When you are done, or stuck, write the report to `{report}`, with one write of your file tool. If you cannot write \
+         files, make it your last message.\n\
+         2. Begin it with front matter: a line `---`, a line `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`, \
+         a line `---`.\n\
+         3. Then three sections: `## Core results` (what exists now, which commands you ran and what they showed), \
+         `## Pitfalls`, `## Next-step suggestions`. Say honestly what is not done.",
+        HOW[0].trim()
+    );
+    command.report = report.to_string();
+    command.render()
+}
+
+/// Returns what a new session needs to know of the lost one: its commands and reports.
+fn lost(volumes: &Volumes, command: &CommandFile) -> String {
+    let earlier: Vec<CommandFile> = earlier_commands::commands(volumes, command)
+        .map(|found| found.filter(|earlier| earlier.id != command.id).collect())
+        .unwrap_or_default();
+    let first = earlier.iter().find(|earlier| begins_task(earlier));
+    let task = first
+        .or(earlier.last())
+        .map(|first| format!("The task as it was given:\n\n{}\n\n", indented(&first.body)));
+    let report = earlier
+        .iter()
+        .find_map(|earlier| volumes.read_report(&earlier.id))
+        .map(|report| format!("The last report on it:\n\n{}\n\n", indented(&report)));
+    format!(
+        "This is a new session: the earlier one is lost, its files are not. Look at the workspace first, keep what is right, \
+         mend what is wrong.\n\n{}{}",
+        task.unwrap_or_default(),
+        report.unwrap_or_default()
+    )
+}
+
+/// Makes a text a block in which no heading and no fence counts.
+fn indented(text: &str) -> String {
+    let text = clip(&printable(text), EARLIER);
+    let lines: Vec<String> = text
+        .trim()
+        .lines()
+        .map(|line| format!("    {line}"))
+        .collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::volumes::Folder;
+
+    fn command(id: &str, kind: &str, body: &str) -> CommandFile {
+        let text = format!(
+            "---\nid: {id}\nsession_id: s\ncommand_type: {kind}\nplan: p\ntask: 1\nreport: /elsewhere/r.md\n---\n\n{body}\n"
+        );
+        CommandFile::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn the_way_to_report_is_one_that_a_confined_agent_has() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        for how in ["How to report", "报告方式"] {
+            let body =
+                format!("# 1 · x\n\nDo it.\n\n## {how}\n\nto `/elsewhere/r.md`, then rename");
+            let text = brief(
+                &volumes,
+                &command("task-1", "new", &body),
+                Path::new("/w/.plan-agent/r.md"),
+                PromptKind::Interrupted,
+            );
+            assert!(
+                text.contains("You were interrupted") && text.contains("Do it."),
+                "{text}"
+            );
+            assert!(
+                !text.contains("/elsewhere") && !text.contains("rename"),
+                "{text}"
+            );
+            assert_eq!(text.matches("/w/.plan-agent/r.md").count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_new_session_is_told_what_the_lost_one_was() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        for (id, kind, body) in [
+            ("task-1", "new", "# The whole task\n\nin detail"),
+            ("task-2", "continue", "mend it"),
+            ("task-3", "continue", "mend it again"),
+        ] {
+            let command = command(id, kind, body);
+            let path = volumes.command(Folder::CommandsProcessed, &command.id);
+            fs::write(path, command.render()).unwrap();
+        }
+        let report = volumes.path(Folder::ReportsProcessed).join("report-2.md");
+        fs::write(
+            report,
+            "---\nstatus: FAILED\n---\n\n## Core results\n\nhalf of it",
+        )
+        .unwrap();
+        let text = brief(
+            &volumes,
+            &command("task-3", "continue", "mend it again"),
+            Path::new("/w/r.md"),
+            PromptKind::Lost,
+        );
+        assert!(text.contains("    # The whole task"), "{text}");
+        assert!(
+            text.contains("    half of it") && text.contains("\nmend it again"),
+            "{text}"
+        );
+        assert!(!text.contains("\n## Core results"), "{text}");
+    }
+}

@@ -1,0 +1,329 @@
+//! Runs the shell blocks of a task. Only the blocks of the task's own first command count: a model that has read an agent's
+//! report writes what a retry adds, and that is never executed.
+
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+
+use super::{AgentJob, AgentProcess, AgentRefusal, chain, earlier_commands};
+use crate::exec::Stdin;
+use crate::plan::Origin;
+use crate::volumes::Volumes;
+use crate::wire::command_file::{CommandFile, CommandType, sections};
+
+/// The built-in agent that runs shell blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shell {
+    /// Also runs what a model wrote.
+    pub(super) allow_shell: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct ShellBlock {
+    /// `sh` or `bash`.
+    shell: &'static str,
+    script: String,
+}
+
+impl Shell {
+    /// Returns the steps of a job, in order.
+    ///
+    /// # Errors
+    /// The job has nothing that may be run.
+    pub fn steps(self, job: &AgentJob<'_>) -> Result<Vec<AgentProcess>, AgentRefusal> {
+        let found;
+        let whole = self.allow_shell && job.command.kind == CommandType::New;
+        let first = if begins_task(job.command) || whole {
+            job.command
+        } else {
+            found = first_command(job.volumes, job.command)?;
+            &found
+        };
+        let of_person = |command: &CommandFile| command.origin == Origin::Person;
+        // The description may have changed since the task began.
+        let of_person = of_person(first) && of_person(job.command);
+        if !of_person && !self.allow_shell {
+            return Err(AgentRefusal {
+                reason: "a model wrote this task, and the shell runs only what a person wrote"
+                    .into(),
+                way_out: "start the worker with `--allow-shell`, or give the task to another agent"
+                    .into(),
+            });
+        }
+        let blocks = blocks(&sections(&first.body).description)?;
+        let count = blocks.len();
+        let step = |(index, block): (usize, ShellBlock)| AgentProcess {
+            name: format!("Block {} of {count}", index + 1),
+            argv: [block.shell, "-e", "-c", &block.script]
+                .map(str::to_owned)
+                .to_vec(),
+            set: Vec::new(),
+            stdin: Stdin::Nothing,
+        };
+        Ok(blocks.into_iter().enumerate().map(step).collect())
+    }
+}
+
+/// Returns whether the command is the first of its task, according to its own fields.
+pub(super) fn begins_task(command: &CommandFile) -> bool {
+    command.kind == CommandType::New && command.attempt.is_none_or(|attempt| attempt <= 1)
+}
+
+/// Finds the command with which the task of this command began, among the claimed commands.
+fn first_command(volumes: &Volumes, command: &CommandFile) -> Result<CommandFile, AgentRefusal> {
+    let unknown = |reason: String| AgentRefusal {
+        reason,
+        way_out: "start the task anew, so that its whole description is in the command".into(),
+    };
+    if command.plan.is_none() || command.task.is_none() {
+        return Err(unknown(
+            "the command goes on with a task and does not name it".into(),
+        ));
+    }
+    let earlier =
+        earlier_commands::commands(volumes, command).map_err(|error| unknown(chain(error)))?;
+    // A task that was begun anew has more than one beginning: the last one counts. Where a session continues over several
+    // tasks, the task's first command is no `new` one.
+    let mut first = None;
+    for earlier in earlier {
+        if earlier.attempt.is_some_and(|attempt| attempt > 1) {
+            continue;
+        }
+        if begins_task(&earlier) {
+            return Ok(earlier);
+        }
+        first = Some(earlier);
+    }
+    first.ok_or_else(|| unknown("the first command of the task is not here any more".into()))
+}
+
+/// Finds the shell blocks of a description, in order.
+fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
+    let mut blocks: Vec<ShellBlock> = Vec::new();
+    let mut inside = false;
+    for (event, range) in Parser::new(description).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                if let Some(shell) = shell(&info) {
+                    // A block without its end would also run everything below it, including prose.
+                    if !closed(&description[range]) {
+                        return Err(AgentRefusal {
+                            reason: format!("the shell block {} has no end", blocks.len() + 1),
+                            way_out: "close it with three backticks on a line of their own".into(),
+                        });
+                    }
+                    inside = true;
+                    blocks.push(ShellBlock {
+                        shell,
+                        script: String::new(),
+                    });
+                }
+            }
+            Event::Text(text) if inside => {
+                if let Some(block) = blocks.last_mut() {
+                    block.script.push_str(&text);
+                }
+            }
+            Event::End(TagEnd::CodeBlock) => inside = false,
+            _ => {}
+        }
+    }
+    if blocks.is_empty() {
+        return Err(AgentRefusal {
+            reason: "the task's description has no shell block".into(),
+            way_out: "write the commands into a block that begins with ```sh, or give the task to another agent"
+                .into(),
+        });
+    }
+    Ok(blocks)
+}
+
+fn shell(info: &str) -> Option<&'static str> {
+    match info.split([' ', ',', '{', '\t']).next()? {
+        "sh" | "shell" => Some("sh"),
+        "bash" => Some("bash"),
+        _ => None,
+    }
+}
+
+/// Returns whether a fenced block ends with a fence of its own.
+fn closed(block: &str) -> bool {
+    let fence = |line: &str| {
+        let line = line.trim_start_matches([' ', '\t', '>']);
+        let mark = line.chars().next().filter(|mark| "`~".contains(*mark))?;
+        let length = line.len() - line.trim_start_matches(mark).len();
+        Some((mark, length, line[length..].trim().is_empty()))
+    };
+    let mut lines = block.trim_end().lines();
+    let opening = lines.next().and_then(fence);
+    let closing = lines.next_back().and_then(fence);
+    match (opening, closing) {
+        (Some((open, least, _)), Some((close, length, bare))) => {
+            open == close && length >= least && bare
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::volumes::Folder;
+
+    fn command(front: &str, body: &str) -> CommandFile {
+        let text = format!("---\nsession_id: auto\n{front}\n---\n\n{body}\n");
+        CommandFile::parse(&text).unwrap()
+    }
+
+    const BEGIN: &str =
+        "id: task-1\ncommand_type: new\norigin: person\nplan: p\ntask: 1\nattempt: 1";
+    const AGAIN: &str =
+        "id: task-2\ncommand_type: continue\norigin: person\nplan: p\ntask: 1\nattempt: 2";
+
+    fn body(script: &str) -> String {
+        format!("# 1 · Name\n\n## Task description\n\nWords.\n\n```sh\n{script}\n```\n")
+    }
+
+    struct Given {
+        _root: tempfile::TempDir,
+        volumes: Volumes,
+    }
+
+    impl Given {
+        fn with(commands: &[&CommandFile]) -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let volumes = Volumes::open(root.path()).unwrap();
+            for command in commands {
+                let path = volumes.command(Folder::CommandsProcessed, &command.id);
+                fs::write(path, command.render()).unwrap();
+            }
+            Self {
+                volumes,
+                _root: root,
+            }
+        }
+
+        fn scripts(&self, command: &CommandFile, allow_shell: bool) -> Result<Vec<String>, String> {
+            Shell { allow_shell }
+                .steps(&AgentJob::new(&self.volumes, command))
+                .map(|steps| {
+                    let script = |mut step: AgentProcess| step.argv.pop().unwrap();
+                    steps.into_iter().map(script).collect()
+                })
+                .map_err(|refusal| refusal.reason)
+        }
+    }
+
+    #[test]
+    fn only_closed_shell_blocks_are_taken() {
+        let of = |text: &str| {
+            blocks(text)
+                .map(|blocks| {
+                    let parts =
+                        |block: ShellBlock| format!("{}: {}", block.shell, block.script.trim_end());
+                    blocks
+                        .into_iter()
+                        .map(parts)
+                        .collect::<Vec<_>>()
+                        .join(" | ")
+                })
+                .map_err(|refusal| refusal.reason)
+        };
+        for (text, expected) in [
+            ("```sh\na\nb\n```", Ok("sh: a\nb")),
+            (
+                "```sh\na\n```\nwords\n~~~bash\nb\n~~~",
+                Ok("sh: a | bash: b"),
+            ),
+            ("```shell title=x\na\n```", Ok("sh: a")),
+            ("- item\n  ```sh\n  a\n  ```\n", Ok("sh: a")),
+            ("````sh\n```\na\n````", Ok("sh: ```\na")),
+            ("```python\na\n```\n```sh\nb\n```", Ok("sh: b")),
+            ("```sh\na", Err("the shell block 1 has no end")),
+            ("```sh", Err("the shell block 1 has no end")),
+            ("````sh\na\n```", Err("the shell block 1 has no end")),
+            (
+                "```\na\n```\n\n    indented\n`sh`",
+                Err("the task's description has no shell block"),
+            ),
+            ("", Err("the task's description has no shell block")),
+        ] {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(of(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_retry_says_is_never_run() {
+        let first = command(BEGIN, &body("true first"));
+        let again = command(AGAIN, &body("true retry"));
+        let given = Given::with(&[&first, &again]);
+        assert_eq!(given.scripts(&again, false).unwrap(), ["true first\n"]);
+        let anew = command(
+            &AGAIN.replace("continue", "new"),
+            &body("true retry in a new session"),
+        );
+        assert_eq!(given.scripts(&anew, false).unwrap(), ["true first\n"]);
+        let nowhere = Given::with(&[&again]);
+        assert!(nowhere.scripts(&again, true).is_err());
+    }
+
+    #[test]
+    fn other_tasks_and_other_plans_are_not_taken_for_the_first_command() {
+        let others = [
+            command(
+                &BEGIN.replace("task: 1", "task: 2"),
+                &body("true other task"),
+            ),
+            command(
+                &BEGIN
+                    .replace("id: task-1", "id: task-11")
+                    .replace("plan: p", "plan: q"),
+                &body("true other plan"),
+            ),
+        ];
+        let again = command(AGAIN, &body("true retry"));
+        let given = Given::with(&[&others[0], &others[1], &again]);
+        assert!(given.scripts(&again, true).is_err());
+    }
+
+    #[test]
+    fn in_a_session_over_several_tasks_the_first_command_continues_it() {
+        let first = command(&BEGIN.replace("new", "continue"), &body("true first"));
+        let repair = command(
+            &AGAIN.replace("attempt: 2", "attempt: 1"),
+            &body("true repair"),
+        );
+        let given = Given::with(&[&first, &repair]);
+        assert_eq!(given.scripts(&first, false).unwrap(), ["true first\n"]);
+        assert_eq!(given.scripts(&repair, false).unwrap(), ["true first\n"]);
+    }
+
+    #[test]
+    fn a_models_words_are_run_only_where_that_is_allowed() {
+        let of_model = command(&BEGIN.replace("person", "model"), &body("true"));
+        let given = Given::with(&[&of_model]);
+        assert!(given.scripts(&of_model, false).is_err());
+        assert_eq!(given.scripts(&of_model, true).unwrap(), ["true\n"]);
+        let silent = command(&BEGIN.replace("origin: person\n", ""), &body("true"));
+        assert!(given.scripts(&silent, false).is_err());
+
+        let first = command(BEGIN, &body("true"));
+        let changed = AGAIN.replace("continue", "new").replace("person", "model");
+        let changed = command(&changed, &body("true changed"));
+        let given = Given::with(&[&first, &changed]);
+        assert!(given.scripts(&changed, false).is_err());
+        assert_eq!(given.scripts(&changed, true).unwrap(), ["true changed\n"]);
+    }
+
+    #[test]
+    fn blocks_outside_the_description_are_not_run() {
+        let text =
+            "## Task description\n\n```sh\ntrue\n```\n\n## Constraints\n\n```sh\nfalse\n```\n";
+        let given = Given::with(&[]);
+        assert_eq!(
+            given.scripts(&command(BEGIN, text), false).unwrap(),
+            ["true\n"]
+        );
+    }
+}

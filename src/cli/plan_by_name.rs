@@ -1,0 +1,310 @@
+//! The plan or the question that a person means by a few letters, or by none.
+
+use anyhow::anyhow;
+
+use super::app::App;
+use super::failure::Failure;
+use crate::plan::{
+    ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
+};
+use crate::store::ListedPlan;
+use crate::view::ProgramName;
+use crate::wire::text::one_line;
+
+/// The longest name in a list of candidates.
+const NAME: usize = 60;
+
+/// The most candidates that are listed.
+const CANDIDATES: usize = 20;
+
+impl App {
+    /// Tells how a plan goes on.
+    pub async fn goes_on(&self, plan: &PlanId) -> String {
+        let of_team = self.read(plan, |plan, _| plan.head().of_team()).await;
+        let of_team = of_team.unwrap_or(false);
+        self.program.goes_on(plan.as_str(), of_team)
+    }
+
+    /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out, or of
+    /// those of the tools where there are no others, the newest unfinished one, else the newest.
+    ///
+    /// # Errors
+    /// None or several fit; the candidates are named.
+    pub async fn plan(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+        Ok(self.head(named).await?.id)
+    }
+
+    async fn head(&self, named: Option<&str>) -> Result<PlanHead, Failure> {
+        let plans = self.store().await?.plans().await?;
+        if plans.is_empty() {
+            return Err(self.no_plans());
+        }
+        pick_plan(&plans, named, &self.program)
+    }
+
+    /// Returns the plan that is meant, as [`App::plan`], if it is one that a daemon carries out.
+    ///
+    /// # Errors
+    /// As [`App::plan`], or the plan is in the hands of those who made it through tools.
+    pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+        let PlanHead { id, owner, .. } = self.head(named).await?;
+        if owner == DAEMON {
+            return Ok(id);
+        }
+        let (program, error) = (
+            &self.program,
+            anyhow!(
+                "plan `{id}` is carried out by those who use it through the tools of `{owner}`"
+            ),
+        );
+        Err(Failure::usage(error).hint(format!(
+            "`{program} show {id} > FILE` and `{program} run --plan FILE` make a plan of your own of it"
+        )))
+    }
+
+    /// Tells that a plan has no such task.
+    pub fn no_task(&self, plan: &PlanId, task: TaskId) -> Failure {
+        Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
+            .hint(format!("`{} status {plan}` shows the tasks", self.program))
+    }
+
+    /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one.
+    ///
+    /// # Errors
+    /// None or several fit; the candidates are named.
+    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, HumanQuestion), Failure> {
+        let mut found = Vec::new();
+        let any = named.is_some();
+        let store = self.store().await?;
+        for listed in store.plans().await? {
+            let head = &listed.head;
+            // Only a daemon asks.
+            if head.owner != DAEMON || (head.status.settled() && !any) {
+                continue;
+            }
+            let plan = listed.head.id;
+            let questions: Vec<HumanQuestion> = store
+                .read(&plan, move |plan, _| {
+                    plan.questions()
+                        .filter(|question| any || question.open())
+                        .cloned()
+                        .collect()
+                })
+                .await?;
+            found.extend(
+                questions
+                    .into_iter()
+                    .map(|question| (plan.clone(), question)),
+            );
+        }
+        pick_question(found, named, &self.program)
+    }
+
+    /// Returns the process that carries out plans here, if one does.
+    pub fn daemon(&self) -> Option<u32> {
+        self.volumes.running().map(|daemon| daemon.pid)
+    }
+}
+
+fn pick_plan(
+    plans: &[ListedPlan],
+    named: Option<&str>,
+    program: &ProgramName,
+) -> Result<PlanHead, Failure> {
+    let there = || {
+        plans
+            .iter()
+            .filter(|plan| plan.head.shelf != ArchiveState::Deleted)
+    };
+    let Some(named) = named else {
+        // The store lists the newest first.
+        let own = there().filter(|plan| plan.head.owner == DAEMON);
+        let tools = there().filter(|plan| ![DAEMON, ROLE].contains(&plan.head.owner.as_str()));
+        let meant = unfinished(own.clone()).or_else(|| own.clone().next());
+        let meant = meant.or_else(|| unfinished(tools.clone()).or_else(|| tools.clone().next()));
+        return meant.map(|plan| plan.head.clone()).ok_or_else(|| {
+            Failure::usage(anyhow!("no plan here is left: which one is meant?"))
+                .hint(format!("`{program} plans --all` lists them"))
+        });
+    };
+    if named.is_empty() {
+        return Err(
+            Failure::usage(anyhow!("the plan that is named has no name"))
+                .hint("is a variable of your script not set?"),
+        );
+    }
+    let exact = there()
+        .find(|plan| plan.head.key() == named)
+        .or_else(|| plans.iter().find(|plan| plan.head.id.as_str() == named));
+    if let Some(exact) = exact {
+        return Ok(exact.head.clone());
+    }
+    // What a role makes of a task is meant only by its whole name.
+    let offered = || there().filter(|plan| plan.head.owner != ROLE);
+    let fits: Vec<&ListedPlan> = offered()
+        .filter(|plan| {
+            plan.head.key().starts_with(named) || plan.head.id.as_str().starts_with(named)
+        })
+        .collect();
+    match fits.as_slice() {
+        [one] => Ok(one.head.clone()),
+        [] => Err(unclear("no plan", named, &offered().collect::<Vec<_>>())),
+        several => Err(unclear("more than one plan", named, several)),
+    }
+}
+
+fn unfinished<'a>(mut plans: impl Iterator<Item = &'a ListedPlan>) -> Option<&'a ListedPlan> {
+    plans.find(|plan| !plan.head.status.settled())
+}
+
+fn unclear(found: &str, named: &str, candidates: &[&ListedPlan]) -> Failure {
+    let lines = candidates.iter().map(|plan| {
+        let head = &plan.head;
+        let name = one_line(&head.name, NAME);
+        let key = one_line(head.key(), NAME);
+        format!("{key}  {:<9}  {name}", head.status.as_str())
+    });
+    Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
+        .hint(list("the plans here:", lines))
+}
+
+fn pick_question(
+    questions: Vec<(PlanId, HumanQuestion)>,
+    named: Option<&str>,
+    program: &ProgramName,
+) -> Result<(PlanId, HumanQuestion), Failure> {
+    let mut fits: Vec<(PlanId, HumanQuestion)> = questions
+        .into_iter()
+        .filter(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)))
+        .collect();
+    match (fits.len(), named) {
+        (1, _) => Ok(fits.remove(0)),
+        (0, None) => Err(Failure::failed(anyhow!("no question is open"))),
+        (0, Some(named)) => Err(Failure::usage(anyhow!("there is no question `{named}`"))
+            .hint(format!("`{program} status` shows the open ones"))),
+        (_, _) => {
+            let lines = fits.iter().map(|(plan, question)| {
+                let reason = one_line(&question.reason, NAME);
+                format!("{}  plan {plan}  {reason}", question.id)
+            });
+            let error = match named {
+                Some(named) => anyhow!("more than one question is named `{named}`"),
+                None => anyhow!("more than one question is open"),
+            };
+            Err(Failure::usage(error).hint(list("name one of these before the choice:", lines)))
+        }
+    }
+}
+
+fn is_named(id: &QuestionId, named: &str) -> bool {
+    let id = id.as_str();
+    let short = id.strip_prefix("question-").unwrap_or(id);
+    !named.is_empty() && (id.starts_with(named) || short.starts_with(named) || id.ends_with(named))
+}
+
+fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
+    let more = lines.len().saturating_sub(CANDIDATES);
+    let rest = (more > 0).then(|| format!("… {more} more"));
+    lines
+        .take(CANDIDATES)
+        .chain(rest)
+        .fold(title.to_owned(), |list, line| format!("{list}\n  {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanState;
+    use crate::view::sample_plan;
+
+    fn listed(id: &str, status: PlanState) -> ListedPlan {
+        let mut head = sample_plan::plan().head().clone();
+        head.id = PlanId::new(id);
+        head.status = status;
+        ListedPlan { seq: 1, head }
+    }
+
+    fn picked(plans: &[ListedPlan], named: Option<&str>) -> String {
+        match pick_plan(plans, named, &ProgramName::with(None)) {
+            Ok(head) => head.id.to_string(),
+            Err(failure) => failure.text().unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_unfinished_or_the_newest_plan_is_meant() {
+        let plans = [
+            listed("newest", PlanState::Completed),
+            listed("middle", PlanState::Running),
+            listed("oldest", PlanState::Failed),
+        ];
+        assert_eq!(picked(&plans, None), "middle");
+        assert_eq!(picked(&plans[..1], None), "newest");
+        assert_eq!(picked(&plans, Some("ol")), "oldest");
+    }
+
+    #[test]
+    fn a_plan_of_a_tool_is_meant_when_it_is_named_and_a_deleted_one_by_its_id() {
+        let mut plans = [
+            listed("release~2", PlanState::Running),
+            listed("release", PlanState::Running),
+            listed("done", PlanState::Completed),
+        ];
+        plans[0].head.key = Some("release".to_owned());
+        for plan in &mut plans[..2] {
+            plan.head.owner = "tasks".to_owned();
+        }
+        assert_eq!(picked(&plans, Some("release~2")), "release~2");
+        // Where no daemon has a plan, that of a tool is meant.
+        assert_eq!(picked(&plans[..2], None), "release~2");
+        plans[1].head.shelf = ArchiveState::Deleted;
+        assert_eq!(picked(&plans, None), "done");
+        assert_eq!(picked(&plans, Some("release")), "release~2");
+        assert_eq!(picked(&plans, Some("rel")), "release~2");
+        plans[0].head.shelf = ArchiveState::Deleted;
+        assert_eq!(picked(&plans, Some("release")), "release");
+        insta::assert_snapshot!(picked(&plans[..2], None), @r"
+        error: no plan here is left: which one is meant?
+        Hint: `plan-agent plans --all` lists them
+        ");
+        insta::assert_snapshot!(picked(&plans, Some("rel")), @r"
+        error: no plan has an id that begins with `rel`
+        Hint: the plans here:
+          done  completed  Word counter
+        ");
+    }
+
+    #[test]
+    fn a_name_that_fits_none_or_several_lists_the_candidates() {
+        let plans = [
+            listed("abca", PlanState::Running),
+            listed("abcd", PlanState::Idle),
+            listed("ab", PlanState::Idle),
+        ];
+        assert_eq!(picked(&plans, Some("ab")), "ab");
+        insta::assert_snapshot!(picked(&plans, Some("abc")), @r"
+        error: more than one plan has an id that begins with `abc`
+        Hint: the plans here:
+          abca  running    Word counter
+          abcd  idle       Word counter
+        ");
+        insta::assert_snapshot!(picked(&plans, Some("x")), @r"
+        error: no plan has an id that begins with `x`
+        Hint: the plans here:
+          abca  running    Word counter
+          abcd  idle       Word counter
+          ab  idle       Word counter
+        ");
+    }
+
+    #[test]
+    fn a_question_is_named_by_either_end_of_its_id() {
+        let id = QuestionId::new("question-0192ab-77f");
+        for named in ["question-0192ab-77f", "0192", "question-0", "77f"] {
+            assert!(is_named(&id, named), "{named}");
+        }
+        for named in ["", "92ab", "uestion"] {
+            assert!(!is_named(&id, named), "{named}");
+        }
+    }
+}

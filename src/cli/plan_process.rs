@@ -1,0 +1,334 @@
+//! A plan is carried out: the daemon with its workers and the roles inside, put together, started, and let go of at the end.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::app::{Access, App, CommandStart};
+use super::args::CarryOut;
+use super::failure::{Exit, Failure};
+use super::model_choice::models;
+use super::new_plan::usable_project;
+use super::output::{Output, complain};
+use super::run_terminal::{self, Foreground};
+use super::signals::{Ended, unless};
+use super::team_file::TeamFile;
+use super::worker_pools::TeamWorkers;
+use super::{detach, in_process_roles};
+use crate::config::{Isolation, Planner};
+use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
+use crate::llm::Prompts;
+use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
+use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
+use crate::wire::team_file::Team;
+use crate::wire::text::{one_line, time_text};
+use crate::worker::in_process::InProcessRoles;
+
+/// For so long workers and roles are waited for at the end.
+const LET_GO: Duration = Duration::from_secs(5);
+
+/// What plans and judges, made before anything else: all of it may fail for reasons of the configuration.
+pub(super) struct PreparedRun {
+    policy: PlanPolicy,
+    prompts: Arc<Prompts>,
+    models: Option<Models>,
+}
+
+/// A plan as it was found, before anything is started for it.
+pub(super) struct FoundPlan {
+    pub head: PlanHead,
+    /// Somebody has worked on it.
+    begun: bool,
+    /// Its open tasks with their roles.
+    pub open: Vec<(TaskId, Option<String>)>,
+}
+
+/// Everything that it takes to carry a plan out.
+pub(super) struct Work {
+    pub app: App,
+    pub prepared: PreparedRun,
+    pub crew: TeamWorkers,
+    pub lock: DaemonLock,
+}
+
+/// Workers and roles at work.
+struct Started {
+    stop: watch::Sender<bool>,
+    workers: JoinHandle<()>,
+    roles: Option<JoinHandle<()>>,
+}
+
+impl App {
+    /// Opens what it takes to carry a plan out: with the team, whoever works, and who plans and judges.
+    ///
+    /// # Errors
+    /// What is wrong in the configuration or the team, or somebody cannot work here.
+    pub(super) async fn manned(
+        start: &CommandStart,
+        how: &CarryOut,
+    ) -> Result<(Self, TeamWorkers, Planner), Failure> {
+        let mut app = Self::open(start, Access::Run).await?;
+        app.load_team(&how.team).await?;
+        let crew = TeamWorkers::choose(&how.agent, &mut app).await?;
+        let planner = app.planner(crew.general())?;
+        Ok((app, crew, planner))
+    }
+
+    /// Makes everything that can fail for reasons of the configuration.
+    ///
+    /// # Errors
+    /// A prompt is wrong, or what plans and judges cannot be set up.
+    pub(super) fn prepare(&self, planner: &Planner) -> Result<PreparedRun, Failure> {
+        let prompts = Prompts::load(Some(&self.config.prompts_dir()));
+        let prompts = prompts.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
+        Ok(PreparedRun {
+            policy: self.config.policy(planner),
+            prompts: Arc::new(prompts),
+            models: models(planner, &self.config)?,
+        })
+    }
+
+    /// Looks at a plan that is there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) async fn found(&self, plan: &PlanId) -> Result<FoundPlan, Failure> {
+        let found = self.read(plan, |plan, _| FoundPlan {
+            head: plan.head().clone(),
+            begun: plan.attempts().next().is_some(),
+            open: match plan.status().settled() {
+                true => Vec::new(),
+                false => plan
+                    .unsettled()
+                    .map(|task| (task.number, task.assignee.clone()))
+                    .collect(),
+            },
+        });
+        found.await
+    }
+
+    /// Refuses a plan that is there and cannot go on here: its project, the roles of its tasks, its workspace.
+    ///
+    /// # Errors
+    /// Says what is in the way.
+    pub(super) async fn check_found(&self, found: &FoundPlan) -> Result<(), Failure> {
+        let head = &found.head;
+        let over = head.status.settled();
+        // What it began with counts.
+        let isolate = self.config.run.isolation == Isolation::Worktree;
+        if !over && (head.line.is_some() || isolate && !found.begun) {
+            let known = head.repository.clone().filter(|_| head.line.is_some());
+            usable_project(&head.workspace, known.map(|known| *known)).await?;
+        }
+        self.check_team(found)?;
+        match over {
+            true => Ok(()),
+            false => self.usable(Path::new(&head.workspace)),
+        }
+    }
+
+    /// Returns what a daemon needs to know to carry a plan out.
+    pub(super) fn settings(
+        &self,
+        prepared: &PreparedRun,
+        head: &PlanHead,
+        lock: &DaemonLock,
+        patience: HumanWait,
+    ) -> DaemonSettings {
+        let (config, team) = (&self.config, self.team.as_ref());
+        let prompts = team.map(TeamFile::prompts_behind_files);
+        DaemonSettings {
+            volumes: self.volumes.clone(),
+            lock: lock.place().clone(),
+            plan: head.id.clone(),
+            workspace: PathBuf::from(&head.workspace),
+            isolate: config.run.isolation == Isolation::Worktree,
+            policy: prepared.policy.clone(),
+            prompts: Arc::clone(&prepared.prompts),
+            language: config.run.language,
+            models: prepared.models.clone(),
+            checks: config.checks.clone(),
+            team: team.map(|file| {
+                Arc::new(Team {
+                    roles_only: file.roles_only,
+                    ..file.team.clone()
+                })
+            }),
+            role_prompts: Arc::new(prompts.unwrap_or_default()),
+            timing: config.timing,
+            patience,
+            hands: StartedWorkers::none(),
+            hooks: config.hooks.clone(),
+            folder: config.folder().to_owned(),
+            program: self.program.to_string(),
+            notice: Arc::new(|text| complain(&format!("! {text}\n"))),
+        }
+    }
+}
+
+impl Work {
+    /// Carries a plan out and shows it on the terminal, or leaves a daemon behind that does it.
+    ///
+    /// # Errors
+    /// Something cannot be started, or the daemon fails.
+    pub async fn in_sight(
+        self,
+        head: &PlanHead,
+        how: &CarryOut,
+        mut ended: Ended,
+        output: Output,
+    ) -> Result<Exit, Failure> {
+        let app = &self.app;
+        let over = head.status.settled();
+        if let (false, Some(file)) = (over, &app.team) {
+            file.tell_of_external(app.volumes.root(), &app.program, &how.team);
+        }
+        // Of a plan that has ended nothing is left that could go on in the background.
+        if how.detach && !over {
+            return detach::detach(&head.id, app, self.lock, how, &mut ended, output).await;
+        }
+        let asks = run_terminal::may_ask(how);
+        let patience = match asks {
+            true => HumanWait::Wait,
+            false => HumanWait::Leave,
+        };
+        let kept = app.program.goes_on(head.id.as_str(), head.of_team());
+        let (mut settings, roles) = self.ready(head, patience, &kept, &mut ended).await?;
+        let manned = self.crew.general().is_some() || app.team.is_some();
+        let foreground = Foreground::new(app, &settings, how, asks, manned, output).await?;
+        let started = self.start(&mut settings, roles);
+        let stopped = stopped(&started.stop.subscribe());
+        let store = app.store().await?.clone();
+        let daemon = tokio::spawn(daemon::run(settings, store, app.clock, stopped));
+        let (end, signal) = foreground.follow(daemon, &started.stop, ended).await?;
+        started.let_go().await;
+        drop(self.lock);
+        Ok(exit_of(&end, signal))
+    }
+
+    /// Carries a plan out where nobody looks on: waits for answers, leaves its last word in the folder.
+    ///
+    /// # Errors
+    /// Something cannot be started, or the daemon fails.
+    pub async fn unseen(
+        self,
+        head: &PlanHead,
+        kept: &str,
+        mut ended: Ended,
+    ) -> Result<Exit, Failure> {
+        let ready = self.ready(head, HumanWait::Wait, kept, &mut ended);
+        let (mut settings, roles) = ready.await?;
+        let started = self.start(&mut settings, roles);
+        let store = self.app.store().await?.clone();
+        let mut exit = None;
+        let end = daemon::run(settings, store, self.app.clock, async {
+            let signal = ended.await;
+            tracing::info!(exit = ?signal, "told to stop");
+            exit = Some(signal);
+        })
+        .await;
+        started.let_go().await;
+        self.leave_word(&head.id, &end);
+        Ok(exit_of(&end?, exit))
+    }
+
+    /// Makes everything ready, and says that a daemon is at work; `kept` is told if a signal comes first.
+    async fn ready(
+        &self,
+        head: &PlanHead,
+        patience: HumanWait,
+        kept: &str,
+        ended: &mut Ended,
+    ) -> Result<(DaemonSettings, Option<InProcessRoles>), Failure> {
+        let app = &self.app;
+        app.log()?;
+        let mut settings = app.settings(&self.prepared, head, &self.lock, patience);
+        self.crew.furnish(&mut settings)?;
+        let worktrees = settings.isolate || head.line.is_some();
+        let roles = Box::pin(in_process_roles::ready(&settings, app, worktrees));
+        let roles = unless(ended, kept, roles).await?;
+        daemon::set_torn_aside(&settings, app.store().await?).await?;
+        // From now on whoever started this takes it for at work.
+        self.lock.announce(&DaemonInfo {
+            pid: std::process::id(),
+            started_at: time_text(app.clock.now()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            plan: Some(head.id.to_string()),
+            root: app.volumes.root().to_owned(),
+        })?;
+        Ok((settings, roles))
+    }
+
+    fn start(&self, settings: &mut DaemonSettings, roles: Option<InProcessRoles>) -> Started {
+        let (stop, told) = watch::channel(false);
+        let workers = self.crew.man(settings, &self.app.config, &told);
+        let roles = roles.map(|roles| tokio::spawn(roles.run(stopped(&told))));
+        Started {
+            stop,
+            workers,
+            roles,
+        }
+    }
+
+    /// Says how a daemon ends that nobody looks on, unless the plan itself does.
+    fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
+        let why = match end {
+            Ok(DaemonEnd::Settled(_)) => return,
+            Ok(DaemonEnd::Interrupted) => "it was told to stop".to_owned(),
+            Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
+            Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
+            Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
+            Ok(DaemonEnd::NoPlan) => "no plan came of the goal".to_owned(),
+            Err(error) => one_line(&format!("{error:#}"), 400),
+        };
+        let word = DaemonFarewell {
+            plan: plan.to_string(),
+            at: time_text(self.app.clock.now()),
+            why,
+        };
+        if let Err(error) = self.lock.leave_word(&word) {
+            tracing::warn!(%error, "nobody will know how it ended");
+        }
+    }
+}
+
+impl Started {
+    /// Stops them, and waits until they have let go of what they were at. Not for long: a busy store would keep roles waiting,
+    /// and what they are at is found again after a kill too.
+    async fn let_go(self) {
+        self.stop.send_replace(true);
+        let all = async {
+            // What broke down has said so.
+            drop(self.workers.await);
+            if let Some(roles) = self.roles {
+                drop(roles.await);
+            }
+        };
+        if timeout(LET_GO, all).await.is_err() {
+            tracing::warn!("a worker or a role is at something that does not end");
+        }
+    }
+}
+
+/// Resolves when something says stop, or has gone, which means the same.
+pub(super) fn stopped(told: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
+    let mut told = told.clone();
+    async move { drop(told.wait_for(|stop| *stop).await) }
+}
+
+pub(super) fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {
+    match end {
+        DaemonEnd::Settled(PlanState::Completed) => Exit::Done,
+        DaemonEnd::Settled(PlanState::Abandoned) => Exit::Aborted,
+        DaemonEnd::Settled(_) | DaemonEnd::NoPlan => Exit::Failed,
+        DaemonEnd::Waits => Exit::Waiting,
+        DaemonEnd::Budget => Exit::Budget,
+        DaemonEnd::Interrupted => signal.unwrap_or(Exit::Interrupted),
+        DaemonEnd::Displaced(_) => Exit::Busy,
+    }
+}

@@ -1,0 +1,294 @@
+//! The team file: read with the prompts of its roles, held against what there is, and made into plans by its workflows.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use serde_json::{Map, Value};
+
+use super::app::App;
+use super::args;
+use super::failure::Failure;
+use super::new_plan::Wanted;
+use super::output::complain;
+use super::plan_process::FoundPlan;
+use crate::agents;
+use crate::bounded_text;
+use crate::config::Config;
+use crate::plan::{NewTask, PlanHead};
+use crate::role::ACTIONS;
+use crate::tools::Dialect;
+use crate::view::ProgramName;
+use crate::wire::Problem;
+use crate::wire::team_file::{
+    self, KnownNames, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
+};
+use crate::wire::text::{one_line, quoted};
+
+/// Bytes of a role's prompt.
+const MAX_PROMPT: usize = 64 * 1024;
+
+/// A team with what its file names.
+#[derive(Clone, Debug)]
+pub(super) struct TeamFile {
+    /// As a person wrote it.
+    pub path: PathBuf,
+    pub team: Team,
+    /// The prompts of the roles that have one, by the ids of the roles.
+    pub prompts: BTreeMap<String, String>,
+    /// Everything that is wrong in the file; the team is what is right of it.
+    pub problems: Vec<Problem>,
+    /// Nobody takes what is assigned to no role, as far as it is known who works.
+    pub roles_only: bool,
+}
+
+/// What helps somebody who has no team file.
+pub(super) const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
+
+impl TeamFile {
+    /// Returns where the team file is: the named one, else that of the configuration.
+    pub fn find(named: Option<&Path>, config: &Config) -> Option<PathBuf> {
+        named.map(Path::to_owned).or_else(|| config.team())
+    }
+
+    /// Reads the team file with all that it names. What is wrong in it is among its problems.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn load(path: PathBuf, config: &Config) -> Result<Self, Failure> {
+        let text = bounded_text::read_file(&path, team_file::MAX_BYTES)
+            .with_context(|| format!("failed to read the team file `{}`", path.display()))
+            .map_err(|error| Failure::usage(error).hint(HOW_ONE_LOOKS))?;
+        let (mut team, mut problems) = team_file::gather(&text);
+        let name = path.file_name().unwrap_or_default();
+        team.file = name.to_string_lossy().into_owned();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let (prompts, unread) = prompts(&team, folder);
+        problems.extend(unread);
+        problems.extend(misfits(&team, config));
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        Ok(Self {
+            path,
+            team,
+            prompts,
+            problems,
+            roles_only: false,
+        })
+    }
+
+    /// Refuses a team with which something is wrong.
+    ///
+    /// # Errors
+    /// All of these problems, in the order of the file.
+    pub fn refuse(&self, mut problems: Vec<Problem>) -> Result<(), Failure> {
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let failure = Failure::problems(&self.path.display().to_string(), &problems);
+        Err(match self.team.roles.is_empty() {
+            true => failure.hint(HOW_ONE_LOOKS),
+            false => failure,
+        })
+    }
+
+    /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
+    pub fn prompts_behind_files(&self) -> BTreeMap<String, String> {
+        let roles = self.team.roles.iter();
+        let behind_files = roles.filter(|role| role.kind == RoleKind::Files);
+        behind_files
+            .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
+            .collect()
+    }
+
+    /// Says of each role that works in another process where its commands are, and how a worker for it is started.
+    pub fn tell_of_external(&self, root: &Path, program: &ProgramName, team: &args::TeamArgs) {
+        let roles = self.team.roles.iter();
+        for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
+            let id = &role.id;
+            let folder = match role.folder {
+                RoleFolder::Common => "commands/pending".to_owned(),
+                RoleFolder::Own => format!("roles/{id}/commands/pending"),
+            };
+            complain(&format!(
+                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{} --agent claude`, or another agent, takes them\n",
+                root.join(folder).display(),
+                team.again()
+            ));
+        }
+    }
+}
+
+impl App {
+    /// Makes the plan of the workflow that a person names.
+    ///
+    /// # Errors
+    /// There is no team or no such workflow, or its parameters do not fit; the line to type is told.
+    pub(super) fn plan_of_workflow(
+        &self,
+        id: &str,
+        wanted: &Wanted<'_>,
+        workspace: &str,
+    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+        let short = one_line(id, 60);
+        let Some(file) = &self.team else {
+            let error = anyhow!("there is no team to find the workflow `{short}` in");
+            return Err(Failure::usage(error)
+                .hint("name the team: --team FILE, or in config.toml: [run] team"));
+        };
+        let shown = file.path.display();
+        let Some(workflow) = file.team.workflow(id) else {
+            let error = anyhow!("there is no workflow `{short}` in `{shown}`");
+            return Err(Failure::usage(error).hint(file.team.workflow_meant(&short)));
+        };
+        let mut given = Map::new();
+        for (name, value) in &wanted.made_from.params {
+            let value = Value::String(value.clone());
+            if given.insert(name.clone(), value).is_some() {
+                let name = one_line(name, 60);
+                let error = anyhow!("the parameter `{name}` is given twice");
+                let line = line_to_type(&self.program, wanted, workflow, &given);
+                return Err(Failure::usage(error).hint(line));
+            }
+        }
+        let mut made = file.team.plan(workflow, &given).map_err(|problems| {
+            let line = line_to_type(&self.program, wanted, workflow, &given);
+            Failure::problems(&shown.to_string(), &problems).hint(line)
+        })?;
+        if let Some(goal) = wanted.goal {
+            goal.clone_into(&mut made.goal);
+        }
+        self.begin(made, &format!("{shown}#{}", workflow.id), workspace)
+    }
+
+    /// Refuses open tasks of roles that the team does not have; without a team, a plan that has been carried out with one and has
+    /// open tasks of its roles. Says which tasks nobody will take.
+    ///
+    /// # Errors
+    /// All of these.
+    pub(super) fn check_team(&self, found: &FoundPlan) -> Result<(), Failure> {
+        let Some(file) = &self.team else {
+            return self.check_teamless(found);
+        };
+        let team = &file.team;
+        let (mut strangers, mut nobodys) = (Vec::new(), Vec::new());
+        for (task, role) in &found.open {
+            let Some(role) = role else {
+                nobodys.push(task);
+                continue;
+            };
+            if team.role(role).is_none() {
+                let role_shown = one_line(role, 60);
+                let what = format!(
+                    "task {task} is for `{role_shown}`, a role that the team does not have"
+                );
+                strangers.push(Problem::new(what).with_hint(team.role_meant(role)));
+            }
+        }
+        file.refuse(strangers)?;
+        if let (true, [first, more @ ..]) = (file.roles_only, nobodys.as_slice()) {
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            complain(&format!(
+                "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {}\n",
+                team.way_to_somebody()
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_teamless(&self, found: &FoundPlan) -> Result<(), Failure> {
+        let PlanHead {
+            id, policy, source, ..
+        } = &found.head;
+        let mut roles = found.open.iter().filter_map(|(_, role)| role.as_deref());
+        let Some(role) = roles.find(|role| policy.roles.contains_key(*role)) else {
+            return Ok(());
+        };
+        let team = source.as_deref().and_then(|source| source.split_once('#'));
+        let team = team.map_or("FILE".to_owned(), |(file, _)| quoted(file));
+        let role = one_line(role, 60);
+        let error = anyhow!("the plan has open tasks of a team, such as of its role `{role}`");
+        let hint = format!("`{} resume {id} --team {team}`", self.program);
+        Err(Failure::usage(error).hint(hint))
+    }
+}
+
+/// Returns the line that would do it, with what was given and with what is missing.
+fn line_to_type(
+    program: &ProgramName,
+    wanted: &Wanted<'_>,
+    workflow: &Workflow,
+    given: &Map<String, Value>,
+) -> String {
+    let mut line = format!(
+        "{} {}{} --workflow {}",
+        program,
+        wanted.command,
+        wanted.team.again(),
+        workflow.id
+    );
+    for parameter in &workflow.parameters {
+        let sample = match (&parameter.choices.first(), parameter.kind) {
+            (Some(choice), _) => (*choice).clone(),
+            (None, ParameterKind::Text) => "TEXT".to_owned(),
+            (None, ParameterKind::Integer | ParameterKind::Number) => "1".to_owned(),
+            (None, ParameterKind::Boolean) => "true".to_owned(),
+        };
+        let value = match (given.get(&parameter.name), &parameter.default) {
+            (Some(value), None) if value.as_str().is_some_and(|text| text.trim().is_empty()) => {
+                sample
+            }
+            (Some(value), _) => parameter.accept(value).unwrap_or(sample),
+            (None, None) => sample,
+            (None, Some(_)) => continue,
+        };
+        let pair = one_line(&format!("{}={value}", parameter.name), 200);
+        line = format!("{line} --param {}", quoted(&pair));
+    }
+    format!("`{line}`")
+}
+
+/// Returns what in a team file names something that is not there.
+fn misfits(team: &Team, config: &Config) -> Vec<Problem> {
+    let checks: Vec<&str> = config.checks.keys().map(String::as_str).collect();
+    let tools = Dialect::ALL.into_iter().flat_map(Dialect::tools);
+    let tools = tools.map(|tool| format!("plan.{}", tool.name));
+    let servers = config.mcp.keys().map(|server| format!("{server}.*"));
+    let tools: Vec<String> = tools.chain(servers).collect();
+    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    team.problems(&KnownNames {
+        checks: &checks,
+        agents: &agents::names(),
+        actions: &ACTIONS,
+        tools: &tools,
+    })
+}
+
+/// Reads the prompts of the roles, and tells which cannot be read.
+fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem>) {
+    let (mut prompts, mut problems) = (BTreeMap::new(), Vec::new());
+    for role in &team.roles {
+        let Some(path) = &role.prompt else {
+            continue;
+        };
+        match bounded_text::read_file(&folder.join(path), MAX_PROMPT) {
+            Ok(text) => {
+                prompts.insert(role.id.clone(), text);
+            }
+            Err(error) => {
+                let message = format!(
+                    "the prompt `{}` of the role `{}` cannot be read: {error}",
+                    one_line(&path.to_string_lossy(), 200),
+                    role.id
+                );
+                let hint =
+                    "write it, relative to the folder of the team file, or take `prompt` out";
+                problems.push(role.problem(message).with_hint(hint));
+            }
+        }
+    }
+    (prompts, problems)
+}

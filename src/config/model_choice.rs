@@ -1,0 +1,433 @@
+//! Chooses what plans and judges: the service that the configuration and the environment lead to, or rules. This module reads
+//! the key from the environment, once, into a type that never shows it.
+
+use secrecy::SecretString;
+
+use super::{Config, ConfigError, Environment, ModelProvider, read_config};
+
+/// What plans and judges, and why.
+#[derive(Clone, Debug)]
+pub enum Planner {
+    /// No model: a plan file and rules.
+    Rules { why: String },
+    /// A language model.
+    Model {
+        endpoint: ModelEndpoint,
+        why: String,
+    },
+    /// A coding agent of this machine, with the model that it chooses.
+    Agent { name: &'static str, why: String },
+}
+
+/// A coding agent that could be asked, as it was found on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub name: &'static str,
+    pub found: FoundAgent,
+}
+
+/// What is known of a coding agent before it has been run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundAgent {
+    Missing,
+    /// No sign that it could reach its model. `auto` does not choose it: a run that needs no model must not begin to need one.
+    Installed,
+    /// Its key is set, or a person has logged in.
+    Ready,
+}
+
+/// The coding agents that could be asked, in the order of preference.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates<'a> {
+    pub known: &'a [Candidate],
+    /// The agent that does the work, if it is known already.
+    pub at_work: Option<&'a str>,
+}
+
+/// The API that a service offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Anthropic Messages: `base_url` + `/v1/messages`.
+    Anthropic,
+    /// Chat Completions: `base_url`, which ends in `/v1`, + `/chat/completions`.
+    OpenAi,
+}
+
+/// A service: where it is, and with which key.
+#[derive(Clone, Debug)]
+pub struct ModelEndpoint {
+    pub api: Api,
+    pub base_url: String,
+    /// The variable that names the address, if the configuration does not.
+    pub url_variable: Option<&'static str>,
+    /// `None` for a server on this machine that needs no key.
+    pub key: Option<SecretString>,
+    /// The variable from which the key is read.
+    pub key_variable: String,
+}
+
+impl Api {
+    const ALL: [Self; 2] = [Self::Anthropic, Self::OpenAi];
+
+    /// Returns the word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+        }
+    }
+
+    fn usual_key_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_API_KEY",
+            Self::OpenAi => "OPENAI_API_KEY",
+        }
+    }
+
+    /// Returns the variable that redirects the vendor's programs, and the coding agents, to another address.
+    fn url_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_BASE_URL",
+            Self::OpenAi => "OPENAI_BASE_URL",
+        }
+    }
+
+    fn usual_base_url(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::OpenAi => "https://api.openai.com/v1",
+        }
+    }
+
+    /// Returns the model that is asked if none is configured.
+    pub fn usual_model(self) -> &'static str {
+        match self {
+            Self::Anthropic => "claude-sonnet-4-5",
+            Self::OpenAi => "gpt-5",
+        }
+    }
+}
+
+impl Config {
+    /// Returns what a person can do to get a model.
+    pub fn way_to_a_model(&self) -> &'static str {
+        match self.llm.provider {
+            ModelProvider::None => "choose another `[llm] provider` than \"none\"",
+            _ => "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent",
+        }
+    }
+
+    /// Chooses what plans and judges.
+    ///
+    /// # Errors
+    ///
+    /// The chosen provider's key is not in the environment, the configuration names an address without a provider, or the
+    /// configured coding agent is not installed.
+    pub fn planner(
+        &self,
+        environment: &Environment,
+        candidates: &Candidates<'_>,
+    ) -> Result<Planner, ConfigError> {
+        match self.llm.provider {
+            ModelProvider::None => Ok(Planner::Rules {
+                why: "provider = \"none\"".into(),
+            }),
+            ModelProvider::Anthropic => self.chosen(Api::Anthropic, environment),
+            ModelProvider::OpenAi => self.chosen(Api::OpenAi, environment),
+            ModelProvider::Agent => {
+                let name = self.agent(candidates, FoundAgent::Installed)?;
+                let name = name.ok_or_else(|| ConfigError::NoAgent {
+                    known: candidates.names(),
+                })?;
+                let why = "provider = \"agent\"".into();
+                Ok(Planner::Agent { name, why })
+            }
+            ModelProvider::Auto => self.first_configured(environment, candidates),
+        }
+    }
+
+    /// Finds the coding agent to ask: the configured one, else the one that does the work, else the first that is ready, else
+    /// the first that is installed.
+    fn agent(
+        &self,
+        candidates: &Candidates<'_>,
+        least: FoundAgent,
+    ) -> Result<Option<&'static str>, ConfigError> {
+        if let Some(name) = &self.llm.agent {
+            return candidates.named(name).map(Some);
+        }
+        let there = |name| candidates.named(name).ok();
+        let first = |found| {
+            let mut known = candidates.known.iter();
+            known.find(|candidate| candidate.found == found)
+        };
+        let ready = || {
+            let least = (least == FoundAgent::Installed).then_some(FoundAgent::Installed);
+            first(FoundAgent::Ready).or_else(|| first(least?))
+        };
+        Ok(candidates
+            .at_work
+            .and_then(there)
+            .or_else(|| ready().map(|candidate| candidate.name)))
+    }
+
+    fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
+        let endpoint = self.endpoint(api, environment)?;
+        // A server on this machine usually needs no key; but if the configuration names the variable, a key is required.
+        if endpoint.key.is_none() && (self.llm.api_key_env.is_some() || !endpoint.is_local()) {
+            return Err(ConfigError::NoKey {
+                provider: api.as_str(),
+                variable: endpoint.key_variable,
+            });
+        }
+        Ok(Planner::Model {
+            endpoint,
+            why: format!("provider = \"{}\"", api.as_str()),
+        })
+    }
+
+    fn first_configured(
+        &self,
+        environment: &Environment,
+        candidates: &Candidates<'_>,
+    ) -> Result<Planner, ConfigError> {
+        let llm = &self.llm;
+        if llm.base_url.is_some() {
+            return Err(ConfigError::NoProvider { key: "base_url" });
+        }
+        if llm.api_key_env.is_some() {
+            return Err(ConfigError::NoProvider { key: "api_key_env" });
+        }
+        let has_key = |api: &Api| environment.get(api.usual_key_variable()).is_some();
+        if let Some(api) = Api::ALL.into_iter().find(has_key) {
+            let endpoint = self.endpoint(api, environment)?;
+            return Ok(Planner::Model {
+                why: format!("{} is set", endpoint.key_variable),
+                endpoint,
+            });
+        }
+        let keys = Api::ALL.map(Api::usual_key_variable).join(" nor ");
+        Ok(match self.agent(candidates, FoundAgent::Ready)? {
+            Some(name) => Planner::Agent {
+                name,
+                why: format!("neither {keys} is set"),
+            },
+            None => Planner::Rules {
+                why: format!("neither {keys} is set, no coding agent is ready"),
+            },
+        })
+    }
+
+    fn endpoint(&self, api: Api, environment: &Environment) -> Result<ModelEndpoint, ConfigError> {
+        let llm = &self.llm;
+        let key_variable = llm
+            .api_key_env
+            .as_deref()
+            .unwrap_or(api.usual_key_variable());
+        let variable = api.url_variable();
+        let elsewhere = environment.get(variable).filter(|_| llm.base_url.is_none());
+        let wrong = |message| ConfigError::Variable {
+            name: variable.to_owned(),
+            message,
+        };
+        let base_url = match (&llm.base_url, elsewhere) {
+            (Some(configured), _) => configured.clone(),
+            (None, Some(url)) => read_config::address(url).map_err(wrong)?,
+            (None, None) => api.usual_base_url().to_owned(),
+        };
+        Ok(ModelEndpoint {
+            api,
+            base_url,
+            url_variable: elsewhere.map(|_| variable),
+            key: environment.get(key_variable).map(SecretString::from),
+            key_variable: key_variable.to_owned(),
+        })
+    }
+}
+
+impl ModelEndpoint {
+    /// Returns whether the service runs on this machine.
+    pub fn is_local(&self) -> bool {
+        reqwest::Url::parse(&self.base_url).is_ok_and(|url| read_config::is_loopback(&url))
+    }
+}
+
+impl Candidates<'_> {
+    /// Finds an installed agent by its name.
+    fn named(&self, name: &str) -> Result<&'static str, ConfigError> {
+        let known = self.known.iter().find(|candidate| candidate.name == name);
+        match known {
+            Some(candidate) if candidate.found == FoundAgent::Missing => {
+                Err(ConfigError::AgentMissing {
+                    agent: candidate.name,
+                })
+            }
+            Some(candidate) => Ok(candidate.name),
+            None => Err(ConfigError::UnknownAgent {
+                agent: name.to_owned(),
+                known: self.names(),
+            }),
+        }
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        self.known.iter().map(|candidate| candidate.name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    const CANARY: &str = "canary-key";
+
+    /// Chooses under `[llm]` keys and set variables, and says what came out.
+    fn chosen(llm: &str, variables: &[&str]) -> String {
+        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
+        chosen_of(&config, variables, &Candidates::default())
+    }
+
+    /// Chooses among coding agents, too: `claude` is missing, `codex` installed, `gemini` ready.
+    fn chosen_beside(llm: &str, variables: &[&str], at_work: Option<&str>) -> String {
+        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
+        let candidate = |name, found| Candidate { name, found };
+        let known = [
+            candidate("claude", FoundAgent::Missing),
+            candidate("codex", FoundAgent::Installed),
+            candidate("gemini", FoundAgent::Ready),
+        ];
+        let known = &known;
+        chosen_of(&config, variables, &Candidates { known, at_work })
+    }
+
+    fn chosen_of(config: &Config, variables: &[&str], candidates: &Candidates<'_>) -> String {
+        let environment = variables
+            .iter()
+            .map(|name| name.split_once('=').unwrap_or((name, CANARY)))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        match config.planner(&environment, candidates) {
+            Ok(Planner::Rules { why }) => format!("rules: {why}"),
+            Ok(Planner::Agent { name, why }) => format!("agent {name}: {why}"),
+            Ok(Planner::Model { endpoint, why }) => {
+                let shown = format!("{endpoint:?}");
+                assert!(!shown.contains(CANARY), "{shown}");
+                let model =
+                    |named: Option<&str>| named.unwrap_or(endpoint.api.usual_model()).to_owned();
+                let key = endpoint
+                    .key
+                    .as_ref()
+                    .map(|key| key.expose_secret() == CANARY);
+                format!(
+                    "{} at {}, plan {}, judge {}, key {key:?}: {why}",
+                    endpoint.api.as_str(),
+                    endpoint.base_url,
+                    model(config.llm.plan_model()),
+                    model(config.llm.judge_model())
+                )
+            }
+            Err(error) => format!("{error}\nHint: {}", error.hint().unwrap_or_default()),
+        }
+    }
+
+    #[test]
+    fn auto_takes_the_first_key_in_the_environment() {
+        insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY"]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]), @"anthropic at https://api.anthropic.com, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
+    }
+
+    #[test]
+    fn the_address_is_the_configured_one_else_that_of_the_environment() {
+        let here = "ANTHROPIC_BASE_URL=http://127.0.0.1:8080/";
+        insta::assert_snapshot!(chosen("", &["ANTHROPIC_API_KEY", here]), @"anthropic at http://127.0.0.1:8080, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", here]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen("provider = 'openai'", &["OPENAI_BASE_URL=http://localhost/v1"]), @r#"openai at http://localhost/v1, plan gpt-5, judge gpt-5, key None: provider = "openai""#);
+        insta::assert_snapshot!(chosen("provider = 'anthropic'\nbase_url = 'https://models.example'", &["ANTHROPIC_API_KEY", here]), @r#"anthropic at https://models.example, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): provider = "anthropic""#);
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "OPENAI_BASE_URL=http://models.example/v1"]), @r"
+        environment variable `OPENAI_BASE_URL`: http would send the key unencrypted and is for this machine only; use https
+        Hint: mend it, or name the address in `llm.base_url`, which goes before
+        ");
+        // An address alone chooses nobody.
+        insta::assert_snapshot!(chosen("", &[here]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
+    }
+
+    #[test]
+    fn auto_does_not_guess_what_an_address_or_a_key_is_for() {
+        insta::assert_snapshot!(chosen("base_url = 'https://models.example/v1'", &["OPENAI_API_KEY"]), @r#"
+        `llm.base_url` is set, but `llm.provider` is "auto"
+        Hint: say which API it speaks: provider = "anthropic" or "openai"
+        "#);
+        insta::assert_snapshot!(chosen("api_key_env = 'K'", &["K"]), @r#"
+        `llm.api_key_env` is set, but `llm.provider` is "auto"
+        Hint: say which API it speaks: provider = "anthropic" or "openai"
+        "#);
+    }
+
+    #[test]
+    fn an_explicit_provider_needs_its_key() {
+        insta::assert_snapshot!(chosen("provider = 'anthropic'", &["OPENAI_API_KEY"]), @r#"
+        `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
+        Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+        "#);
+        insta::assert_snapshot!(chosen("provider = 'openai'\napi_key_env = 'MY_KEY'", &["OPENAI_API_KEY"]), @r#"
+        `llm.provider` is "openai", but the environment variable `MY_KEY` is not set
+        Hint: set `MY_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+        "#);
+        insta::assert_snapshot!(chosen("provider = 'openai'\napi_key_env = 'MY_KEY'\nmodel = 'm'\nplan.model = 'p'", &["MY_KEY"]), @r#"openai at https://api.openai.com/v1, plan p, judge m, key Some(true): provider = "openai""#);
+        insta::assert_snapshot!(chosen("provider = 'none'", &["OPENAI_API_KEY"]), @r#"rules: provider = "none""#);
+    }
+
+    #[test]
+    fn a_server_on_this_machine_needs_no_key_unless_one_is_named() {
+        let local = "provider = 'openai'\nbase_url = 'http://127.0.0.1:8080/v1'";
+        insta::assert_snapshot!(chosen(local, &[]), @r#"openai at http://127.0.0.1:8080/v1, plan gpt-5, judge gpt-5, key None: provider = "openai""#);
+        insta::assert_snapshot!(chosen(&format!("{local}\napi_key_env = 'MY_KEY'"), &[]), @r#"
+        `llm.provider` is "openai", but the environment variable `MY_KEY` is not set
+        Hint: set `MY_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+        "#);
+    }
+
+    #[test]
+    fn auto_asks_an_agent_only_where_no_key_is_set_and_something_shows_that_it_can_answer() {
+        insta::assert_snapshot!(chosen_beside("", &["OPENAI_API_KEY"], Some("codex")), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("", &[], None), @"agent gemini: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("", &[], Some("codex")), @"agent codex: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("", &[], Some("shell")), @"agent gemini: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("agent = 'codex'", &[], None), @"agent codex: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+    }
+
+    #[test]
+    fn the_provider_agent_takes_the_configured_one_else_the_one_at_work_else_the_first() {
+        let provider = "provider = 'agent'";
+        insta::assert_snapshot!(chosen_beside(provider, &["OPENAI_API_KEY"], None), @r#"agent gemini: provider = "agent""#);
+        insta::assert_snapshot!(chosen_beside(provider, &[], Some("codex")), @r#"agent codex: provider = "agent""#);
+        insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'codex'"), &[], Some("gemini")), @r#"agent codex: provider = "agent""#);
+        insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'claude'"), &[], None), @r#"
+        `llm.agent` is "claude", but no program `claude` is installed
+        Hint: install `claude` where the PATH leads; `plan-agent doctor` shows which agents there are
+        "#);
+        insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'gemni'"), &[], None), @r#"
+        `llm.agent` is "gemni", which is no agent that can be asked
+        Hint: did you mean `gemini`?
+        "#);
+        let claude = [Candidate {
+            name: "claude",
+            found: FoundAgent::Missing,
+        }];
+        let known = &claude;
+        let config = read_config::parse(&format!("[llm]\n{provider}"), Path::new("c")).unwrap();
+        let alone = Candidates {
+            known,
+            at_work: Some("shell"),
+        };
+        insta::assert_snapshot!(chosen_of(&config, &[], &alone), @r#"
+        `llm.provider` is "agent", but no coding agent is installed
+        Hint: install one (claude), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out
+        "#);
+    }
+}

@@ -1,0 +1,478 @@
+//! Turns text and environment into a configuration. The defaults list the known keys, so the structs are the only list of them;
+//! an error names the place, and the nearest known key.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::de::DeTable;
+
+use super::{Config, Environment, FILE_NAME, JudgeConfig};
+use crate::bounded_text;
+use crate::plan::JudgePolicy;
+use crate::wire::text::quoted;
+
+/// The largest file, in bytes; that of a person has a few KiB.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration `{}`: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// The text is not TOML, a key is unknown, or a value does not fit.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Invalid {
+        path: PathBuf,
+        line: usize,
+        column: usize,
+        message: String,
+        hint: Option<String>,
+    },
+    /// A value from the environment does not fit.
+    #[error("environment variable `{name}`: {message}")]
+    Variable { name: String, message: String },
+    /// The configuration asks for a check that it does not define.
+    #[error("`run.checks` names `{name}`, which [checks] does not define")]
+    UnknownCheck { name: String, hint: String },
+    /// The chosen provider needs a key that is not in the environment.
+    #[error(
+        "`llm.provider` is \"{provider}\", but the environment variable `{variable}` is not set"
+    )]
+    NoKey {
+        provider: &'static str,
+        variable: String,
+    },
+    /// The configured coding agent is not installed.
+    #[error("`llm.agent` is \"{agent}\", but no program `{agent}` is installed")]
+    AgentMissing { agent: &'static str },
+    /// The program does not know how to ask this agent.
+    #[error("`llm.agent` is \"{agent}\", which is no agent that can be asked")]
+    UnknownAgent {
+        agent: String,
+        known: Vec<&'static str>,
+    },
+    /// The provider is a coding agent, and none is installed.
+    #[error("`llm.provider` is \"agent\", but no coding agent is installed")]
+    NoAgent { known: Vec<&'static str> },
+    /// The configuration has an address or a key, but no provider that understands it.
+    #[error("`llm.{key}` is set, but `llm.provider` is \"auto\"")]
+    NoProvider { key: &'static str },
+    /// One session cannot work in the folders of several tasks.
+    #[error(
+        "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder"
+    )]
+    SessionOverWorktrees,
+    /// The name is reserved for something else.
+    #[error(
+        "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name"
+    )]
+    CheckCalledMerge,
+}
+
+impl ConfigError {
+    /// Returns what the person can do, if there is something to name.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreadable { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                let file = quoted(&path.to_string_lossy());
+                Some(format!(
+                    "`plan-agent --config {file} init` writes a commented one there"
+                ))
+            }
+            Self::Unreadable { .. } => None,
+            Self::Variable { name, .. } if name.ends_with("_BASE_URL") => {
+                Some("mend it, or name the address in `llm.base_url`, which goes before".into())
+            }
+            Self::Variable { .. } => None,
+            Self::Invalid { hint, .. } => hint.clone(),
+            Self::UnknownCheck { hint, .. } => Some(hint.clone()),
+            Self::NoKey { variable, .. } => Some(format!(
+                "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
+            )),
+            Self::SessionOverWorktrees => {
+                Some("set session = \"task\", or isolation = \"shared\"".into())
+            }
+            Self::CheckCalledMerge => Some("give that check another name".into()),
+            Self::AgentMissing { agent } => Some(format!(
+                "install `{agent}` where the PATH leads; `plan-agent doctor` shows which agents there are"
+            )),
+            Self::UnknownAgent { agent, known } => {
+                Some(nearest(agent, known.iter().copied()).map_or_else(
+                    || format!("the agents that can be asked are {}", known.join(", ")),
+                    |known| format!("did you mean `{known}`?"),
+                ))
+            }
+            Self::NoAgent { known } => Some(format!(
+                "install one ({}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out",
+                known.join(", ")
+            )),
+            Self::NoProvider { .. } => {
+                Some("say which API it speaks: provider = \"anthropic\" or \"openai\"".into())
+            }
+        }
+    }
+}
+
+/// Returns the file to read with its text: the named one, or the one in the current folder if it exists.
+pub fn find(named: Option<&Path>) -> Result<(Option<PathBuf>, String), ConfigError> {
+    let path = named.unwrap_or(Path::new(FILE_NAME));
+    match bounded_text::read_file(path, MAX_BYTES) {
+        Ok(text) => Ok((Some(path.to_owned()), text)),
+        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
+            Ok((None, String::new()))
+        }
+        Err(source) => Err(ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Returns the absolute folder from which relative paths start.
+pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
+    let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
+    // An empty path has no absolute form, but `.` has: the current folder.
+    std::path::absolute(Path::new(".").join(folder))
+        .map(|path| path.components().collect())
+        .map_err(|source| ConfigError::Unreadable {
+            path: folder.to_owned(),
+            source,
+        })
+}
+
+/// Reads the text of a file; `path` is only named in errors.
+pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    let invalid = |offset: usize, message: &str, hint| {
+        let before = &text[..text.floor_char_boundary(offset)];
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        ConfigError::Invalid {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+            message: message.trim_end().replace('\n', ", "),
+            hint,
+        }
+    };
+    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    let table =
+        DeTable::parse(text).map_err(|error| invalid(start(&error), error.message(), None))?;
+    let allowed = allowed();
+    if let Some((offset, key)) = unknown_key(table.get_ref(), "", "", &allowed) {
+        let hint = nearest_key(&key, &allowed);
+        return Err(invalid(offset, &format!("unknown key `{key}`"), hint));
+    }
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let offset = start(&error);
+        match key_at(table.get_ref(), "", offset) {
+            Some(key) => invalid(offset, &format!("`{key}`: {}", error.message()), None),
+            None => invalid(offset, error.message(), None),
+        }
+    })
+}
+
+/// Returns the key whose value stands at an offset.
+fn key_at(table: &DeTable<'_>, path: &str, offset: usize) -> Option<String> {
+    table.iter().find_map(|(name, value)| {
+        let key = join(path, name.get_ref());
+        let inside = value
+            .get_ref()
+            .as_table()
+            .and_then(|table| key_at(table, &key, offset));
+        inside.or_else(|| value.span().contains(&offset).then_some(key))
+    })
+}
+
+/// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`.
+pub fn override_by(mut config: Config, environment: &Environment) -> Result<Config, ConfigError> {
+    for key in known_keys() {
+        let name = variable_of(&key);
+        if let Some(text) = environment.get(&name) {
+            config = with_value(&config, &key, text)
+                .map_err(|message| ConfigError::Variable { name, message })?;
+        }
+    }
+    Ok(config)
+}
+
+/// Returns the environment variable that overrides a key.
+pub fn variable_of(key: &str) -> String {
+    format!("PLAN_AGENT_{}", key.to_uppercase().replace('.', "_"))
+}
+
+/// Sets one key. The text itself is the value if the key takes a text; otherwise it is read as a value of TOML (`3`, `true`,
+/// `["a"]`).
+fn with_value(config: &Config, key: &str, text: &str) -> Result<Config, String> {
+    let set = |value: toml::Value| -> Result<Config, toml::de::Error> {
+        let mut table = toml::Table::try_from(config).map_err(toml::de::Error::custom)?;
+        let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
+        let section = sections
+            .split('.')
+            .filter(|name| !name.is_empty())
+            .try_fold(&mut table, |table, name| {
+                table
+                    .entry(name)
+                    .or_insert_with(|| toml::Value::Table(toml::Table::new()))
+                    .as_table_mut()
+            })
+            .ok_or_else(|| toml::de::Error::custom("not a section"))?;
+        section.insert(last.to_owned(), value);
+        table.try_into()
+    };
+    set(toml::Value::String(text.to_owned()))
+        .or_else(|as_text| match text.parse::<toml::Value>() {
+            Ok(value) => set(value),
+            Err(_) => Err(as_text),
+        })
+        .map_err(|error| error.message().to_owned())
+}
+
+/// Returns every key that the defaults have, with its section, such as `llm.plan.model`.
+fn known_keys() -> Vec<String> {
+    let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
+    let mut keys = Vec::new();
+    collect_keys(&defaults, "", &mut keys);
+    keys
+}
+
+fn collect_keys(value: &serde_json::Value, path: &str, keys: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                collect_keys(value, &join(path, name), keys);
+            }
+        }
+        _ => keys.push(path.to_owned()),
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+/// Returns the keys and sections that may stand in a file; `*` is a name that the file chooses.
+fn allowed() -> Vec<String> {
+    let mut allowed = known_keys();
+    allowed.extend(["checks.*.run", "checks.*.timeout", "checks.*.env"].map(str::to_owned));
+    allowed.extend(["mcp.*.command", "mcp.*.timeout", "mcp.*.env"].map(str::to_owned));
+    let sections: BTreeSet<String> = allowed
+        .iter()
+        .flat_map(|key| key.match_indices('.').map(|(dot, _)| key[..dot].to_owned()))
+        .collect();
+    allowed.extend(sections);
+    allowed
+}
+
+/// Returns the first key that is not allowed, and where it stands. `pattern` is the path with `*` for free names.
+fn unknown_key(
+    table: &DeTable<'_>,
+    path: &str,
+    pattern: &str,
+    allowed: &[String],
+) -> Option<(usize, String)> {
+    table.iter().find_map(|(name, value)| {
+        let key = join(path, name.get_ref());
+        let free = matches!(pattern, "checks" | "mcp");
+        let pattern = join(pattern, if free { "*" } else { name.get_ref() });
+        if !allowed.contains(&pattern) {
+            return Some((name.span().start, key));
+        }
+        unknown_key(value.get_ref().as_table()?, &key, &pattern, allowed)
+    })
+}
+
+/// Returns which key or section was probably meant: one whose last word is similar, preferably in the same section.
+fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
+    let parts = |key: &str| -> (String, String) {
+        let (section, word) = key.rsplit_once('.').unwrap_or(("", key));
+        (section.to_owned(), word.to_owned())
+    };
+    let (section, word) = parts(key);
+    allowed
+        .iter()
+        .filter(|other| !other.contains('*'))
+        .filter_map(|other| {
+            let (other_section, other_word) = parts(other);
+            let likeness = alike(&word, &other_word)?;
+            Some((likeness, other_section == section, other))
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
+        .map(|(_, _, other)| format!("did you mean `{other}`?"))
+}
+
+/// Returns the known word that is most similar to the given one, if one is similar at all.
+pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .filter_map(|other| Some((alike(word, other)?, other)))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, other)| other)
+}
+
+/// Returns how similar two words are, from 0 to 1; `None` if one is unlikely to be a typing error for the other.
+fn alike(word: &str, other: &str) -> Option<f64> {
+    let likeness = strsim::jaro_winkler(word, other);
+    (likeness > 0.8).then_some(likeness)
+}
+
+/// A duration as a person writes it: `"90s"`, `"10m"`, `"1h 30m"`; more than nothing.
+pub(super) mod duration {
+    use super::{Deserialize, Deserializer, Duration, SignedDuration};
+    use crate::wire::text::parse_span;
+    use serde::{Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        let span = SignedDuration::try_from(*span).unwrap_or(SignedDuration::MAX);
+        serializer.serialize_str(&format!("{span:#}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_span(&text).ok_or_else(|| {
+            D::Error::custom(format!(
+                "`{text}` is no duration, which is written \"90s\", \"10m\" or \"1h 30m\""
+            ))
+        })
+    }
+}
+
+/// A count of at least one.
+pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match u32::deserialize(deserializer)? {
+        0 => Err(D::Error::custom("must be 1 or more")),
+        count => Ok(count),
+    }
+}
+
+/// A count of at least one that may be left out.
+pub(super) fn positive_if_any<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
+    positive(deserializer).map(Some)
+}
+
+/// When and by which model results are judged: a word, or a section.
+pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<JudgeConfig, D::Error> {
+    struct WordOrSection;
+
+    impl<'de> Visitor<'de> for WordOrSection {
+        type Value = JudgeConfig;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("\"always\", \"on_doubt\" or a section")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<JudgeConfig, E> {
+            let when = JudgePolicy::deserialize(StrDeserializer::new(word))?;
+            Ok(JudgeConfig { when, model: None })
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<JudgeConfig, M::Error> {
+            JudgeConfig::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_any(WordOrSection)
+}
+
+/// Reads the address of a service: https, or http on this machine. The result has no slash at its end.
+pub(super) fn base_url<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    address(&text).map(Some).map_err(D::Error::custom)
+}
+
+/// Returns the address of a service without a slash at its end; it is https, or http on this machine.
+///
+/// # Errors
+/// Says why the text is no such address. The error does not repeat the text: it may hold a secret.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+        return Err("an address must not hold a key, which belongs into the environment".into());
+    }
+    match url.scheme() {
+        "https" => {}
+        "http" if is_loopback(&url) => {}
+        "http" => {
+            let why = "http would send the key unencrypted and is for this machine only; use https";
+            return Err(why.into());
+        }
+        _ => return Err("must begin with https://".into()),
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// The name of an environment variable. An error does not repeat a text that looks like a key.
+pub(super) fn variable_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    if name.as_deref().is_none_or(names_variable) {
+        Ok(name)
+    } else {
+        Err(D::Error::custom(
+            "must be the name of an environment variable, not the key itself",
+        ))
+    }
+}
+
+/// Names of environment variables.
+pub(super) fn variable_names<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    if names.iter().all(|name| names_variable(name)) {
+        Ok(names)
+    } else {
+        Err(D::Error::custom(
+            "must be names of environment variables, without their values",
+        ))
+    }
+}
+
+fn names_variable(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Returns whether an address is on this machine.
+pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// As [`argv`], where it may be left out.
+pub(super) fn some_argv<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    argv(deserializer).map(Some)
+}
+
+/// A program with its arguments.
+pub(super) fn argv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let argv = Vec::<String>::deserialize(deserializer)?;
+    if argv.first().is_none_or(|program| program.trim().is_empty()) {
+        return Err(D::Error::custom("must name a program"));
+    }
+    Ok(argv)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! How what came in changes the plan: reports, answers of a person, signs of life, and what a model said.
+
+use super::changed_files::QuickInspection;
+use super::decisions::new_question;
+use super::effect_work::{ModelDecision, ModelOutcome};
+use super::exchange::{Filed, FoundInput};
+use super::plan_run::EffectResult;
+use super::report_parsing::{AnswerFile, ParsedReport};
+use super::worktrees::BranchReport;
+use crate::plan::{
+    AppliedReport, DecidedBy, Draft, HumanQuestion, PlanHead, QuestionId, Refusal, SessionId,
+    Verdict,
+};
+use crate::volumes::{Volumes, Withdrawal};
+use crate::wire::text::safe_session;
+
+/// What is to be done in the folders with what was taken in.
+#[derive(Debug, Default)]
+pub(super) struct Effect {
+    pub(super) filings: Vec<(String, Filed)>,
+    /// What is wrong with answers.
+    pub(super) complaints: Vec<(QuestionId, String)>,
+}
+
+/// Takes in what was found for a plan, of the signs of life only new ones.
+pub(super) fn take(
+    draft: &mut Draft<'_>,
+    found: &FoundInput,
+    seen: Option<&QuickInspection>,
+    volumes: &Volumes,
+) -> Effect {
+    let mut effect = Effect::default();
+    for (id, sign) in &found.signs {
+        let session = sign
+            .life
+            .session
+            .clone()
+            .filter(|session| safe_session(session))
+            .map(SessionId::new);
+        if let Err(refusal) = draft.part(|draft| draft.claim(id, session)) {
+            tracing::warn!(%refusal, "a sign of life of an unknown command");
+            continue;
+        }
+        if let Err(refusal) = draft.part(|draft| draft.waits(id, sign.life.blocked_until)) {
+            tracing::warn!(%refusal, "an agent waits for nothing that is known");
+        }
+    }
+    for arrival in &found.reports {
+        let filed = take_report(draft, arrival, seen, volumes);
+        effect
+            .filings
+            .extend(filed.map(|filed| (arrival.name.clone(), filed)));
+    }
+    for (id, reply) in &found.replies {
+        let complaint = take_reply(draft, id, reply);
+        effect
+            .complaints
+            .extend(complaint.map(|complaint| (id.clone(), complaint)));
+    }
+    effect
+}
+
+/// Returns where the report goes, if it could be taken in.
+fn take_report(
+    draft: &mut Draft<'_>,
+    arrival: &ParsedReport,
+    seen: Option<&QuickInspection>,
+    volumes: &Volumes,
+) -> Option<Filed> {
+    let name = &arrival.name;
+    let filed = match (&arrival.command, arrival.content.clone()) {
+        (None, Ok(_)) => return None,
+        (None, Err(refused)) => {
+            draft.reject_file(name, &refused.reason);
+            Ok(Filed::Rejected(refused.explanation))
+        }
+        (Some(command), Ok(report)) => draft.part(|draft| {
+            let taken = draft.report(command, report)?;
+            if let (AppliedReport::Counts, Some(seen)) = (taken, seen) {
+                seen.record(draft, command)?;
+            }
+            Ok(taken.into())
+        }),
+        (Some(command), Err(refused)) => draft.part(|draft| {
+            let question = new_question(draft.plan(), volumes);
+            draft.reject(command, &refused.reason, &arrival.hash, question)?;
+            Ok(Filed::Rejected(refused.explanation))
+        }),
+    };
+    filed
+        .inspect_err(|refusal| tracing::error!(%refusal, name, "a report was refused"))
+        .ok()
+}
+
+/// Returns what a person is told whose answer was not taken.
+fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Option<String> {
+    let reason = match reply {
+        AnswerFile::Answer(choice, note) => {
+            let answered = draft.part(|draft| draft.answer(id, *choice, note, "file"));
+            answered.err()?.to_string()
+        }
+        AnswerFile::Unusable(reason) => reason.clone(),
+    };
+    let choices = draft.plan().question(id).map(offered).unwrap_or_default();
+    Some(format!(
+        "The answer was not taken: {reason}.\n\nHint: {choices}\n"
+    ))
+}
+
+fn offered(question: &HumanQuestion) -> String {
+    let words: Vec<&str> = question
+        .choices
+        .iter()
+        .map(|choice| choice.as_str())
+        .collect();
+    format!(
+        "write one of these behind `answer:` in the question's file: {}.",
+        words.join(", ")
+    )
+}
+
+/// Takes in what an act came back with.
+pub(super) fn take_input(
+    draft: &mut Draft<'_>,
+    input: &EffectResult,
+    volumes: &Volumes,
+) -> Result<(), Refusal> {
+    match input {
+        EffectResult::Withdrawn(id, done) => {
+            let attempt = draft.plan().attempt(id);
+            let recall = attempt.is_some_and(|attempt| attempt.recall);
+            match done {
+                Withdrawal::Withdrawn => draft.withdrawn(id),
+                Withdrawal::Taken if recall => draft.recalled(id),
+                // A file that is gone was taken.
+                Withdrawal::Taken => draft.claim(id, None).map(drop),
+            }
+        }
+        EffectResult::Inspected(id, found) => {
+            draft.inspected(id, found.changes.clone(), found.tree.as_deref())
+        }
+        EffectResult::Checked(id, checked) => {
+            if let Some(merge) = checked.merge.clone() {
+                draft.merged(id, merge)?;
+            }
+            draft.checked(id, checked.results.clone())
+        }
+        EffectResult::Branch(BranchReport::There(commit)) => draft.branch_moved(commit),
+        EffectResult::Branch(BranchReport::Joined(merge)) => draft.branch_joined(merge),
+        EffectResult::Branch(BranchReport::Elsewhere { found, reason }) => {
+            let question = new_question(draft.plan(), volumes);
+            draft.branch_elsewhere(found, reason, question)
+        }
+        EffectResult::Asked(asked) => take_answer(draft, ModelOutcome::clone(asked), volumes),
+        _ => Ok(()),
+    }
+}
+
+/// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
+/// none.
+pub(super) fn take_answer(
+    draft: &mut Draft<'_>,
+    asked: ModelOutcome,
+    volumes: &Volumes,
+) -> Result<(), Refusal> {
+    draft.count_ask(&asked.ask, asked.spent)?;
+    let question = new_question(draft.plan(), volumes);
+    let (said, text) = match asked.said {
+        Ok(said) => said,
+        Err(error) => return draft.failed_ask(&asked.ask, &error, question),
+    };
+    draft.answered_ask(&asked.ask, &text)?;
+    match draft.part(|draft| take_effect(draft, said, question.clone())) {
+        // Decided otherwise meanwhile.
+        Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
+        Err(refusal) => {
+            tracing::warn!(%refusal, "the plan refuses what the model answered");
+            draft.refused_ask(
+                &asked.ask,
+                &format!("the plan refuses its answer: {refusal}"),
+                question,
+            )
+        }
+    }
+}
+
+fn take_effect(
+    draft: &mut Draft<'_>,
+    said: ModelDecision,
+    question: QuestionId,
+) -> Result<(), Refusal> {
+    match said {
+        ModelDecision::Plan(plan) => {
+            draft.describe(|head: &mut PlanHead| {
+                if !plan.name.is_empty() {
+                    head.name = plan.name;
+                }
+                head.description = plan.description;
+                if let Some(order) = plan.order {
+                    head.order = order;
+                    head.source = plan.source;
+                    head.expected_outcome = plan.expected_outcome;
+                }
+                if head.constraints.is_empty() {
+                    head.constraints = plan.constraints;
+                }
+            });
+            draft.make_tasks(plan.tasks).map(drop)
+        }
+        ModelDecision::Judgement(command, judgement) => {
+            let verdict = Verdict {
+                decision: judgement.decision,
+                reason: judgement.reason,
+                feedback: judgement.feedback,
+                result_summary: judgement.result_summary,
+                by: DecidedBy::Model,
+                at: draft.now(),
+            };
+            draft.judge(&command, &verdict, question)
+        }
+        ModelDecision::Edits(edits) => {
+            let reason = draft
+                .plan()
+                .head()
+                .replan
+                .as_ref()
+                .map(|open| open.why.clone())
+                .unwrap_or_default();
+            draft.replan(&edits, &reason)
+        }
+        ModelDecision::Audit(audit) => draft.audited(
+            &audit.reason,
+            (!audit.met).then_some(audit.missing),
+            question,
+        ),
+        ModelDecision::Summary(text) => draft.settle(&text),
+    }
+}

@@ -1,0 +1,396 @@
+//! What changed in a folder: found with git, whose data is kept outside the person's repository, or, without a repository, with
+//! scans and the times of the files.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::git::{Git, GitError};
+use super::produced_files::{changed_at, written_at};
+use crate::plan::{ChangeDetection, ChangedFiles, Time};
+use crate::wire::text::one_line;
+
+/// Folders whose content is not part of the work.
+const SKIPPED: [&str; 5] = [
+    ".git",
+    ".plan-agent",
+    "node_modules",
+    ".venv",
+    "__pycache__",
+];
+
+/// A folder with this file in it contains only what can be generated again.
+const CACHE: &str = "CACHEDIR.TAG";
+
+/// The most levels of folders that are scanned.
+const DEPTH: usize = 32;
+
+/// The most characters of a path.
+const PATH: usize = 300;
+
+/// A git command that takes longer is not awaited: the times of the files show nearly as much.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The files of a folder at one time, without folders that are not part of the work.
+#[derive(Debug)]
+pub struct FileListing {
+    /// When the scan began, in plan time.
+    pub at: Time,
+    files: BTreeMap<String, FileTimes>,
+    /// No file was left out because of a limit or because it could not be read.
+    complete: bool,
+}
+
+/// Values that differ when a file was written, the latest time of its last write, and the latest time of any change.
+#[derive(Clone, Copy, Debug)]
+struct FileTimes {
+    inode: u64,
+    length: u64,
+    seconds: i64,
+    nanoseconds: i64,
+    written: Time,
+    changed: Time,
+}
+
+impl FileTimes {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            length: metadata.len(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+            written: written_at(metadata),
+            changed: changed_at(metadata),
+        }
+    }
+
+    /// Returns whether the file has the same content; its access rights do not count.
+    fn same_content(&self, other: &Self) -> bool {
+        let content = |stamp: &Self| (stamp.inode, stamp.length, stamp.seconds, stamp.nanoseconds);
+        content(self) == content(other)
+    }
+}
+
+impl FileListing {
+    /// Scans a folder, up to a number of entries, without the paths in `left_out`; follows no link. `None` if the folder itself
+    /// cannot be read.
+    pub fn of(folder: &Path, left_out: &[PathBuf], most: usize, at: Time) -> Option<Self> {
+        let mut listing = Self {
+            at,
+            files: BTreeMap::new(),
+            complete: true,
+        };
+        let mut left = most;
+        let mut folders = vec![(folder.to_owned(), String::new(), 0)];
+        while let Some((folder, prefix, depth)) = folders.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(_) if depth == 0 => return None,
+                Err(_) => {
+                    listing.complete = false;
+                    continue;
+                }
+            };
+            let mut names = Vec::new();
+            for entry in entries.flatten() {
+                if left == 0 {
+                    listing.complete = false;
+                    break;
+                }
+                left -= 1;
+                names.push(entry);
+            }
+            if names.iter().any(|entry| entry.file_name() == CACHE) {
+                continue;
+            }
+            for entry in names {
+                let (path, name) = (entry.path(), entry.file_name());
+                let name = name.to_string_lossy();
+                if SKIPPED.contains(&name.as_ref()) || left_out.contains(&path) {
+                    continue;
+                }
+                let shown = one_line(&format!("{prefix}{name}"), PATH);
+                // A file that is gone by now was removed; the next scan reports that.
+                let Ok(metadata) = entry.metadata() else {
+                    continue;
+                };
+                if !metadata.is_dir() {
+                    listing.files.insert(shown, FileTimes::of(&metadata));
+                } else if depth < DEPTH {
+                    folders.push((path, format!("{shown}/"), depth + 1));
+                } else {
+                    listing.complete = false;
+                }
+            }
+        }
+        Some(listing)
+    }
+
+    /// Returns the number of files; `None` if some were left out.
+    pub fn files(&self) -> Option<usize> {
+        self.complete.then_some(self.files.len())
+    }
+
+    /// Returns what changed since a time, given both in plan time and by the wall clock. An earlier scan distinguishes a file
+    /// that was written just before that time from one that was written just after; it also shows removed files.
+    pub fn changes(&self, before: Option<&Self>, since: Time, wall: Time) -> ChangedFiles {
+        let before = before.filter(|before| before.complete);
+        let began = before.filter(|before| before.at <= since);
+        let is_news = |path: &str, stamp: &FileTimes| match began {
+            Some(began) => {
+                let known = began.files.get(path);
+                stamp.changed >= wall && !known.is_some_and(|known| known.same_content(stamp))
+            }
+            None => stamp.written >= wall,
+        };
+        let written = self
+            .files
+            .iter()
+            .filter(|(path, stamp)| is_news(path, stamp))
+            .map(|(path, _)| path.clone());
+        let removed = before
+            .filter(|_| self.complete)
+            .into_iter()
+            .flat_map(|before| before.files.keys())
+            .filter(|path| !self.files.contains_key(*path))
+            .map(|path| ChangedFiles::removed(path));
+        let seen = match began {
+            _ if !self.complete => ChangeDetection::Part,
+            Some(_) => ChangeDetection::Listing,
+            None => ChangeDetection::Times,
+        };
+        ChangedFiles::new(seen, written.chain(removed).collect())
+    }
+}
+
+/// Git snapshots of a folder. Their index and objects are kept outside the person's repository, whose own do not change.
+#[derive(Clone, Debug)]
+pub struct GitSnapshots {
+    git: Git,
+    index: PathBuf,
+    left_out: Vec<String>,
+}
+
+impl GitSnapshots {
+    /// Uses a work tree, a folder for the snapshots' data, which is created, and the paths within the work tree that are left
+    /// out.
+    ///
+    /// # Errors
+    /// The folder cannot be created.
+    pub fn of(git: Git, aside: &Path, left_out: &[PathBuf]) -> io::Result<Self> {
+        let objects = aside.join("objects");
+        fs::create_dir_all(&objects)?;
+        let index = aside.join("index");
+        let within = left_out
+            .iter()
+            .filter_map(|path| path.strip_prefix(git.folder()).ok()?.to_str())
+            .map(str::to_owned);
+        Ok(Self {
+            left_out: within.collect(),
+            git: git
+                .within(DEADLINE)
+                .one_at_a_time(&aside.join("lock"))
+                .with_index(&index)
+                .with_objects(&objects),
+            index,
+        })
+    }
+
+    /// Takes a snapshot of all files that git does not ignore, and returns its id.
+    ///
+    /// # Errors
+    /// The error of git, such as that it takes too long.
+    pub async fn record(&self) -> Result<String, GitError> {
+        if !self.index.exists() {
+            self.git.begin_index().await;
+        }
+        match self.add().await {
+            Err(error) if !error.late() => {
+                tracing::debug!(%error, "an empty index is begun");
+                // An index that was left half-written would block every later snapshot.
+                for path in [&self.index, &self.index.with_extension("lock")] {
+                    if let Err(error) = fs::remove_file(path) {
+                        tracing::debug!(%error, path = %path.display(), "nothing to remove");
+                    }
+                }
+                self.add().await
+            }
+            added => added,
+        }
+    }
+
+    async fn add(&self) -> Result<String, GitError> {
+        let left_out: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
+        self.git.add_all(&left_out).await?;
+        self.git.line(&["write-tree"]).await
+    }
+
+    /// Returns the differences between two snapshots, without files that have not been written since a time of the wall clock.
+    ///
+    /// # Errors
+    /// One of the snapshots no longer exists, or the error of git.
+    pub async fn changes(
+        &self,
+        old: &str,
+        new: &str,
+        since: Time,
+    ) -> Result<ChangedFiles, GitError> {
+        let words = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--name-status",
+            old,
+            new,
+        ];
+        let said = self.git.bytes(&words).await?;
+        let folder = self.git.folder().to_owned();
+        let look = move || {
+            let said = String::from_utf8_lossy(&said);
+            let mut parts = said.split('\0');
+            let mut paths = Vec::new();
+            while let (Some(status), Some(path)) = (parts.next(), parts.next()) {
+                let shown = one_line(path, PATH);
+                match folder.join(path).symlink_metadata() {
+                    _ if status == "D" => paths.push(ChangedFiles::removed(&shown)),
+                    Ok(metadata) if changed_at(&metadata) < since => {}
+                    _ => paths.push(shown),
+                }
+            }
+            ChangedFiles::new(ChangeDetection::Git, paths)
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
+        Ok(looked.map_err(io::Error::from)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+    use crate::exec::git::person;
+
+    const AT: Time = Time(1);
+
+    fn listing(folder: &Path) -> FileListing {
+        FileListing::of(folder, &[folder.join("left")], 100, AT).unwrap()
+    }
+
+    fn now() -> Time {
+        crate::clock::Clock::start().now()
+    }
+
+    #[test]
+    fn a_listing_tells_what_was_written_and_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        };
+        for name in [
+            "kept",
+            "gone",
+            "sub/changed",
+            "left/x",
+            "node_modules/x",
+            "c/x",
+            "c/CACHEDIR.TAG",
+        ] {
+            write(name);
+        }
+        let before = listing(root.path());
+        assert_eq!(before.files(), Some(3));
+        fs::remove_file(root.path().join("gone")).unwrap();
+        fs::write(root.path().join("sub/changed"), "longer than before").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(root.path().join("kept"), mode).unwrap();
+        write("new");
+        write("left/y");
+        let after = listing(root.path());
+        let changes = after.changes(Some(&before), AT, Time(0));
+        assert_eq!(changes.files, ["new", "sub/changed", "gone (removed)"]);
+        assert_eq!(changes.seen, ChangeDetection::Listing);
+        let by_times = after.changes(None, AT, Time(0));
+        assert_eq!(by_times.files, ["kept", "new", "sub/changed"]);
+        assert_eq!(by_times.seen, ChangeDetection::Times);
+        let kept = root.path().join("kept");
+        let since = written_at(&kept.metadata().unwrap()).plus(Duration::from_millis(1));
+        while changed_at(&kept.metadata().unwrap()) < since {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            fs::set_permissions(&kept, mode).unwrap();
+        }
+        let by_times = listing(root.path()).changes(None, AT, since);
+        let kept = by_times.files.iter().any(|file| file == "kept");
+        assert!(!kept, "who may read it is no change");
+        let later = now().plus(Duration::from_secs(3600));
+        assert!(after.changes(None, AT, later).files.is_empty());
+        let part = FileListing::of(root.path(), &[], 2, AT).unwrap();
+        assert_eq!(part.files(), None);
+        assert_eq!(
+            part.changes(Some(&before), AT, later).seen,
+            ChangeDetection::Part
+        );
+        assert!(FileListing::of(&root.path().join("kept"), &[], 2, AT).is_none());
+    }
+
+    #[tokio::test]
+    async fn git_tells_what_changed_and_keeps_everything_aside() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, aside) = (root.path().join("w"), root.path().join("aside"));
+        fs::create_dir(&folder).unwrap();
+        if person::git(&folder, &["init", "--quiet"]).is_none() {
+            return;
+        }
+        for (name, text) in [
+            (".gitignore", "ignored\nMISSION.md\n"),
+            ("kept", "1"),
+            ("gone", "2"),
+            ("changed", "3"),
+        ] {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        person::git(&folder, &["add", "kept"]);
+        let state = || {
+            let objects = fs::read_dir(folder.join(".git/objects")).unwrap().count();
+            (fs::read(folder.join(".git/index")).unwrap(), objects)
+        };
+        let was = state();
+        let left_out = [folder.join("MISSION.md")];
+        let git = person::opened(&folder).await;
+        let trees = GitSnapshots::of(git, &aside, &left_out).unwrap();
+        let old = trees.record().await.unwrap();
+        fs::remove_file(folder.join("gone")).unwrap();
+        for name in ["changed", "ignored", "MISSION.md", "näher \n.txt"] {
+            fs::write(folder.join(name), "now").unwrap();
+        }
+        // What a git that was killed leaves behind.
+        fs::write(aside.join("index.lock"), "").unwrap();
+        let new = trees.record().await.unwrap();
+        let changes = trees.changes(&old, &new, Time(0)).await.unwrap();
+        assert_eq!(changes.files, ["changed", "gone (removed)", "näher .txt"]);
+        assert_eq!(changes.seen, ChangeDetection::Git);
+        let later = now().plus(Duration::from_secs(3600));
+        let changes = trees.changes(&old, &new, later).await.unwrap();
+        assert_eq!(changes.files, ["gone (removed)"]);
+        assert_eq!(state(), was, "the repository is as it was");
+        let missing = "4b825dc642cb6eb9a060e54bf8d69288fbee4905";
+        assert!(trees.changes(missing, &new, Time(0)).await.is_err());
+        // An index that is none, and one that nobody can read to its end.
+        let index = folder.join(".git/index");
+        for damaged in [false, true] {
+            fs::remove_file(aside.join("index")).unwrap();
+            fs::remove_file(&index).unwrap();
+            match damaged {
+                true => fs::write(&index, "DIRC, but no index").unwrap(),
+                false => mknodat(CWD, &index, FileType::Fifo, Mode::RUSR, 0).unwrap(),
+            }
+            assert_eq!(trees.record().await.unwrap(), new, "damaged: {damaged}");
+        }
+    }
+}

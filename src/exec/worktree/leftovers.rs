@@ -1,0 +1,69 @@
+//! What an agent leaves in a worktree that is not a result: nested repositories, and files with conflict marks.
+
+use std::io;
+use std::path::Path;
+
+use super::{list, names};
+use crate::exec::git::{Git, GitError};
+use crate::foreign_files::read_beginning;
+
+/// The most bytes of a file that are searched for conflict marks.
+const MARKED: u64 = 4 * 1024 * 1024;
+
+/// Returns the paths in the index that are repositories of their own; only they have their history.
+pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError> {
+    let words = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
+    let listed = names(&git.bytes(&words).await?);
+    let links = listed
+        .iter()
+        .filter_map(|line| line.strip_prefix("160000 "));
+    let own = |path: &&str| {
+        let inside = git.folder().join(path).join(".git");
+        inside.symlink_metadata().is_ok()
+    };
+    Ok(links.filter(own).map(str::to_owned).collect())
+}
+
+/// As [`own_repositories`], without the submodules of the project.
+pub(super) async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
+    let mut own = own_repositories(git).await?;
+    if !own.is_empty() {
+        let words = ["config", "-z", "--blob", ":.gitmodules", "--get-regexp"];
+        let words = [&words[..], &[r"^submodule\..*\.path$"]].concat();
+        let known = names(&git.run(&words).await?.out);
+        let is_known = |path: &String| {
+            let mut paths = known.iter().filter_map(|line| line.split_once('\n'));
+            paths.any(|(_, known)| known == path)
+        };
+        own.retain(|path| !is_known(path));
+    }
+    Ok(own)
+}
+
+/// Returns the message for an agent about files with conflict marks, if any file has some.
+pub(super) async fn marks_in(folder: &Path, names: Vec<String>) -> io::Result<Option<String>> {
+    let folder = folder.to_owned();
+    let look = move || {
+        let marked = |name: &String| has_marks(&folder.join(name)).unwrap_or(false);
+        names.into_iter().filter(marked).collect::<Vec<_>>()
+    };
+    let marked = tokio::task::spawn_blocking(look).await?;
+    Ok((!marked.is_empty()).then(|| {
+        format!(
+            "These files still have the marks of a conflict: {}.\nDecide what belongs there, keep what both sides want, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`.",
+            list(&marked)
+        )
+    }))
+}
+
+/// Returns whether a file has a line with which git begins a conflict, and one with which it ends one. Only plain files are
+/// read.
+fn has_marks(path: &Path) -> io::Result<bool> {
+    let bytes = read_beginning(path, MARKED)?;
+    let has = |mark: &[u8]| {
+        bytes
+            .split(|byte| *byte == b'\n')
+            .any(|line| line.starts_with(mark))
+    };
+    Ok(has(b"<<<<<<< ") && has(b">>>>>>> "))
+}

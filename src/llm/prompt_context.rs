@@ -1,0 +1,304 @@
+//! What the prompt templates may use: the plan's own types and a few facts about them, as values of the template engine, and
+//! who may be given a task. Texts are in them as they were written: the filters and the formatter of [`super::prompts`]
+//! make them fit to be shown. The size depends on the task at hand, never on the plan: a window of neighbours and counts
+//! stand for the rest.
+
+use minijinja::context;
+use minijinja::value::{Serde, Value};
+use serde::Serialize;
+
+use super::quoting::{LINE, NAME, one_line};
+use crate::plan::{
+    Attempt, ChangeDetection, CheckResult, Plan, ReportStatus, Task, TaskId, TaskState,
+};
+use crate::wire::team_file::{Parameter, Team, Workflow};
+
+/// Neighbours shown on each side of a task.
+const WINDOW: usize = 5;
+/// Tasks shown of each kind where a prompt is about the whole plan.
+const DIGEST: usize = 40;
+/// Dependencies shown with their results.
+pub(super) const MAX_DEPENDENCIES: usize = 20;
+/// Checks, changed files and earlier verdicts shown.
+pub(super) const MAX_CHECKS: usize = 20;
+const MAX_CHANGED: usize = 50;
+const MAX_EARLIER: usize = 3;
+/// Offers shown.
+const OFFERS: usize = 100;
+
+/// The facts that are known before there is a plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanContext<'a> {
+    /// The person's goal.
+    pub goal: &'a str,
+    /// The constraints of every task.
+    pub constraints: &'a str,
+    /// File tree, head of the README, state of git: all known facts about the workspace.
+    pub workspace_facts: String,
+    /// Names of the configured checks.
+    pub check_names: &'a [String],
+    /// The team whose roles get tasks, and whose workflows may be chosen; `None` without a team.
+    pub team: Option<&'a Team>,
+}
+
+/// The facts about a result that are not in the plan's rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JudgeFacts {
+    /// Reports for this task that came for other commands and were not applied.
+    pub stale_reports: Vec<String>,
+}
+
+/// What a planner knows.
+pub(super) fn plan(known: &PlanContext<'_>) -> Value {
+    let workflows = known.team.into_iter().flat_map(|team| &team.workflows);
+    context! {
+        goal => known.goal,
+        constraints => known.constraints,
+        workspace => &known.workspace_facts,
+        checks => Serde(known.check_names),
+        roles => roles(known.team),
+        workflows => workflows.map(workflow).collect::<Vec<_>>(),
+    }
+}
+
+/// The roles that tasks may be given to.
+fn roles(team: Option<&Team>) -> Vec<Value> {
+    let roles = team.into_iter().flat_map(|team| &team.roles);
+    roles
+        .map(|role| context! { id => &role.id, description => &role.description })
+        .collect()
+}
+
+/// A workflow that may be chosen instead of making tasks.
+fn workflow(workflow: &Workflow) -> Value {
+    let parameter = |parameter: &Parameter| {
+        context! {
+            name => &parameter.name,
+            kind => parameter.kind.as_str(),
+            description => &parameter.description,
+            default => &parameter.default,
+            choices => &parameter.choices,
+        }
+    };
+    context! {
+        id => &workflow.id,
+        description => &workflow.description,
+        parameters => workflow.parameters.iter().map(parameter).collect::<Vec<_>>(),
+    }
+}
+
+/// What a plan is about, and its progress.
+fn head(plan: &Plan) -> Value {
+    let (head, counts) = (plan.head(), plan.counts());
+    context! {
+        goal => &head.goal,
+        constraints => &head.constraints,
+        name => &head.name,
+        status => head.status.as_str(),
+        counts => context! {
+            total => counts.total(),
+            pending => counts.pending,
+            in_progress => counts.in_progress,
+            completed => counts.completed,
+            failed => counts.failed,
+            skipped => counts.skipped,
+        },
+    }
+}
+
+/// What a judge knows.
+pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFacts) -> Value {
+    let (before, after) = plan.tasks_around(task);
+    let mut before = before.take(WINDOW).collect::<Vec<_>>();
+    before.reverse();
+    let needed = task.dependencies.iter().filter_map(|id| plan.task(*id));
+    let seen = attempt.changes.as_ref();
+    let seen = seen.filter(|changes| changes.seen != ChangeDetection::Nothing);
+    let changed = seen.map_or(&[][..], |changes| &changes.files);
+    let (changed, unnamed) = changed.split_at(changed.len().min(MAX_CHANGED));
+    let mut earlier = plan
+        .attempts_of(task.number)
+        .rev()
+        .filter(|other| other.id != attempt.id)
+        .filter_map(verdict)
+        .take(MAX_EARLIER)
+        .collect::<Vec<_>>();
+    earlier.reverse();
+    let checks = attempt.checks.iter().flatten().take(MAX_CHECKS);
+    let stale = facts.stale_reports.iter().take(MAX_EARLIER);
+    context! {
+        plan => head(plan),
+        task => Serde(task),
+        before => Serde(before),
+        after => Serde(after.take(WINDOW).collect::<Vec<_>>()),
+        dependencies => Serde(needed.take(MAX_DEPENDENCIES).collect::<Vec<_>>()),
+        attempt => attempt.number,
+        report => Serde(&attempt.report),
+        checks => checks.map(check).collect::<Vec<_>>(),
+        changed => Serde(changed),
+        changed_known => seen.is_some(),
+        changed_more => seen.map_or(0, |changes| changes.more) + unnamed.len(),
+        changed_note => changed_note(attempt),
+        earlier => earlier,
+        stale => Serde(stale.collect::<Vec<_>>()),
+        obstacle => obstacle(attempt).unwrap_or_default(),
+    }
+}
+
+fn check(check: &CheckResult) -> Value {
+    context! { outcome => check.outcome(), ..Serde(check) }
+}
+
+/// The verdict on an earlier attempt.
+fn verdict(attempt: &Attempt) -> Option<Value> {
+    let verdict = attempt.verdict.as_ref()?;
+    Some(context! { attempt => attempt.number, ..Serde(verdict) })
+}
+
+fn changed_note(attempt: &Attempt) -> String {
+    let limits = match attempt.changes.as_ref().map(|changes| changes.seen) {
+        Some(ChangeDetection::Times) => Some("removed files are not seen".to_owned()),
+        Some(ChangeDetection::Part) => Some("only some of the files were looked at".to_owned()),
+        Some(ChangeDetection::Git | ChangeDetection::Listing | ChangeDetection::Nothing) | None => {
+            None
+        }
+    };
+    let notes: Vec<String> = limits.into_iter().chain(attempt.company()).collect();
+    notes.join("; ")
+}
+
+/// Returns why `next` is impossible, if it is.
+pub(super) fn obstacle(attempt: &Attempt) -> Option<String> {
+    let failed = attempt.checks.iter().flatten().find(|check| !check.passed);
+    match (&attempt.report, failed) {
+        (None, _) => Some("there is no report".to_owned()),
+        (Some(report), _) if report.status == ReportStatus::Failed => {
+            Some("the report says FAILED".to_owned())
+        }
+        (Some(_), Some(check)) => Some(format!(
+            "the check `{}` failed ({})",
+            one_line(&check.name, NAME),
+            one_line(&check.outcome(), LINE)
+        )),
+        (Some(_), None) => None,
+    }
+}
+
+/// What a planner knows who changes a plan. `cause` is the task whose result led to that.
+pub(super) fn replan(
+    plan: &Plan,
+    cause: Option<TaskId>,
+    why: &str,
+    note: &str,
+    team: Option<&Team>,
+) -> Value {
+    let settled = plan.tasks().rev().filter(|task| task.status.settled());
+    let mut settled = settled.take(DIGEST).collect::<Vec<_>>();
+    settled.reverse();
+    let other = |task: &&Task| Some(task.number) != cause;
+    let pending = editable(plan).filter(other).take(DIGEST);
+    let pending = pending.collect::<Vec<_>>();
+    let running = plan.in_progress().filter(other).take(DIGEST);
+    context! {
+        plan => head(plan),
+        cause => Serde(cause.and_then(|id| plan.task(id))),
+        why,
+        note,
+        settled_more => plan.counts().settled().saturating_sub(settled.len()),
+        settled => Serde(settled),
+        running => Serde(running.collect::<Vec<_>>()),
+        pending_more => editable(plan).filter(other).count() - pending.len(),
+        pending => Serde(pending),
+        roles => roles(team),
+    }
+}
+
+/// Returns the tasks that a replan may touch.
+pub(super) fn editable(plan: &Plan) -> impl Iterator<Item = &Task> {
+    plan.unsettled()
+        .filter(|task| task.status == TaskState::Pending)
+}
+
+/// What is known of a plan as a whole: the tasks that went wrong before those that went well.
+pub(super) fn whole(plan: &Plan, team: Option<&Team>) -> Value {
+    let went_well = |task: &&Task| task.status == TaskState::Completed;
+    let mut tasks = plan
+        .tasks()
+        .filter(|task| !went_well(task))
+        .take(DIGEST)
+        .chain(plan.tasks().rev().filter(went_well).take(DIGEST))
+        .collect::<Vec<_>>();
+    tasks.sort_by_key(|task| (task.position, task.number));
+    context! {
+        plan => head(plan),
+        tasks_more => plan.counts().total().saturating_sub(tasks.len()),
+        tasks => Serde(tasks),
+        audited => plan.head().audited.as_deref().unwrap_or_default(),
+        roles => roles(team),
+    }
+}
+
+/// What a role knows of its task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoleContext<'a> {
+    /// The name of the role.
+    pub role: &'a str,
+    /// The role's own prompt.
+    pub prompt: &'a str,
+    /// What is to be done.
+    pub description: &'a str,
+    pub context: &'a str,
+    /// What a step may use.
+    pub offers: &'a [Offer],
+    /// The steps so far.
+    pub done: &'a [DoneStep],
+    /// Why the remaining steps are to change; empty if they are planned for the first time.
+    pub why: &'a str,
+    /// What a step asks of the model, in addition to the task; empty if it is the task itself.
+    pub question: &'a str,
+    /// The most steps that an answer may have.
+    pub max_steps: usize,
+}
+
+/// Something that a step may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    pub name: String,
+    pub kind: OfferKind,
+    pub description: String,
+    /// The JSON schema of its parameters.
+    pub params: String,
+}
+
+/// The kind of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OfferKind {
+    Action,
+    Tool,
+    Role,
+}
+
+/// A step that is settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DoneStep {
+    pub name: String,
+    pub status: &'static str,
+    pub result: String,
+}
+
+/// What a role's model knows.
+pub(super) fn role(known: &RoleContext<'_>) -> Value {
+    context! {
+        role => known.role,
+        prompt => known.prompt,
+        task => known.description,
+        context => known.context,
+        offers => Serde(&known.offers[..known.offers.len().min(OFFERS)]),
+        done => Serde(known.done),
+        why => known.why,
+        question => known.question,
+        next => known.done.len() + 1,
+        max_steps => known.max_steps,
+    }
+}

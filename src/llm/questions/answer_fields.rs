@@ -1,0 +1,43 @@
+//! How the texts of an answer are read (trimmed, and either cut or refused when too long), and the words of refusals.
+
+use crate::llm::quoting::one_line;
+
+/// Characters: a longer name is cut, longer texts of a task are refused as runaway answers.
+pub(super) const MAX_NAME: usize = 120;
+const MAX_TEXT: usize = 8_000;
+/// Characters at which a reason is cut.
+pub(super) const MAX_REASON: usize = 2_000;
+
+pub(super) fn name(text: &str, place: &str) -> Result<String, String> {
+    match one_line(text, MAX_NAME) {
+        name if name.is_empty() => Err(format!("{place}: `name` is empty")),
+        name => Ok(name),
+    }
+}
+
+pub(super) fn optional(text: Option<String>, field: &str, place: &str) -> Result<String, String> {
+    bounded(&text.unwrap_or_default(), field, place)
+}
+
+pub(super) fn bounded(text: &str, field: &str, place: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.chars().count() > MAX_TEXT {
+        return Err(format!(
+            "{place}: `{field}` has more than {MAX_TEXT} characters"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn cut(text: &str, limit: usize) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns a cycle as text.
+pub(super) fn way_round(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(" → ")
+}

@@ -1,0 +1,337 @@
+//! A small plan with a value in every field, with which each template is rendered once when it is loaded: a template that works
+//! with it works with every plan. No part of it reaches a model or a file.
+
+use std::time::Duration;
+
+use minijinja::value::Value;
+
+use super::command_text::{self, CommandContext, CommandKind};
+use super::prompt_context::{
+    self, DoneStep, JudgeFacts, Offer, OfferKind, PlanContext, RoleContext,
+};
+use super::prompts::PromptTemplate;
+use crate::plan::{
+    Attempt, AttemptKind, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId,
+    Decision, Evidence, Origin, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row, Task,
+    TaskId, TaskState, Time, Verdict,
+};
+use crate::wire::command_file::Language;
+use crate::wire::team_file;
+
+/// A team with one of everything that a planner can see.
+pub(super) const TEAM: &str = "\
+roles:
+- {id: coder, kind: files, description: Writes code.}
+- {id: tester, kind: files}
+workflows:
+- id: feature
+  name: Feature {{what}}
+  description: Builds something.
+  parameters:
+    what: {description: what is built}
+    size: {type: integer, default: 1, choices: [1, 2]}
+  steps:
+  - step_id: a
+    tasks: [{task_id: t, name: Build, assignee: coder, description: 'Build {{what}} in size {{size}}.', checks: [test]}]
+";
+
+/// Returns the contexts for trying a template: a rich one, and one with nothing optional in it.
+pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
+    let (rich, bare) = (plan(Fill::Rich), plan(Fill::Bare));
+    let team = team_file::parse(TEAM).expect("the sample is a team");
+    match template {
+        PromptTemplate::Plan => {
+            let names = ["test".to_owned()];
+            let rich = PlanContext {
+                goal: "a goal",
+                constraints: "a constraint",
+                workspace_facts: "README.md".to_owned(),
+                check_names: &names,
+                team: Some(&team),
+            };
+            vec![
+                prompt_context::plan(&rich),
+                prompt_context::plan(&PlanContext::default()),
+            ]
+        }
+        PromptTemplate::Judge => [(&rich, facts()), (&bare, JudgeFacts::default())]
+            .into_iter()
+            .filter_map(|(plan, facts)| {
+                let task = plan.task(TaskId(2))?;
+                let attempt = plan.attempts_of(task.number).next_back()?;
+                Some(prompt_context::judge(plan, task, attempt, &facts))
+            })
+            .collect(),
+        PromptTemplate::Replan => vec![
+            prompt_context::replan(&rich, Some(TaskId(2)), "why", "note", Some(&team)),
+            prompt_context::replan(&bare, None, "", "", None),
+        ],
+        PromptTemplate::Audit | PromptTemplate::Summarise => {
+            vec![
+                prompt_context::whole(&rich, Some(&team)),
+                prompt_context::whole(&bare, None),
+            ]
+        }
+        PromptTemplate::Strategy | PromptTemplate::Steps | PromptTemplate::Ask => {
+            let offers = [Offer {
+                name: "write_file".to_owned(),
+                kind: OfferKind::Action,
+                description: "writes a file".to_owned(),
+                params: "{}".to_owned(),
+            }];
+            let done = [DoneStep {
+                name: "Read".to_owned(),
+                status: "completed",
+                result: "text".to_owned(),
+            }];
+            let rich = RoleContext {
+                role: "reviewer",
+                prompt: "You review.",
+                description: "Review it.",
+                context: "The code.",
+                offers: &offers,
+                done: &done,
+                why: "no answer",
+                question: "Is it good?",
+                max_steps: 5,
+            };
+            vec![
+                prompt_context::role(&rich),
+                prompt_context::role(&RoleContext::default()),
+            ]
+        }
+        PromptTemplate::Command => {
+            let kinds = [
+                (&rich, new("note")),
+                (&bare, new("")),
+                (&rich, proceed("note")),
+                (&bare, proceed("")),
+                (&rich, resume()),
+                (&rich, repair()),
+            ];
+            kinds
+                .into_iter()
+                .filter_map(|(plan, kind)| Some((plan, plan.task(TaskId(2))?, kind)))
+                .flat_map(|(plan, task, kind)| {
+                    [Language::En, Language::Zh].map(|language| {
+                        let path = "reports/pending/report.md";
+                        let kind = kind.clone();
+                        command_text::view(&CommandContext::new(plan, task, kind, language, path))
+                    })
+                })
+                .collect()
+        }
+    }
+}
+
+fn facts() -> JudgeFacts {
+    JudgeFacts {
+        stale_reports: vec!["an older report".to_owned()],
+    }
+}
+
+fn new(note: &str) -> CommandKind {
+    CommandKind::New {
+        note: note.to_owned(),
+    }
+}
+
+fn proceed(text: &str) -> CommandKind {
+    CommandKind::Continue {
+        feedback: text.to_owned(),
+        note: text.to_owned(),
+        failed_checks: if text.is_empty() {
+            Vec::new()
+        } else {
+            vec![check()]
+        },
+    }
+}
+
+fn resume() -> CommandKind {
+    CommandKind::Resume {
+        earlier_command: "the command".to_owned(),
+        earlier_report: "the report".to_owned(),
+        feedback: "feedback".to_owned(),
+        note: "note".to_owned(),
+        failed_checks: vec![check()],
+    }
+}
+
+fn repair() -> CommandKind {
+    CommandKind::Repair {
+        reason: "line 2: no status".to_owned(),
+        earlier_command: Some("the command".to_owned()),
+    }
+}
+
+/// How much of the sample is filled in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fill {
+    Rich,
+    Bare,
+}
+
+impl Fill {
+    fn text(self, text: &str) -> String {
+        if self == Self::Rich {
+            text.to_owned()
+        } else {
+            String::new()
+        }
+    }
+}
+
+/// Makes a plan of three tasks: the first completed, the second reported for the second time, the third pending.
+pub(super) fn plan(fill: Fill) -> Plan {
+    let mut rows = vec![Row::Head(Box::new(head(fill)))];
+    rows.extend([
+        Row::Task(Box::new(task(1, TaskState::Completed, fill))),
+        Row::Task(Box::new(task(2, TaskState::InProgress, fill))),
+        Row::Task(Box::new(task(3, TaskState::Pending, fill))),
+    ]);
+    if fill == Fill::Rich {
+        rows.push(Row::Attempt(Box::new(attempt(1, fill))));
+    }
+    rows.push(Row::Attempt(Box::new(attempt(2, fill))));
+    Plan::from_rows(rows).expect("the rows begin with a head")
+}
+
+/// Makes the head of a plan.
+pub(super) fn head(fill: Fill) -> PlanHead {
+    PlanHead {
+        name: "A plan".to_owned(),
+        description: fill.text("a description"),
+        expected_outcome: fill.text("an outcome"),
+        constraints: fill.text("a constraint"),
+        workspace: "workspace".to_owned(),
+        status: PlanState::Running,
+        audited: (fill == Fill::Rich).then(|| "audited".to_owned()),
+        revision: 1,
+        next_task: 4,
+        ..PlanHead::new(PlanId::new("abcdefgh"), "a goal", Time(0))
+    }
+}
+
+/// Makes a task that depends on the one before it.
+pub(super) fn task(number: u32, status: TaskState, fill: Fill) -> Task {
+    let rich = fill == Fill::Rich;
+    Task {
+        number: TaskId(number),
+        key: number.to_string(),
+        position: i64::from(number),
+        step: None,
+        step_id: None,
+        name: format!("Task {number}"),
+        description: "what to do".to_owned(),
+        constraints: fill.text("a constraint"),
+        expected_outcome: fill.text("an outcome"),
+        reasoning: fill.text("a reason"),
+        assignee: None,
+        optional: false,
+        dependencies: if rich && number > 1 {
+            vec![TaskId(number - 1)]
+        } else {
+            Vec::new()
+        },
+        checks: Vec::new(),
+        produces: if rich {
+            vec![format!("task-{number}.txt")]
+        } else {
+            Vec::new()
+        },
+        metadata: serde_json::Map::new(),
+        origin: Origin::Model,
+        status,
+        result: (rich && status.settled()).then(|| "a result".to_owned()),
+        evidence: (rich && status.settled()).then(|| Evidence {
+            verified: true,
+            facts: vec!["test: exit 0".to_owned()],
+        }),
+        current: None,
+        attempts: 0,
+        failures: 0,
+        note: rich.then(|| "a note".to_owned()),
+        not_before: None,
+        removed: false,
+        created_at: Time(0),
+        started_at: None,
+        finished_at: None,
+    }
+}
+
+/// Makes an attempt of the second task; the first one has a verdict.
+pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
+    Attempt {
+        id: CommandId::new(format!("task-{number}")),
+        task: TaskId(2),
+        number,
+        kind: AttemptKind::New,
+        session: None,
+        text: "the command".to_owned(),
+        issued: Time(0),
+        claimed: None,
+        waits_until: None,
+        with_person: Duration::ZERO,
+        waits: Vec::new(),
+        waiting_since: Time(0),
+        recall: false,
+        rejections: 0,
+        rejected: None,
+        report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
+        tree: None,
+        beside: if fill == Fill::Rich {
+            vec![TaskId(3)]
+        } else {
+            Vec::new()
+        },
+        changes: (fill == Fill::Rich)
+            .then(|| ChangedFiles::new(ChangeDetection::Times, vec!["src/main.py".to_owned()])),
+        checks: (fill == Fill::Rich).then(|| vec![check()]),
+        merge: None,
+        verdict: (number == 1).then(|| Verdict {
+            decision: Decision::Retry,
+            reason: "a reason".to_owned(),
+            feedback: "feedback".to_owned(),
+            result_summary: String::new(),
+            by: crate::plan::DecidedBy::Model,
+            at: Time(0),
+        }),
+        state: if number == 1 {
+            AttemptState::Judged
+        } else {
+            AttemptState::Reported
+        },
+    }
+}
+
+/// Makes a report.
+pub(super) fn report(status: ReportStatus, results: &str) -> Report {
+    Report {
+        name: "report-task-2.md".to_owned(),
+        status,
+        session: None,
+        results: results.to_owned(),
+        pitfalls: "a pitfall".to_owned(),
+        next_steps: "a next step".to_owned(),
+        question: None,
+        blocked_until: None,
+        collaboration: None,
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        hash: String::new(),
+        received: Time(0),
+    }
+}
+
+/// Makes a check that failed.
+pub(super) fn check() -> CheckResult {
+    CheckResult {
+        name: "test".to_owned(),
+        exit: Some(1),
+        passed: false,
+        tail: "1 failed".to_owned(),
+        finding: String::new(),
+    }
+}

@@ -1,0 +1,390 @@
+//! Operations around the human: asking, answering, carrying out the answer.
+
+use super::verdicts::acceptable;
+use super::{Draft, Refusal, or};
+use crate::plan::event::Event;
+use crate::plan::model::{
+    AnswerChoice, AskId, AttemptState, CommandId, HumanAnswer, HumanQuestion, HumanQuestionKind,
+    ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task, TaskId, TaskState,
+};
+
+/// Why a task is left out by a person who says no more.
+const SKIPPED: &str = "skipped by a person";
+
+impl Draft<'_> {
+    /// Asks a human. A matter about which a question is still open is not asked again.
+    ///
+    /// # Errors
+    /// The plan has ended.
+    pub fn ask(
+        &mut self,
+        id: QuestionId,
+        about: HumanQuestionKind,
+        task: Option<TaskId>,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.ask_about(id, about, task, None, reason)
+    }
+
+    /// Asks a human on behalf of a role that works on another role's request for a task. The attempt goes on meanwhile, and
+    /// none of its timeouts counts this time.
+    ///
+    /// # Errors
+    /// The plan has ended, or no attempt at the task is under way.
+    pub fn ask_for_request(
+        &mut self,
+        id: QuestionId,
+        task: TaskId,
+        request: &CommandId,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let current = self.task(task)?.current;
+        let attempt = current.as_ref().and_then(|id| self.plan.attempt(id));
+        if attempt.is_none_or(|attempt| attempt.state != AttemptState::Open) {
+            return Err(Refusal::NotAwaited(request.clone()));
+        }
+        let choices = vec![AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort];
+        let question = self.question(id, HumanQuestionKind::Agent, Some(task), reason, choices);
+        self.insert_question(HumanQuestion {
+            request: Some(request.clone()),
+            ..question
+        })
+    }
+
+    fn question(
+        &self,
+        id: QuestionId,
+        about: HumanQuestionKind,
+        task: Option<TaskId>,
+        reason: &str,
+        choices: Vec<AnswerChoice>,
+    ) -> HumanQuestion {
+        HumanQuestion {
+            id,
+            about,
+            task,
+            request: None,
+            ask: None,
+            reason: reason.to_owned(),
+            choices,
+            asked: self.now,
+            answer: None,
+            closed: None,
+        }
+    }
+
+    fn insert_question(&mut self, question: HumanQuestion) -> Result<(), Refusal> {
+        if self.plan.question(&question.id).is_some() {
+            return Err(Refusal::QuestionTaken(question.id));
+        }
+        self.log(Event::Asked {
+            question: question.id.clone(),
+            task: question.task,
+            reason: question.reason.clone(),
+            choices: question.choices.clone(),
+        });
+        self.insert(question);
+        Ok(())
+    }
+
+    /// Adds to an attempt how long a person needed for a request's question that is now over.
+    pub(super) fn person_took(&mut self, question: &HumanQuestion) {
+        let task = question.task.filter(|_| question.request.is_some());
+        let task = task.and_then(|task| self.plan.task(task));
+        let attempt = task.and_then(|task| self.plan.current_attempt(task));
+        if let Some(mut attempt) = attempt.cloned() {
+            let took = self.now.since(question.asked);
+            attempt.with_person = attempt.with_person.saturating_add(took);
+            self.insert_attempt(attempt);
+        }
+    }
+
+    pub(super) fn ask_about(
+        &mut self,
+        id: QuestionId,
+        about: HumanQuestionKind,
+        task: Option<TaskId>,
+        subject: Option<(AskId, ModelQuestionKind)>,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let ask = subject.as_ref().map(|(ask, _)| ask.clone());
+        if self
+            .plan
+            .open_questions()
+            .any(|open| open.about == about && open.task == task && open.ask == ask)
+        {
+            return Ok(());
+        }
+        let choices = self.choices(about, task, subject.map(|(_, subject)| subject).as_ref());
+        let question = self.question(id, about, task, reason, choices);
+        self.insert_question(HumanQuestion { ask, ..question })
+    }
+
+    /// Returns the choices that a human has, in the plan's present state.
+    fn choices(
+        &self,
+        about: HumanQuestionKind,
+        task: Option<TaskId>,
+        subject: Option<&ModelQuestionKind>,
+    ) -> Vec<AnswerChoice> {
+        let task_row = task.and_then(|id| self.plan.task(id));
+        let current = task_row.and_then(|task| self.plan.current_attempt(task));
+        let accept = current.is_some_and(acceptable);
+        let model = self.plan.head().policy.model;
+        let offered: &[AnswerChoice] = match about {
+            HumanQuestionKind::Review => &[
+                AnswerChoice::Approve,
+                AnswerChoice::Replan,
+                AnswerChoice::Abort,
+            ],
+            HumanQuestionKind::Replans if task.is_none() => &[
+                AnswerChoice::Approve,
+                AnswerChoice::Replan,
+                AnswerChoice::Abort,
+            ],
+            HumanQuestionKind::Failures | HumanQuestionKind::Replans | HumanQuestionKind::Abort => {
+                &[
+                    AnswerChoice::Accept,
+                    AnswerChoice::Retry,
+                    AnswerChoice::Skip,
+                    AnswerChoice::Replan,
+                    AnswerChoice::Abort,
+                ]
+            }
+            HumanQuestionKind::Unclaimed => {
+                &[AnswerChoice::Wait, AnswerChoice::Skip, AnswerChoice::Abort]
+            }
+            HumanQuestionKind::Agent => &[
+                AnswerChoice::Reply,
+                AnswerChoice::Retry,
+                AnswerChoice::Skip,
+                AnswerChoice::Abort,
+            ],
+            HumanQuestionKind::Model => match subject {
+                Some(ModelQuestionKind::Judge(_)) => &[
+                    AnswerChoice::Accept,
+                    AnswerChoice::Retry,
+                    AnswerChoice::Skip,
+                    AnswerChoice::Abort,
+                ],
+                Some(ModelQuestionKind::Audit) => &[
+                    AnswerChoice::Approve,
+                    AnswerChoice::Retry,
+                    AnswerChoice::Abort,
+                ],
+                _ => &[AnswerChoice::Retry, AnswerChoice::Abort],
+            },
+            HumanQuestionKind::Budget(_) => &[AnswerChoice::More, AnswerChoice::Abort],
+            HumanQuestionKind::Branch => &[
+                AnswerChoice::Retry,
+                AnswerChoice::Accept,
+                AnswerChoice::Abort,
+            ],
+            HumanQuestionKind::Stuck => &[
+                AnswerChoice::Retry,
+                AnswerChoice::Skip,
+                AnswerChoice::Replan,
+                AnswerChoice::Abort,
+            ],
+        };
+        let possible = |choice: &AnswerChoice| match choice {
+            AnswerChoice::Accept => accept || about == HumanQuestionKind::Branch,
+            AnswerChoice::Replan => model,
+            _ => true,
+        };
+        offered.iter().copied().filter(possible).collect()
+    }
+
+    /// Accepts the answer to a question and carries it out. The first answer counts.
+    ///
+    /// # Errors
+    /// No such question, answered or closed before, a choice that is not offered, a note that is missing.
+    pub fn answer(
+        &mut self,
+        id: &QuestionId,
+        choice: AnswerChoice,
+        note: &str,
+        by: &str,
+    ) -> Result<(), Refusal> {
+        let mut question = self
+            .plan
+            .question(id)
+            .cloned()
+            .ok_or_else(|| Refusal::UnknownQuestion(id.clone()))?;
+        if let Some(answer) = &question.answer {
+            return Err(Refusal::AlreadyAnswered {
+                question: id.clone(),
+                choice: answer.choice,
+                by: answer.by.clone(),
+            });
+        }
+        if let Some(reason) = &question.closed {
+            return Err(Refusal::QuestionClosed {
+                question: id.clone(),
+                reason: reason.clone(),
+            });
+        }
+        if !question.choices.contains(&choice) {
+            return Err(Refusal::NotOffered {
+                choice,
+                offered: question.choices,
+            });
+        }
+        let note = note.trim();
+        if choice == AnswerChoice::Reply && note.is_empty() {
+            return Err(Refusal::NoNote);
+        }
+        question.answer = Some(HumanAnswer {
+            choice,
+            note: note.to_owned(),
+            by: by.to_owned(),
+            at: self.now,
+        });
+        self.log(Event::Answered {
+            question: id.clone(),
+            choice,
+            note: note.to_owned(),
+            by: by.to_owned(),
+        });
+        self.insert(question.clone());
+        self.person_took(&question);
+        self.carry_out(&question, choice, note)
+    }
+
+    fn carry_out(
+        &mut self,
+        question: &HumanQuestion,
+        choice: AnswerChoice,
+        note: &str,
+    ) -> Result<(), Refusal> {
+        match (choice, question.task) {
+            (AnswerChoice::Retry | AnswerChoice::Accept, _)
+                if question.about == HumanQuestionKind::Branch =>
+            {
+                self.release_branch(choice == AnswerChoice::Accept)
+            }
+            (AnswerChoice::Approve, _) if question.about == HumanQuestionKind::Review => {
+                self.change_head(|head| head.review = ReviewPolicy::Approved);
+                Ok(())
+            }
+            (AnswerChoice::Approve, _) => {
+                self.drop_ask(question);
+                let audited = or(note, "taken as met by a person").to_owned();
+                self.change_head(|head| head.audited = Some(audited));
+                Ok(())
+            }
+            (AnswerChoice::Abort, _) => self.abandon(or(note, "ended by a person")),
+            (AnswerChoice::Replan, task) => {
+                let why = if note.is_empty() {
+                    question.reason.clone()
+                } else {
+                    format!("{}\nThe person says: {note}", question.reason)
+                };
+                if let Some(task) = task {
+                    self.set_pending(task, note)?;
+                }
+                self.change_head(|head| head.extra_replans += 1);
+                self.open_replan(ReplanRequest { task, why });
+                Ok(())
+            }
+            (AnswerChoice::Retry, _) if question.about == HumanQuestionKind::Model => {
+                self.revive_ask(question);
+                Ok(())
+            }
+            (AnswerChoice::Retry, Some(task)) => self.set_pending(task, note),
+            (AnswerChoice::Retry, None) => {
+                for task in self.failed_tasks() {
+                    self.reopen_task(task, note)?;
+                }
+                Ok(())
+            }
+            (AnswerChoice::Skip, Some(task)) => {
+                self.drop_ask(question);
+                self.skip_task(task, or(note, SKIPPED))
+            }
+            (AnswerChoice::Skip, None) => {
+                for task in self.failed_tasks() {
+                    self.skip_task(task, or(note, SKIPPED))?;
+                }
+                Ok(())
+            }
+            (AnswerChoice::Accept, Some(task)) => {
+                self.drop_ask(question);
+                self.accept_as_is(task, note)
+            }
+            (AnswerChoice::Wait, Some(task)) => {
+                let current = self.task(task)?.current;
+                if let Some(mut attempt) = current.and_then(|id| self.attempt(&id).ok()) {
+                    attempt.waiting_since = self.now;
+                    self.insert_attempt(attempt);
+                }
+                Ok(())
+            }
+            // The reply is delivered to the role that asked.
+            (AnswerChoice::Reply, _) if question.request.is_some() => Ok(()),
+            (AnswerChoice::Reply, Some(task)) => {
+                let mut task = self.task(task)?;
+                task.note = Some(note.to_owned());
+                self.insert(task);
+                Ok(())
+            }
+            (AnswerChoice::More, _) => self.allow_more(question),
+            (AnswerChoice::Accept | AnswerChoice::Wait | AnswerChoice::Reply, None) => {
+                Err(Refusal::NotOffered {
+                    choice,
+                    offered: question.choices.clone(),
+                })
+            }
+        }
+    }
+
+    fn failed_tasks(&self) -> Vec<TaskId> {
+        self.plan
+            .tasks()
+            .filter(|task| task.status == TaskState::Failed)
+            .map(|task| task.number)
+            .collect()
+    }
+
+    /// Makes a task pending again and counts its failures anew; a person's note is added to the next command.
+    pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
+        let mut task = self.task(id)?;
+        if task.status.settled() {
+            return Err(Refusal::not_editable(&task));
+        }
+        renew(&mut task, note);
+        self.insert(task);
+        Ok(())
+    }
+
+    /// Makes a failed task pending again.
+    ///
+    /// # Errors
+    /// The task has not failed, or the plan has ended.
+    pub fn reopen_task(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let mut task = self.task(id)?;
+        if task.status != TaskState::Failed {
+            return Err(Refusal::not_editable(&task));
+        }
+        renew(&mut task, note);
+        task.finished_at = None;
+        self.log(Event::Reopened { task: id });
+        self.insert(task);
+        Ok(())
+    }
+}
+
+fn renew(task: &mut Task, note: &str) {
+    task.status = TaskState::Pending;
+    task.failures = 0;
+    if !note.is_empty() {
+        let person = format!("A person says: {note}");
+        task.note = Some(match task.note.take() {
+            Some(before) => format!("{before}\n\n{person}"),
+            None => person,
+        });
+    }
+}

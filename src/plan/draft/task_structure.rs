@@ -1,0 +1,581 @@
+//! Operations on the structure: tasks, their order and their dependencies.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::{Draft, Refusal};
+use crate::plan::dependency_cycles::find_cycle;
+use crate::plan::event::Event;
+use crate::plan::model::{
+    MAX_METADATA, NewTask, Origin, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskState,
+};
+use crate::plan::produced_files::{MAX_PRODUCED, within_workspace};
+
+/// Room between neighbours: twenty tasks fit one after the other into the same gap before other tasks are moved apart.
+const GAP: i64 = 1 << 20;
+
+/// The least number of tasks that are moved apart in one go.
+const SPREAD: usize = 32;
+
+/// Where new tasks go.
+#[derive(Clone, Copy)]
+enum InsertPosition {
+    Front,
+    Behind(TaskId),
+    End,
+}
+
+impl Draft<'_> {
+    /// Adds tasks after `after`, or at the end, and returns their numbers in the order of the list.
+    ///
+    /// # Errors
+    /// An unknown dependency, a cycle, a key that is taken or badly formed, no name, a file that cannot be in the workspace.
+    pub fn add_tasks(
+        &mut self,
+        tasks: Vec<NewTask>,
+        after: Option<TaskId>,
+    ) -> Result<Vec<TaskId>, Refusal> {
+        if let Some(after) = after {
+            self.task(after)?;
+        }
+        self.add_at(
+            tasks,
+            after.map_or(InsertPosition::End, InsertPosition::Behind),
+        )
+    }
+
+    /// Adds tasks before another one, and returns their numbers in the order of the list.
+    ///
+    /// # Errors
+    /// No such task; else as [`Draft::add_tasks`].
+    pub fn add_tasks_before(
+        &mut self,
+        tasks: Vec<NewTask>,
+        before: TaskId,
+    ) -> Result<Vec<TaskId>, Refusal> {
+        let before = self.task(before)?;
+        let previous = self.plan.tasks_around(&before).0.next();
+        let spot = previous.map_or(InsertPosition::Front, |task| {
+            InsertPosition::Behind(task.number)
+        });
+        self.add_at(tasks, spot)
+    }
+
+    fn add_at(
+        &mut self,
+        tasks: Vec<NewTask>,
+        spot: InsertPosition,
+    ) -> Result<Vec<TaskId>, Refusal> {
+        self.not_settled()?;
+        let first = self.plan.head().next_task;
+        let numbers: Vec<TaskId> = (first..).take(tasks.len()).map(TaskId).collect();
+        let keys: Vec<String> = tasks
+            .iter()
+            .zip(&numbers)
+            .map(|(task, number)| task.key.clone().unwrap_or_else(|| number.to_string()))
+            .collect();
+        let names = self.names(&keys, &numbers)?;
+        let mut positions = self.room(spot, tasks.len());
+        let mut added = Vec::with_capacity(tasks.len());
+        for ((task, number), key) in tasks.into_iter().zip(&numbers).zip(keys) {
+            let name = task.name.trim().to_owned();
+            if name.is_empty() {
+                return Err(Refusal::NoName);
+            }
+            let called = || {
+                let shown = task.key.as_ref().unwrap_or(&name);
+                let shown: String = shown.lines().flat_map(str::chars).take(60).collect();
+                format!("the new task `{shown}`")
+            };
+            let dependencies = self.resolve(called, &task.dependencies, &names, &numbers)?;
+            let mut metadata = Map::new();
+            merge(&mut metadata, &task.metadata)?;
+            added.push(Task {
+                number: *number,
+                key,
+                position: positions.next().unwrap_or(i64::MAX),
+                step: task.step,
+                step_id: task.step_id,
+                name,
+                description: task.description,
+                constraints: task.constraints,
+                expected_outcome: task.expected_outcome,
+                reasoning: task.reasoning,
+                assignee: task.assignee,
+                optional: task.optional,
+                dependencies,
+                checks: task.checks,
+                produces: produced(&task.produces)?,
+                metadata,
+                origin: task.origin,
+                status: if task.done {
+                    TaskState::Completed
+                } else {
+                    TaskState::Pending
+                },
+                result: task.done.then(|| "done before the plan began".to_owned()),
+                evidence: None,
+                current: None,
+                attempts: 0,
+                failures: 0,
+                note: None,
+                not_before: None,
+                removed: false,
+                created_at: self.now,
+                started_at: None,
+                finished_at: task.done.then_some(self.now),
+            });
+        }
+        let edges: BTreeMap<TaskId, &Task> = added.iter().map(|task| (task.number, task)).collect();
+        let next = |id: TaskId| {
+            edges
+                .get(&id)
+                .map(|task| task.dependencies.clone())
+                .unwrap_or_default()
+        };
+        if let Some(cycle) = find_cycle(numbers.iter().copied(), next) {
+            return Err(Refusal::Cycle(cycle));
+        }
+        for task in added {
+            self.log(Event::Added {
+                task: task.number,
+                name: task.name.clone(),
+            });
+            self.insert(task);
+        }
+        let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        self.change_head(|head| {
+            head.next_task = head.next_task.saturating_add(count);
+            head.revision += 1;
+        });
+        Ok(numbers)
+    }
+
+    /// Gives a plan with only a goal its first tasks.
+    ///
+    /// # Errors
+    /// No tasks, or as [`Draft::add_tasks`].
+    pub fn make_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+        if tasks.is_empty() {
+            return Err(Refusal::NoTasks);
+        }
+        let told = self.events.len();
+        let numbers = self.add_tasks(tasks, None)?;
+        self.events.truncate(told);
+        self.log(Event::Planned {
+            tasks: numbers.len(),
+        });
+        Ok(numbers)
+    }
+
+    /// Replaces all tasks with new ones, as long as no task has been started.
+    ///
+    /// # Errors
+    /// A task that was started, or as [`Draft::make_tasks`].
+    pub fn replace_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+        let old: Vec<Task> = self.plan.tasks().cloned().collect();
+        if let Some(task) = old.iter().find(|task| task.started_at.is_some()) {
+            return Err(Refusal::not_editable(task));
+        }
+        for mut task in old {
+            task.removed = true;
+            self.insert(task);
+        }
+        self.make_tasks(tasks)
+    }
+
+    /// Changes a task that is pending and has no attempt under way.
+    ///
+    /// # Errors
+    /// A task that is running or settled, an unknown dependency, a cycle, no name; the plan was abandoned.
+    pub fn update_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
+        self.update_with(id, changes, &[])
+    }
+
+    /// Changes a task as far as its state allows: its assignee and its metadata always, its texts also while the plan's user
+    /// works on it, everything while it is pending.
+    ///
+    /// # Errors
+    /// The texts of a task that is settled or that an agent of a daemon works on, the dependencies of one that is not pending;
+    /// else as [`Draft::update_task`].
+    pub fn amend_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
+        let task = self.task(id)?;
+        let words = task.status == TaskState::InProgress && self.by_hand().is_ok();
+        let fixed = changes.dependencies.is_some() || (changes.of_words() && !words);
+        if fixed && task.status != TaskState::Pending {
+            return Err(Refusal::not_editable(&task));
+        }
+        self.change_task(task, changes, &[])
+    }
+
+    fn update_with(
+        &mut self,
+        id: TaskId,
+        changes: &TaskChanges,
+        new: &[TaskId],
+    ) -> Result<(), Refusal> {
+        self.change_task(self.editable(id)?, changes, new)
+    }
+
+    fn change_task(
+        &mut self,
+        mut task: Task,
+        changes: &TaskChanges,
+        new: &[TaskId],
+    ) -> Result<(), Refusal> {
+        let id = task.number;
+        self.not_abandoned()?;
+        let mut reworded = false;
+        if let Some(name) = changes.name.as_deref().map(str::trim) {
+            if name.is_empty() {
+                return Err(Refusal::NoName);
+            }
+            reworded = name != task.name;
+            name.clone_into(&mut task.name);
+        }
+        let texts = [
+            (&mut task.description, &changes.description),
+            (&mut task.constraints, &changes.constraints),
+            (&mut task.expected_outcome, &changes.expected_outcome),
+            (&mut task.reasoning, &changes.reasoning),
+        ];
+        for (text, change) in texts {
+            if let Some(change) = change {
+                reworded = reworded || change != text;
+                text.clone_from(change);
+            }
+        }
+        if reworded {
+            // Only tools and models change texts here: the person's task that they change is no longer the person's.
+            task.origin = Origin::Model;
+        }
+        if let Some(assignee) = &changes.assignee {
+            task.assignee.clone_from(assignee);
+        }
+        if let Some(dependencies) = &changes.dependencies {
+            let called = || format!("task `{}`", task.key);
+            task.dependencies = self.resolve(called, dependencies, &BTreeMap::new(), new)?;
+            let next = |node: TaskId| {
+                if node == id {
+                    task.dependencies.clone()
+                } else {
+                    self.plan
+                        .task(node)
+                        .map(|task| task.dependencies.clone())
+                        .unwrap_or_default()
+                }
+            };
+            // If the task cannot be reached, no cycle exists; the search visits everything that comes before the task.
+            let reached =
+                task.dependencies.contains(&id) || self.plan.dependants(id).next().is_some();
+            if reached && let Some(cycle) = find_cycle([id], next) {
+                return Err(Refusal::Cycle(cycle));
+            }
+        }
+        merge(&mut task.metadata, &changes.metadata)?;
+        let moved = changes.of_words() || changes.dependencies.is_some();
+        self.log(Event::Updated { task: id });
+        self.insert(task);
+        if moved || changes.assignee.is_some() {
+            self.change_head(|head| head.revision += 1);
+        }
+        Ok(())
+    }
+
+    /// Removes a pending task on which no other task depends.
+    ///
+    /// # Errors
+    /// A task that is running or settled, or that others depend on; the plan was abandoned.
+    pub fn remove_task(&mut self, id: TaskId) -> Result<(), Refusal> {
+        self.not_abandoned()?;
+        let mut task = self.editable(id)?;
+        let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
+        if !dependants.is_empty() {
+            return Err(Refusal::HasDependants {
+                task: id,
+                dependants,
+            });
+        }
+        task.removed = true;
+        self.insert(task);
+        self.log(Event::Removed { task: id });
+        self.change_head(|head| head.revision += 1);
+        Ok(())
+    }
+
+    /// Carries out the edits of a replan: all of them or none. The task that led to the replan is skipped unless the edits
+    /// change it. What runs or is finished does not change, and tasks that were added meanwhile stay.
+    ///
+    /// # Errors
+    /// No replan is open, or an edit is refused.
+    pub fn replan(&mut self, edits: &[ReplanEdit], reason: &str) -> Result<(), Refusal> {
+        let Some(open) = self.plan.head().replan.clone() else {
+            return Err(Refusal::NoTasks);
+        };
+        let new: Vec<NewTask> = edits
+            .iter()
+            .filter_map(|edit| {
+                if let ReplanEdit::Add(task) = edit {
+                    Some((**task).clone())
+                } else {
+                    None
+                }
+            })
+            .collect();
+        let told = self.events.len();
+        let added = self.add_tasks(new, open.task.filter(|id| self.plan.task(*id).is_some()))?;
+        let (mut updated, mut skipped) = (0, 0);
+        for edit in edits {
+            match edit {
+                ReplanEdit::Add(_) => {}
+                ReplanEdit::Update(id, changes) => {
+                    self.update_with(*id, changes, &added)?;
+                    updated += 1;
+                }
+                ReplanEdit::Skip(id, reason) => {
+                    self.editable(*id)?;
+                    let reason = if reason.trim().is_empty() {
+                        "replaced by replan"
+                    } else {
+                        reason
+                    };
+                    self.skip_task(*id, &format!("replaced by replan: {reason}"))?;
+                    skipped += 1;
+                }
+            }
+        }
+        let kept = |id| {
+            edits
+                .iter()
+                .any(|edit| matches!(edit, ReplanEdit::Update(changed, _) if *changed == id))
+        };
+        if let Some(cause) = open.task.filter(|id| !kept(*id))
+            && self.editable(cause).is_ok()
+        {
+            self.skip_task(cause, &format!("replaced by replan: {}", open.why))?;
+            skipped += 1;
+        }
+        self.events.truncate(told);
+        self.log(Event::Replanned {
+            added: added.len(),
+            updated,
+            skipped,
+            reason: reason.to_owned(),
+        });
+        self.change_head(|head| head.replan = None);
+        Ok(())
+    }
+
+    /// Returns the task if its text and place may change: it is pending, and no attempt of it is under way.
+    pub(super) fn editable(&self, id: TaskId) -> Result<Task, Refusal> {
+        let task = self.task(id)?;
+        if task.status != TaskState::Pending {
+            return Err(Refusal::not_editable(&task));
+        }
+        Ok(task)
+    }
+
+    /// Checks whether each new key may be used, and maps the keys to the numbers of their tasks.
+    fn names(
+        &self,
+        keys: &[String],
+        numbers: &[TaskId],
+    ) -> Result<BTreeMap<String, TaskId>, Refusal> {
+        let mut names = BTreeMap::new();
+        for (key, number) in keys.iter().zip(numbers) {
+            if !valid_key(key) {
+                return Err(Refusal::BadKey(key.clone()));
+            }
+            if self.plan.task_by_key(key).is_some() || names.insert(key.clone(), *number).is_some()
+            {
+                return Err(Refusal::KeyTaken(key.clone()));
+            }
+        }
+        Ok(names)
+    }
+
+    fn resolve(
+        &self,
+        called: impl Fn() -> String,
+        references: &[TaskRef],
+        names: &BTreeMap<String, TaskId>,
+        new: &[TaskId],
+    ) -> Result<Vec<TaskId>, Refusal> {
+        let mut dependencies = Vec::new();
+        let mut seen = HashSet::new();
+        for reference in references {
+            let (found, shown) = match reference {
+                TaskRef::Number(id) => {
+                    (self.plan.task(*id).map(|task| task.number), id.to_string())
+                }
+                TaskRef::New(index) => (new.get(*index).copied(), (index + 1).to_string()),
+                TaskRef::Key(name) => {
+                    let found = names.get(name).copied();
+                    (
+                        found.or_else(|| self.plan.task_by_key(name).map(|task| task.number)),
+                        name.clone(),
+                    )
+                }
+            };
+            let Some(found) = found else {
+                return Err(Refusal::UnknownDependency {
+                    task: called(),
+                    dependency: shown,
+                });
+            };
+            if seen.insert(found) {
+                dependencies.push(found);
+            }
+        }
+        Ok(dependencies)
+    }
+
+    /// Returns positions for `count` tasks at a place. Moves other tasks apart when no room is left.
+    fn room(&mut self, spot: InsertPosition, count: usize) -> Box<dyn Iterator<Item = i64>> {
+        let after = match spot {
+            InsertPosition::Front => {
+                let first = self.plan.tasks().next().map_or(0, |task| task.position);
+                let count = i64::try_from(count).unwrap_or(i64::MAX / GAP);
+                return Box::new((0..count).map(move |n| first - (count - n) * GAP));
+            }
+            InsertPosition::Behind(id) => Some(id),
+            InsertPosition::End => None,
+        };
+        let last = self
+            .plan
+            .tasks()
+            .next_back()
+            .map_or(0, |task| task.position);
+        let end = Box::new((1..).map(move |n| last + n * GAP));
+        let Some(task) = after.and_then(|id| self.plan.task(id)) else {
+            return end;
+        };
+        let start = task.position;
+        let Some(next) = self
+            .plan
+            .tasks_around(task)
+            .1
+            .next()
+            .map(|task| task.position)
+        else {
+            return end;
+        };
+        let step = (next - start) / (i64::try_from(count).unwrap_or(i64::MAX - 1) + 1);
+        if step > 0 {
+            return Box::new((1..).map(move |n| start + n * step));
+        }
+        let task = task.clone();
+        self.spread(&task, i64::try_from(count).unwrap_or(i64::MAX / GAP));
+        self.room(spot, count)
+    }
+
+    /// Moves the tasks after a task apart, so that there is room for `wanted` more in between. It moves as few tasks as
+    /// possible, but leaves more room the more tasks it moves: repeated inserts at one place seldom move many tasks.
+    fn spread(&mut self, task: &Task, wanted: i64) {
+        let mut window = SPREAD;
+        loop {
+            let behind = self.plan.tasks_around(task).1;
+            let mut moved: Vec<Task> = behind.take(window + 1).cloned().collect();
+            let end = (moved.len() > window).then(|| moved.pop()).flatten();
+            let end = end.map(|next| next.position);
+            let count = i64::try_from(moved.len()).unwrap_or(i64::MAX / GAP);
+            let wide = end.map_or(GAP, |end| (end - task.position) / (count + wanted + 1));
+            if end.is_some() && wide < count {
+                window = window.saturating_mul(4);
+                continue;
+            }
+            for (place, mut next) in (wanted + 1..).zip(moved) {
+                next.position = task.position + place * wide;
+                self.insert(next);
+            }
+            return;
+        }
+    }
+}
+
+/// Merges changes into the metadata of a task.
+fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Result<(), Refusal> {
+    for (name, value) in changes {
+        if value.is_null() {
+            metadata.remove(name);
+        } else {
+            metadata.insert(name.clone(), value.clone());
+        }
+    }
+    let bytes = serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len());
+    if !changes.is_empty() && bytes > MAX_METADATA {
+        return Err(Refusal::TooMuchMetadata(bytes));
+    }
+    Ok(())
+}
+
+/// Returns the files that a task produces, without duplicates.
+fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
+    if paths.len() > MAX_PRODUCED {
+        return Err(Refusal::TooManyFiles);
+    }
+    let mut kept = Vec::with_capacity(paths.len());
+    for path in paths {
+        let path = within_workspace(path).map_err(|reason| Refusal::BadPath {
+            path: path.clone(),
+            reason,
+        })?;
+        if !kept.contains(&path) {
+            kept.push(path);
+        }
+    }
+    Ok(kept)
+}
+
+/// Returns whether callers of tools may use this key as their own id of a plan or a task.
+pub fn valid_key(key: &str) -> bool {
+    let length = key.chars().count();
+    (1..=128).contains(&length)
+        && key
+            .chars()
+            .all(|c| !c.is_control() && c != '/' && c != '\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::testing::{head, task};
+    use crate::plan::{Plan, Row, Time};
+
+    #[test]
+    fn whoever_inserts_at_one_place_again_and_again_moves_few_others() {
+        for always_behind_the_first in [true, false] {
+            let mut plan = Plan::new(head());
+            let mut draft = Draft::new(&mut plan, Time(1));
+            for number in 0..1000 {
+                let new = task(&number.to_string(), &[]);
+                draft.add_tasks(vec![new], None).unwrap();
+            }
+            drop(draft.finish());
+            let mut behind = TaskId(1);
+            let mut expected: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
+            let (mut written, mut most) = (0, 0);
+            for number in 0..2000 {
+                let mut draft = Draft::new(&mut plan, Time(2));
+                let new = task(&number.to_string(), &[]);
+                let added = draft.add_tasks(vec![new], Some(behind)).unwrap()[0];
+                let rows = draft.finish().rows;
+                let tasks = rows
+                    .iter()
+                    .filter(|row| matches!(row, Row::Task(_)))
+                    .count();
+                written += tasks;
+                most = most.max(tasks);
+                let place = expected.iter().position(|id| *id == behind).unwrap();
+                expected.insert(place + 1, added);
+                if !always_behind_the_first {
+                    behind = added;
+                }
+            }
+            let order: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
+            assert_eq!(order, expected);
+            assert!(written < 20 * 2000, "{written} rows in all, {most} at once");
+        }
+    }
+}

@@ -1,0 +1,649 @@
+//! A plan in memory: its rows and the indexes over them. Every write goes through `put`, so the rows, the indexes and the
+//! record of changes cannot diverge. The cost depends on the rows changed, never on the size of the plan.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{
+    AgentSession, AskId, Attempt, AttemptKind, AttemptState, CommandId, HumanQuestion,
+    ModelQuestion, ModelQuestionKind, PlanHead, PlanId, PlanState, QuestionId, SessionId, Task,
+    TaskId, TaskOrder, TaskState, Time,
+};
+use super::ranked_set::RankRange;
+use super::task_index::{Counts, Group, TaskFilter, TaskIndex, Walk, forget, place};
+
+/// One row of a plan, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Row {
+    Head(Box<PlanHead>),
+    Task(Box<Task>),
+    Attempt(Box<Attempt>),
+    Question(HumanQuestion),
+    Session(AgentSession),
+    Ask(ModelQuestion),
+}
+
+/// The key of a row within its plan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RowKey {
+    Head,
+    Task(TaskId),
+    Attempt(CommandId),
+    Question(QuestionId),
+    Session(SessionId),
+    Ask(AskId),
+}
+
+impl Row {
+    /// Returns the key of the row.
+    pub fn key(&self) -> RowKey {
+        match self {
+            Self::Head(_) => RowKey::Head,
+            Self::Task(task) => RowKey::Task(task.number),
+            Self::Attempt(attempt) => RowKey::Attempt(attempt.id.clone()),
+            Self::Question(question) => RowKey::Question(question.id.clone()),
+            Self::Session(session) => RowKey::Session(session.id.clone()),
+            Self::Ask(ask) => RowKey::Ask(ask.id.clone()),
+        }
+    }
+}
+
+impl From<PlanHead> for Row {
+    fn from(head: PlanHead) -> Self {
+        Self::Head(Box::new(head))
+    }
+}
+
+impl From<Task> for Row {
+    fn from(task: Task) -> Self {
+        Self::Task(Box::new(task))
+    }
+}
+
+impl From<Attempt> for Row {
+    fn from(attempt: Attempt) -> Self {
+        Self::Attempt(Box::new(attempt))
+    }
+}
+
+impl From<HumanQuestion> for Row {
+    fn from(question: HumanQuestion) -> Self {
+        Self::Question(question)
+    }
+}
+
+impl From<AgentSession> for Row {
+    fn from(session: AgentSession) -> Self {
+        Self::Session(session)
+    }
+}
+
+impl From<ModelQuestion> for Row {
+    fn from(ask: ModelQuestion) -> Self {
+        Self::Ask(ask)
+    }
+}
+
+impl RowKey {
+    /// Returns the kind of row and its id, which the store keeps in separate columns.
+    pub fn parts(&self) -> (&'static str, String) {
+        match self {
+            Self::Head => ("head", String::new()),
+            Self::Task(id) => ("task", id.to_string()),
+            Self::Attempt(id) => ("attempt", id.to_string()),
+            Self::Question(id) => ("question", id.to_string()),
+            Self::Session(id) => ("session", id.to_string()),
+            Self::Ask(id) => ("ask", id.to_string()),
+        }
+    }
+}
+
+/// The rows of one kind by their ids, and which of them are open: something is still to happen to them.
+#[derive(Clone, Debug, PartialEq)]
+struct Table<K, R> {
+    rows: BTreeMap<K, R>,
+    open: BTreeSet<K>,
+}
+
+impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
+    fn new() -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            open: BTreeSet::new(),
+        }
+    }
+
+    fn get(&self, id: &K) -> Option<&R> {
+        self.rows.get(id)
+    }
+
+    fn all(&self) -> btree_map::Values<'_, K, R> {
+        self.rows.values()
+    }
+
+    fn open(&self) -> impl Iterator<Item = &R> {
+        self.open.iter().filter_map(|id| self.rows.get(id))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        self.all().cloned().map(R::into)
+    }
+
+    fn row(&self, id: &K) -> Option<Row> {
+        self.get(id).cloned().map(R::into)
+    }
+
+    fn insert(&mut self, id: K, open: bool, row: R) -> Option<R> {
+        mark(&mut self.open, &id, open);
+        self.rows.insert(id, row)
+    }
+
+    fn remove(&mut self, id: &K) -> Option<R> {
+        self.open.remove(id);
+        self.rows.remove(id)
+    }
+}
+
+/// A plan: rows and indexes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    head: PlanHead,
+    tasks: BTreeMap<TaskId, Task>,
+    attempts: Table<CommandId, Attempt>,
+    questions: Table<QuestionId, HumanQuestion>,
+    sessions: Table<SessionId, AgentSession>,
+    asks: Table<AskId, ModelQuestion>,
+    index: TaskIndex,
+    attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
+    recalls: BTreeSet<CommandId>,
+    attempts_made: u64,
+}
+
+impl Plan {
+    /// Creates a plan without tasks.
+    pub fn new(head: PlanHead) -> Self {
+        Self {
+            head,
+            tasks: BTreeMap::new(),
+            attempts: Table::new(),
+            questions: Table::new(),
+            sessions: Table::new(),
+            asks: Table::new(),
+            index: TaskIndex::default(),
+            attempts_of: HashMap::new(),
+            recalls: BTreeSet::new(),
+            attempts_made: 0,
+        }
+    }
+
+    /// Creates a plan from its stored rows, in any order; `None` without a head.
+    pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Option<Self> {
+        let mut rest = Vec::new();
+        let mut head = None;
+        for row in rows {
+            match row {
+                Row::Head(row) => head = Some(*row),
+                row => rest.push(row),
+            }
+        }
+        let mut plan = Self::new(head?);
+        for row in rest {
+            plan.put(row);
+        }
+        Some(plan)
+    }
+
+    /// Returns the plan's own row.
+    pub fn head(&self) -> &PlanHead {
+        &self.head
+    }
+
+    /// Returns the plan's id.
+    pub fn id(&self) -> &PlanId {
+        &self.head.id
+    }
+
+    /// Returns the plan's state.
+    pub fn status(&self) -> &PlanState {
+        &self.head.status
+    }
+
+    /// Returns the folder in which agents work on a task: its worktree, or the shared workspace.
+    pub fn workspace_of(&self, task: TaskId) -> String {
+        match &self.head.line {
+            Some(line) => line.worktree(task),
+            None => self.head.workspace.clone(),
+        }
+    }
+
+    /// Returns the deadline for a claimed attempt at a task: that of its role, else that of the plan.
+    pub fn deadline_of(&self, task: TaskId) -> Duration {
+        let policy = &self.head.policy;
+        let role = self.role_of(task).and_then(|role| policy.roles.get(role));
+        role.and_then(|role| role.task_deadline)
+            .unwrap_or(policy.task_deadline)
+    }
+
+    /// Returns a task that is part of the plan.
+    pub fn task(&self, id: TaskId) -> Option<&Task> {
+        self.tasks.get(&id).filter(|task| !task.removed)
+    }
+
+    /// Returns whose task it is, if it is somebody's.
+    pub fn role_of(&self, id: TaskId) -> Option<&str> {
+        self.task(id)?.assignee.as_deref()
+    }
+
+    /// Returns the task with the caller's own id.
+    pub fn task_by_key(&self, key: &str) -> Option<&Task> {
+        let id = self.index.by_key.get(key)?;
+        self.task(*id)
+    }
+
+    /// Returns every task of the plan in the plan's order.
+    pub fn tasks(&self) -> Tasks<'_> {
+        self.group(Group::All)
+    }
+
+    /// Returns the tasks that are not skipped, in the plan's order.
+    pub fn tasks_wanted(&self) -> Tasks<'_> {
+        self.group(Group::Wanted)
+    }
+
+    /// Returns the place of a task in the plan's order, counted from 0.
+    pub fn index_of(&self, task: &Task) -> usize {
+        self.index.all.of(Group::All).rank(&place(task))
+    }
+
+    /// Returns the task at a place in the plan's order, counted from 0.
+    pub fn nth(&self, index: usize) -> Option<&Task> {
+        let (_, id) = self.index.all.of(Group::All).get(index)?;
+        self.tasks.get(&id)
+    }
+
+    /// Returns the tasks before a task in the plan's order and those after it, the nearest first.
+    pub fn tasks_around(
+        &self,
+        task: &Task,
+    ) -> (impl Iterator<Item = &Task>, impl Iterator<Item = &Task>) {
+        let order = self.index.all.of(Group::All);
+        let at = order.rank(&place(task));
+        let before = self.these(order.span(0, at)).rev();
+        let after = self.these(order.span(at + 1, usize::MAX));
+        (before, after)
+    }
+
+    /// Returns how many tasks are in which state.
+    pub fn counts(&self) -> Counts {
+        self.index.counts()
+    }
+
+    /// Returns the tasks of a state in the plan's order. Counting them or taking a part of them does not visit the others.
+    pub fn tasks_in(&self, shown: TaskFilter) -> Tasks<'_> {
+        self.these(self.index.shown(shown, self.head.order))
+    }
+
+    /// Returns the tasks of a role that are in a state, in the plan's order.
+    pub fn tasks_of(&self, assignee: &str, status: TaskState) -> Tasks<'_> {
+        self.these(self.index.of_role(assignee, status))
+    }
+
+    /// Returns the number of pending tasks that may start now.
+    pub fn ready_count(&self) -> usize {
+        self.ready().len()
+    }
+
+    /// Returns the tasks that may start now, in the plan's order.
+    pub fn ready(&self) -> Tasks<'_> {
+        self.tasks_in(TaskFilter::Ready)
+    }
+
+    /// Walks over the tasks that may start now, in the plan's order, and can leave out whole roles.
+    pub fn startable(&self) -> Startable<'_> {
+        let walk = match self.head.order {
+            TaskOrder::Dependencies => self.index.walk(true),
+            TaskOrder::Free => self.index.walk(false),
+            TaskOrder::Sequential => self.index.walk_to(self.ready().next()),
+        };
+        Startable {
+            rows: &self.tasks,
+            walk,
+        }
+    }
+
+    /// Returns whether a task may start now.
+    pub fn is_ready(&self, task: &Task) -> bool {
+        self.index.may_start(task, self.head.order)
+    }
+
+    /// Returns the unsettled tasks in the plan's order.
+    pub fn unsettled(&self) -> Tasks<'_> {
+        self.group(Group::Unsettled)
+    }
+
+    /// Returns the tasks in progress, in the plan's order.
+    pub fn in_progress(&self) -> Tasks<'_> {
+        self.tasks_in(TaskFilter::InProgress)
+    }
+
+    fn group(&self, group: Group) -> Tasks<'_> {
+        self.these(self.index.all.of(group).span(0, usize::MAX))
+    }
+
+    fn these<'a>(&'a self, places: RankRange<'a>) -> Tasks<'a> {
+        Tasks {
+            rows: &self.tasks,
+            places,
+        }
+    }
+
+    /// Returns the tasks that name this one as a dependency.
+    pub fn dependants(&self, id: TaskId) -> impl Iterator<Item = &Task> {
+        self.index
+            .dependants
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.tasks.get(id))
+    }
+
+    /// Returns the dependencies of a task that are not completed or skipped.
+    pub fn unmet(&self, task: &Task) -> Vec<TaskId> {
+        task.dependencies
+            .iter()
+            .copied()
+            .filter(|id| {
+                self.tasks
+                    .get(id)
+                    .is_none_or(|other| !other.status.satisfies())
+            })
+            .collect()
+    }
+
+    /// Returns an attempt by its command.
+    pub fn attempt(&self, id: &CommandId) -> Option<&Attempt> {
+        self.attempts.get(id)
+    }
+
+    /// Returns when the work on a reported attempt began: with its own command, or with the command whose report it repairs.
+    pub fn began(&self, attempt: &Attempt) -> Time {
+        let same = self
+            .attempts_of(attempt.task)
+            .filter(|other| other.number == attempt.number);
+        same.map(|other| other.issued)
+            .min()
+            .unwrap_or(attempt.issued)
+    }
+
+    /// Returns the attempts of a task in the order in which they were issued.
+    pub fn attempts_of(&self, task: TaskId) -> impl DoubleEndedIterator<Item = &Attempt> {
+        self.attempts_of
+            .get(&task)
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.attempts.get(id))
+    }
+
+    /// Returns the attempts that wait for something, oldest first.
+    pub fn open_attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.open()
+    }
+
+    /// Returns the attempts whose commands must be withdrawn or whose agents must be asked to stop.
+    pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
+        self.recalls.iter().filter_map(|id| self.attempts.get(id))
+    }
+
+    /// Returns the attempt of a task that counts now.
+    pub fn current_attempt(&self, task: &Task) -> Option<&Attempt> {
+        task.current.as_ref().and_then(|id| self.attempts.get(id))
+    }
+
+    /// Returns every attempt, in the order of their ids.
+    pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.all()
+    }
+
+    /// Returns how many attempts have been made at tasks. A command that was withdrawn before a worker claimed it does not
+    /// count, and a repair belongs to the attempt that it repairs.
+    pub fn attempts_made(&self) -> u64 {
+        self.attempts_made
+    }
+
+    /// Returns a question by its id.
+    pub fn question(&self, id: &QuestionId) -> Option<&HumanQuestion> {
+        self.questions.get(id)
+    }
+
+    /// Returns every question, oldest id first.
+    pub fn questions(&self) -> impl DoubleEndedIterator<Item = &HumanQuestion> {
+        self.questions.all()
+    }
+
+    /// Returns the questions that await an answer.
+    pub fn open_questions(&self) -> impl Iterator<Item = &HumanQuestion> {
+        self.questions.open()
+    }
+
+    /// Returns whether an answer about a task is awaited.
+    pub fn asks_about(&self, task: TaskId) -> bool {
+        self.open_questions().any(|open| open.task == Some(task))
+    }
+
+    /// Returns a session by its id.
+    pub fn session(&self, id: &SessionId) -> Option<&AgentSession> {
+        self.sessions.get(id)
+    }
+
+    /// Returns every session.
+    pub fn sessions(&self) -> impl Iterator<Item = &AgentSession> {
+        self.sessions.all()
+    }
+
+    /// Returns the sessions without an `end` command.
+    pub fn open_sessions(&self) -> impl Iterator<Item = &AgentSession> {
+        self.sessions.open()
+    }
+
+    /// Returns whether a session was ended by a command that is not recorded as published.
+    pub fn ends_unpublished(&self, id: &SessionId) -> bool {
+        let end = self.session(id).and_then(|session| session.end.as_ref());
+        end.is_some_and(|end| !end.published)
+    }
+
+    /// Returns a question to the model by its id.
+    pub fn ask(&self, id: &AskId) -> Option<&ModelQuestion> {
+        self.asks.get(id)
+    }
+
+    /// Returns every question to the model.
+    pub fn asks(&self) -> impl Iterator<Item = &ModelQuestion> {
+        self.asks.all()
+    }
+
+    /// Returns the questions to the model without an answer in effect.
+    pub fn open_asks(&self) -> impl Iterator<Item = &ModelQuestion> {
+        self.asks.open()
+    }
+
+    /// Returns whether the model failed at the summary; rules then make it.
+    pub fn summary_failed(&self) -> bool {
+        self.asks
+            .all()
+            .any(|ask| ask.subject == ModelQuestionKind::Summary && ask.error.is_some())
+    }
+
+    /// Returns the number of all questions to the model.
+    pub fn ask_count(&self) -> usize {
+        self.asks.all().len()
+    }
+
+    /// Returns every row, the head first.
+    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        let tasks = self.tasks.values().cloned().map(Row::from);
+        std::iter::once(self.head.clone().into())
+            .chain(tasks)
+            .chain(self.attempts.rows())
+            .chain(self.questions.rows())
+            .chain(self.sessions.rows())
+            .chain(self.asks.rows())
+    }
+
+    /// Returns the present state of a row.
+    pub fn row(&self, key: &RowKey) -> Option<Row> {
+        match key {
+            RowKey::Head => Some(self.head.clone().into()),
+            RowKey::Task(id) => self.tasks.get(id).cloned().map(Row::from),
+            RowKey::Attempt(id) => self.attempts.row(id),
+            RowKey::Question(id) => self.questions.row(id),
+            RowKey::Session(id) => self.sessions.row(id),
+            RowKey::Ask(id) => self.asks.row(id),
+        }
+    }
+
+    /// Replaces the row with the same key and returns the old one. Nothing is checked here: [`super::Draft`] refuses invalid
+    /// changes, and the store loads rows.
+    pub fn put(&mut self, row: Row) -> Option<Row> {
+        match row {
+            Row::Head(head) => Some(std::mem::replace(&mut self.head, *head).into()),
+            Row::Task(task) => {
+                let id = task.number;
+                let unmet = self.unmet(&task).len();
+                let old = self.tasks.insert(id, *task);
+                if let Some(task) = self.tasks.get(&id) {
+                    self.index.update(old.as_ref(), task, unmet);
+                }
+                self.refresh_dependants(id, old.as_ref());
+                old.map(Row::from)
+            }
+            Row::Attempt(attempt) => {
+                let of_task = self.attempts_of.entry(attempt.task).or_default();
+                of_task.insert(attempt.id.clone());
+                mark(&mut self.recalls, &attempt.id, attempt.recall);
+                self.attempts_made += u64::from(was_made(&attempt));
+                let (id, open) = (attempt.id.clone(), attempt.state.open());
+                let old = self.attempts.insert(id, open, *attempt);
+                self.attempts_made -= u64::from(old.as_ref().is_some_and(was_made));
+                old.map(Row::from)
+            }
+            Row::Question(row) => {
+                let old = self.questions.insert(row.id.clone(), row.open(), row);
+                old.map(Row::from)
+            }
+            Row::Session(row) => {
+                let old = self.sessions.insert(row.id.clone(), row.end.is_none(), row);
+                old.map(Row::from)
+            }
+            Row::Ask(row) => {
+                let old = self
+                    .asks
+                    .insert(row.id.clone(), row.answered.is_none(), row);
+                old.map(Row::from)
+            }
+        }
+    }
+
+    /// Removes a row that `put` added; only an undo does this.
+    pub(super) fn take(&mut self, key: &RowKey) {
+        match key {
+            RowKey::Head => {}
+            RowKey::Task(id) => {
+                if let Some(old) = self.tasks.remove(id) {
+                    self.index.leave(&old);
+                    self.refresh_dependants(*id, Some(&old));
+                }
+            }
+            RowKey::Attempt(id) => {
+                if let Some(old) = self.attempts.remove(id) {
+                    forget(&mut self.attempts_of, old.task, id);
+                    self.attempts_made -= u64::from(was_made(&old));
+                }
+                self.recalls.remove(id);
+            }
+            RowKey::Question(id) => drop(self.questions.remove(id)),
+            RowKey::Session(id) => drop(self.sessions.remove(id)),
+            RowKey::Ask(id) => drop(self.asks.remove(id)),
+        }
+    }
+
+    /// Updates the unmet counts of a task's dependants after the task was added, removed or changed its state.
+    fn refresh_dependants(&mut self, id: TaskId, old: Option<&Task>) {
+        let satisfied = |task: Option<&Task>| task.is_some_and(|task| task.status.satisfies());
+        let now = satisfied(self.tasks.get(&id));
+        if now == satisfied(old) {
+            return;
+        }
+        let Some(dependants) = self.index.dependants.get(&id) else {
+            return;
+        };
+        for dependant in dependants.clone() {
+            if let Some(task) = self.tasks.get(&dependant) {
+                self.index.wait(task, now);
+            }
+        }
+    }
+}
+
+/// Tasks of a plan in its order, from either end; skipping costs no more than one step.
+#[derive(Clone, Debug)]
+pub struct Tasks<'a> {
+    rows: &'a BTreeMap<TaskId, Task>,
+    places: RankRange<'a>,
+}
+
+impl<'a> Iterator for Tasks<'a> {
+    type Item = &'a Task;
+
+    fn next(&mut self) -> Option<&'a Task> {
+        self.rows.get(&self.places.next()?.1)
+    }
+
+    fn nth(&mut self, skipped: usize) -> Option<&'a Task> {
+        self.rows.get(&self.places.nth(skipped)?.1)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
+    }
+}
+
+impl<'a> DoubleEndedIterator for Tasks<'a> {
+    fn next_back(&mut self) -> Option<&'a Task> {
+        self.rows.get(&self.places.next_back()?.1)
+    }
+
+    fn nth_back(&mut self, skipped: usize) -> Option<&'a Task> {
+        self.rows.get(&self.places.nth_back(skipped)?.1)
+    }
+}
+
+impl ExactSizeIterator for Tasks<'_> {}
+
+/// Tasks that may start now, in the plan's order. A role that is left out costs one step, however many tasks it has.
+pub struct Startable<'a> {
+    rows: &'a BTreeMap<TaskId, Task>,
+    walk: Walk<'a>,
+}
+
+impl<'a> Startable<'a> {
+    /// Returns the next task of a role that is not left out. The walk does not return to a role once it was left out.
+    pub fn next(&mut self, left_out: impl Fn(Option<&str>) -> bool) -> Option<&'a Task> {
+        let (_, id) = self.walk.next(left_out)?;
+        self.rows.get(&id)
+    }
+}
+
+fn was_made(attempt: &Attempt) -> bool {
+    attempt.kind != AttemptKind::Repair && attempt.state != AttemptState::Withdrawn
+}
+
+fn mark<T: Ord + Clone>(set: &mut BTreeSet<T>, item: &T, present: bool) {
+    if present {
+        set.insert(item.clone());
+    } else {
+        set.remove(item);
+    }
+}

@@ -1,0 +1,220 @@
+//! The actions that are built in: the language model, files of the workspace, configured checks.
+
+use std::collections::BTreeMap;
+use std::future::{pending, ready};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::exec::workspace_files;
+use crate::exec::{CheckConfig, check, check_of_step};
+use crate::llm::BoxFuture;
+use crate::plan::within_workspace;
+use crate::tools::arguments;
+use crate::wire::plan_file::nearest;
+use crate::wire::text::quote;
+
+use super::abilities::{Abilities, Ability, Function};
+use super::planning_strategy::ASK;
+use super::role_model::StepContext;
+
+/// Bytes of a file that one step reads.
+const MAX_READ: usize = 64 * 1024;
+
+/// The names of the built-in actions.
+pub const ACTIONS: [&str; 4] = [ASK, "read_file", "write_file", "run_check"];
+
+/// Where the built-in actions work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workplace {
+    /// The folder that paths start from; nothing outside of it is touched.
+    pub workspace: PathBuf,
+    /// Folders that are touched as little where they lie within it: those of the program itself.
+    pub closed: Vec<PathBuf>,
+    /// The folder in which a check is found while it runs, by whoever comes after a kill; without one it is not found.
+    pub marks: Option<PathBuf>,
+}
+
+impl Workplace {
+    /// Returns a folder in which nothing is closed.
+    pub fn of(workspace: &Path) -> Self {
+        Self {
+            workspace: workspace.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the built-in actions, with the checks that are configured.
+pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, CheckConfig>) -> Abilities {
+    let workplace = Arc::new(workplace.clone());
+    let (reads, writes) = (Arc::clone(&workplace), Arc::clone(&workplace));
+    let runs = Arc::new((workplace, checks));
+    let actions = [
+        ask(),
+        action(
+            "read_file",
+            "reads a text file of the workspace; the result is its content, of a long file the beginning",
+            false,
+            move |params, _| Box::pin(read_file(Arc::clone(&reads), params)),
+        ),
+        action(
+            "write_file",
+            "writes a whole file of the workspace, in the place of one that is there; folders are made",
+            false,
+            move |params, _| Box::pin(write_file(Arc::clone(&writes), params)),
+        ),
+        action(
+            "run_check",
+            "runs a configured check in the workspace; the step fails if the check does, and the result is the end of its output",
+            true,
+            move |params, situation| {
+                let runs = Arc::clone(&runs);
+                Box::pin(async move { run_check(&runs.0, &runs.1, params, situation).await })
+            },
+        ),
+    ];
+    actions.into_iter().collect()
+}
+
+/// Returns the action by which the language model of the role does the task, or what is wanted of it.
+pub(super) fn ask() -> Arc<dyn Ability> {
+    let description = "has you write a text yourself: an answer, a design, a review, the content of a file. It sees the \
+                       task, and of the earlier results what `wanted` quotes";
+    action(ASK, description, true, |params: AskParams, situation| {
+        Box::pin(async move { situation.ask(&params.wanted.unwrap_or_default()).await })
+    })
+}
+
+fn action<P, F>(name: &str, description: &str, limits_itself: bool, does: F) -> Arc<dyn Ability>
+where
+    P: DeserializeOwned + JsonSchema + 'static,
+    F: for<'a> Fn(P, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>
+        + Send
+        + Sync
+        + 'static,
+{
+    let schema = arguments::schema_of::<P>();
+    Function::ability(
+        name,
+        description,
+        schema,
+        limits_itself,
+        move |params, situation| match arguments::read(params) {
+            Ok(params) => does(params, situation),
+            Err(wrong) => Box::pin(ready(Err(wrong.to_string()))),
+        },
+    )
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AskParams {
+    /// What is wanted; left out, the whole task.
+    #[serde(default)]
+    wanted: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PathParams {
+    /// Path of the file, from the workspace.
+    path: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteParams {
+    /// Path of the file, from the workspace.
+    path: String,
+    /// All of the file.
+    content: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CheckParams {
+    /// Name of the check.
+    name: String,
+}
+
+async fn read_file(at: Arc<Workplace>, params: PathParams) -> Result<String, String> {
+    let path = path(&params.path)?;
+    let place = path.clone();
+    let read = move || workspace_files::read(&at.workspace, &place, MAX_READ, &at.closed);
+    let (bytes, length) = blocking(read)
+        .await?
+        .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
+    let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // The end of what was read may lie within a character.
+        Err(error) if cut && error.utf8_error().error_len().is_none() => {
+            let end = error.utf8_error().valid_up_to();
+            String::from_utf8_lossy(&error.as_bytes()[..end]).into_owned()
+        }
+        Err(_) => return Err(format!("{} is no text file", quote(&path))),
+    };
+    let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
+    match cut {
+        true => Ok(format!("{text}\n[{rest} more bytes]\n")),
+        false => Ok(text),
+    }
+}
+
+async fn write_file(at: Arc<Workplace>, params: WriteParams) -> Result<String, String> {
+    let path = path(&params.path)?;
+    let (place, content) = (path.clone(), params.content);
+    let bytes = content.len();
+    blocking(move || workspace_files::write(&at.workspace, &place, content.as_bytes(), &at.closed))
+        .await?
+        .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
+    Ok(format!("wrote {path}, {bytes} bytes"))
+}
+
+async fn run_check(
+    at: &Workplace,
+    checks: &BTreeMap<String, CheckConfig>,
+    params: CheckParams,
+    situation: &StepContext<'_>,
+) -> Result<String, String> {
+    let Some(wanted) = checks.get(&params.name) else {
+        let near = nearest(&params.name, checks.keys().map(String::as_str));
+        let near = near.map(|near| format!("; is `{near}` meant?"));
+        let (name, near) = (quote(&params.name), near.unwrap_or_default());
+        return Err(format!("there is no check {name}{near}"));
+    };
+    let checked = match &at.marks {
+        Some(marks) => {
+            let step = format!("{}-{}", situation.plan, situation.step);
+            let checked = check_of_step(wanted, &at.workspace, marks, &step, pending()).await;
+            checked.map_err(|error| format!("the check was not begun: {error}"))?
+        }
+        None => check(wanted, &at.workspace, pending()).await,
+    };
+    let result = checked.ok_or("the check was cancelled")?;
+    let said = format!("{}: {}\n{}", result.name, result.outcome(), result.tail);
+    if result.passed { Ok(said) } else { Err(said) }
+}
+
+fn path(path: &str) -> Result<String, String> {
+    let within = within_workspace(path).map_err(|why| format!("{} {why}", quote(path)))?;
+    // What stands there is run by git, and may hold secrets.
+    if within
+        .split('/')
+        .any(|part| part.eq_ignore_ascii_case(".git"))
+    {
+        return Err(format!("{} is git's own", quote(path)));
+    }
+    Ok(within)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| error.to_string())
+}

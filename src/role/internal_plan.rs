@@ -1,0 +1,482 @@
+//! The internal plan: what a role makes of one task, as a plan of the core. Its tasks are the steps, done one after the other;
+//! a step that waits for another role has an attempt, whose command is the request. So it survives whatever becomes of the
+//! process, and goes on where it stopped; the plan that the task is in does not contain it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::plan::{
+    Attempt, AttemptState, Budget, Draft, ModelCost, NewTask, Origin, Plan, PlanHead, PlanId,
+    PlanPolicy, PlanState, ROLE, Refusal, Task, TaskId, TaskOrder, TaskState, Time,
+};
+use crate::store::{Store, StoreError};
+use crate::tools::new_plan_id;
+use crate::wire::team_file::{self, StepDoes};
+use crate::wire::text::{one_line, time_text};
+
+use super::messages::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
+
+/// A request is made once, and again after so many time-outs.
+const MAX_REQUESTS: u32 = 3;
+
+/// Changes of the rest of the plan after a time-out.
+const MAX_REPLANS: u32 = 1;
+
+/// Characters of a step's result in the list of what was done.
+const LINE: usize = 200;
+
+/// A step that is to be done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSpec {
+    pub name: String,
+    pub does: StepDoes,
+}
+
+impl From<&team_file::TeamStep> for StepSpec {
+    fn from(step: &team_file::TeamStep) -> Self {
+        Self {
+            name: step.name.clone(),
+            does: step.does.clone(),
+        }
+    }
+}
+
+/// How a role plans a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanningStrategy {
+    /// One step: its language model does it.
+    Simple,
+    /// The steps of the template of this name.
+    Template(String),
+    /// Its language model breaks the task down.
+    FreeForm,
+}
+
+impl PlanningStrategy {
+    /// Returns the words by which the internal plan keeps it.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Simple => "simple".to_owned(),
+            Self::Template(name) => format!("template {name}"),
+            Self::FreeForm => "free_form".to_owned(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "simple" => Some(Self::Simple),
+            "free_form" => Some(Self::FreeForm),
+            _ => Some(Self::Template(text.strip_prefix("template ")?.to_owned())),
+        }
+    }
+}
+
+/// One step of an internal plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InternalStep {
+    pub number: TaskId,
+    pub name: String,
+    pub does: StepDoes,
+    pub status: TaskState,
+    /// What came of it, or why it failed or was left out.
+    pub result: Option<String>,
+    /// The request that it waits for, if it does.
+    pub request: Option<PendingAnswer>,
+}
+
+/// A request whose answer a step waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingAnswer {
+    pub id: RequestId,
+    /// The text that is sent.
+    pub text: String,
+    pub since: Time,
+    /// Whoever is asked has to know something first, and a person is asked for it.
+    pub with_person: bool,
+    /// How it ended and what came of it, once that is known.
+    pub answer: Option<(CollaborationStatus, String)>,
+}
+
+/// What a role makes of one task, as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InternalPlan {
+    pub id: PlanId,
+    /// `None` until it is chosen.
+    pub strategy: Option<PlanningStrategy>,
+    pub status: PlanState,
+    /// In their order, those included that were left out.
+    pub steps: Vec<InternalStep>,
+    /// What came of the task, once the plan has ended.
+    pub outcome: String,
+    /// Why the rest of the steps is to change, if it is.
+    pub replan: Option<String>,
+    /// What was asked for and is to be taken back.
+    pub recalls: Vec<RequestId>,
+    /// What its language model and those that it asked took.
+    pub spent: ModelCost,
+    /// What those took that it asked.
+    pub spent_by_others: ModelCost,
+}
+
+impl InternalPlan {
+    /// Returns the key by which the plan for an assignment of a role is found.
+    pub fn key(role: &RoleId, assignment: &RequestId) -> String {
+        format!("{}{assignment}", Self::keys(role))
+    }
+
+    /// Returns what the keys of all internal plans of a role begin with, and of no other's.
+    pub(super) fn keys(role: &RoleId) -> String {
+        format!("role:{role}:")
+    }
+
+    /// Reads an internal plan from the plan that holds it. A step that this version does not know asks nobody and fails.
+    pub fn of(plan: &Plan) -> Self {
+        let head = plan.head();
+        let usage = &head.usage;
+        let step = |task: &Task| InternalStep {
+            number: task.number,
+            name: task.name.clone(),
+            does: does(task),
+            status: task.status,
+            result: task.result.clone(),
+            request: pending(plan, task),
+        };
+        Self {
+            id: head.id.clone(),
+            strategy: head.source.as_deref().and_then(PlanningStrategy::parse),
+            status: head.status.clone(),
+            steps: plan.tasks().map(step).collect(),
+            outcome: head.outcome.clone().unwrap_or_default(),
+            replan: head.replan.as_ref().map(|replan| replan.why.clone()),
+            recalls: plan
+                .recalls()
+                .map(|attempt| attempt.id.clone().into())
+                .collect(),
+            spent: ModelCost {
+                calls: u32::try_from(usage.llm_calls).unwrap_or(u32::MAX),
+                input_tokens: usage
+                    .llm_input_tokens
+                    .saturating_add(usage.agent_input_tokens),
+                output_tokens: usage
+                    .llm_output_tokens
+                    .saturating_add(usage.agent_output_tokens),
+                cost_usd: usage.llm_cost_usd + usage.agent_cost_usd,
+            },
+            spent_by_others: ModelCost {
+                calls: 0,
+                input_tokens: usage.agent_input_tokens,
+                output_tokens: usage.agent_output_tokens,
+                cost_usd: usage.agent_cost_usd,
+            },
+        }
+    }
+
+    /// Returns how it ended, if it has.
+    pub fn ended(&self) -> Option<CollaborationStatus> {
+        match self.status {
+            PlanState::Completed => Some(CollaborationStatus::Completed),
+            PlanState::Failed | PlanState::Abandoned => Some(CollaborationStatus::Error),
+            PlanState::Idle | PlanState::Running | PlanState::Paused(_) => None,
+        }
+    }
+
+    /// Returns the index of the step that is to be done now: the first that is not settled.
+    pub fn current(&self) -> Option<usize> {
+        self.steps.iter().position(|step| !step.status.settled())
+    }
+}
+
+fn does(task: &Task) -> StepDoes {
+    let stored = serde_json::from_value(Value::Object(task.metadata.clone()));
+    stored.unwrap_or_else(|_| StepDoes::ExecuteAction {
+        action: "(unknown)".to_owned(),
+        params: Map::new(),
+    })
+}
+
+fn pending(plan: &Plan, task: &Task) -> Option<PendingAnswer> {
+    let attempt = plan.current_attempt(task)?;
+    let with_person = asks_person(plan, attempt);
+    (attempt.state.open() || with_person).then(|| PendingAnswer {
+        id: attempt.id.clone().into(),
+        text: attempt.text.clone(),
+        since: attempt.issued,
+        with_person,
+        answer: attempt
+            .report
+            .as_ref()
+            .filter(|_| attempt.state == AttemptState::Reported)
+            .map(|report| (report.answer(), said(report))),
+    })
+}
+
+/// Tells whether an attempt has ended with a question that a person is asked: its request is still open.
+pub fn asks_person(plan: &Plan, attempt: &Attempt) -> bool {
+    attempt.state == AttemptState::Judged && plan.asks_about(attempt.task)
+}
+
+/// Returns what an answer says: its results, and where there are none, or it is no success, the rest.
+fn said(report: &crate::plan::Report) -> String {
+    let parts: &[&String] = match report.answer() {
+        CollaborationStatus::Completed if !report.results.trim().is_empty() => &[&report.results],
+        _ => &[&report.results, &report.pitfalls, &report.next_steps],
+    };
+    let mut said: Vec<String> = parts.iter().map(|part| part.trim().to_owned()).collect();
+    if let Some(question) = &report.question {
+        said.push(format!("There is a question: {}", question.trim()));
+    }
+    if let Some(until) = report.blocked_until {
+        said.push(format!("It cannot go on before {}.", time_text(until)));
+    }
+    said.retain(|part| !part.is_empty());
+    said.join("\n\n")
+}
+
+/// Makes the tasks of the core that stand for steps.
+fn tasks(steps: Vec<StepSpec>) -> Vec<NewTask> {
+    let task = |step: StepSpec| {
+        let (description, assignee) = match &step.does {
+            StepDoes::ExecuteAction { action, .. } => (action.clone(), None),
+            StepDoes::UseTool { tool, .. } => (tool.clone(), None),
+            StepDoes::RequestCollaboration {
+                target,
+                description,
+                ..
+            } => (description.clone(), Some(target.clone())),
+        };
+        let metadata = match serde_json::to_value(&step.does) {
+            Ok(Value::Object(map)) => map,
+            _ => Map::new(),
+        };
+        NewTask {
+            name: step.name,
+            description,
+            assignee,
+            metadata,
+            origin: Origin::Model,
+            ..NewTask::default()
+        }
+    };
+    steps.into_iter().map(task).collect()
+}
+
+/// Ends the plan if a step has failed or all are settled.
+pub(super) fn conclude(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    let tasks: Vec<Task> = draft.plan().tasks().cloned().collect();
+    let failed = tasks.iter().find(|task| task.status == TaskState::Failed);
+    if let Some(failed) = failed {
+        let place = 1 + draft.plan().index_of(failed);
+        let reason = format!("step {place} failed");
+        for task in tasks.iter().filter(|task| !task.status.settled()) {
+            draft.skip_task(task.number, &reason)?;
+        }
+        let why = failed.result.as_deref().unwrap_or("no reason is known");
+        return draft.settle(&format!("Step {place}, {}, failed: {why}", failed.name));
+    }
+    if tasks.is_empty() || tasks.iter().any(|task| !task.status.settled()) {
+        return Ok(());
+    }
+    draft.settle(&outcome(&tasks))
+}
+
+/// Returns what came of the task: the result of the last step, and in a line each what was done before.
+fn outcome(tasks: &[Task]) -> String {
+    let done = |task: &&Task| task.status == TaskState::Completed;
+    let done: Vec<&Task> = tasks.iter().filter(done).collect();
+    let Some((last, before)) = done.split_last() else {
+        return "Nothing was left to do.".to_owned();
+    };
+    let result = |task: &Task| task.result.clone().unwrap_or_default();
+    let mut text = result(last);
+    if !before.is_empty() {
+        text.push_str("\n\nDone before that:\n");
+        for (number, task) in (1..).zip(before) {
+            let line = one_line(&result(task), LINE);
+            text.push_str(&format_line(number, &task.name, &line));
+        }
+    }
+    text
+}
+
+fn format_line(number: usize, name: &str, result: &str) -> String {
+    match result {
+        "" => format!("{number}. {name}\n"),
+        result => format!("{number}. {name}: {result}\n"),
+    }
+}
+
+/// Where a role keeps its internal plans.
+#[derive(Clone, Debug)]
+pub(super) struct PlanKeeper {
+    store: Store,
+    by: String,
+}
+
+impl PlanKeeper {
+    pub(super) fn new(store: Store, role: &RoleId) -> Self {
+        Self {
+            store,
+            by: format!("role {role}"),
+        }
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Returns who is named in the history.
+    pub(super) fn by(&self) -> &str {
+        &self.by
+    }
+
+    /// Returns the internal plan for an assignment, if there is one.
+    pub(super) async fn find(
+        &self,
+        role: &RoleId,
+        assignment: &RequestId,
+    ) -> Result<Option<InternalPlan>, StoreError> {
+        match self
+            .store
+            .find(&InternalPlan::key(role, assignment))
+            .await?
+        {
+            Some(id) => Ok(Some(self.read(&id).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns why a role failed at what it was asked for, where that is the answer of another one that it had asked in turn;
+    /// `None` if it failed by itself, or its internal plan is not here.
+    ///
+    /// # Errors
+    /// A failure of the store itself: a plan that is damaged tells nothing.
+    pub(super) async fn passed_on(
+        &self,
+        role: &str,
+        request: &RequestId,
+    ) -> Result<Option<String>, StoreError> {
+        let Ok(role) = role.parse::<RoleId>() else {
+            return Ok(None);
+        };
+        let key = InternalPlan::key(&role, request);
+        let Some(id) = self.store.find(&key).await? else {
+            return Ok(None);
+        };
+        let cause = self.store.read(&id, |plan, _| {
+            let mut tasks = plan.tasks();
+            let failed = tasks.find(|task| task.status == TaskState::Failed)?;
+            let asked = plan.attempts_of(failed.number).last();
+            let answered = asked.is_some_and(|asked| asked.report.is_some());
+            failed.result.clone().filter(|_| answered)
+        });
+        match cause.await {
+            Err(StoreError::UnknownPlan(_) | StoreError::Damaged { .. }) => Ok(None),
+            cause => cause,
+        }
+    }
+
+    /// Makes an internal plan without steps for an assignment, or returns the one that there is.
+    pub(super) async fn open(
+        &self,
+        role: &RoleId,
+        message: &StructuredMessage,
+    ) -> Result<InternalPlan, StoreError> {
+        let assignment = message.assignment();
+        if let Some(plan) = self.find(role, &assignment).await? {
+            return Ok(plan);
+        }
+        let goal = message.description.as_deref().unwrap_or_default();
+        let mut head = PlanHead::new(new_plan_id(), goal, Time::default());
+        head.key = Some(InternalPlan::key(role, &assignment));
+        head.description = message.context.clone().unwrap_or_default();
+        head.parent.clone_from(&message.plan_id);
+        ROLE.clone_into(&mut head.owner);
+        head.order = TaskOrder::Sequential;
+        head.origin = Origin::Model;
+        let policy = PlanPolicy {
+            max_attempts: MAX_REQUESTS,
+            max_replans: MAX_REPLANS,
+            model: false,
+            audit: false,
+            budget: Budget::NONE,
+            ..PlanPolicy::default()
+        };
+        let why = match message.kind {
+            MessageKind::CollaborationRequest => "another role asks for something",
+            _ => "a task was assigned",
+        };
+        let made = self.store.create(head, &self.by, why, move |draft| {
+            draft.created();
+            draft.start(policy, "")?;
+            Ok(InternalPlan::of(draft.plan()))
+        });
+        match made.await {
+            // Whoever was here before a crash, or at the same time, has made it.
+            Err(StoreError::PlanTaken(key)) => {
+                let found = self.store.find(key.as_str()).await?;
+                self.read(&found.ok_or(StoreError::UnknownPlan(key))?).await
+            }
+            made => made,
+        }
+    }
+
+    pub(super) async fn read(&self, plan: &PlanId) -> Result<InternalPlan, StoreError> {
+        self.store
+            .read(plan, |plan, _| InternalPlan::of(plan))
+            .await
+    }
+
+    /// Changes an internal plan, ends it if nothing is left to do, and returns it is then.
+    pub(super) async fn change(
+        &self,
+        plan: &PlanId,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<InternalPlan, StoreError> {
+        self.store
+            .change(plan, &self.by, why, move |draft| {
+                change(draft)?;
+                if draft.plan().head().replan.is_none() && !draft.plan().status().settled() {
+                    conclude(draft)?;
+                }
+                Ok(InternalPlan::of(draft.plan()))
+            })
+            .await
+    }
+
+    /// Adds the steps of a plan that has none yet.
+    pub(super) async fn add_steps(
+        &self,
+        plan: &PlanId,
+        steps: Vec<StepSpec>,
+    ) -> Result<InternalPlan, StoreError> {
+        let why = "the steps are known";
+        self.change(plan, why, move |draft| {
+            if draft.plan().counts().total() == 0 {
+                draft.add_tasks(tasks(steps), None)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Puts other steps in the place of those that are not begun.
+    pub(super) async fn replace_rest(
+        &self,
+        plan: &PlanId,
+        steps: Vec<StepSpec>,
+        reason: String,
+    ) -> Result<InternalPlan, StoreError> {
+        use crate::plan::ReplanEdit;
+        let why = "the rest of the steps was changed";
+        self.change(plan, why, move |draft| {
+            let pending = draft.plan().unsettled().map(|task| task.number);
+            let skip = |number| ReplanEdit::Skip(number, String::new());
+            let mut edits: Vec<ReplanEdit> = pending.map(skip).collect();
+            let new = tasks(steps).into_iter().map(Box::new);
+            edits.extend(new.map(ReplanEdit::Add));
+            draft.replan(&edits, &reason)
+        })
+        .await
+    }
+}

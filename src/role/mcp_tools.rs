@@ -1,0 +1,408 @@
+//! Tools of servers of the Model Context Protocol. A server is a child in a process group of its own, spoken with over pipes;
+//! what it says is bounded, what it is asked has a deadline, and one that has ended is started again when it is needed.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rmcp::ServiceExt;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, PaginatedRequestParams,
+};
+use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, ServiceError};
+use serde_json::Value;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::clock::TimeAllowance;
+use crate::exec::{
+    ChildOutput, ChildSpec, ExecError, Piped, PipedGroup, ProcessMark, Stdin, environment, piped,
+};
+use crate::wire::text::{clip, one_line, printable, quote};
+
+use super::abilities::{Abilities, Ability, Function};
+
+/// Bytes of one message.
+const MAX_MESSAGE: usize = 4 * 1024 * 1024;
+
+/// Tools that one server may have, pages that they may come on, and bytes of the schema of one of them.
+const MAX_TOOLS: usize = 500;
+const MAX_PAGES: usize = 20;
+const MAX_SCHEMA: usize = 64 * 1024;
+
+/// Characters of a tool's description, and of a tool's name.
+const DESCRIPTION: usize = 2_000;
+const NAME: usize = 128;
+
+/// Bytes that are told of what a server writes to its standard error.
+const LAST_WORDS: usize = 2 * 1024;
+
+/// Bytes that a server's standard error may take, and how often it is looked.
+const MAX_SAID: u64 = 1024 * 1024;
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A server as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpSettings {
+    /// What stands before the names of its tools.
+    pub name: String,
+    /// Program and arguments; nothing in them is interpreted.
+    pub argv: Vec<String>,
+    pub cwd: PathBuf,
+    /// The names of the variables that it gets in addition to those of every child.
+    pub env: Vec<String>,
+    /// How long it may take to start, and each call.
+    pub timeout: Duration,
+    /// The folder in which it is found while it runs, by whoever comes after a kill; without one it is not found.
+    pub marks: Option<PathBuf>,
+}
+
+/// Why the tools of a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    #[error("the MCP server `{server}` cannot be started: {source}")]
+    Start { server: String, source: ExecError },
+    #[error("the MCP server `{server}` {reason}{}", shown(.said))]
+    Failed {
+        server: String,
+        reason: String,
+        /// The end of its standard error.
+        said: String,
+    },
+}
+
+fn shown(said: &str) -> String {
+    match one_line(said, 400) {
+        said if said.is_empty() => String::new(),
+        said => format!("; it says: {said}"),
+    }
+}
+
+/// A server whose tools roles may use; ended when the last of them is dropped.
+pub struct McpServer {
+    settings: McpSettings,
+    connection: tokio::sync::Mutex<Option<Connection>>,
+}
+
+struct Connection {
+    id: Uuid,
+    client: RunningService<RoleClient, ()>,
+    child: ServerProcess,
+}
+
+/// A server's process: ended when this is dropped, and no longer found then.
+struct ServerProcess {
+    output: Arc<ChildOutput>,
+    bounds: AbortHandle,
+    _group: PipedGroup,
+    _mark: Option<ProcessMark>,
+}
+
+impl ServerProcess {
+    /// Returns the end of what it complained of.
+    fn last_words(&self) -> String {
+        printable(&self.output.err_since(0, LAST_WORDS))
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.bounds.abort();
+    }
+}
+
+impl McpServer {
+    /// Starts a server and returns its tools, `NAME.<tool>` each. What a role must not use is left out by
+    /// [`Abilities::only`].
+    ///
+    /// # Errors
+    /// It cannot be started, does not speak the protocol, or does not answer in time.
+    pub async fn start(settings: McpSettings) -> Result<Abilities, McpError> {
+        let server = Arc::new(Self {
+            settings,
+            connection: tokio::sync::Mutex::new(None),
+        });
+        let (peer, _) = server.peer().await?;
+        let tools = match server.in_time(list(&peer)).await {
+            Some(Ok(tools)) => tools,
+            Some(Err(reason)) => return Err(server.failed(reason).await),
+            None => return Err(server.failed(server.too_slow()).await),
+        };
+        let ability = |tool: rmcp::model::Tool| server.tool(tool);
+        Ok(tools.into_iter().filter_map(ability).collect())
+    }
+
+    fn tool(self: &Arc<Self>, tool: rmcp::model::Tool) -> Option<Arc<dyn Ability>> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+        let named = (1..=NAME).contains(&tool.name.len()) && tool.name.chars().all(fits);
+        let schema = Value::Object((*tool.input_schema).clone());
+        if !named || schema.to_string().len() > MAX_SCHEMA {
+            tracing::warn!(server = %self.settings.name, tool = %one_line(&tool.name, 80), "a tool that cannot be used");
+            return None;
+        }
+        let name = format!("{}.{}", self.settings.name, tool.name);
+        let description = clip(
+            &printable(&tool.description.unwrap_or_default()),
+            DESCRIPTION,
+        );
+        let (server, remote) = (Arc::clone(self), tool.name.into_owned());
+        Some(Function::ability(
+            &name,
+            &description,
+            schema,
+            true,
+            move |params, _| {
+                let (server, remote) = (Arc::clone(&server), remote.clone());
+                Box::pin(async move {
+                    let called = server.call(&remote, params).await;
+                    called.map_err(|error| error.to_string())
+                })
+            },
+        ))
+    }
+
+    /// Returns the way to the server, which is started if it does not run.
+    async fn peer(&self) -> Result<(Peer<RoleClient>, Uuid), McpError> {
+        let mut connection = self.connection.lock().await;
+        if let Some(there) = &*connection
+            && !there.client.peer().is_transport_closed()
+        {
+            return Ok((there.client.peer().clone(), there.id));
+        }
+        *connection = None;
+        let made = connection.insert(self.connect().await?);
+        Ok((made.client.peer().clone(), made.id))
+    }
+
+    async fn connect(&self) -> Result<Connection, McpError> {
+        let spec = ChildSpec {
+            argv: self.settings.argv.clone(),
+            cwd: self.settings.cwd.clone(),
+            env: environment(&self.settings.env),
+            stdin: Stdin::Nothing,
+            deadline: self.settings.timeout,
+        };
+        let (stdin, stdout, child) = self.child(&spec).map_err(|source| McpError::Start {
+            server: self.settings.name.clone(),
+            source,
+        })?;
+        let client = Box::pin(().serve((BoundedReader::new(stdout), stdin)));
+        let begun = self.in_time(async { client.await.map_err(not_begun) });
+        match begun.await.unwrap_or_else(|| Err(self.too_slow())) {
+            Ok(client) => Ok(Connection {
+                id: Uuid::new_v4(),
+                client,
+                child,
+            }),
+            Err(reason) => Err(McpError::Failed {
+                server: self.settings.name.clone(),
+                reason,
+                said: child.last_words(),
+            }),
+        }
+    }
+
+    fn child(
+        &self,
+        spec: &ChildSpec,
+    ) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
+        let cannot = |source| ExecError::Start {
+            program: self.settings.argv.first().cloned().unwrap_or_default(),
+            source,
+        };
+        let marked = match &self.settings.marks {
+            Some(marks) => ProcessMark::server(marks, &self.settings.name).map_err(cannot)?,
+            None => None,
+        };
+        let (mut mark, output) = match marked {
+            Some((mark, output)) => (Some(mark), output),
+            None => (None, ChildOutput::nameless().map_err(cannot)?),
+        };
+        let Piped {
+            stdin,
+            stdout,
+            group,
+        } = piped(spec, &output)?;
+        if let Some(mark) = &mut mark {
+            mark.name_group(group.id());
+        }
+        let output = Arc::new(output);
+        let bounds = tokio::spawn(bound(Arc::clone(&output))).abort_handle();
+        let served = ServerProcess {
+            output,
+            bounds,
+            _group: group,
+            _mark: mark,
+        };
+        Ok((stdin, stdout, served))
+    }
+
+    /// Waits for an answer as long as one may take; `None` if none came.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Option<Result<T, String>> {
+        let mut allowance = TimeAllowance::new(self.settings.timeout);
+        tokio::select! {
+            biased;
+            done = work => Some(done.map_err(|error| one_line(&error, 400))),
+            () = allowance.used_up() => None,
+        }
+    }
+
+    fn too_slow(&self) -> String {
+        format!("did not answer within {:?}", self.settings.timeout)
+    }
+
+    /// Ends a server that does not answer, unless another one runs in its place by now: the next call starts it again instead
+    /// of waiting as long once more.
+    async fn hang_up(&self, id: Uuid) {
+        let mut connection = self.connection.lock().await;
+        if connection.as_ref().is_some_and(|there| there.id == id) {
+            *connection = None;
+        }
+    }
+
+    async fn failed(&self, reason: String) -> McpError {
+        let connection = self.connection.lock().await;
+        let said = connection.as_ref().map(|there| there.child.last_words());
+        McpError::Failed {
+            server: self.settings.name.clone(),
+            reason,
+            said: said.unwrap_or_default(),
+        }
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> Result<String, McpError> {
+        let (peer, id) = self.peer().await?;
+        let mut request = CallToolRequestParams::new(tool.to_owned());
+        if let Value::Object(params) = params {
+            request = request.with_arguments(params);
+        }
+        let called = async { peer.call_tool_once(request).await };
+        let called = async { called.await.map_err(not_answered) };
+        let result = match self.in_time(called).await {
+            Some(Ok(CallToolResponse::Complete(result))) => result,
+            Some(Ok(_)) => {
+                let reason = "wants more than an answer to a call".to_owned();
+                return Err(self.failed(reason).await);
+            }
+            Some(Err(reason)) => return Err(self.failed(reason).await),
+            None => {
+                let failed = self.failed(self.too_slow()).await;
+                self.hang_up(id).await;
+                return Err(failed);
+            }
+        };
+        let text = text_of(&result);
+        if result.is_error == Some(true) {
+            return Err(McpError::Failed {
+                server: self.settings.name.clone(),
+                reason: format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION)),
+                said: String::new(),
+            });
+        }
+        Ok(text)
+    }
+}
+
+/// Returns what a tool said as a text.
+fn text_of(result: &CallToolResult) -> String {
+    let block = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(_) => "[an image]".to_owned(),
+        ContentBlock::Audio(_) => "[a sound]".to_owned(),
+        ContentBlock::Resource(_) => "[a resource]".to_owned(),
+        ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
+        _ => "[something else]".to_owned(),
+    };
+    let texts: Vec<String> = result.content.iter().map(block).collect();
+    match &result.structured_content {
+        Some(value) if texts.is_empty() => value.to_string(),
+        _ => texts.join("\n"),
+    }
+}
+
+async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, String> {
+    let mut tools = Vec::new();
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let page = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(page)).await;
+        let page = page.map_err(not_answered)?;
+        tools.extend(page.tools);
+        cursor = page.next_cursor;
+        if cursor.is_none() || tools.len() >= MAX_TOOLS {
+            break;
+        }
+    }
+    tools.truncate(MAX_TOOLS);
+    Ok(tools)
+}
+
+/// Says why a server cannot be spoken with.
+fn not_begun(error: ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_)
+        | ClientInitializeError::TransportError { .. } => {
+            "ended before it said who it is".to_owned()
+        }
+        other => format!("does not speak the protocol: {other}"),
+    }
+}
+
+/// Says why a server did not answer.
+fn not_answered(error: ServiceError) -> String {
+    match error {
+        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+            "ended before it answered".to_owned()
+        }
+        other => format!("gave no answer: {other}"),
+    }
+}
+
+/// Keeps what a server complains of from filling the disk.
+async fn bound(output: Arc<ChildOutput>) {
+    loop {
+        sleep(LOOK).await;
+        output.forget_err(MAX_SAID);
+    }
+}
+
+/// A reader that fails when a line does not end.
+struct BoundedReader<R> {
+    read: R,
+    line: usize,
+}
+
+impl<R> BoundedReader<R> {
+    fn new(read: R) -> Self {
+        Self { read, line: 0 }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedReader<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.read).poll_read(context, buffer);
+        let new = &buffer.filled()[before..];
+        self.line = match new.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => new.len() - end - 1,
+            None => self.line + new.len(),
+        };
+        if self.line > MAX_MESSAGE {
+            return Poll::Ready(Err(io::Error::other("a message is too long")));
+        }
+        read
+    }
+}

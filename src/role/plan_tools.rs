@@ -1,0 +1,39 @@
+//! The tools of the plan dialects, as roles use them: `plan.` before the name of the tool.
+
+use serde_json::Value;
+
+use crate::tools::{Dialect, Tool, Toolbox};
+
+use super::abilities::{Abilities, Function};
+
+/// Returns every tool of every plan dialect on a toolbox: `plan.get_plan`, `plan.TaskCreate` and so on. The history of a plan
+/// names the toolbox's caller.
+pub fn plan_tools(toolbox: &Toolbox) -> Abilities {
+    let tools = Dialect::ALL
+        .into_iter()
+        .flat_map(|dialect| dialect.tools().iter().map(move |tool| (dialect, tool)));
+    let ability = |(dialect, tool): (Dialect, &'static Tool)| {
+        let (name, toolbox) = (format!("plan.{}", tool.name), toolbox.clone());
+        let schema = tool.schema();
+        Function::ability(&name, tool.description, schema, false, move |params, _| {
+            let toolbox = toolbox.clone();
+            Box::pin(async move { call(&toolbox, dialect, tool, params).await })
+        })
+    };
+    tools.map(ability).collect()
+}
+
+async fn call(
+    toolbox: &Toolbox,
+    dialect: Dialect,
+    tool: &Tool,
+    params: Value,
+) -> Result<String, String> {
+    let answer = toolbox.call(dialect, tool.name, params).await;
+    // The prose of a notebook is its result.
+    let text = match answer.value.get("result") {
+        Some(Value::String(text)) if answer.success => text.clone(),
+        _ => answer.value.to_string(),
+    };
+    if answer.success { Ok(text) } else { Err(text) }
+}

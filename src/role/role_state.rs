@@ -1,0 +1,163 @@
+//! What is special about a role, and what it remembers.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::plan::{CommandId, PlanId, Time};
+use crate::store::StoreError;
+use crate::wire::team_file::{self, OnTimeout};
+
+use super::framework::FrameworkError;
+use super::internal_plan::{InternalPlan, StepSpec};
+use super::messages::{RequestId, RoleId, StructuredMessage};
+
+/// A ready list of steps for tasks of a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepTemplate {
+    pub name: String,
+    /// Words that are all in the task, in any case.
+    pub matches: Vec<String>,
+    pub steps: Vec<StepSpec>,
+}
+
+impl From<&team_file::TeamStepTemplate> for StepTemplate {
+    fn from(template: &team_file::TeamStepTemplate) -> Self {
+        Self {
+            name: template.name.clone(),
+            matches: template.matches.clone(),
+            steps: template.steps.iter().map(StepSpec::from).collect(),
+        }
+    }
+}
+
+/// What is special about a role.
+#[derive(Clone, Debug)]
+pub struct RoleSettings {
+    pub id: RoleId,
+    /// What the role is told of itself.
+    pub prompt: String,
+    pub templates: Vec<StepTemplate>,
+    /// Whether its language model is asked if a task is simple.
+    pub classify: bool,
+    /// Steps that its language model may make of a task.
+    pub max_steps: usize,
+    /// How long one action or tool may take.
+    pub step_timeout: Duration,
+    /// How long it waits for another role.
+    pub collaboration_timeout: Duration,
+    pub on_timeout: OnTimeout,
+}
+
+impl RoleSettings {
+    /// Returns the settings of a role with nothing special about it.
+    pub fn new(id: RoleId) -> Self {
+        Self {
+            id,
+            prompt: String::new(),
+            templates: Vec::new(),
+            classify: false,
+            max_steps: 50,
+            step_timeout: Duration::from_secs(600),
+            collaboration_timeout: Duration::from_secs(600),
+            on_timeout: OnTimeout::default(),
+        }
+    }
+
+    /// Takes over what a team file says of a role; `prompt` is what is in the file that it names.
+    #[must_use]
+    pub fn of_team(mut self, spec: &team_file::RoleSpec, prompt: &str) -> Self {
+        prompt.clone_into(&mut self.prompt);
+        self.templates = spec.templates.iter().map(StepTemplate::from).collect();
+        self.collaboration_timeout = spec.collaboration_timeout;
+        self.on_timeout = spec.on_timeout;
+        self
+    }
+}
+
+/// What a role cannot work with, in a line each: templates that name what is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct RoleFaults(pub Vec<String>);
+
+/// Why a role did not take a message in to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RoleError {
+    /// The task cannot be planned: it ends with this reason.
+    #[error("{0}")]
+    CannotPlan(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What came of a task was not taken in.
+    #[error(transparent)]
+    Framework(#[from] FrameworkError),
+}
+
+/// What a role does now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoleStatus {
+    #[default]
+    Idle,
+    Planning,
+    ExecutingStep,
+    WaitingForCollaboration,
+}
+
+impl RoleStatus {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Planning => "planning",
+            Self::ExecutingStep => "executing_step",
+            Self::WaitingForCollaboration => "waiting_for_collaboration",
+        }
+    }
+}
+
+/// What a role remembers; all of it is in the store too.
+#[derive(Clone, Debug, Default)]
+pub struct AgentState {
+    pub status: RoleStatus,
+    /// The message that gave the task it does.
+    pub current_task: Option<StructuredMessage>,
+    /// As it was when it was last looked at.
+    pub internal_plan: Option<InternalPlan>,
+    pub current_step_index: Option<usize>,
+    pub pending_collaboration_request_id: Option<RequestId>,
+    /// When the wait for the answer ends.
+    pub waits_until: Option<Time>,
+    /// The request that this role has sent itself, so that it is not sent again at every look.
+    pub(super) sent: Option<RequestId>,
+    /// The plan for which all of it is done, if it is in the store: its budget holds, and what the model takes is counted there.
+    pub(super) top: Option<PlanId>,
+    /// The command by which it was handed out there.
+    pub(super) command: Option<CommandId>,
+    pub(super) waiting: VecDeque<StructuredMessage>,
+}
+
+impl AgentState {
+    /// Returns the id of the task in its plan.
+    pub fn current_task_id(&self) -> Option<&str> {
+        self.current_task.as_ref()?.task_id.as_deref()
+    }
+
+    /// Returns the command by which the task was handed out that all of it is for.
+    pub fn command(&self) -> Option<&CommandId> {
+        self.command.as_ref()
+    }
+
+    /// Tells whether it waits for another role.
+    pub fn waits(&self) -> bool {
+        self.status == RoleStatus::WaitingForCollaboration
+    }
+
+    /// Tells whether it waits for the answer to this request.
+    pub fn is_waiting_for(&self, request: &RequestId) -> bool {
+        self.waits() && self.pending_collaboration_request_id.as_ref() == Some(request)
+    }
+
+    pub(super) fn no_longer_waits(&mut self) {
+        self.pending_collaboration_request_id = None;
+        self.waits_until = None;
+    }
+}

@@ -1,0 +1,244 @@
+//! Who waits for whom. The internal plans know it; the plan of the task says it as well, so that whoever looks on finds it in
+//! one place. The role that waits notes it there before it sends its request, and ends it when the request is not open any
+//! more. A crash in between leaves a wait too many or too few, which the role corrects when it goes on where it was; where it
+//! never does, whoever looks after internal plans.
+
+use std::time::Duration;
+
+use crate::plan::{
+    Attempt, AttemptState, CommandId, Draft, Plan, PlanId, PlanState, ROLE, Report, RoleRequest,
+    RoleRequestEnd, Time,
+};
+use crate::store::{Store, StoreError};
+use crate::wire::text::one_line;
+
+use super::internal_plan::{InternalPlan, asks_person};
+use super::messages::{RequestId, RoleId, StructuredMessage};
+
+/// More internal plans within each other than there can be.
+const MOST: usize = 100;
+
+/// Characters of what a role is asked for.
+const WHAT: usize = 120;
+
+/// Who waits for what comes of an internal plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitChain {
+    /// The roles from the one whose plan it is to the one that has the task.
+    pub roles: Vec<RoleId>,
+    /// The plan that the task is in.
+    pub top: Option<PlanId>,
+    /// Who that plan belongs to.
+    pub owner: String,
+    /// The command by which it was handed out.
+    pub command: Option<CommandId>,
+}
+
+impl WaitChain {
+    /// Returns who waits for what comes of an internal plan, from the role whose it is on.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn of(store: &Store, plan: Option<&PlanId>) -> Result<Self, StoreError> {
+        let mut chain = Self::default();
+        let mut next = plan.cloned();
+        while let Some(plan) = next.take()
+            && chain.roles.len() < MOST
+        {
+            let head = store.read(&plan, |plan, _| {
+                let head = plan.head();
+                let key = head.key().to_owned();
+                (head.owner.clone(), key, head.parent.clone())
+            });
+            let (owner, key, parent) = match head.await {
+                Err(StoreError::UnknownPlan(_)) => break,
+                head => head?,
+            };
+            if owner != ROLE {
+                (chain.top, chain.owner) = (Some(plan), owner);
+                break;
+            }
+            let mut parts = key.splitn(3, ':').skip(1);
+            let role = parts.next().and_then(|role| role.parse().ok());
+            chain.roles.extend(role);
+            chain.command = parts.next().map(CommandId::new);
+            next = parent;
+        }
+        Ok(chain)
+    }
+}
+
+/// Notes in the plan of a task that a role waits for what it is about to ask of another one, so that the task gets on which
+/// was handed out by a command. Nothing is noted where that plan is not here, or does not wait for the task any more.
+///
+/// # Errors
+/// A failure of the store.
+pub(super) async fn begin_wait(
+    store: &Store,
+    by: &str,
+    top: &PlanId,
+    command: &CommandId,
+    request: &StructuredMessage,
+) -> Result<(), StoreError> {
+    let asked = request.description.as_deref().unwrap_or_default();
+    let (role, on) = (request.from.clone(), request.to.to_string());
+    let (id, what) = (request.assignment(), one_line(asked, WHAT));
+    let command = command.clone();
+    let noted = store.change(top, by, "a role asks another one", move |draft| {
+        let wait = RoleRequest {
+            role,
+            on,
+            request: id.command().clone(),
+            what,
+            since: draft.now(),
+        };
+        draft.begin_wait(&command, wait)
+    });
+    shown(top, noted.await).map(drop)
+}
+
+/// Ends the waits of a plan whose requests are not open any more, each with what came of it, whoever's they are. A plan that
+/// is not here has none. What is damaged in the store says nothing of the other waits.
+///
+/// # Errors
+/// A failure of the store.
+pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<(), StoreError> {
+    let requests = store.read(top, |plan, _| {
+        let requests = plan.waits().map(|(_, wait)| wait.request.clone());
+        requests.collect::<Vec<_>>()
+    });
+    let requests = shown(top, requests.await)?.unwrap_or_default();
+    let mut ended = Vec::new();
+    for request in requests {
+        if let Some(end) = shown(top, end_of(store, &request).await)?.flatten() {
+            ended.push((request, end));
+        }
+    }
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let why = "a role does not wait for another one any more";
+    let change = move |draft: &mut Draft<'_>| {
+        for (request, end) in &ended {
+            draft.end_wait(request, *end);
+        }
+        Ok(())
+    };
+    shown(top, store.change(top, by, why, change).await).map(drop)
+}
+
+/// Ends the wait for a request that was noted and could not be sent.
+///
+/// # Errors
+/// A failure of the store.
+pub(super) async fn not_sent(
+    store: &Store,
+    by: &str,
+    top: &PlanId,
+    request: &CommandId,
+) -> Result<(), StoreError> {
+    let (request, why) = (request.clone(), "the request could not be sent");
+    let change = move |draft: &mut Draft<'_>| {
+        draft.end_wait(&request, RoleRequestEnd::TakenBack);
+        Ok(())
+    };
+    shown(top, store.change(top, by, why, change).await).map(drop)
+}
+
+/// Returns what came of a step that only keeps up what is shown of a plan: no work stops because a plan is not here, does not
+/// take it or is damaged.
+///
+/// # Errors
+/// A failure of the store itself.
+fn shown<T>(top: &PlanId, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
+        Ok(result) => Ok(Some(result)),
+        Err(StoreError::Refused(_) | StoreError::UnknownPlan(_)) => Ok(None),
+        Err(error @ StoreError::Damaged { .. }) => {
+            tracing::warn!(plan = %top, %error, "a wait is not kept up to date");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns how the wait for a request ended; `None` if it goes on.
+async fn end_of(store: &Store, request: &CommandId) -> Result<Option<RoleRequestEnd>, StoreError> {
+    let Some(plan) = store.plan_of(request).await? else {
+        return Ok(Some(RoleRequestEnd::TakenBack));
+    };
+    let request = request.clone();
+    let end = move |plan: &Plan, _| {
+        let Some(attempt) = plan.attempt(&request) else {
+            return Some(RoleRequestEnd::TakenBack);
+        };
+        match (attempt.state, &attempt.report) {
+            (AttemptState::Open, _) if !plan.status().settled() => None,
+            // A person is asked what has to be known for it.
+            _ if asks_person(plan, attempt) => None,
+            _ if is_asked_again(plan, attempt) => Some(RoleRequestEnd::AskedAgain),
+            (AttemptState::Reported | AttemptState::Judged, Some(report)) => {
+                Some(report.answer().into())
+            }
+            _ if *plan.status() == PlanState::Abandoned => Some(RoleRequestEnd::TakenBack),
+            _ => Some(RoleRequestEnd::TimedOut),
+        }
+    };
+    store.read(&plan, end).await
+}
+
+/// Tells whether a request goes on as another command: with a person's answer, or for a report that can be read.
+fn is_asked_again(plan: &Plan, attempt: &Attempt) -> bool {
+    let task = plan.task(attempt.task);
+    let current = task.and_then(|task| plan.current_attempt(task));
+    let asked = |report: &Report| report.question.is_some();
+    let ended =
+        attempt.state == AttemptState::Garbled || attempt.report.as_ref().is_some_and(asked);
+    ended && current.is_some_and(|current| current.id != attempt.id)
+}
+
+/// Returns how long a person has been asked for what came of a request to a role, here or wherever that role asked further.
+///
+/// # Errors
+/// A failure of the store.
+pub async fn with_person(
+    store: &Store,
+    on: &RoleId,
+    request: &RequestId,
+    now: Time,
+) -> Result<Duration, StoreError> {
+    let (mut keys, mut whole) = (vec![InternalPlan::key(on, request)], Duration::ZERO);
+    for _ in 0..MOST {
+        let Some(key) = keys.pop() else {
+            break;
+        };
+        // A role behind files has no plan.
+        let Some(plan) = store.find(&key).await? else {
+            continue;
+        };
+        let read = store.read(&plan, move |plan, _| (asked(plan, now), requests(plan)));
+        let (span, further) = read.await?;
+        whole += span;
+        keys.extend(further);
+    }
+    Ok(whole)
+}
+
+fn asked(plan: &Plan, now: Time) -> Duration {
+    let answered = plan
+        .questions()
+        .filter(|question| question.closed.is_none());
+    let span = |question: &crate::plan::HumanQuestion| {
+        let end = question.answer.as_ref().map_or(now, |answer| answer.at);
+        end.since(question.asked)
+    };
+    answered.map(span).sum()
+}
+
+fn requests(plan: &Plan) -> Vec<String> {
+    let key = |attempt: &Attempt| {
+        let on = plan.task(attempt.task)?.assignee.as_ref()?.parse().ok()?;
+        Some(InternalPlan::key(&on, &attempt.id.clone().into()))
+    };
+    plan.attempts().filter_map(key).collect()
+}

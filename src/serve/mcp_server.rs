@@ -1,0 +1,577 @@
+//! The server: how it answers each request of the protocol. The tables of the dialects say which tools exist.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hyper::header::USER_AGENT;
+use hyper::http::request::Parts;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ResourceUpdatedNotificationParam, Role, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, ToolAnnotations, UnsubscribeRequestParams,
+};
+use rmcp::service::{RequestContext, ServerInitializeError, SubscriptionContext, serve_server};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
+
+use super::agent_hint;
+use super::line_transport::LineTransport;
+use super::notifications::PlanNotifications;
+use crate::clock::Clock;
+use crate::plan::Plan;
+use crate::store::StoreError;
+use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
+use crate::view::mission;
+use crate::volumes::Volumes;
+use crate::wire::text::{clip_bytes, one_line};
+
+/// The largest message, in bytes: enough for a plan with the most tasks that a tool accepts.
+pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+
+/// The largest resource, in bytes.
+const MAX_RESOURCE: usize = 14_500;
+
+/// Open streams of changes, of all clients.
+const MAX_LISTENERS: usize = 256;
+
+/// The longest client name that the log keeps, in bytes.
+const MAX_CALLER: usize = 60;
+
+/// The client's name in the log when it gives none.
+const NAMELESS: &str = "mcp";
+
+const PLAN: &str = "plan://current";
+const HINT: &str = "plan://hint";
+/// Methods with parameters that may not fit.
+const METHODS: [&str; 6] = [
+    METHOD_OF_CALLS,
+    "prompts/get",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "initialize",
+];
+const METHOD_OF_CALLS: &str = "tools/call";
+
+const PROMPT: &str = "next";
+const MARKDOWN: &str = "text/markdown";
+
+/// What the server serves.
+#[derive(Debug)]
+pub struct ServedTools {
+    pub toolbox: Toolbox,
+    pub dialects: Vec<Dialect>,
+    pub volumes: Volumes,
+    /// The name that a person types to call this program.
+    pub program: String,
+}
+
+/// Serves the tools to one client.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<SharedState>,
+    /// The calls of a client run one after the other, in their order.
+    turn: tokio::sync::Mutex<()>,
+    /// `None` if the server cannot reach the client later.
+    session: Option<ClientSession>,
+}
+
+/// The state of a client while its streams are open.
+#[derive(Debug)]
+struct ClientSession {
+    /// The resources to which the client has subscribed.
+    subscribed: Mutex<HashMap<&'static str, AbortHandle>>,
+    /// Becomes true at the end of the input.
+    over: watch::Receiver<bool>,
+}
+
+/// The state that all clients share.
+#[derive(Debug)]
+pub(super) struct SharedState {
+    toolbox: Toolbox,
+    dialects: Arc<[Dialect]>,
+    clock: Clock,
+    program: String,
+    news: Arc<PlanNotifications>,
+    listeners: Arc<Semaphore>,
+}
+
+impl ServedTools {
+    /// Serves a client on two streams until the input ends or `ended` resolves, and then returns the value of `ended`. Requests
+    /// that came before are answered.
+    ///
+    /// # Errors
+    /// The client does not begin as the protocol requires.
+    pub async fn on_lines<T>(
+        self,
+        read: impl AsyncRead + Unpin + Send + 'static,
+        write: impl AsyncWrite + Unpin + Send + 'static,
+        ended: impl Future<Output = T>,
+    ) -> Result<Option<T>, ServerInitializeError> {
+        let (lines, over) = LineTransport::new(read, write);
+        let server = Server {
+            shared: Arc::new(SharedState::new(self)),
+            turn: tokio::sync::Mutex::default(),
+            session: Some(ClientSession {
+                subscribed: Mutex::default(),
+                over,
+            }),
+        };
+        let mut ended = pin!(ended);
+        let begun = tokio::select! {
+            biased;
+            end = &mut ended => return Ok(Some(end)),
+            begun = serve_server(server, lines) => begun,
+        };
+        let running = match begun {
+            Ok(running) => running,
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let stop = running.cancellation_token();
+        let mut over = pin!(running.waiting());
+        let end = tokio::select! {
+            end = &mut ended => end,
+            _ = &mut over => return Ok(None),
+        };
+        stop.cancel();
+        drop(over.await);
+        Ok(Some(end))
+    }
+}
+
+impl SharedState {
+    pub(super) fn new(served: ServedTools) -> Self {
+        let dialects: Arc<[Dialect]> = served.dialects.into();
+        let news = PlanNotifications::new(
+            served.toolbox.clone(),
+            Arc::clone(&dialects),
+            served.volumes,
+        );
+        Self {
+            toolbox: served.toolbox,
+            dialects,
+            clock: Clock::start(),
+            program: served.program,
+            news: Arc::new(news),
+            listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
+        }
+    }
+
+    fn tools(&self) -> impl Iterator<Item = (Dialect, &'static Tool)> {
+        self.dialects
+            .iter()
+            .flat_map(|dialect| dialect.tools().iter().map(|tool| (*dialect, tool)))
+    }
+
+    async fn call(&self, caller: &str, name: &str, arguments: Value) -> CallToolResult {
+        let Some(dialect) = Dialect::answering(&self.dialects, name) else {
+            return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
+        };
+        let toolbox = self.toolbox.clone().with_caller(caller);
+        let ToolAnswer { success, value } = toolbox.call(dialect, name, arguments).await;
+        // A text goes out once: clients pass both forms to the model.
+        let (text, beside) = match &value["result"] {
+            // The text of the notebook is for the model; the data for a program goes alongside it.
+            Value::String(prose) if dialect == Dialect::Notebook => {
+                (prose.clone(), value.get("metadata"))
+            }
+            _ => (value.to_string(), None),
+        };
+        let content = vec![ContentBlock::text(text)];
+        let mut result = match success {
+            true => CallToolResult::success(content),
+            false => CallToolResult::error(content),
+        };
+        result.structured_content = beside.cloned();
+        result
+    }
+
+    /// Returns a resource as text; `None` if it does not exist.
+    async fn resource(&self, uri: &str) -> Result<Option<String>, ErrorData> {
+        match uri {
+            PLAN => {
+                let (now, program) = (self.clock.now(), self.program.clone());
+                let dialects = Arc::clone(&self.dialects);
+                let text = self
+                    .read_plan(move |plan| match plan {
+                        Some(plan) if is_notebook(Some(plan), &dialects) => {
+                            notebook::page_of(plan, MAX_RESOURCE)
+                        }
+                        Some(plan) => mission::render(plan, now, &program),
+                        None => "There is no plan yet.\n".to_owned(),
+                    })
+                    .await?;
+                Ok(Some(clip_bytes(&text, MAX_RESOURCE)))
+            }
+            HINT => self.hint().await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    async fn hint(&self) -> Result<String, ErrorData> {
+        let dialects = Arc::clone(&self.dialects);
+        self.read_plan(move |plan| match is_notebook(plan, &dialects) {
+            true => notebook::hint_of(plan),
+            false => agent_hint::next(plan),
+        })
+        .await
+    }
+
+    /// Reads the served plan.
+    async fn read_plan<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        match self.toolbox.latest(&self.dialects).await.map_err(failed)? {
+            Some(plan) => {
+                let store = self.toolbox.store();
+                let looked = store.read(&plan, |plan, _| look(Some(plan))).await;
+                looked.map_err(failed)
+            }
+            None => Ok(look(None)),
+        }
+    }
+}
+
+/// Returns whether a plan is shown as the notebook does. If the client has the tools of the dialect that made the plan, that
+/// dialect decides; otherwise the dialects that the client has decide.
+fn is_notebook(plan: Option<&Plan>, served: &[Dialect]) -> bool {
+    let maker = plan.and_then(|plan| {
+        let owner = plan.head().owner.as_str();
+        served.iter().find(|dialect| dialect.as_str() == owner)
+    });
+    match maker {
+        Some(maker) => *maker == Dialect::Notebook,
+        None => served == [Dialect::Notebook],
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
+fn failed(error: StoreError) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
+}
+
+fn unknown(uri: &str) -> ErrorData {
+    let uri = one_line(uri, 200);
+    let message = format!("there is no resource `{uri}`; there are {PLAN} and {HINT}");
+    ErrorData::resource_not_found(message, None)
+}
+
+/// Returns the resource with that name.
+fn known(uri: &str) -> Result<&'static str, ErrorData> {
+    [PLAN, HINT]
+        .into_iter()
+        .find(|known| *known == uri)
+        .ok_or_else(|| unknown(uri))
+}
+
+/// Describes a tool as the protocol does. No call destroys data: the log keeps what a call replaces or deletes.
+fn describe(tool: &Tool) -> rmcp::model::Tool {
+    let Value::Object(schema) = tool.schema() else {
+        unreachable!("the schema of arguments is an object");
+    };
+    let annotations = match tool.changes {
+        true => ToolAnnotations::new().destructive(false),
+        false => ToolAnnotations::new().read_only(true),
+    };
+    rmcp::model::Tool::new(tool.name, tool.description, Arc::new(schema))
+        .with_annotations(annotations.open_world(false))
+}
+
+impl Server {
+    /// Serves one request of a client that has no session and cannot be reached later.
+    pub(super) fn without_session(shared: Arc<SharedState>) -> Self {
+        Self {
+            shared,
+            turn: tokio::sync::Mutex::default(),
+            session: None,
+        }
+    }
+
+    /// Returns the name of the client for the log.
+    fn caller(context: &RequestContext<RoleServer>) -> String {
+        let name = match context.extensions.get::<Parts>() {
+            None => context.client_info().map(|info| info.name),
+            // Over HTTP each request stands alone: the request names the client, or the program that sends it is known.
+            Some(parts) => context
+                .meta
+                .client_info()
+                .map(|info| info.name)
+                .or_else(|| {
+                    let agent = parts.headers.get(USER_AGENT)?.to_str().ok()?;
+                    let product = agent.split(['/', ' ']).next()?;
+                    Some(product.to_owned())
+                }),
+        };
+        name.map(|name| one_line(&name, MAX_CALLER))
+            .filter(|name| !name.trim().is_empty())
+            .unwrap_or_else(|| NAMELESS.to_owned())
+    }
+
+    async fn call(
+        &self,
+        context: &RequestContext<RoleServer>,
+        name: &str,
+        arguments: Value,
+    ) -> CallToolResult {
+        let _turn = self.turn.lock().await;
+        let caller = Self::caller(context);
+        self.shared.call(&caller, name, arguments).await
+    }
+
+    fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
+        let session = self.session.as_ref()?;
+        Some(
+            session
+                .subscribed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut subscribed) = self.subscriptions() {
+            subscribed.drain().for_each(|(_, task)| task.abort());
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts()
+            .enable_resources()
+            .enable_resources_subscribe();
+        ServerConfig::new(capabilities.build())
+            .with_server_info(
+                Implementation::new("plan-agent", env!("CARGO_PKG_VERSION")).with_title("Plan"),
+            )
+            .with_instructions(match *self.shared.dialects {
+                [Dialect::Notebook] => {
+                    "One plan that you, other agents and people work on together; it outlives this session. Keep its \
+                     states true: set a subtask in_progress when you begin it, and finish it with its outcome when it is \
+                     done."
+                }
+                _ => {
+                    "One plan that you, other agents and people work on together; it outlives this session. Keep its \
+                     states true: set a task in progress when you begin it, and completed when it is done."
+                }
+            })
+    }
+
+    /// Only in the protocol versions that begin with this request does a client subscribe to a resource by a separate request,
+    /// for which the server has to reach the client later.
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut info = self.negotiate_initialize(&request)?;
+        if self.session.is_none()
+            && let Some(resources) = &mut info.capabilities.resources
+        {
+            resources.subscribe = None;
+        }
+        Ok(info)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.shared.tools().map(|(_, tool)| describe(tool));
+        Ok(ListToolsResult::with_all_items(tools.collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.map_or(Value::Null, Value::Object);
+        let result = self.call(&context, &request.name, arguments).await;
+        Ok(result.into())
+    }
+
+    /// Answers requests that the library does not read: requests with parameters of another form, and unknown requests.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = one_line(&request.method, 80);
+        let params = request.params.unwrap_or_default();
+        match (request.method.as_str(), &params["name"]) {
+            // Arguments of any form go to the tool, which says what is wrong with them or reads what they mean.
+            (METHOD_OF_CALLS, Value::String(name)) => {
+                let result = self.call(&context, name, params["arguments"].clone()).await;
+                let result = serde_json::to_value(result);
+                let result = result.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+                Ok(CustomResult::new(result))
+            }
+            (known, _) if METHODS.contains(&known) => {
+                let message = format!("the parameters do not fit `{method}`");
+                Err(ErrorData::invalid_params(message, None))
+            }
+            _ => {
+                let message = format!("there is no method `{method}`");
+                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+            }
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let next = Prompt::new(PROMPT, Some("What to do next in the plan"), None);
+        Ok(ListPromptsResult::with_all_items(vec![next]))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        if request.name != PROMPT {
+            let name = one_line(&request.name, 80);
+            let message = format!("there is no prompt `{name}`; there is `{PROMPT}`");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let hint = self.shared.hint().await?;
+        let message = PromptMessage::new_text(Role::User, hint);
+        Ok(GetPromptResult::new(vec![message]).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resource = |uri, name, description| {
+            Resource::new(uri, name)
+                .with_description(description)
+                .with_mime_type(MARKDOWN)
+        };
+        Ok(ListResourcesResult::with_all_items(vec![
+            resource(PLAN, "plan", "The current plan"),
+            resource(HINT, "hint", "What to do next in it"),
+        ]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri;
+        let text = self.shared.resource(&uri).await?;
+        let text = text.ok_or_else(|| unknown(&uri))?;
+        let contents = ResourceContents::text(text, uri).with_mime_type(MARKDOWN);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let uri = known(&request.uri)?;
+        let mut news = self.shared.news.listen().await;
+        let Some(mut subscribed) = self.subscriptions() else {
+            let message = "this server keeps no sessions: `subscriptions/listen` tells of changes";
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        let task = tokio::spawn(async move {
+            while news.changed().await.is_ok() {
+                let update = ResourceUpdatedNotificationParam::new(uri);
+                if context.peer.notify_resource_updated(update).await.is_err() {
+                    return;
+                }
+            }
+        });
+        if let Some(before) = subscribed.insert(uri, task.abort_handle()) {
+            before.abort();
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let uri = known(&request.uri)?;
+        let task = self
+            .subscriptions()
+            .and_then(|mut subscribed| subscribed.remove(uri));
+        if let Some(task) = task {
+            task.abort();
+        }
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let uris = requested.resource_subscriptions.iter().flatten();
+        let known = uris.filter(|uri| known(uri).is_ok()).cloned();
+        Some(
+            SubscriptionFilter::builder()
+                .resource_subscriptions(known.collect::<Vec<_>>())
+                .build(),
+        )
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_place) = self.shared.listeners.try_acquire() else {
+            let message = format!("{MAX_LISTENERS} streams of news are open; end one first");
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        let mut over = self.session.as_ref().map(|session| session.over.clone());
+        let ended = async move {
+            match &mut over {
+                // If the other side is gone, the stream ends, too.
+                Some(over) => drop(over.wait_for(|over| *over).await),
+                None => std::future::pending().await,
+            }
+        };
+        let mut ended = pin!(ended);
+        let mut news = self.shared.news.listen().await;
+        // The client got its confirmation before this loop began: changes in between are reported now.
+        news.mark_changed();
+        let uris = context.accepted().resource_subscriptions.clone();
+        let tell = async {
+            while news.changed().await.is_ok() {
+                for uri in uris.iter().flatten() {
+                    if context.sink().notify_resource_updated(uri).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        };
+        // A report that is being sent when the client disconnects is of no use, and the client may never read it.
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = &mut ended => {}
+            () = tell => {}
+        }
+        Ok(())
+    }
+}

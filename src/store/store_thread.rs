@@ -1,0 +1,629 @@
+//! The thread that owns the connection and the plans in memory. Only this thread blocks on a disk or a server.
+
+mod database_file;
+mod plan_lookup;
+mod row_updates;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+use tokio::sync::{mpsc, oneshot, watch};
+use uuid::Uuid;
+
+use super::committed_notes::{Lost, Notes};
+use super::database::{DatabaseError, DatabasePlace};
+use super::sql_statements::{LogRecord, Lookup, OpenError, StoredDelta, Tables};
+use super::text_store::{Texts, pack};
+use super::{Change, OnlyWhile, StoreError};
+use crate::plan::{ArchiveState, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
+use database_file::DatabaseFile;
+use plan_lookup::write_lookup;
+
+/// The most changes that are committed with one flush, so that no change waits long for the others.
+const BATCH: usize = 64;
+
+/// Plans in memory; a daemon has one and a small one for each task that a role works on, a server has a few.
+const CACHED: usize = 128;
+
+const NOW: Timestamps = {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    Timestamps {
+        last_access: now,
+        last_modification: now,
+    }
+};
+
+/// Bytes committed before the database is compacted: when no job waits, and when jobs always wait. The file of its journal is
+/// then overwritten instead of growing, which is faster, and a start after a crash has less to read.
+const TIDY_IDLE: usize = 128 * 1024;
+const TIDY_BUSY: usize = 4 * 1024 * 1024;
+
+type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
+type Run = Box<dyn FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
+
+/// A requested change.
+pub(super) struct ChangeJob {
+    pub plan: PlanId,
+    /// The head of the plan to create first.
+    pub head: Option<Box<PlanHead>>,
+    pub only_while: Option<OnlyWhile>,
+    pub by: String,
+    pub why: String,
+    pub run: Run,
+    pub done: AfterCommit,
+}
+
+/// What follows a change.
+pub(super) struct AfterCommit {
+    /// Runs as soon as the change is committed.
+    pub then: Box<dyn FnOnce() + Send>,
+    pub answer: Answer<()>,
+}
+
+impl AfterCommit {
+    /// Runs what follows, and returns the channel that still needs the answer.
+    fn follow(self) -> Answer<()> {
+        if let Err(error) = guarded(self.then) {
+            tracing::error!(%error, "what follows a change was not done");
+        }
+        self.answer
+    }
+
+    fn fail(self, error: StoreError) {
+        drop(self.answer.send(Err(error)));
+    }
+}
+
+/// A job for the owner.
+pub(super) enum StoreJob {
+    Change(ChangeJob),
+    /// A job that changes nothing.
+    Look(Look),
+}
+
+type Look = Box<dyn FnOnce(&mut Owner) + Send>;
+
+impl std::fmt::Debug for StoreJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Job")
+    }
+}
+
+struct CachedPlan {
+    plan: Plan,
+    seq: i64,
+}
+
+pub(super) struct Owner {
+    place: DatabasePlace,
+    file: Option<DatabaseFile>,
+    /// What was committed, in a file of its own.
+    notes: Option<Notes>,
+    /// What the database had lost when it was opened, until something is committed.
+    pub(super) lost: Vec<Lost>,
+    /// `None` after the connection to a server was lost.
+    tables: Option<Tables>,
+    now: Box<dyn Fn() -> Time + Send>,
+    plans: HashMap<PlanId, CachedPlan>,
+    announce: watch::Sender<u64>,
+    /// Bytes committed since the database was last compacted, and bytes of the log from which a plan was read.
+    untidy: usize,
+    /// A change was committed since then: a process that only reads does not write.
+    changed: bool,
+}
+
+/// The rows and log entries that a batch of changes will write.
+#[derive(Default)]
+struct BatchWrites {
+    /// Packed bodies.
+    rows: BTreeMap<(PlanId, RowKey), String>,
+    texts: Texts,
+    log: Vec<LogRecord>,
+    seqs: BTreeMap<PlanId, i64>,
+    /// Bytes of the log's deltas.
+    size: usize,
+}
+
+impl Owner {
+    pub(super) fn open(
+        place: DatabasePlace,
+        now: Box<dyn Fn() -> Time + Send>,
+        announce: watch::Sender<u64>,
+    ) -> Result<Self, OpenError> {
+        let notes = place.path().map(Notes::of);
+        // Read first: what another process commits meanwhile is not missing.
+        let noted = notes.as_ref().map(Notes::read).unwrap_or_default();
+        let mut tables = Tables::open(&place)?;
+        Ok(Self {
+            lost: lost(&mut tables, noted),
+            tables: Some(tables),
+            file: DatabaseFile::of(&place),
+            notes,
+            place,
+            now,
+            plans: HashMap::new(),
+            announce,
+            untidy: 0,
+            changed: false,
+        })
+    }
+
+    /// Serves jobs until the last handle is dropped.
+    pub(super) fn run(mut self, mut jobs: mpsc::Receiver<StoreJob>) {
+        while let Some(first) = jobs.blocking_recv() {
+            let mut changes = Vec::new();
+            let mut looks = Vec::new();
+            let mut next = Some(first);
+            while let Some(job) = next {
+                match job {
+                    StoreJob::Change(change) => changes.push(change),
+                    StoreJob::Look(look) => looks.push(look),
+                }
+                next = if changes.len() < BATCH {
+                    jobs.try_recv().ok()
+                } else {
+                    None
+                };
+            }
+            let mut changes = changes.into_iter();
+            while changes.len() > 0 {
+                self.commit(&mut changes);
+            }
+            for look in looks {
+                look(&mut self);
+            }
+            // Never within a batch, whose plans are locked.
+            if self.plans.len() > CACHED {
+                self.forget();
+            }
+            let enough = if jobs.is_empty() {
+                TIDY_IDLE
+            } else {
+                TIDY_BUSY
+            };
+            if self.changed && self.untidy > enough {
+                self.write_rows();
+            }
+        }
+    }
+
+    /// Runs the closures and commits their changes with one flush. After a closure that panics the next call runs the rest: its
+    /// plan has to be read anew, and the earlier changes are not in the tables yet.
+    fn commit(&mut self, jobs: &mut impl Iterator<Item = ChangeJob>) {
+        if let Err(error) = self.begin().map_err(reason) {
+            for job in jobs {
+                job.done.fail(StoreError::Database(error.clone()));
+            }
+            return;
+        }
+        let mut locked = HashSet::new();
+        let mut writes = BatchWrites::default();
+        let mut waiting = Vec::new();
+        let mut failed = None;
+        for job in jobs {
+            if failed.is_some() {
+                waiting.push(job.done);
+                continue;
+            }
+            match self.run_change(job, &mut writes, &mut locked) {
+                (done, Ok(())) => waiting.push(done),
+                // The database may have ended the transaction by itself: no later write may assume that it is still open.
+                (done, Err(StoreError::Database(error))) => {
+                    waiting.push(done);
+                    failed = Some(error);
+                }
+                (done, Err(error @ StoreError::Panicked(_))) => {
+                    done.fail(error);
+                    break;
+                }
+                (done, Err(error)) => done.fail(error),
+            }
+        }
+        let result = match failed {
+            None => self.write(&writes),
+            Some(error) => {
+                self.abandon();
+                Err(error)
+            }
+        };
+        match result {
+            Ok(()) => {
+                let changed = !writes.log.is_empty();
+                let answers: Vec<_> = waiting.into_iter().map(AfterCommit::follow).collect();
+                if changed {
+                    self.touch();
+                    self.note(&writes.seqs);
+                }
+                for answer in answers {
+                    drop(answer.send(Ok(())));
+                }
+                // The announcement comes last: callers that wait for the answer continue before listeners. A caller that reads
+                // again at every change and changes nothing must not wake itself.
+                if changed {
+                    self.announce.send_modify(|count| *count += 1);
+                }
+            }
+            Err(error) => {
+                for plan in &locked {
+                    self.plans.remove(plan);
+                }
+                for done in waiting {
+                    done.fail(StoreError::Database(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the change is
+    /// answered: the caller may end immediately afterwards.
+    fn touch(&self) {
+        if let DatabasePlace::File(file) = &self.place
+            && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
+        {
+            tracing::debug!(%error, "other processes are not told of a change");
+        }
+    }
+
+    /// Notes what was committed, also before the change is answered. What was lost has been said: from now on the plans go as
+    /// far as they do.
+    fn note(&mut self, seqs: &BTreeMap<PlanId, i64>) {
+        if let Some(notes) = &self.notes {
+            let lost = self.lost.iter().map(|lost| (&lost.plan, lost.last));
+            notes.add(lost.chain(seqs.iter().map(|(plan, seq)| (plan, *seq))));
+            self.lost.clear();
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if let Some(tables) = &mut self.tables {
+            match tables.begin() {
+                // The server was restarted: try once more on a new connection.
+                Err(error) if error.is_lost() => self.tables = None,
+                begun => return Ok(begun?),
+            }
+        }
+        Ok(self.tables()?.begin()?)
+    }
+
+    fn abandon(&mut self) {
+        if let Some(tables) = &mut self.tables {
+            tables.roll_back();
+        }
+    }
+
+    /// Drops every plan from memory: each is read anew when a job needs it.
+    pub(super) fn forget(&mut self) {
+        self.plans.clear();
+    }
+
+    fn tables(&mut self) -> Result<&mut Tables, StoreError> {
+        let tables = match self.tables.take() {
+            Some(tables) => tables,
+            None => Tables::open(&self.place)?,
+        };
+        let tables = self.tables.insert(tables);
+        if let Some(file) = &mut self.file {
+            file.check_length(tables)?;
+        }
+        Ok(tables)
+    }
+
+    fn run_change(
+        &mut self,
+        job: ChangeJob,
+        writes: &mut BatchWrites,
+        locked: &mut HashSet<PlanId>,
+    ) -> (AfterCommit, Result<(), StoreError>) {
+        let ChangeJob {
+            plan: mut id,
+            head,
+            only_while,
+            by,
+            why,
+            run,
+            done,
+        } = job;
+        if let Err(error) = only_while.map_or(Ok(()), |wanted| self.is_so(&wanted)) {
+            return (done, Err(error));
+        }
+        let now = (self.now)();
+        let new = head.is_some();
+        let ready = match head {
+            Some(head) => self.make(*head, now, locked).map(|made| id = made),
+            None if locked.contains(&id) => Ok(()),
+            None => self.lock(&id, locked),
+        };
+        if let Err(error) = ready {
+            return (done, Err(error));
+        }
+        let Some(cached) = self.plans.get_mut(&id) else {
+            return (done, Err(StoreError::UnknownPlan(id)));
+        };
+        let before = Lookup::of(cached.plan.head());
+        let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
+        let deleted = !new && draft.plan().head().shelf == ArchiveState::Deleted;
+        let ran = match guarded(|| run(&mut draft)) {
+            Ok(ran) => ran.map_err(StoreError::from),
+            Err(panicked) => {
+                // The state that the closure left is neither trustworthy nor can it be undone: the plan is read anew.
+                self.plans.remove(&id);
+                let unmade = if new { self.unmake(&id) } else { Ok(()) };
+                return (done, unmade.and(Err(panicked)));
+            }
+        };
+        let ran = ran.and_then(|()| {
+            if deleted && draft.has_changed() && draft.plan().head().shelf == ArchiveState::Deleted
+            {
+                return Err(Refusal::Deleted.into());
+            }
+            let lookup = Lookup::of(draft.plan().head());
+            match &mut self.tables {
+                Some(tables) if lookup != before => write_lookup(tables, &id, &before, &lookup),
+                _ => Ok(()),
+            }
+        });
+        if let Err(error) = ran {
+            draft.undo();
+            let unmade = if new { self.unmake(&id) } else { Ok(()) };
+            return (done, unmade.and(Err(error)));
+        }
+        let mut delta = draft.finish();
+        if new && !delta.rows.iter().any(|row| matches!(row, Row::Head(_))) {
+            let head = cached.plan.head().clone();
+            delta.rows.insert(0, Row::Head(Box::new(head)));
+        }
+        if delta.rows.is_empty() && delta.events.is_empty() {
+            return (done, Ok(()));
+        }
+        cached.seq += 1;
+        let seq = cached.seq;
+        let result = writes.add(&id, seq, now, by, why, &delta);
+        (
+            done,
+            result.map_err(|error| StoreError::Damaged {
+                plan: id,
+                reason: error.to_string(),
+            }),
+        )
+    }
+
+    fn unmake(&mut self, id: &PlanId) -> Result<(), StoreError> {
+        self.plans.remove(id);
+        Ok(self.tables()?.remove_plan(id)?)
+    }
+
+    fn lock(&mut self, id: &PlanId, locked: &mut HashSet<PlanId>) -> Result<(), StoreError> {
+        let seq = self.tables()?.lock_plan(id)?;
+        self.catch_up_to(id, seq)?;
+        locked.insert(id.clone());
+        Ok(())
+    }
+
+    /// Brings the plan in memory to the committed state.
+    fn fresh(&mut self, id: &PlanId) -> Result<(), StoreError> {
+        let seq = self.tables()?.seq(id)?;
+        self.catch_up_to(id, seq)
+    }
+
+    fn catch_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
+        let Some(seq) = seq else {
+            self.plans.remove(id);
+            return Err(StoreError::UnknownPlan(id.clone()));
+        };
+        match self.plans.get(id).map(|cached| cached.seq) {
+            Some(known) if known == seq => Ok(()),
+            Some(known) if known < seq => self.catch_up(id, known, seq),
+            _ => self.load(id, seq),
+        }
+    }
+
+    /// Applies the changes of another process: the log has the new rows.
+    fn catch_up(&mut self, id: &PlanId, known: i64, seq: i64) -> Result<(), StoreError> {
+        let changes = self.since(id, known, seq - known)?;
+        let Some(cached) = self.plans.get_mut(id) else {
+            return Err(StoreError::UnknownPlan(id.clone()));
+        };
+        for row in changes.into_iter().flat_map(|change| change.delta.rows) {
+            drop(cached.plan.put(row));
+        }
+        cached.seq = seq;
+        Ok(())
+    }
+
+    fn load(&mut self, id: &PlanId, seq: i64) -> Result<(), StoreError> {
+        let damaged = |reason: String| StoreError::Damaged {
+            plan: id.clone(),
+            reason,
+        };
+        let (rows, last, bytes) = row_updates::read(self.tables()?, id)?;
+        let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
+        let seq = last.map_or(seq, |last| last.max(seq));
+        self.plans.insert(id.clone(), CachedPlan { plan, seq });
+        self.untidy += bytes;
+        Ok(())
+    }
+
+    fn cached(&self, id: &PlanId) -> Result<&CachedPlan, StoreError> {
+        self.plans
+            .get(id)
+            .ok_or_else(|| StoreError::UnknownPlan(id.clone()))
+    }
+
+    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error says why
+    /// this failed.
+    fn write(&mut self, writes: &BatchWrites) -> Result<(), String> {
+        let Some(last) = writes.log.last() else {
+            self.abandon();
+            return Ok(());
+        };
+        let tables = match self.checked_tables() {
+            Ok(tables) => tables,
+            Err(error) => {
+                self.abandon();
+                if let Ok(tables) = self.tables() {
+                    // What a journal has that was removed is still to be had from here, and only from here.
+                    tables.checkpoint();
+                }
+                return Err(reason(error));
+            }
+        };
+        let error = match writes.write(tables) {
+            Ok(size) => {
+                self.untidy += size;
+                self.changed = true;
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        tables.roll_back();
+        // A connection that broke at COMMIT leaves open whether the commit took effect: the log shows it.
+        if tables.remote() {
+            self.tables = None;
+        }
+        let tables = self.tables().map_err(reason)?;
+        match tables.has_change(&last.plan, last.seq, &last.change_id) {
+            Ok(true) => Ok(()),
+            _ => Err(reason(error)),
+        }
+    }
+
+    /// Returns the tables if what is written to them stays where others look for it.
+    fn checked_tables(&mut self) -> Result<&mut Tables, StoreError> {
+        self.tables()?;
+        if let Some(file) = &mut self.file {
+            file.check_place()?;
+        }
+        self.tables.as_mut().ok_or(StoreError::Closed)
+    }
+
+    pub(super) fn read<T>(
+        &mut self,
+        plan: &PlanId,
+        read: impl FnOnce(&Plan, i64) -> T,
+    ) -> Result<T, StoreError> {
+        self.fresh(plan)?;
+        let cached = self.cached(plan)?;
+        Ok(read(&cached.plan, cached.seq))
+    }
+
+    pub(super) fn since(
+        &mut self,
+        plan: &PlanId,
+        seq: i64,
+        limit: i64,
+    ) -> Result<Vec<Change>, StoreError> {
+        let tables = self.tables()?;
+        let mut records = tables.log_after(plan, seq, limit)?;
+        let deltas = row_updates::deltas(tables, plan, &mut records)?;
+        let changes = records.into_iter().zip(deltas);
+        let changes = changes.map(|(record, delta)| Change {
+            seq: record.seq,
+            at: Time(record.at),
+            by: record.author,
+            why: record.why,
+            delta,
+        });
+        Ok(changes.collect())
+    }
+}
+
+/// Returns what was committed and is not there any more.
+fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
+    let mut lost = Vec::new();
+    for (plan, committed) in noted {
+        // Whoever wants a plan that cannot be read is told so then.
+        if let Ok(seq) = tables.seq(&plan)
+            && let last = seq.unwrap_or(0)
+            && last < committed
+        {
+            lost.push(Lost {
+                plan,
+                last,
+                committed,
+            });
+        }
+    }
+    lost
+}
+
+/// Runs code of a caller. If it panics, that caller gets the error, and the store goes on serving the others.
+pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
+    // The code may have left something half done: the caller that gets the error discards it.
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        StoreError::Panicked(text.unwrap_or_else(|| "without a word".to_owned()))
+    })
+}
+
+/// Returns the cause, without the words with which every failure begins.
+fn reason(error: StoreError) -> String {
+    match error {
+        StoreError::Database(reason) => reason,
+        other => other.to_string(),
+    }
+}
+
+impl BatchWrites {
+    fn add(
+        &mut self,
+        plan: &PlanId,
+        seq: i64,
+        now: Time,
+        by: String,
+        why: String,
+        delta: &crate::plan::Delta,
+    ) -> Result<(), serde_json::Error> {
+        let mut stored = StoredDelta::default();
+        for row in &delta.rows {
+            let body = pack(&serde_json::to_string(row)?, &mut self.texts);
+            stored.push(&body);
+            self.rows.insert((plan.clone(), row.key()), body);
+        }
+        let events = pack(&serde_json::to_string(&delta.events)?, &mut self.texts);
+        let delta = stored.finish(&events);
+        self.size += delta.len();
+        self.log.push(LogRecord {
+            plan: plan.to_string(),
+            seq,
+            change_id: Uuid::now_v7().to_string(),
+            at: now.0,
+            author: by,
+            why,
+            delta,
+        });
+        self.seqs.insert(plan.clone(), seq);
+        Ok(())
+    }
+
+    /// Returns how many bytes of the log are new.
+    fn write(&self, tables: &mut Tables) -> Result<usize, StoreError> {
+        let new = tables.write_texts(&self.texts)?;
+        self.write_rows(tables)?;
+        for (plan, seq) in &self.seqs {
+            tables.set_seq(plan, *seq)?;
+        }
+        for entry in &self.log {
+            tables.write_log(entry)?;
+        }
+        tables.commit()?;
+        Ok(self.size + new)
+    }
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        Self::Database(error.to_string())
+    }
+}
+
+impl From<DatabaseError> for StoreError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error.to_string())
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether the file of the embedded database is still the one that was opened, and whole. What is written into another one is
+//! gone with this process, and what is read from one that was cut short is not what was written.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use crate::store::StoreError;
+use crate::store::database::{DatabasePlace, beside};
+use crate::store::sql_statements::Tables;
+
+/// The file of a database as it was last seen.
+pub(super) struct DatabaseFile {
+    path: PathBuf,
+    id: FileId,
+    /// That of its journal, once there has to be one.
+    journal: Option<FileId>,
+    length: u64,
+    cut: bool,
+}
+
+/// Device and number of a file: they show whether another file has its name now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId(u64, u64);
+
+impl From<&Metadata> for FileId {
+    fn from(file: &Metadata) -> Self {
+        Self(file.dev(), file.ino())
+    }
+}
+
+impl DatabaseFile {
+    /// Looks at the file of a database that was opened; `None` where it is in no file.
+    pub(super) fn of(place: &DatabasePlace) -> Option<Self> {
+        let DatabasePlace::File(path) = place else {
+            return None;
+        };
+        let found = path.metadata().ok()?;
+        Some(Self {
+            path: path.clone(),
+            id: (&found).into(),
+            journal: None,
+            length: found.len(),
+            cut: false,
+        })
+    }
+
+    /// Fails if the file was cut short. One that was removed or replaced is still read as it was.
+    pub(super) fn check_length(&mut self, tables: &mut Tables) -> Result<(), StoreError> {
+        if !self.cut {
+            let Ok(found) = self.path.metadata() else {
+                return Ok(());
+            };
+            if FileId::from(&found) != self.id {
+                return Ok(());
+            }
+            // One that somebody has packed is shorter, too, but no page of it is missing.
+            let whole = found.len() >= self.length
+                || (found.len() > 0 && found.len() >= tables.length().unwrap_or(u64::MAX));
+            if whole {
+                self.length = found.len();
+                return Ok(());
+            }
+            // For good: whatever is put back does not go with what this connection knows.
+            self.cut = true;
+            tables.keep_journal();
+        }
+        Err(StoreError::Database(format!(
+            "`{}` was emptied or cut short while it was in use: put a copy back and start again",
+            self.path.display()
+        )))
+    }
+
+    /// Fails if what is there is not the file, or the journal, that changes are written to.
+    pub(super) fn check_place(&mut self) -> Result<(), StoreError> {
+        let journal = beside(&self.path, "-wal");
+        let id = |path: &PathBuf| path.metadata().ok().as_ref().map(FileId::from);
+        let gone = if id(&self.path) != Some(self.id) {
+            &self.path
+        } else if self.journal.is_some() && id(&journal) != self.journal {
+            &journal
+        } else {
+            self.journal = id(&journal);
+            return Ok(());
+        };
+        Err(StoreError::Database(format!(
+            "`{}` was removed or replaced while it was in use",
+            gone.display()
+        )))
+    }
+}

@@ -1,0 +1,395 @@
+//! The end of a plan and its recovery: `finish_plan`, `view_historical_plans`, `recover_historical_plan`. The store is the
+//! truth: it archives every plan of the notebook, and a recovered plan is in the history in the state in which it was last
+//! archived. A program's own storage gets every archived plan, and is read in place of the store's history.
+
+use super::PlanNotebook;
+use super::archive::Archive;
+use super::model::{NotebookPlan, PlanEnd, SubTaskState};
+use super::plan_import::{called, shown};
+use super::responses::{NotebookError, NotebookErrorCode, ToolResponse};
+use super::subtasks::{follow, in_hand};
+use crate::plan::{
+    ArchiveState, DAEMON, Draft, PlanHead, PlanId, Task, TaskId, TaskState, counted,
+};
+use crate::store::StoreError;
+use crate::tools::current_plan::interrupted;
+use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::tools::{Dialect, Page, ToolError};
+use crate::wire::text::one_line;
+
+/// Why a subtask that is open is abandoned together with its plan; recovering the plan opens it again.
+const WITH_PLAN: &str = "abandoned with the plan";
+
+/// Characters of a plan's description in the list of the history.
+const DESCRIPTION: usize = 200;
+
+/// A plan as the program's own storage got it before the plan left its place, and what the storage had of it before.
+pub(super) struct Exported {
+    plan: PlanId,
+    given: NotebookPlan,
+    before: Option<NotebookPlan>,
+}
+
+impl PlanNotebook {
+    /// Ends the current plan and archives it. Abandoning it abandons its open subtasks.
+    ///
+    /// # Errors
+    /// There is no plan, it is to be done but has open subtasks, or the storage fails (then the plan goes on).
+    pub async fn finish_plan(
+        &self,
+        state: PlanEnd,
+        outcome: &str,
+    ) -> Result<ToolResponse, NotebookError> {
+        let plan = match self.current().await {
+            Err(NotebookError::Tool(ToolError::NoPlan)) => {
+                let text = "There is no plan to finish.";
+                return Err(NotebookError::new(NotebookErrorCode::NoPlan, text));
+            }
+            other => other?,
+        };
+        let outcome = outcome.to_owned();
+        let end = move |draft: &mut Draft<'_>| {
+            in_hand(draft)?;
+            finish(draft, state, &outcome)
+        };
+        let (head, stale) = self.end("finish_plan", &plan, end).await?;
+        let history = if self.toolbox.notebook.storage.is_some() || is_ours(&head) {
+            "the history"
+        } else {
+            // The plan belongs to another dialect, which shows it there.
+            &format!("the history of '{}'", head.owner)
+        };
+        let text = format!(
+            "The current plan '{}' is finished successfully as '{}'; {history} keeps it under ID '{}'.{stale}",
+            shown(&head.name),
+            state.state(),
+            head.key()
+        );
+        Ok(self.changed(&plan, text).await)
+    }
+
+    /// Ends a plan by a change that puts no other plan in its place. Returns the change's result, and a message if the storage
+    /// did not keep up.
+    pub(super) async fn end<T: Send + 'static>(
+        &self,
+        why: &str,
+        plan: &PlanId,
+        end: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Clone + Send + 'static,
+    ) -> Result<(T, String), NotebookError> {
+        let exported = self.export(Some(plan), end.clone()).await?;
+        let ended = self.toolbox.change(plan, why, end).await;
+        let settled = self.settle(exported).await;
+        match ended {
+            Ok(value) => {
+                let stale = |failure| format!(" What the history has of it is not true: {failure}");
+                Ok((value, settled.map_or_else(stale, |()| String::new())))
+            }
+            Err(error) => Err(also_stale(error, settled)),
+        }
+    }
+
+    /// Has the program's own storage, if there is one, keep a plan as a change would leave it. This comes before the change: if
+    /// the storage fails, the plan goes on; if the program ends between the two, the plan is in both places, and ending it
+    /// again overwrites the one in the storage.
+    async fn export<T: Send + 'static>(
+        &self,
+        plan: Option<&PlanId>,
+        leave: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Send + 'static,
+    ) -> Result<Option<Exported>, NotebookError> {
+        let (Some(storage), Some(plan)) = (&self.toolbox.notebook.storage, plan) else {
+            return Ok(None);
+        };
+        let leave = move |draft: &mut Draft<'_>| {
+            leave(draft)?;
+            Ok::<_, NotebookError>(NotebookPlan::of(draft.plan()))
+        };
+        let given = self.toolbox.dry_run(true).change(plan, "", leave).await?;
+        let before = storage.get_plan(&given.id).await?;
+        storage.add_plan(given.clone(), true).await?;
+        Ok(Some(Exported {
+            plan: plan.clone(),
+            given,
+            before,
+        }))
+    }
+
+    /// Exports the current plan, if there is one, in the state that it will have once another has replaced it.
+    pub(super) async fn export_current(
+        &self,
+        by: &PlanHead,
+    ) -> Result<Option<Exported>, NotebookError> {
+        self.toolbox.unbound()?;
+        let current = self.toolbox.in_use(Dialect::Notebook).await?;
+        let reason = interrupted(by);
+        let leave = move |draft: &mut Draft<'_>| {
+            if !draft.plan().status().settled() {
+                draft.finish_plan(false, &reason)?;
+            }
+            Ok(())
+        };
+        self.export(current.first(), leave).await
+    }
+
+    /// Has the storage keep the final state of an exported plan: as it was archived, with the changes of other callers until
+    /// then; or, if it goes on, what the storage had of it before.
+    async fn settle(&self, exported: Option<Exported>) -> Result<(), NotebookError> {
+        let (Some(storage), Some(exported)) = (&self.toolbox.notebook.storage, exported) else {
+            return Ok(());
+        };
+        let Exported {
+            plan,
+            given,
+            before,
+        } = exported;
+        let read = self.toolbox.store().read(&plan, |plan, _| {
+            (
+                plan.head().shelf == ArchiveState::Current,
+                NotebookPlan::of(plan),
+            )
+        });
+        let (goes_on, plan) = read.await?;
+        // The moment of its end differs in any case.
+        let given = NotebookPlan {
+            finished_at: plan.finished_at.clone(),
+            ..given
+        };
+        match before {
+            _ if !goes_on && plan == given => {}
+            _ if !goes_on => storage.add_plan(plan, true).await?,
+            Some(before) => storage.add_plan(before, true).await?,
+            None => storage.delete_plan(&given.id).await?,
+        }
+        Ok(())
+    }
+
+    /// Ends the replacement of the current plan: the storage gets the plan's final state. Returns a message about it.
+    pub(super) async fn replaced<T>(
+        &self,
+        exported: Option<Exported>,
+        made: Result<(T, Option<PlanId>), NotebookError>,
+    ) -> Result<(T, String), NotebookError> {
+        let before = exported.as_ref().map(|exported| exported.plan.clone());
+        let settled = self.settle(exported).await;
+        let (value, replaced) = match made {
+            Ok(made) => made,
+            Err(error) => return Err(self.overtaken(also_stale(error, settled)).await),
+        };
+        let Some(replaced) = replaced else {
+            return Ok((value, String::new()));
+        };
+        let told = async {
+            settled?;
+            let plan = self.read_plan(&replaced).await?;
+            let (name, id) = (shown(&plan.name), plan.id.clone());
+            // Another caller's plan may have become current in between.
+            if let Some(storage) = &self.toolbox.notebook.storage
+                && before != Some(replaced)
+            {
+                storage.add_plan(plan, true).await?;
+            }
+            let text =
+                format!(" The plan '{name}' is replaced; the history keeps it under ID '{id}'.");
+            Ok::<_, NotebookError>(text)
+        };
+        let text = told.await.unwrap_or_else(|failure| {
+            format!(" The plan before it is replaced, but not in the history: {failure}")
+        });
+        Ok((value, text))
+    }
+
+    /// Adds to the error of a caller that another was faster which plan is current now.
+    pub(super) async fn overtaken(&self, error: NotebookError) -> NotebookError {
+        let NotebookError::Tool(ToolError::Store(StoreError::Overtaken(_))) = &error else {
+            return error;
+        };
+        let now = match self.current_head().await {
+            Ok(Some(now)) => {
+                let (name, id) = (shown(&now.name), now.key());
+                format!("the current plan is '{name}' with ID '{id}' now")
+            }
+            Ok(None) => "there is no current plan any more".to_owned(),
+            Err(error) => return error,
+        };
+        let text = format!("Another caller was faster: {now}. Nothing has been replaced.");
+        NotebookError::new(NotebookErrorCode::Conflict, text)
+    }
+
+    /// Returns the head of the current plan, if there is one.
+    pub(super) async fn current_head(&self) -> Result<Option<PlanHead>, NotebookError> {
+        match self.seen().await {
+            Ok(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
+            Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists the plans of the history, the one that was made last first.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub async fn view_historical_plans(&self, page: Page) -> Result<ToolResponse, NotebookError> {
+        let offset = page.offset.unwrap_or(0);
+        let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+        let (entries, total) = match &self.toolbox.notebook.storage {
+            Some(storage) => {
+                let plans = storage.get_plans().await?;
+                let listed = plans.iter().rev().skip(offset).take(limit);
+                let entries = listed.map(|plan| {
+                    let (made, about) = (&plan.created_at, &plan.description);
+                    entry(&plan.id, &plan.name, made, about, plan.state)
+                });
+                (entries.collect(), plans.len())
+            }
+            None => {
+                let archive = Archive(self.toolbox.clone());
+                archive.entries(offset, limit).await?
+            }
+        };
+        let rest = total.saturating_sub(offset);
+        let part = Page::new(page.limit, None).of(rest, entries.into_iter());
+        let mut texts = part.items;
+        if total == 0 {
+            texts.push("The history has no plans.".to_owned());
+        } else if rest == 0 {
+            let plans = counted(total, "plan");
+            texts.push(format!("The history has {plans}: none at offset {offset}."));
+        }
+        if part.left > 0 {
+            texts.push(format!("{} more: go on with a larger offset.", part.left));
+        }
+        let mut response = ToolResponse::success(texts.join("\n\n"));
+        response.metadata.left = part.left;
+        Ok(response)
+    }
+
+    /// Makes a plan of the history the current one again, so that work on it can continue. A present plan that is not done is
+    /// abandoned and archived. If the program has its own storage, the storage's version of the plan is archived first.
+    ///
+    /// # Errors
+    /// The history has no such plan ([`ErrorCode::UnknownPlan`]), or the storage fails.
+    pub async fn recover_historical_plan(
+        &self,
+        plan_id: &str,
+    ) -> Result<ToolResponse, NotebookError> {
+        let why = "recover_historical_plan";
+        self.toolbox.unbound()?;
+        let archive = Archive(self.toolbox.clone());
+        let found = archive.find(plan_id).await?;
+        let head = match &self.toolbox.notebook.storage {
+            Some(storage) => {
+                let plan = storage.get_plan(plan_id).await?;
+                let plan = plan.ok_or_else(|| not_in_history(plan_id))?;
+                match found {
+                    Some(found) if found.head.shelf == ArchiveState::Current => found.head,
+                    found => archive.archive_plan(why, plan, found).await?,
+                }
+            }
+            None => {
+                let archived = found.filter(|found| found.head.in_history().is_some());
+                archived.ok_or_else(|| not_in_history(plan_id))?.head
+            }
+        };
+        if head.shelf == ArchiveState::Current {
+            return Err(current_already(&head));
+        }
+        let exported = self.export_current(&head).await?;
+        let go_on = |draft: &mut Draft<'_>| match draft.plan().head() {
+            head if head.shelf == ArchiveState::Current => Err(current_already(head)),
+            head if head.shelf == ArchiveState::Deleted => Err(not_in_history(head.key())),
+            _ => go_on(draft),
+        };
+        let toolbox = &self.toolbox;
+        let (id, name, key) = (head.id.clone(), shown(&head.name), head.key().to_owned());
+        let recovered = toolbox
+            .replace(Dialect::Notebook, head, true, why, go_on)
+            .await;
+        let ((), replaced) = self.replaced(exported, recovered).await?;
+        let text = format!(
+            "The historical plan '{name}' with ID '{key}' is recovered successfully.{replaced}"
+        );
+        Ok(self.changed(&id, text).await)
+    }
+}
+
+/// Adds to an error that the storage did not keep up, if that is so.
+fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> NotebookError {
+    match settled {
+        Ok(()) => error,
+        Err(failure) => {
+            let text = format!(
+                "{error} What the history has of the current plan is not true now: {failure}"
+            );
+            NotebookError::new(error.code(), text)
+        }
+    }
+}
+
+fn is_ours(head: &PlanHead) -> bool {
+    head.owner == Dialect::Notebook.as_str()
+}
+
+/// Ends a plan at its caller's request and archives it; returns its head.
+fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHead, NotebookError> {
+    if state == PlanEnd::Done
+        && let Some(open) = draft.plan().unsettled().next()
+    {
+        let counts = draft.plan().counts();
+        let open = called(draft.plan().index_of(open), open);
+        return Err(NotebookError::new(
+            NotebookErrorCode::OpenSubtasks,
+            format!(
+                "The plan cannot be finished as 'done': {} of {} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'.",
+                counts.total() - counts.settled(),
+                counts.total()
+            ),
+        ));
+    }
+    if draft.plan().head().owner != DAEMON {
+        let open: Vec<TaskId> = draft.plan().unsettled().map(|task| task.number).collect();
+        for task in open {
+            draft.skip_task(task, WITH_PLAN)?;
+        }
+    }
+    draft.finish_plan(state == PlanEnd::Done, outcome)?;
+    draft.archive(ArchiveState::History)?;
+    Ok(draft.plan().head().clone())
+}
+
+/// Makes an archived plan go on.
+fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+    draft.go_on()?;
+    let with_plan = |task: &&Task| {
+        task.status == TaskState::Skipped && task.result.as_deref() == Some(WITH_PLAN)
+    };
+    let tasks = draft.plan().tasks().filter(with_plan);
+    let tasks: Vec<TaskId> = tasks.map(|task| task.number).collect();
+    for task in tasks {
+        draft.reset_task(task)?;
+    }
+    Ok(follow(draft)?)
+}
+
+fn not_in_history(id: &str) -> NotebookError {
+    let id = shown(id);
+    NotebookError::new(
+        NotebookErrorCode::UnknownPlan,
+        format!(
+            "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
+        ),
+    )
+}
+
+fn current_already(plan: &PlanHead) -> NotebookError {
+    let (name, id) = (shown(&plan.name), plan.key());
+    let text = format!("The plan '{name}' with ID '{id}' is the current plan already.");
+    NotebookError::new(NotebookErrorCode::Conflict, text)
+}
+
+/// Returns a plan's entry in the list of the history.
+pub(super) fn entry(id: &str, name: &str, made: &str, about: &str, state: SubTaskState) -> String {
+    format!(
+        "Plan '{}':\n- ID: {id}\n- Created At: {made}\n- Description: {}\n- State: {state}",
+        shown(name),
+        one_line(about, DESCRIPTION)
+    )
+}

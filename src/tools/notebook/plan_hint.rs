@@ -1,0 +1,310 @@
+//! What an agent reads about its plan before each step: the progress, and what to call next. At most [`MAX`] bytes, however
+//! large the plan is: the hint lists as many subtasks as fit around the current one.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use super::model::{NotebookPlan, SubTask, SubTaskState};
+use super::plan_markdown::{fenced, heading, line};
+use crate::plan::{Plan as CorePlan, TaskFilter};
+use crate::wire::text::clip_bytes as clip;
+
+/// Bytes of a hint.
+pub(super) const MAX: usize = 4096;
+
+/// Subtasks before the current one that are listed in preference to any after it.
+const BEFORE: usize = 3;
+
+/// Bytes reserved for the note about the subtasks that are not listed.
+const UNLISTED: usize = 80;
+
+const OPEN: &str = "<system-hint>";
+const CLOSE: &str = "</system-hint>";
+
+/// A hint as a message to the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Msg {
+    pub name: String,
+    pub role: String,
+    pub content: String,
+}
+
+impl Msg {
+    pub(super) fn user(content: &str) -> Self {
+        Self {
+            name: "user".to_owned(),
+            role: "user".to_owned(),
+            content: clip(content, MAX),
+        }
+    }
+}
+
+/// Makes the hints of a notebook to which the program gave no other hints.
+///
+/// ```
+/// use plan_agent::tools::notebook::{DefaultPlanToHint, Plan, SubTask};
+///
+/// assert!(DefaultPlanToHint.hint(None).contains("create_plan"));
+/// let plan = Plan::new("Report", "Write it", "A page", vec![SubTask::new("Read", "", "")]);
+/// assert!(DefaultPlanToHint.hint(Some(&plan)).contains("subtask_idx=0"));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DefaultPlanToHint;
+
+impl DefaultPlanToHint {
+    /// Returns the hint for a plan, or for the lack of one.
+    pub fn hint(self, plan: Option<&NotebookPlan>) -> String {
+        of_outline(plan.map(Outline::of).as_ref())
+    }
+}
+
+/// The part of a plan that a hint needs; made without reading every subtask.
+pub(super) struct Outline {
+    heading: String,
+    total: usize,
+    done: usize,
+    abandoned: usize,
+    in_progress: Option<(usize, SubTask)>,
+    /// The index of the first subtask that is todo.
+    next: Option<usize>,
+    /// As many lines as fit into a hint that says nothing else.
+    window: SubTaskWindow,
+}
+
+impl Outline {
+    pub(super) fn of(plan: &NotebookPlan) -> Self {
+        let place = |state| plan.subtasks.iter().position(|it| it.state == state);
+        let count = |state| plan.subtasks.iter().filter(|it| it.state == state).count();
+        let total = plan.subtasks.len();
+        let in_progress = place(SubTaskState::InProgress);
+        let next = place(SubTaskState::Todo);
+        let line = |at: usize| {
+            let subtask = plan.subtasks.get(at);
+            subtask.map(|it| short_line(it.state, &it.name))
+        };
+        Self {
+            heading: short_heading(plan),
+            total,
+            done: count(SubTaskState::Done),
+            abandoned: count(SubTaskState::Abandoned),
+            in_progress: in_progress.map(|at| (at, plan.subtasks[at].clone())),
+            next,
+            window: SubTaskWindow::around(in_progress.or(next), total, MAX, line),
+        }
+    }
+
+    pub(super) fn of_core(plan: &CorePlan) -> Self {
+        let counts = plan.counts();
+        let in_progress = plan.in_progress().next();
+        let in_progress = in_progress.map(|task| (plan.index_of(task), SubTask::of(task)));
+        let next = plan.tasks_in(TaskFilter::Pending).next();
+        let next = next.map(|task| plan.index_of(task));
+        let at = in_progress.as_ref().map(|(at, _)| *at);
+        let line = |at: usize| {
+            let task = plan.nth(at);
+            task.map(|task| short_line(SubTaskState::of_task(task.status), &task.name))
+        };
+        Self {
+            heading: short_heading(&NotebookPlan::without_subtasks(plan.head())),
+            total: counts.total(),
+            done: counts.completed,
+            abandoned: counts.failed + counts.skipped,
+            in_progress,
+            next,
+            window: SubTaskWindow::around(at.or(next), counts.total(), MAX, line),
+        }
+    }
+
+    /// Returns the plan as Markdown with as many subtasks as fit into `room` bytes.
+    fn markdown(&self, room: usize) -> String {
+        let room = room.saturating_sub(self.heading.len());
+        let all = self.window.text(self.total);
+        let text = if all.len() <= room {
+            all
+        } else {
+            self.window.within(room).text(self.total)
+        };
+        format!("{}{text}", self.heading)
+    }
+}
+
+/// Texts of consecutive subtasks, around the current one.
+struct SubTaskWindow {
+    /// The place of the first.
+    from: usize,
+    /// The place of the current one.
+    at: usize,
+    texts: VecDeque<String>,
+}
+
+impl SubTaskWindow {
+    /// Selects as many texts as fit into `room` bytes, each on a line of its own: the current one (or the last), a few before
+    /// it, those after it, the others before it.
+    fn around(
+        at: Option<usize>,
+        total: usize,
+        room: usize,
+        text: impl Fn(usize) -> Option<String>,
+    ) -> Self {
+        let at = at.unwrap_or_else(|| total.saturating_sub(1));
+        let mut room = room.saturating_sub(UNLISTED);
+        let mut fitting = |at: usize| {
+            let text = text(at)?;
+            room = room.checked_sub(text.len() + 1)?;
+            Some(text)
+        };
+        let mut texts: VecDeque<String> = fitting(at).into_iter().collect();
+        let mut from = at;
+        let mut to = at + texts.len();
+        let few = at.saturating_sub(BEFORE);
+        while from > few && to > at {
+            let Some(text) = fitting(from - 1) else { break };
+            texts.push_front(text);
+            from -= 1;
+        }
+        while to > at && to < total {
+            let Some(text) = fitting(to) else { break };
+            texts.push_back(text);
+            to += 1;
+        }
+        while from > 0 && from <= few && to > at {
+            let Some(text) = fitting(from - 1) else { break };
+            texts.push_front(text);
+            from -= 1;
+        }
+        Self { from, at, texts }
+    }
+
+    /// Selects those texts that fit into `room` bytes.
+    fn within(&self, room: usize) -> Self {
+        let text = |at: usize| self.texts.get(at).cloned();
+        let at = self.at - self.from;
+        let inner = Self::around(Some(at), self.texts.len(), room, text);
+        Self {
+            from: self.from + inner.from,
+            at: self.at,
+            texts: inner.texts,
+        }
+    }
+
+    /// Returns the texts as lines, with the number of those before and after them.
+    fn text(&self, total: usize) -> String {
+        let mut text = String::new();
+        if self.from > 0 {
+            text.extend([format!("\n… ({} before these)", self.from)]);
+        }
+        for line in &self.texts {
+            text.extend(["\n", line]);
+        }
+        let behind = total.saturating_sub(self.from + self.texts.len());
+        if behind > 0 {
+            text.extend([format!("\n… ({behind} after these)")]);
+        }
+        text
+    }
+}
+
+/// Returns the hint, in the order of its stages: no plan, one subtask in progress, all settled, none begun, between two.
+pub(super) fn of_outline(plan: Option<&Outline>) -> String {
+    let Some(plan) = plan else {
+        return format!(
+            "{OPEN}There is no plan. If what the user wants takes several steps, write them down first with 'create_plan'; something simple is done at once.{CLOSE}"
+        );
+    };
+    let options = if let Some((at, subtask)) = &plan.in_progress {
+        let details = fenced(&short(subtask).to_markdown(true));
+        let name = clip(&subtask.name, 100);
+        format!(
+            "The subtask at index {at}, named '{name}', is in progress:\n{details}\nWhat you can do:\n- Work on it, and call 'finish_subtask' with subtask_idx={at} and its specific outcome when it is done.\n- If it cannot be done, change the plan with 'revise_current_plan', leave it out with 'update_subtask_state' (state='abandoned'), or ask the user."
+        )
+    } else if plan.done + plan.abandoned == plan.total {
+        let (done, abandoned) = (plan.done, plan.abandoned);
+        format!(
+            "Nothing is left to do: {done} done, {abandoned} abandoned. What you can do:\n- Call 'finish_plan' with state='done' and the specific outcome of the whole plan (state='abandoned' and the reason if it came to nothing), and sum it up for the user.\n- Add what is missing with 'revise_current_plan'."
+        )
+    } else {
+        let next = plan.next.unwrap_or(0);
+        let where_it_stands = if plan.done == 0 {
+            "No subtask has been done yet.".to_owned()
+        } else {
+            format!(
+                "{} of {} subtasks are done, and none is in progress.",
+                plan.done, plan.total
+            )
+        };
+        format!(
+            "{where_it_stands} What you can do:\n- Begin the next one: call 'update_subtask_state' with subtask_idx={next} and state='in_progress'.\n- If it cannot be done, change the plan with 'revise_current_plan', or ask the user.\n- If the user wants the plan no more, ask to be sure, and call 'finish_plan' with state='abandoned'."
+        )
+    };
+    let most = MAX - OPEN.len() - CLOSE.len();
+    let with_room = |room: usize| {
+        let plan = fenced(&plan.markdown(room));
+        format!(
+            "The current plan:\n{plan}\n{options}\n- What the user asks besides the plan comes first; then go on with the plan."
+        )
+    };
+    // The fence around the plan is as long as the plan's text requires.
+    let mut room = most;
+    let mut hint = with_room(room);
+    while hint.len() > most && room > 0 {
+        room = room.saturating_sub(hint.len() - most);
+        hint = with_room(room);
+    }
+    // A plan's own text must not seem to end the hint.
+    let hint = hint
+        .replace(OPEN, "(system-hint)")
+        .replace(CLOSE, "(/system-hint)");
+    format!("{OPEN}{}{CLOSE}", clip(&hint, most))
+}
+
+/// Returns the hint for a plan of the core, or for the lack of one.
+pub(crate) fn of_core(plan: Option<&CorePlan>) -> String {
+    clip(&of_outline(plan.map(Outline::of_core).as_ref()), MAX)
+}
+
+/// Returns a plan as Markdown with its description and expected outcome, in at most `max` bytes: the subtasks from the current
+/// one on, with their indexes, and some before it.
+pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
+    let mut text = short_heading(&NotebookPlan::without_subtasks(plan.head()));
+    let in_hand = plan.in_progress().next();
+    let in_hand = in_hand.or_else(|| plan.tasks_in(TaskFilter::Pending).next());
+    let at = in_hand.map(|task| plan.index_of(task));
+    let total = plan.counts().total();
+    let detailed = |at: usize| {
+        let mut subtask = short(&SubTask::of(plan.nth(at)?));
+        subtask.name = format!("{at}. {}", subtask.name);
+        subtask.outcome = subtask.outcome.map(|outcome| clip(&outcome, 300));
+        Some(subtask.to_markdown(true))
+    };
+    let room = max.saturating_sub(text.len());
+    text += &SubTaskWindow::around(at, total, room, detailed).text(total);
+    clip(&text, max)
+}
+
+fn short_heading(plan: &NotebookPlan) -> String {
+    heading(&NotebookPlan {
+        name: clip(&plan.name, 120),
+        description: clip(&plan.description, 500),
+        expected_outcome: clip(&plan.expected_outcome, 250),
+        subtasks: Vec::new(),
+        id: String::new(),
+        created_at: plan.created_at.clone(),
+        state: plan.state,
+        finished_at: None,
+        outcome: None,
+    })
+}
+
+fn short_line(state: SubTaskState, name: &str) -> String {
+    line(state, &clip(name, 80))
+}
+
+fn short(subtask: &SubTask) -> SubTask {
+    SubTask {
+        name: clip(&subtask.name, 100),
+        description: clip(&subtask.description, 700),
+        expected_outcome: clip(&subtask.expected_outcome, 300),
+        ..subtask.clone()
+    }
+}

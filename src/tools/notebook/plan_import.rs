@@ -1,0 +1,197 @@
+//! Brings given plans into the core: from an agent that makes one, or from elsewhere with their past.
+
+use super::model::{NotebookPlan, SubTask, SubTaskState, parse_time};
+use super::responses::{NotebookError, NotebookErrorCode};
+use crate::plan::{
+    DAEMON, Draft, NewTask, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
+    TaskPast, TaskState, Time,
+};
+use crate::wire::text::one_line;
+
+/// Subtasks that can be added.
+pub(super) struct PreparedSubTasks {
+    tasks: Vec<NewTask>,
+    pasts: Vec<TaskPast>,
+}
+
+/// Checks whether an agent may make a plan of these subtasks.
+pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), NotebookError> {
+    if subtasks.is_empty() {
+        let text = "Invalid subtasks: a plan needs at least one.";
+        return Err(NotebookError::new(NotebookErrorCode::NoSubtasks, text));
+    }
+    check_count(subtasks.len(), max)?;
+    let mut begun = (0..)
+        .zip(subtasks)
+        .filter(|(_, it)| it.state == SubTaskState::InProgress);
+    let Some((at, _)) = begun.next() else {
+        return Ok(());
+    };
+    if let Some(open) = subtasks[..at].iter().position(|it| !it.state.settled()) {
+        let name = shown(&subtasks[open].name);
+        let text = format!(
+            "Invalid subtasks: the one at index {at} is in progress, but the one before it at index {open}, named '{name}', is not done yet."
+        );
+        return Err(NotebookError::new(NotebookErrorCode::NotDoneYet, text));
+    }
+    if let Some((second, _)) = begun.next() {
+        let text = format!(
+            "Invalid subtasks: those at index {at} and {second} are both in progress; at most one may be."
+        );
+        return Err(NotebookError::new(
+            NotebookErrorCode::AlreadyInProgress,
+            text,
+        ));
+    }
+    Ok(())
+}
+
+/// Checks whether a plan may have this many subtasks.
+pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), NotebookError> {
+    let Some(max) = max.filter(|max| count > *max) else {
+        return Ok(());
+    };
+    let text =
+        format!("Invalid subtasks: a plan may have at most {max}, and these would be {count}.");
+    Err(NotebookError::new(NotebookErrorCode::TooManySubtasks, text))
+}
+
+/// Reads the subtasks of a list with the name `list`.
+pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTasks, NotebookError> {
+    let mut prepared = PreparedSubTasks {
+        tasks: Vec::with_capacity(subtasks.len()),
+        pasts: Vec::with_capacity(subtasks.len()),
+    };
+    for (at, subtask) in subtasks.iter().enumerate() {
+        let path = format!("{list}[{at}]");
+        if subtask.name.trim().is_empty() {
+            let text = format!("Invalid {path}.name: a subtask needs a name.");
+            return Err(NotebookError::new(NotebookErrorCode::InvalidArgument, text));
+        }
+        let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
+        let finished_at = subtask.finished_at.as_deref();
+        let finished_at = finished_at.map(|text| moment(text, &format!("{path}.finished_at")));
+        prepared.tasks.push(NewTask {
+            name: subtask.name.clone(),
+            description: subtask.description.clone(),
+            expected_outcome: subtask.expected_outcome.clone(),
+            origin: Origin::Model,
+            ..NewTask::default()
+        });
+        prepared.pasts.push(TaskPast {
+            status: subtask.state.task_status(),
+            result: subtask.outcome.clone(),
+            created_at: Some(created_at),
+            finished_at: finished_at.transpose()?,
+        });
+    }
+    Ok(prepared)
+}
+
+impl PreparedSubTasks {
+    /// Adds them at the end of a plan, or before a task.
+    pub(super) fn add(
+        self,
+        draft: &mut Draft<'_>,
+        before: Option<TaskId>,
+    ) -> Result<(), NotebookError> {
+        let added = match before {
+            Some(before) => draft.add_tasks_before(self.tasks, before)?,
+            None => draft.add_tasks(self.tasks, None)?,
+        };
+        record(draft, added, self.pasts)
+    }
+
+    /// Makes them the tasks of a plan that has none, or replaces the tasks of a plan.
+    pub(super) fn fill(self, draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+        // A plan from elsewhere may have no subtasks.
+        let made = if self.tasks.is_empty() {
+            let old: Vec<TaskId> = draft.plan().tasks().map(|task| task.number).collect();
+            for task in old {
+                draft.remove_task(task)?;
+            }
+            Vec::new()
+        } else {
+            draft.replace_tasks(self.tasks)?
+        };
+        record(draft, made, self.pasts)
+    }
+}
+
+fn record(
+    draft: &mut Draft<'_>,
+    tasks: Vec<TaskId>,
+    pasts: Vec<TaskPast>,
+) -> Result<(), NotebookError> {
+    // New tasks in a daemon's plan have no past.
+    let begins = draft.plan().head().owner == DAEMON;
+    for (task, past) in tasks.into_iter().zip(pasts) {
+        if begins && past.status == TaskState::Pending {
+            continue;
+        }
+        draft.record_task(task, past)?;
+    }
+    Ok(())
+}
+
+/// Makes a plan equal to another one; nothing changes if it is equal already.
+pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<(), NotebookError> {
+    if NotebookPlan::of(draft.plan()) == *plan {
+        return Ok(());
+    }
+    let prepared = prepare(&plan.subtasks, "subtasks")?;
+    let past = past_of(plan)?;
+    if draft.plan().counts().total() > 0 || draft.plan().status() != &PlanState::Idle {
+        draft.reset()?;
+    }
+    draft.describe(|head| describe(head, plan));
+    prepared.fill(draft)?;
+    Ok(draft.record_plan(past)?)
+}
+
+/// Reads the past of a plan as a whole.
+pub(super) fn past_of(plan: &NotebookPlan) -> Result<PlanPast, NotebookError> {
+    let finished_at = plan.finished_at.as_deref();
+    let finished_at = finished_at.map(|text| moment(text, "finished_at"));
+    Ok(PlanPast {
+        status: plan.state.plan_status(),
+        outcome: plan.outcome.clone(),
+        created_at: Some(moment(&plan.created_at, "created_at")?),
+        finished_at: finished_at.transpose()?,
+    })
+}
+
+/// Returns the head of a new plan.
+pub(super) fn head_of(plan: &NotebookPlan) -> PlanHead {
+    let mut head = PlanHead::new(PlanId::new(plan.id.clone()), &plan.name, Time::default());
+    head.origin = Origin::Model;
+    head.order = TaskOrder::Sequential;
+    describe(&mut head, plan);
+    head
+}
+
+/// Sets the texts of a plan.
+fn describe(head: &mut PlanHead, plan: &NotebookPlan) {
+    plan.name.clone_into(&mut head.name);
+    plan.description.clone_into(&mut head.description);
+    plan.expected_outcome.clone_into(&mut head.expected_outcome);
+}
+
+fn moment(text: &str, path: &str) -> Result<Time, NotebookError> {
+    parse_time(text).ok_or_else(|| {
+        let text = one_line(text, 60);
+        let text =
+            format!("Invalid {path} '{text}'. It is a local time such as 2026-01-31 09:30:00.000.");
+        NotebookError::new(NotebookErrorCode::InvalidArgument, text)
+    })
+}
+
+/// Returns a name short enough for an answer.
+pub(super) fn shown(name: &str) -> String {
+    one_line(name, 120)
+}
+
+/// Returns the words that identify a subtask.
+pub(super) fn called(at: usize, task: &Task) -> String {
+    format!("at index {at}, named '{}'", shown(&task.name))
+}

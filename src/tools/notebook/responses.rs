@@ -1,0 +1,230 @@
+//! The answers of the notebook's tools: text for the agent, with the data that a program needs alongside it.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::storage::StorageError;
+use crate::plan::Refusal;
+use crate::store::StoreError;
+use crate::tools::paging::is_zero;
+use crate::tools::{ToolAnswer, ToolError};
+
+/// The answer of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolResponse {
+    pub content: Vec<TextBlock>,
+    pub metadata: Metadata,
+}
+
+/// A piece of text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TextBlock {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub text: String,
+}
+
+/// The data of an answer for a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Metadata {
+    pub success: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<NotebookErrorCode>,
+    /// Hooks that failed after the change, with their errors; the change stands.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hook_errors: Vec<String>,
+    /// Items of a list that are not in the text.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: usize,
+}
+
+impl ToolResponse {
+    pub(super) fn success(text: impl Into<String>) -> Self {
+        Self::new(text.into(), None)
+    }
+
+    pub(super) fn failure(text: String, code: NotebookErrorCode) -> Self {
+        Self::new(text, Some(code))
+    }
+
+    fn new(text: String, error_code: Option<NotebookErrorCode>) -> Self {
+        let kind = "text";
+        Self {
+            content: vec![TextBlock { kind, text }],
+            metadata: Metadata {
+                success: error_code.is_none(),
+                error_code,
+                ..Metadata::default()
+            },
+        }
+    }
+
+    /// Returns the text.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.content.as_slice() {
+            [only] => Cow::Borrowed(only.text.as_str()),
+            blocks => blocks.iter().map(|block| block.text.as_str()).collect(),
+        }
+    }
+}
+
+impl From<ToolResponse> for ToolAnswer {
+    fn from(response: ToolResponse) -> Self {
+        let mut value = json!({ "result": response.text(), "metadata": response.metadata });
+        if response.metadata.left > 0 {
+            value["left"] = Value::from(response.metadata.left);
+        }
+        Self {
+            success: response.metadata.success,
+            value,
+        }
+    }
+}
+
+/// The kind of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum NotebookErrorCode {
+    /// There is no current plan.
+    NoPlan,
+    /// No subtask has this index.
+    InvalidIndex,
+    /// Not one of the states that are allowed here.
+    InvalidState,
+    /// Not one of the actions.
+    InvalidAction,
+    /// An argument that does not fit the tool.
+    InvalidArgument,
+    /// The action needs a subtask.
+    MissingSubtask,
+    /// A plan needs at least one subtask.
+    NoSubtasks,
+    /// More subtasks than are allowed.
+    TooManySubtasks,
+    /// An earlier subtask is open.
+    NotDoneYet,
+    /// Another subtask is in progress.
+    AlreadyInProgress,
+    /// Only a subtask in progress can be finished.
+    NotInProgress,
+    /// A settled subtask is not changed.
+    Settled,
+    /// A plan with open subtasks is not done.
+    OpenSubtasks,
+    /// The history has no such plan.
+    UnknownPlan,
+    /// Another caller was faster.
+    Conflict,
+    /// The plan is carried out by a daemon, or its rules forbid it.
+    Refused,
+    /// The tools are bound to one plan.
+    Bound,
+    /// No hook has this name.
+    UnknownHook,
+    /// No tool has this name.
+    UnknownTool,
+    /// The storage of the history, or the store, failed.
+    ConnectionError,
+    TimeoutError,
+    SerializationError,
+    KeyError,
+    StoreError,
+}
+
+/// Why the notebook did not do what was asked. The plans are as they were before; a program's own storage that fails half-way
+/// may have kept a copy of the plan that was to leave.
+#[derive(Debug, thiserror::Error)]
+pub enum NotebookError {
+    /// A rule of the notebook.
+    #[error("{text}")]
+    Rule {
+        code: NotebookErrorCode,
+        text: String,
+    },
+    /// The storage of the history failed.
+    #[error("The history cannot be used: {0}")]
+    Storage(#[from] StorageError),
+    /// The arguments do not fit, no plan exists, or the store or the core refused.
+    #[error("{}", said(.0))]
+    Tool(#[from] ToolError),
+}
+
+impl NotebookError {
+    pub(super) fn new(code: NotebookErrorCode, text: impl Into<String>) -> Self {
+        Self::Rule {
+            code,
+            text: text.into(),
+        }
+    }
+
+    /// Returns the kind of the failure.
+    pub fn code(&self) -> NotebookErrorCode {
+        match self {
+            Self::Rule { code, .. } => *code,
+            Self::Storage(error) => match error {
+                StorageError::Connection(_) => NotebookErrorCode::ConnectionError,
+                StorageError::Timeout(_) => NotebookErrorCode::TimeoutError,
+                StorageError::Serialization(_) => NotebookErrorCode::SerializationError,
+                StorageError::Key(_) => NotebookErrorCode::KeyError,
+            },
+            Self::Tool(error) => match error {
+                ToolError::NoPlan => NotebookErrorCode::NoPlan,
+                ToolError::UnknownTool { .. } => NotebookErrorCode::UnknownTool,
+                ToolError::Bound(_) => NotebookErrorCode::Bound,
+                ToolError::Argument(error) => match error.path.split('[').next() {
+                    Some("state") => NotebookErrorCode::InvalidState,
+                    Some("action") => NotebookErrorCode::InvalidAction,
+                    Some("subtask_idx") => NotebookErrorCode::InvalidIndex,
+                    _ => NotebookErrorCode::InvalidArgument,
+                },
+                ToolError::Store(StoreError::Refused(_)) => NotebookErrorCode::Refused,
+                ToolError::Store(StoreError::PlanTaken(_)) => NotebookErrorCode::KeyError,
+                ToolError::Store(StoreError::Overtaken(_)) => NotebookErrorCode::Conflict,
+                ToolError::Store(_) => NotebookErrorCode::StoreError,
+            },
+        }
+    }
+}
+
+impl From<Refusal> for NotebookError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Tool(ToolError::Store(refusal.into()))
+    }
+}
+
+impl From<StoreError> for NotebookError {
+    fn from(error: StoreError) -> Self {
+        Self::Tool(error.into())
+    }
+}
+
+fn said(error: &ToolError) -> String {
+    match error {
+        ToolError::NoPlan => {
+            "There is no plan yet: one must be created first with 'create_plan'.".to_owned()
+        }
+        ToolError::Argument(error) => match error.path.split(['[', '.']).next() {
+            None | Some("") => format!("Invalid arguments: {error}."),
+            Some(field) => format!("Invalid {field}: {error}."),
+        },
+        ToolError::Store(StoreError::Refused(Refusal::PlanIs(status))) => {
+            let status = status.as_str();
+            format!("That is not possible while a daemon carries the plan out: it is {status}.")
+        }
+        ToolError::UnknownTool {
+            name,
+            similar,
+            elsewhere,
+        } => {
+            let meant = match (elsewhere, similar) {
+                (Some(dialect), _) => format!(" The dialect '{dialect}' has it."),
+                (None, Some(name)) => format!(" Is '{name}' meant?"),
+                (None, None) => String::new(),
+            };
+            format!("There is no tool '{name}'.{meant}")
+        }
+        error => format!("That is not possible: {error}."),
+    }
+}

@@ -1,0 +1,220 @@
+//! Views of a plan as a whole, all of them bounded: as a graph, as a prompt, and as groups of parallel tasks.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::response_types::{ManagerPlanState, ManagerTaskStatus, id, ids};
+use crate::plan::{Plan, Task, TaskFilter, TaskId, TaskState};
+use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT, Page, is_zero, weight};
+use crate::view::mission;
+use crate::wire::graph_text;
+use crate::wire::text::one_line;
+
+/// Bytes of the prompt.
+const PROMPT: usize = 4000;
+/// Tasks in the prompt, and those of them before the work.
+const WINDOW: usize = 30;
+const BEFORE: usize = 5;
+/// Characters in the prompt: of the goal, of a name, of a remark about a task.
+const GOAL: usize = 250;
+const NAME: usize = 60;
+const SAID: usize = 120;
+/// The most tasks that a line of the prompt lists.
+const NAMED: usize = 20;
+
+/// Tasks in all groups together.
+const GROUPED: usize = 500;
+
+/// A language for graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GraphFormat {
+    #[default]
+    Mermaid,
+    Dot,
+}
+
+/// What `getDependencyGraph` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DependencyGraph {
+    pub format: GraphFormat,
+    pub graph: String,
+    /// Tasks that are not shown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: usize,
+}
+
+/// What `getPlanPrompt` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanPrompt {
+    pub prompt: String,
+}
+
+/// What `getParallelTasks` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ParallelTasks {
+    /// Tasks in progress and executable ones: none of them waits for another.
+    pub parallel_tasks: Vec<i64>,
+    /// The remaining tasks in groups: the tasks of a group can be done in parallel once the groups before it are done.
+    pub groups: Vec<Vec<i64>>,
+    /// Tasks in no group: there are too many, or they wait for one that failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: usize,
+}
+
+/// Draws the tasks of a page, or those around the work if the caller names no page; fewer if they need too much room.
+pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> DependencyGraph {
+    let mut tasks: Vec<&Task> = match page {
+        Page {
+            limit: None,
+            offset: None,
+        } => mission::window(plan, DEFAULT_LIMIT, DEFAULT_LIMIT / 4),
+        Page { limit, offset } => {
+            let limit = limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+            plan.tasks().skip(offset.unwrap_or(0)).take(limit).collect()
+        }
+    };
+    loop {
+        let shown = tasks.iter().copied();
+        let graph = match format {
+            GraphFormat::Mermaid => graph_text::mermaid(plan, shown),
+            GraphFormat::Dot => graph_text::dot(plan, shown),
+        };
+        if weight(&graph) <= page.room() || tasks.len() <= 1 {
+            let left = plan.counts().total() - tasks.len();
+            return DependencyGraph {
+                format,
+                graph,
+                left,
+            };
+        }
+        tasks.truncate(tasks.len() / 2);
+    }
+}
+
+/// Writes the plan for a model: its purpose, its progress, the tasks around the work.
+pub(super) fn prompt(plan: &Plan) -> String {
+    let state = ManagerPlanState::of(plan);
+    let counts = plan.counts();
+    let mut lines = vec![
+        format!("Goal: {}", one_line(&plan.head().goal, GOAL)),
+        format!(
+            "Plan: {}, {} of {} tasks settled ({} completed, {} skipped, {} failed)",
+            state.status,
+            counts.settled(),
+            counts.total(),
+            counts.completed,
+            counts.skipped,
+            counts.failed,
+        ),
+    ];
+    for (word, shown) in [
+        ("In progress", TaskFilter::InProgress),
+        ("Executable now", TaskFilter::Ready),
+    ] {
+        let tasks = plan.tasks_in(shown);
+        let more = tasks.len().saturating_sub(NAMED);
+        let named = ids(tasks, NAMED);
+        let named = match named.is_empty() {
+            true => "none".to_owned(),
+            false => numbers(&named, more),
+        };
+        lines.push(format!("{word}: {named}"));
+    }
+    lines.push("Tasks:".to_owned());
+    let tasks = mission::window(plan, WINDOW, BEFORE);
+    let earlier = tasks.first().map_or(0, |first| plan.index_of(first));
+    if earlier > 0 {
+        lines.push(format!("… {earlier} before these"));
+    }
+    let used: usize = lines.iter().map(|line| line.len() + 1).sum();
+    // The part below the list needs some room, too.
+    let mut room = PROMPT.saturating_sub(used + 60);
+    let mut shown = 0;
+    for task in tasks {
+        let line = line(plan, task);
+        match room.checked_sub(line.len() + 1) {
+            Some(rest) => room = rest,
+            None => break,
+        }
+        lines.push(line);
+        shown += 1;
+    }
+    let later = counts.total() - earlier - shown;
+    if later > 0 {
+        lines.push(format!("… {later} after these"));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn line(plan: &Plan, task: &Task) -> String {
+    let mark = match task.status {
+        TaskState::Pending if plan.is_ready(task) => "executable",
+        _ => ManagerTaskStatus::of(plan, task).as_str(),
+    };
+    let said = match (&task.result, task.status) {
+        (Some(result), status) if status.settled() => result,
+        _ => &task.reasoning,
+    };
+    let waits = match plan.unmet(task) {
+        unmet if unmet.is_empty() || task.status != TaskState::Pending => String::new(),
+        unmet => {
+            let first: Vec<i64> = unmet.iter().take(8).map(|task| id(*task)).collect();
+            let more = unmet.len() - first.len();
+            format!(" (waits for {})", numbers(&first, more))
+        }
+    };
+    let said = match one_line(said, SAID) {
+        nothing if nothing.is_empty() => nothing,
+        said => format!(": {said}"),
+    };
+    let name = one_line(&task.name, NAME);
+    format!("{}. [{mark}] {name}{waits}{said}", task.number)
+}
+
+fn numbers(tasks: &[i64], more: usize) -> String {
+    let named: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+    match more {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// Finds out which tasks can be done in parallel, now and in later groups. It reads no more tasks than it names, and those that
+/// wait for them.
+pub(super) fn parallel_tasks(plan: &Plan) -> ParallelTasks {
+    let now = plan.in_progress().chain(plan.ready());
+    let mut group: Vec<&Task> = now.take(GROUPED).collect();
+    let parallel_tasks = ids(group.iter().copied(), GROUPED);
+    let mut groups = Vec::new();
+    let mut room = GROUPED;
+    let mut waits: HashMap<TaskId, usize> = HashMap::new();
+    while !group.is_empty() {
+        group.truncate(room);
+        room -= group.len();
+        groups.push(ids(group.iter().copied(), GROUPED));
+        let mut next = Vec::new();
+        for task in group {
+            // If half the plan waits for a task, not all of its dependants are read.
+            for dependant in plan.dependants(task.number).take(4 * GROUPED) {
+                let unmet = waits
+                    .entry(dependant.number)
+                    .or_insert_with(|| plan.unmet(dependant).len());
+                *unmet = unmet.saturating_sub(1);
+                if *unmet == 0 && dependant.status == TaskState::Pending {
+                    next.push(dependant);
+                }
+            }
+        }
+        next.sort_by_key(|task| (task.position, task.number));
+        group = if room == 0 { Vec::new() } else { next };
+    }
+    let counts = plan.counts();
+    ParallelTasks {
+        parallel_tasks,
+        left: counts.total() - counts.settled() - (GROUPED - room),
+        groups,
+    }
+}

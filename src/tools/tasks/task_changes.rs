@@ -1,0 +1,230 @@
+//! The changes that the task tools make to a plan.
+
+use serde_json::{Map, Value};
+
+use super::{
+    ACTIVE_FORM, Id, StatusChange, TaskCreate, TaskCreated, TaskUpdateArguments, TaskUpdated,
+    TaskWord, find,
+};
+use crate::plan::{Draft, NewTask, Refusal, Task, TaskChanges, TaskId, TaskRef, TaskState};
+use crate::tools::set_status;
+use crate::wire::text::one_line;
+
+/// Adds tasks at the end of the list.
+pub(super) fn add_all(
+    draft: &mut Draft<'_>,
+    tasks: &[TaskCreate],
+) -> Result<Vec<TaskCreated>, Refusal> {
+    if tasks.is_empty() {
+        return Err(Refusal::NoTasks);
+    }
+    draft.reopen()?;
+    let new = tasks.iter().enumerate().map(|(place, task)| {
+        let subject = one_line(&task.subject, 60);
+        let named = match tasks.len() {
+            1 => format!("the new task `{subject}`"),
+            _ => format!("the new task `{subject}` at place {}", place + 1),
+        };
+        new_task(draft, &named, task, tasks.len())
+    });
+    let new = new.collect::<Result<Vec<_>, _>>()?;
+    let before = draft.plan().head().next_task - 1;
+    let numbers = draft
+        .add_tasks(new, None)
+        .map_err(|refusal| match refusal {
+            // None of these tasks exists, so their places in the list say more than the numbers that they would have got.
+            Refusal::Cycle(way) => {
+                Refusal::Cycle(way.into_iter().map(|id| TaskId(id.0 - before)).collect())
+            }
+            other => other,
+        })?;
+    let made = numbers.iter().zip(tasks).map(|(number, task)| TaskCreated {
+        id: number.to_string(),
+        subject: one_line(&task.subject, super::SUBJECT),
+    });
+    Ok(made.collect())
+}
+
+fn new_task(
+    draft: &Draft<'_>,
+    named: &str,
+    task: &TaskCreate,
+    places: usize,
+) -> Result<NewTask, Refusal> {
+    let mut dependencies = known(draft, named, task.add_blocked_by.as_deref())?;
+    for place in task.blocked_by.iter().flatten() {
+        let index = place.checked_sub(1).filter(|index| *index < places);
+        let unknown = || Refusal::UnknownDependency {
+            task: named.to_owned(),
+            dependency: format!("place {place}"),
+        };
+        dependencies.push(TaskRef::New(index.ok_or_else(unknown)?));
+    }
+    Ok(NewTask {
+        name: task.subject.clone(),
+        description: task.description.clone().unwrap_or_default(),
+        assignee: task.owner.clone().filter(|owner| !owner.is_empty()),
+        metadata: labels(task.metadata.as_ref(), task.active_form.as_ref()),
+        dependencies,
+        ..NewTask::default()
+    })
+}
+
+/// Returns references to tasks that exist.
+fn known(draft: &Draft<'_>, named: &str, ids: Option<&[Id]>) -> Result<Vec<TaskRef>, Refusal> {
+    let found = ids.into_iter().flatten().map(|id| {
+        let task = find(draft.plan(), id).map_err(|_| Refusal::UnknownDependency {
+            task: named.to_owned(),
+            dependency: one_line(id.as_str(), 60),
+        });
+        task.map(|task| TaskRef::Number(task.number))
+    });
+    found.collect()
+}
+
+fn labels(
+    metadata: Option<&Map<String, Value>>,
+    active_form: Option<&String>,
+) -> Map<String, Value> {
+    let mut labels = metadata.cloned().unwrap_or_default();
+    if let Some(text) = active_form {
+        labels.insert(ACTIVE_FORM.to_owned(), text.as_str().into());
+    }
+    labels
+}
+
+/// The result of a task that was deleted before it had one.
+const DELETED: &str = "deleted";
+
+/// Carries out an update: all of it or nothing.
+pub(super) fn apply(
+    draft: &mut Draft<'_>,
+    update: &TaskUpdateArguments,
+) -> Result<TaskUpdated, Refusal> {
+    let task = find(draft.plan(), &update.task_id)?.clone();
+    let id = task.number;
+    let (from, to) = (task.status, update.status.map(TaskState::from));
+    let result = match (to, update.result.as_deref()) {
+        // The result stays, in case the task is restored to its former state.
+        (Some(TaskState::Skipped), None) if task.result.is_none() => Some(DELETED),
+        (Some(TaskState::Completed), None) if task.result.as_deref() == Some(DELETED) => Some(""),
+        // A task that is to be done again has no result yet.
+        (Some(TaskState::Pending | TaskState::InProgress), None) => Some(""),
+        (_, result) => result,
+    };
+    let back = from.settled() || to == Some(TaskState::Pending);
+    if let Some(TaskState::Pending | TaskState::InProgress) = to
+        && back
+    {
+        // The task is restored first: a settled task cannot be edited.
+        set_status::set(draft, id, TaskState::Pending, result)?;
+    }
+    let mut fields = amend(draft, &task, update)?;
+    if block(draft, id, update.add_blocks.as_deref())? {
+        fields.push("blocks");
+    }
+    let mut status_change = None;
+    let mut reported = false;
+    let said = update.result.as_deref();
+    if let Some(result) =
+        said.filter(|said| to == Some(from) && task.result.as_deref() != Some(*said))
+    {
+        draft.reopen()?;
+        draft.set_result(id, Some(result))?;
+        draft.follow_tasks();
+        fields.push("result");
+    }
+    if let Some(to) = to.filter(|to| *to != from) {
+        set_status::set(draft, id, to, result)?;
+        let now = draft.plan().task(id).map_or(from, |task| task.status);
+        reported = now != to;
+        if now != from {
+            fields.push("status");
+            let (from, to) = (TaskWord::from(from), TaskWord::from(now));
+            status_change = Some(StatusChange { from, to });
+        }
+    }
+    Ok(TaskUpdated {
+        task_id: id.to_string(),
+        updated_fields: fields,
+        status_change,
+        reported,
+    })
+}
+
+/// Changes the texts of the task; returns the names of the fields that differ now.
+fn amend(
+    draft: &mut Draft<'_>,
+    task: &Task,
+    update: &TaskUpdateArguments,
+) -> Result<Vec<&'static str>, Refusal> {
+    let name = update.subject.clone();
+    let name = name.filter(|new| new.trim() != task.name);
+    let description = update.description.clone();
+    let description = description.filter(|new| *new != task.description);
+    let owner = update.owner.clone();
+    let assignee = owner.map(|owner| Some(owner).filter(|owner| !owner.is_empty()));
+    let assignee = assignee.filter(|owner| *owner != task.assignee);
+    let differs = |(name, value): &(String, Value)| match task.metadata.get(name) {
+        Some(old) => old != value,
+        None => !value.is_null(),
+    };
+    let labels = labels(update.metadata.as_ref(), update.active_form.as_ref());
+    let metadata: Map<String, Value> = labels.into_iter().filter(differs).collect();
+    let named = format!("task `{}`", task.number);
+    let mut waits_for = references(task);
+    for new in known(draft, &named, update.add_blocked_by.as_deref())? {
+        if !waits_for.contains(&new) {
+            waits_for.push(new);
+        }
+    }
+    let more = waits_for.len() > task.dependencies.len();
+    let fields = [
+        ("subject", name.is_some()),
+        ("description", description.is_some()),
+        ("owner", assignee.is_some()),
+        ("activeForm", metadata.contains_key(ACTIVE_FORM)),
+        ("metadata", metadata.keys().any(|name| name != ACTIVE_FORM)),
+        ("blockedBy", more),
+    ];
+    let fields = fields.into_iter().filter(|(_, differs)| *differs);
+    let fields: Vec<&str> = fields.map(|(name, _)| name).collect();
+    let changes = TaskChanges {
+        name,
+        description,
+        assignee,
+        metadata,
+        dependencies: more.then_some(waits_for),
+        ..TaskChanges::default()
+    };
+    if !fields.is_empty() {
+        draft.amend_task(task.number, &changes)?;
+    }
+    Ok(fields)
+}
+
+/// Makes other tasks wait for this one; returns whether this is new for any of them.
+fn block(draft: &mut Draft<'_>, id: TaskId, others: Option<&[Id]>) -> Result<bool, Refusal> {
+    let mut changed = false;
+    for other in others.into_iter().flatten() {
+        let other = find(draft.plan(), other)?;
+        if other.dependencies.contains(&id) {
+            continue;
+        }
+        let number = other.number;
+        let mut waits_for = references(other);
+        waits_for.push(TaskRef::Number(id));
+        let changes = TaskChanges {
+            dependencies: Some(waits_for),
+            ..TaskChanges::default()
+        };
+        draft.amend_task(number, &changes)?;
+        changed = true;
+    }
+    Ok(changed)
+}
+
+fn references(task: &Task) -> Vec<TaskRef> {
+    let dependencies = task.dependencies.iter();
+    dependencies.map(|id| TaskRef::Number(*id)).collect()
+}

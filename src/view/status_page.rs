@@ -1,0 +1,231 @@
+//! How far a plan is: a page for a person at a terminal.
+
+use std::time::Duration;
+
+use super::plan::{Progress, QuestionView};
+use super::task::TaskView;
+use super::{Paint, PlanView, ProgramName, Style, WAY_TO_SOMEBODY, indented, name, numbers, style};
+use crate::plan::{AttemptState, PlanState, RoleRequest, TaskState, Time, counted};
+use crate::view::LastDaemon;
+use crate::wire::lanes_text;
+use crate::wire::question_file::meaning;
+use crate::wire::team_file::ONLY_ITS_OWN;
+use crate::wire::text::one_line;
+
+/// The longest result that stands beside a task.
+const RESULT: usize = 120;
+
+impl PlanView {
+    /// Returns the plan as a page for a person.
+    pub fn page(&self, now: Time, paint: Paint, program: &ProgramName) -> String {
+        let head = &self.head;
+        let mut lines = vec![format!(
+            "{}  {}  {}",
+            paint.text(Style::Dim, &name(head.id.as_str())),
+            paint.text(Style::Bold, &name(&head.name)),
+            self.state(paint)
+        )];
+        if head.goal.trim() != head.name.trim() {
+            lines.push(format!("Goal: {}", name(&head.goal)));
+        }
+        lines.push(self.progress.line());
+        lines.extend(self.at_work().map(|lanes| format!("At work: {lanes}")));
+        lines.extend(
+            self.branch()
+                .map(|branch| format!("Results: the branch {}", name(branch))),
+        );
+        lines.extend(self.used.clone());
+        lines.push(String::new());
+
+        let (earlier, later) = self.hidden;
+        lines.extend(more(earlier, "earlier"));
+        for task in &self.tasks {
+            lines.push(task.line(&head.status, now, paint));
+            let waits = task.waits.iter();
+            lines.extend(waits.map(|wait| wait_text(wait, now, paint)));
+        }
+        lines.extend(more(later, "more"));
+
+        for question in &self.questions {
+            lines.push(String::new());
+            lines.push(question.text(self.questions.len() == 1, paint, program));
+        }
+        if let Some(outcome) = &head.outcome {
+            lines.push(format!("\n{}", indented(outcome, "").trim_end()));
+        }
+        if self.nobodys {
+            lines.push(format!(
+                "\nA task without an assignee is for nobody: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}."
+            ));
+        }
+        if self.daemon.is_none() && head.status == PlanState::Running {
+            lines.push(format!(
+                "\nNo daemon works here: {}.",
+                program.goes_on(&name(head.id.as_str()), head.of_team())
+            ));
+        }
+        lines.extend(self.last_daemon.as_ref().map(LastDaemon::text));
+        lines.join("\n") + "\n"
+    }
+
+    /// Returns what is under way on the lanes of each role; `None` for a plan without roles or one that has ended.
+    pub(super) fn at_work(&self) -> Option<String> {
+        let lanes = self.lanes.as_ref();
+        let lanes = lanes.filter(|_| !self.head.status.settled());
+        lanes.map(super::lanes::LanesView::line)
+    }
+
+    fn state(&self, paint: Paint) -> String {
+        let status = &self.head.status;
+        match status {
+            PlanState::Running if self.daemon.is_none() => paint.text(Style::Busy, "stopped"),
+            PlanState::Paused(why) => paint.text(Style::Busy, &format!("paused: {}", name(why))),
+            PlanState::Completed => paint.text(Style::Good, status.as_str()),
+            PlanState::Failed | PlanState::Abandoned => paint.text(Style::Bad, status.as_str()),
+            PlanState::Idle | PlanState::Running => paint.text(Style::Busy, status.as_str()),
+        }
+    }
+}
+
+impl LastDaemon {
+    fn text(&self) -> String {
+        match self {
+            Self::Ended { ended_at, why } => format!("The last one ended at {ended_at}: {why}."),
+            Self::Gone { pid, started_at } => format!(
+                "The last one (pid {pid}, since {started_at}) is gone without a word: killed, or the machine went down."
+            ),
+        }
+    }
+}
+
+impl Progress {
+    fn line(&self) -> String {
+        if self.total == 0 {
+            return "no tasks yet".to_owned();
+        }
+        let done = format!("{} of {} done", self.completed, counted(self.total, "task"));
+        let rest = [
+            (self.in_progress, "in progress"),
+            (self.ready, "ready"),
+            (self.blocked, "blocked"),
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+        ];
+        rest.iter()
+            .filter(|(count, _)| *count > 0)
+            .fold(done, |line, (count, word)| {
+                format!("{line} · {count} {word}")
+            })
+    }
+}
+
+fn more(count: usize, word: &str) -> Option<String> {
+    (count > 0).then(|| format!("      … {count} {word}"))
+}
+
+/// Returns that a role at work on a task waits for another one, on a line below the task.
+fn wait_text(wait: &RoleRequest, now: Time, paint: Paint) -> String {
+    let (waits, since) = (lanes_text::waits(wait), span(now.since(wait.since)));
+    let text = format!("{waits} · {since}");
+    format!("{:19}{}", "", paint.text(Style::Dim, &text))
+}
+
+impl TaskView {
+    fn line(&self, plan: &PlanState, now: Time, paint: Paint) -> String {
+        let word = paint.text(style(self.state), &format!("{:<11}", self.state));
+        let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
+        let role = self.assignee.as_deref().map(lanes_text::role);
+        let nobodys = self.nobodys.then(|| "for nobody".to_owned());
+        let details = role
+            .into_iter()
+            .chain(nobodys)
+            .chain(self.detail(plan, now));
+        let details: String = details.map(|detail| format!(" · {detail}")).collect();
+        match details.is_empty() {
+            true => line,
+            false => line + &paint.text(Style::Dim, &details),
+        }
+    }
+
+    /// Returns what else there is to say of a task in a few words.
+    fn detail(&self, plan: &PlanState, now: Time) -> Option<String> {
+        match self.status {
+            TaskState::Pending => {
+                (!self.unmet.is_empty()).then(|| format!("after {}", numbers(&self.unmet)))
+            }
+            TaskState::InProgress => Some(self.under_way(plan, now)),
+            TaskState::Completed => self.verified.map(|verified| {
+                let word = if verified { "verified" } else { "unverified" };
+                word.to_owned()
+            }),
+            TaskState::Failed | TaskState::Skipped => {
+                (self.result.as_ref()).map(|reason| one_line(reason, RESULT))
+            }
+        }
+    }
+
+    fn under_way(&self, plan: &PlanState, now: Time) -> String {
+        if self.asked.is_some() {
+            return "waits for your answer".to_owned();
+        }
+        let Some(attempt) = &self.attempt else {
+            return "started".to_owned();
+        };
+        let number = attempt.number;
+        match (attempt.state, attempt.claimed) {
+            (AttemptState::Open, None) => format!("attempt {number} handed out, not taken yet"),
+            (AttemptState::Open, Some(since)) => {
+                let waits = attempt.model_asked_at.map(|until| {
+                    let wait = span(until.since(now));
+                    format!(", its model fails and is asked again in {wait}")
+                });
+                format!(
+                    "attempt {number} for {}{}",
+                    span(now.since(since)),
+                    waits.unwrap_or_default()
+                )
+            }
+            (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
+            _ if *plan != PlanState::Running => format!("attempt {number} is over"),
+            _ => format!("attempt {number} is over, the next comes"),
+        }
+    }
+}
+
+/// Returns a span as a person says it, in its largest unit.
+fn span(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+impl QuestionView {
+    fn text(&self, only: bool, paint: Paint, program: &ProgramName) -> String {
+        let about = match self.task {
+            Some(task) => format!("Question about task {task}"),
+            None => "Question".to_owned(),
+        };
+        let choices: Vec<&str> = self.choices.iter().map(|choice| choice.as_str()).collect();
+        let id = match only {
+            true => String::new(),
+            false => format!("{} ", name(&self.id)),
+        };
+        let meanings = self.choices.iter().map(|choice| {
+            let meaning = meaning(self.about, *choice);
+            let line = format!("\n    {:<8} {meaning}", choice.as_str());
+            paint.text(Style::Dim, &line)
+        });
+        format!(
+            "{}\n{}  Answer: {program} answer {id}{}{}",
+            paint.text(Style::Bold, &about),
+            indented(&self.reason, "  "),
+            choices.join("|"),
+            meanings.collect::<String>()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! How single files are written, moved and read: as a whole or not at all, and never over another file. Of other writers' files
+//! only plain files are opened.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
+pub(super) use crate::foreign_files::open_unblocked as open_regular;
+
+/// The most bytes of an archived file's name: with `.reason.md` added, it still fits into the 255 bytes of a file system.
+const LONGEST_NAME: usize = 245;
+/// A longer extension counts as part of the stem, which can be cut.
+const LONGEST_EXTENSION: usize = 32;
+
+/// A failed operation on a file of the volumes.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} `{}`", path.display())]
+pub struct VolumesError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl VolumesError {
+    pub(crate) fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Returns the kind of the error, such as a full disk.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+/// Why a file is not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("it is a directory")]
+    Directory,
+    #[error("it is a symbolic link, and links are not followed")]
+    Symlink,
+    #[error("it is a named pipe")]
+    Fifo,
+    #[error("it is a socket")]
+    Socket,
+    #[error("it is a device")]
+    Device,
+    #[error("it has other hard links")]
+    HardLink,
+    #[error("it has {0} bytes; at most 1 MiB is read")]
+    TooLarge(u64),
+    #[error("its name is not `report-<command id>.md`")]
+    NotAReport,
+    #[error("it cannot be read: {0}")]
+    Refused(String),
+}
+
+/// Returns why a file of this kind is not read, if it is not.
+pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        Some(Unreadable::Directory)
+    } else if kind.is_symlink() {
+        Some(Unreadable::Symlink)
+    } else if kind.is_fifo() {
+        Some(Unreadable::Fifo)
+    } else if kind.is_socket() {
+        Some(Unreadable::Socket)
+    } else if !kind.is_file() {
+        Some(Unreadable::Device)
+    } else if metadata.nlink() > 1 {
+        Some(Unreadable::HardLink)
+    } else {
+        None
+    }
+}
+
+/// Reads a plain file of at most `cap` bytes; anything else is an error that names what it is.
+pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
+    let (file, metadata) = open_regular(path)?;
+    if let Some(reason) = foreign(&metadata) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    let mut bytes = Vec::new();
+    file.take(cap + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > cap {
+        let reason = Unreadable::TooLarge(metadata.len());
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    Ok(bytes)
+}
+
+/// Creates or replaces a file of this program in one step: the text is written to `temp`, which is on the same file system, and
+/// then renamed. A temporary file that a crash left behind is replaced.
+pub(super) fn replace(
+    temp: &Path,
+    path: &Path,
+    text: &[u8],
+    mode: u32,
+) -> Result<(), VolumesError> {
+    write_temp(temp, text, mode)?;
+    fs::rename(temp, path).map_err(|error| VolumesError::new("write", path, error))
+}
+
+/// Creates a new file in one step. Fails with `AlreadyExists` if a file exists, and does not change that file.
+pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
+    Unpublished::write(temp, path, text, mode)?.publish()
+}
+
+/// A complete file under a temporary name that is not in its place yet. It is removed if it is dropped without being published.
+#[derive(Debug)]
+pub struct Unpublished {
+    temp: PathBuf,
+    path: PathBuf,
+    published: bool,
+}
+
+impl Unpublished {
+    pub(super) fn write(
+        temp: &Path,
+        path: &Path,
+        text: &[u8],
+        mode: u32,
+    ) -> Result<Self, VolumesError> {
+        write_temp(temp, text, mode)?;
+        Ok(Self {
+            temp: temp.to_owned(),
+            path: path.to_owned(),
+            published: false,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn publish(mut self) -> Result<(), VolumesError> {
+        move_new(&self.temp, &self.path)
+            .map_err(|error| VolumesError::new("write", &self.path, error))?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unpublished {
+    fn drop(&mut self) {
+        if !self.published {
+            // The caller still has the text. If this fails, the leftover file is harmless.
+            fs::remove_file(&self.temp).ok();
+        }
+    }
+}
+
+fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
+    let create = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode).open(temp)
+    };
+    let created = match create() {
+        // A crash left this file behind.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            remove_if_there(temp).and_then(|()| create())
+        }
+        created => created,
+    };
+    let written = created.and_then(|mut file| file.write_all(text));
+    written.map_err(|error| VolumesError::new("write", temp, error))
+}
+
+/// Removes a file of this program; a missing file is fine.
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Renames a file, but never over another one: fails with `AlreadyExists` instead. Of two callers the second one fails with
+/// `NotFound`.
+pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some network file systems and foreign file systems do not support the flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        moved => Ok(moved?),
+    }
+}
+
+/// Moves a file into a folder under its own name, or with `-2`, `-3` … before the extension if that name is taken. Returns its
+/// new path.
+pub(super) fn move_aside(from: &Path, folder: &Path) -> Result<PathBuf, VolumesError> {
+    let name = from.file_name().unwrap_or(OsStr::new("unnamed"));
+    move_aside_as(from, &folder.join(name))
+}
+
+/// As [`move_aside`], with another name.
+pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf, VolumesError> {
+    let name = place.file_name().unwrap_or(OsStr::new("unnamed"));
+    for count in 1_u32.. {
+        let to = place.with_file_name(numbered(name, count));
+        match move_new(from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(VolumesError::new("move", from, error)),
+            Ok(()) => return Ok(to),
+        }
+    }
+    unreachable!("a folder has fewer files than there are numbers")
+}
+
+/// Returns the `count`-th name for archiving a file of this name. The stem is cut where the name would be too long for a file
+/// system, including what is added to it.
+pub(super) fn numbered(name: &OsStr, count: u32) -> OsString {
+    let (stem, extension) = match name.as_bytes().iter().rposition(|byte| *byte == b'.') {
+        Some(dot) if dot > 0 && name.len() - dot <= LONGEST_EXTENSION => {
+            name.as_bytes().split_at(dot)
+        }
+        _ => (name.as_bytes(), &b""[..]),
+    };
+    let number = match count {
+        1 => String::new(),
+        count => format!("-{count}"),
+    };
+    let ending = [number.as_bytes(), extension].concat();
+    let room = LONGEST_NAME.saturating_sub(ending.len());
+    let cut = match std::str::from_utf8(stem) {
+        Ok(text) => &stem[..text.floor_char_boundary(room)],
+        Err(_) => &stem[..stem.len().min(room)],
+    };
+    OsString::from_vec([cut, &ending].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moving_aside_never_overwrites() {
+        let root = tempfile::tempdir().unwrap();
+        let filed = root.path().join("filed");
+        fs::create_dir(&filed).unwrap();
+        for text in ["one", "two", "three"] {
+            let from = root.path().join("report-a.md");
+            fs::write(&from, text).unwrap();
+            move_aside(&from, &filed).unwrap();
+        }
+        for (name, text) in [
+            ("report-a.md", "one"),
+            ("report-a-2.md", "two"),
+            ("report-a-3.md", "three"),
+        ] {
+            assert_eq!(fs::read_to_string(filed.join(name)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut_before_its_number_and_extension() {
+        let (x, e) = ("x".repeat(300), "é".repeat(200));
+        for (name, count, cut) in [
+            ("report-a.md".to_owned(), 1, "report-a.md".to_owned()),
+            ("report-a.md".to_owned(), 12, "report-a-12.md".to_owned()),
+            (".md".to_owned(), 2, ".md-2".to_owned()),
+            ("plain".to_owned(), 2, "plain-2".to_owned()),
+            (format!("{}.md", &x[..242]), 1, format!("{}.md", &x[..242])),
+            (format!("{}.md", &x[..243]), 1, format!("{}.md", &x[..242])),
+            (
+                format!("{}.md", &x[..242]),
+                10,
+                format!("{}-10.md", &x[..239]),
+            ),
+            (format!("r{e}.md"), 1, format!("r{}.md", &e[..240])),
+            (format!(".{x}"), 1, format!(".{}", &x[..244])),
+            (format!("a.{x}"), 1, format!("a.{}", &x[..243])),
+        ] {
+            let numbered = numbered(OsStr::new(&name), count);
+            assert_eq!(numbered.to_str(), Some(cut.as_str()), "{name} {count}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_made_once_and_whole() {
+        let root = tempfile::tempdir().unwrap();
+        let (temp, path) = (root.path().join("temp"), root.path().join("file"));
+        // A crash left half of it behind.
+        fs::write(&temp, "hal").unwrap();
+        create(&temp, &path, b"whole", 0o644).unwrap();
+        let again = create(&temp, &path, b"other", 0o644).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert!(!temp.exists());
+    }
+
+    #[test]
+    fn only_plain_files_of_bounded_size_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let plain = root.path().join("plain");
+        fs::write(&plain, "12345").unwrap();
+        assert_eq!(read_capped(&plain, 5).unwrap(), b"12345");
+        assert_eq!(
+            read_capped(&plain, 4).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&plain, &link).unwrap();
+        assert!(read_capped(&link, 5).is_err());
+        fs::hard_link(&plain, root.path().join("second")).unwrap();
+        assert!(read_capped(&plain, 5).is_err());
+        assert!(read_capped(root.path(), 5).is_err());
+    }
+}

@@ -1,0 +1,503 @@
+//! The file of a command: publishing, finding and withdrawing it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::atomic_files::{Unpublished, VolumesError, move_aside, move_new, read_capped, replace};
+use super::folder_layout::{Folder, Volumes};
+use super::scan::REPORT_CAP;
+use crate::plan::CommandId;
+use crate::wire::command_file::CommandFile;
+use crate::wire::report_file::command_of;
+use crate::wire::text::safe_name;
+
+/// Where the file of a command was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandPlace {
+    /// No worker has claimed it.
+    Pending,
+    /// A worker has claimed it.
+    Processed,
+    /// It was withdrawn.
+    Withdrawn,
+    /// A report for it has arrived.
+    Reported,
+    /// It was not found: it was never published, or was removed by hand.
+    Nowhere,
+}
+
+/// The outcome of withdrawing a command, which can race with a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// It is withdrawn; no agent will see it.
+    Withdrawn,
+    /// It was not in its folder any more: a worker has claimed it.
+    Taken,
+}
+
+impl Volumes {
+    /// Publishes a command where agents look for it, as a whole and in one step. The same text under the same id may be
+    /// published again; it does not matter whether the file still exists.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when another text exists under this id, `InvalidInput` when the id cannot be a file name, otherwise the
+    /// error of the file system.
+    pub fn publish(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
+        self.publish_prepared(self.prepare(id, text)?, text)
+    }
+
+    /// Writes a command to a temporary folder that no worker reads, so that only a rename is left to publish it. The command
+    /// goes to its assignee's own folder, if the assignee has one.
+    ///
+    /// # Errors
+    /// As [`Volumes::publish`].
+    pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished, VolumesError> {
+        let name = file_name(id.as_str())?;
+        let there = self.where_published(text);
+        let path = there.command(Folder::CommandsPending, id);
+        Unpublished::write(
+            &there.temp("commands", &name),
+            &path,
+            text.as_bytes(),
+            0o666,
+        )
+    }
+
+    fn where_published(&self, text: &str) -> Self {
+        // The text only has to be parsed if some roles have folders of their own.
+        match self.own().next() {
+            Some(_) => self.publishes(assignee(text).as_deref()),
+            None => self.clone(),
+        }
+    }
+
+    /// Publishes a command that was prepared with this text.
+    ///
+    /// # Errors
+    /// As [`Volumes::publish`].
+    pub fn publish_prepared(&self, file: Unpublished, text: &str) -> Result<(), VolumesError> {
+        let path = file.path().to_owned();
+        match file.publish() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let same = read_capped(&path, text.len() as u64)
+                    .is_ok_and(|there| there == text.as_bytes());
+                if same { Ok(()) } else { Err(error) }
+            }
+            published => published,
+        }
+    }
+
+    /// Finds a command. The folders are checked in the order in which its file moves, so that a file which moves meanwhile is
+    /// not missed.
+    ///
+    /// # Errors
+    /// When a folder cannot be read.
+    pub fn whereabouts(&self, id: &CommandId) -> Result<CommandPlace, VolumesError> {
+        file_name(id.as_str())?;
+        let everywhere = self.everywhere();
+        for (folder, found) in [
+            (Folder::CommandsPending, CommandPlace::Pending),
+            (Folder::CommandsProcessed, CommandPlace::Processed),
+            (Folder::CommandsWithdrawn, CommandPlace::Withdrawn),
+        ] {
+            for volumes in &everywhere {
+                if there(&volumes.command(folder, id))? {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(if self.reported(id)? {
+            CommandPlace::Reported
+        } else {
+            CommandPlace::Nowhere
+        })
+    }
+
+    /// Returns whether a report for a command has arrived, whether or not it has been moved to an archive folder.
+    ///
+    /// # Errors
+    /// When a folder cannot be read.
+    pub fn reported(&self, id: &CommandId) -> Result<bool, VolumesError> {
+        let pending = self.path(Folder::ReportsPending);
+        let listing =
+            fs::read_dir(&pending).map_err(|error| VolumesError::new("list", &pending, error))?;
+        let arrived = listing
+            .flatten()
+            .filter_map(|entry| command_of(entry.file_name().to_str()?))
+            .any(|found| found == *id);
+        if arrived {
+            return Ok(true);
+        }
+        // A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so
+        // that the cost does not grow with the number of archived reports.
+        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
+        for folder in [
+            Folder::ReportsProcessed,
+            Folder::ReportsStale,
+            Folder::ReportsRejected,
+        ] {
+            for stem in [id.as_str(), short] {
+                if there(&self.path(folder).join(format!("report-{stem}.md")))? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Withdraws a command. A single rename decides the race with a worker that claims it.
+    ///
+    /// # Errors
+    /// The error of the file system; the command has then not moved.
+    pub fn withdraw(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
+        file_name(id.as_str())?;
+        let everywhere = self.everywhere();
+        for volumes in &everywhere {
+            let withdrawn = volumes.path(Folder::CommandsWithdrawn);
+            match move_aside(&volumes.command(Folder::CommandsPending, id), &withdrawn) {
+                Ok(_) => return Ok(Withdrawal::Withdrawn),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // A crash may have happened between the rename and its record.
+        for volumes in &everywhere {
+            if there(&volumes.command(Folder::CommandsWithdrawn, id))? {
+                return Ok(Withdrawal::Withdrawn);
+            }
+        }
+        Ok(Withdrawal::Taken)
+    }
+
+    /// Takes a command back, or, where an agent has taken it and not reported, tells that to stop. May be done again.
+    ///
+    /// # Errors
+    /// The error of the file system; it is then unknown whether the agent was asked to stop.
+    pub fn recall(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
+        loop {
+            if self.withdraw(id)? == Withdrawal::Withdrawn {
+                return Ok(Withdrawal::Withdrawn);
+            }
+            match self.whereabouts(id)? {
+                // A worker returned it in between.
+                CommandPlace::Pending => {}
+                CommandPlace::Processed if !self.reported(id)? => {
+                    self.cancel(id)?;
+                    // A worker may have returned it before the mark existed.
+                    if self.whereabouts(id)? != CommandPlace::Pending {
+                        return Ok(Withdrawal::Taken);
+                    }
+                }
+                _ => return Ok(Withdrawal::Taken),
+            }
+        }
+    }
+
+    /// Claims a command for an agent. A single rename decides the race with other agents and with the daemon.
+    ///
+    /// # Errors
+    /// `NotFound` when another process was faster, otherwise the error of the file system.
+    pub fn claim(&self, id: &CommandId) -> Result<(), VolumesError> {
+        let pending = self.command(Folder::CommandsPending, id);
+        move_new(&pending, &self.command(Folder::CommandsProcessed, id))
+            .map_err(|error| VolumesError::new("take", &pending, error))
+    }
+
+    /// Returns a claimed command to the unclaimed ones.
+    ///
+    /// # Errors
+    /// The error of the file system; the command has then not moved.
+    pub fn release(&self, id: &CommandId) -> Result<(), VolumesError> {
+        let taken = self.command(Folder::CommandsProcessed, id);
+        move_new(&taken, &self.command(Folder::CommandsPending, id))
+            .map_err(|error| VolumesError::new("give back", &taken, error))
+    }
+
+    /// Asks the agent that works on a command to stop. An existing mark is fine. Anything in its place that is not a plain file
+    /// is replaced; otherwise an agent could prevent that it is stopped.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn cancel(&self, id: &CommandId) -> Result<(), VolumesError> {
+        file_name(id.as_str())?;
+        let path = self.cancel_mark(id);
+        if path.symlink_metadata().is_ok_and(|there| there.is_file()) {
+            return Ok(());
+        }
+        replace(
+            &self.temp("active", &format!("{id}.cancel")),
+            &path,
+            b"",
+            0o666,
+        )
+    }
+
+    /// Returns the commands that no worker has claimed, in the order of issue.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn waiting(&self) -> Result<Vec<CommandId>, VolumesError> {
+        self.ids(Folder::CommandsPending, "md")
+    }
+
+    /// Returns the claimed commands, in the order of issue.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn taken(&self) -> Result<Vec<CommandId>, VolumesError> {
+        self.ids(Folder::CommandsProcessed, "md")
+    }
+
+    /// Returns the commands that a worker holds or held when it died, in the order of issue.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn locked(&self) -> Result<Vec<CommandId>, VolumesError> {
+        self.ids(Folder::Active, "lock")
+    }
+
+    /// Lists the commands that have a file with this extension in a folder, in the order of issue.
+    fn ids(&self, folder: Folder, extension: &str) -> Result<Vec<CommandId>, VolumesError> {
+        let path = self.path(folder);
+        let entries =
+            fs::read_dir(&path).map_err(|error| VolumesError::new("list", &path, error))?;
+        let mut ids: Vec<_> = entries
+            .flatten()
+            .map(|entry| PathBuf::from(entry.file_name()))
+            .filter(|name| name.extension() == Some(OsStr::new(extension)))
+            .filter_map(|name| name.file_stem()?.to_str().map(CommandId::new))
+            .filter(|id| safe_name(id.as_str()))
+            .collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Reads the report on a command as it arrived, in whichever folder it is now. `None` if no readable report exists.
+    pub fn read_report(&self, id: &CommandId) -> Option<String> {
+        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
+        let folders = [
+            Folder::ReportsPending,
+            Folder::ReportsProcessed,
+            Folder::ReportsStale,
+        ];
+        folders.into_iter().find_map(|folder| {
+            [id.as_str(), short].into_iter().find_map(|stem| {
+                let path = self.path(folder).join(format!("report-{stem}.md"));
+                let bytes = read_capped(&path, REPORT_CAP).ok()?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            })
+        })
+    }
+
+    /// Reads a command in a given folder.
+    ///
+    /// # Errors
+    /// When it does not exist there, is not a plain file, or is larger than the limit.
+    pub fn read_command(&self, folder: Folder, id: &CommandId) -> Result<String, VolumesError> {
+        let path = self.command(folder, id);
+        let bytes = read_capped(&path, REPORT_CAP)
+            .map_err(|error| VolumesError::new("read", &path, error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Returns the role that must take a command; `None` if any worker may, or if the text cannot be parsed.
+fn assignee(text: &str) -> Option<String> {
+    CommandFile::parse(text).ok()?.assignee
+}
+
+/// Returns the file name for an id, or refuses an id that could lead to another place.
+pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
+    if safe_name(id) {
+        return Ok(format!("{id}.md"));
+    }
+    let reason = io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "an id has at most 64 letters, digits, `-` and `_`",
+    );
+    Err(VolumesError::new("use the id", Path::new(id), reason))
+}
+
+/// Returns whether anything exists at a path.
+pub(super) fn there(path: &Path) -> Result<bool, VolumesError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(VolumesError::new("look at", path, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scanner, WatchHints};
+    use super::*;
+    use crate::config::Timing;
+
+    fn volumes() -> (tempfile::TempDir, Volumes) {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        (root, volumes)
+    }
+
+    fn id() -> CommandId {
+        CommandId::new("task-0190a0b0-0000-7000-8000-000000000001")
+    }
+
+    #[test]
+    fn publishing_is_idempotent_and_never_overwrites() {
+        let (_root, volumes) = volumes();
+        volumes.publish(&id(), "text").unwrap();
+        volumes.publish(&id(), "text").unwrap();
+        let error = volumes.publish(&id(), "other").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        let path = volumes.command(Folder::CommandsPending, &id());
+        assert_eq!(fs::read_to_string(path).unwrap(), "text");
+    }
+
+    #[test]
+    fn ids_that_point_elsewhere_make_no_file() {
+        let (root, volumes) = volumes();
+        let long = "a".repeat(300);
+        for hostile in ["../x", "/etc/x", "a/b", "", ".x", "a\0b", "ä", "x\n", &long] {
+            let id = CommandId::new(hostile);
+            assert!(volumes.publish(&id, "x").is_err(), "{hostile:?}");
+            assert!(volumes.withdraw(&id).is_err(), "{hostile:?}");
+            assert!(volumes.cancel(&id).is_err(), "{hostile:?}");
+            assert!(volumes.whereabouts(&id).is_err(), "{hostile:?}");
+        }
+        assert!(!root.path().join("commands/x.md").exists());
+        assert!(!root.path().join("x.md").exists());
+    }
+
+    #[test]
+    fn a_command_is_found_wherever_it_went() {
+        let (_root, volumes) = volumes();
+        let found = |expected| assert_eq!(volumes.whereabouts(&id()).unwrap(), expected);
+        found(CommandPlace::Nowhere);
+        volumes.publish(&id(), "text").unwrap();
+        found(CommandPlace::Pending);
+        let pending = volumes.command(Folder::CommandsPending, &id());
+        let processed = volumes.command(Folder::CommandsProcessed, &id());
+        fs::rename(&pending, &processed).unwrap();
+        found(CommandPlace::Processed);
+        assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Taken);
+        fs::rename(&processed, &pending).unwrap();
+        assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        found(CommandPlace::Withdrawn);
+        fs::remove_file(volumes.command(Folder::CommandsWithdrawn, &id())).unwrap();
+        let short = "report-0190a0b0-0000-7000-8000-000000000001.md";
+        for folder in [
+            Folder::ReportsPending,
+            Folder::ReportsProcessed,
+            Folder::ReportsStale,
+            Folder::ReportsRejected,
+        ] {
+            for name in [format!("report-{}.md", id()), short.to_owned()] {
+                let path = volumes.path(folder).join(name);
+                fs::write(&path, "").unwrap();
+                found(CommandPlace::Reported);
+                fs::remove_file(&path).unwrap();
+            }
+        }
+        found(CommandPlace::Nowhere);
+    }
+
+    #[test]
+    fn commands_of_a_role_with_folders_of_its_own_lie_there() {
+        let (root, common) = volumes();
+        let volumes = common.with_own(&["reviewer".to_owned()]).unwrap();
+        let front = "session_id: auto\ncommand_type: new";
+        let text = |assignee| format!("---\nid: {}\n{front}\nassignee: {assignee}\n---\n", id());
+        let own = volumes.of_role("reviewer");
+        let path = own.command(Folder::CommandsPending, &id());
+        assert!(path.starts_with(root.path().join("roles/reviewer")));
+        volumes.publish(&id(), &text("reviewer")).unwrap();
+        volumes.publish(&id(), &text("reviewer")).unwrap();
+        assert!(path.exists());
+        // Whoever looks finds it, also one that knows nothing of the role.
+        assert_eq!(common.whereabouts(&id()).unwrap(), CommandPlace::Pending);
+        assert_eq!(common.waiting().unwrap(), []);
+        assert_eq!(own.waiting().unwrap(), [id()]);
+        let mut scanner = Scanner::new(&common, WatchHints::default(), Timing::default().scan);
+        own.claim(&id()).unwrap();
+        let scan = scanner.scan(&[id()], &[], 1).unwrap();
+        assert!(scan.signs[&id()].claimed);
+        assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Taken);
+        own.release(&id()).unwrap();
+        assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        assert_eq!(common.whereabouts(&id()).unwrap(), CommandPlace::Withdrawn);
+        assert!(own.command(Folder::CommandsWithdrawn, &id()).exists());
+
+        let other = CommandId::new("task-2");
+        volumes.publish(&other, &text("coder")).unwrap();
+        assert_eq!(common.waiting().unwrap(), [other]);
+        for hostile in ["../x", "", "a/b"] {
+            assert!(common.with_own(&[hostile.to_owned()]).is_err());
+            assert_eq!(common.of_role(hostile), common);
+        }
+    }
+
+    #[test]
+    fn a_recall_takes_a_command_back_or_marks_it() {
+        let (_root, volumes) = volumes();
+        let [waits, taken, reported, never] =
+            ["task-1", "task-2", "task-3", "task-4"].map(CommandId::new);
+        for id in [&waits, &taken, &reported] {
+            volumes.publish(id, "text").unwrap();
+        }
+        volumes.claim(&taken).unwrap();
+        volumes.claim(&reported).unwrap();
+        volumes.submit(&reported, "text").unwrap();
+        let recall = |id| volumes.recall(id).unwrap();
+        for _ in 0..2 {
+            assert_eq!(recall(&waits), Withdrawal::Withdrawn);
+            for id in [&taken, &reported, &never] {
+                assert_eq!(recall(id), Withdrawal::Taken);
+            }
+        }
+        assert!(volumes.cancel_mark(&taken).exists());
+        assert!(!volumes.cancel_mark(&reported).exists());
+        assert!(!volumes.cancel_mark(&never).exists());
+    }
+
+    #[test]
+    fn an_agent_that_could_not_be_told_is_told_again() {
+        let (_root, volumes) = volumes();
+        let id = CommandId::new("task-1");
+        volumes.publish(&id, "text").unwrap();
+        volumes.claim(&id).unwrap();
+        // Nothing can be written where the mark belongs.
+        let mark = volumes.cancel_mark(&id);
+        fs::create_dir(&mark).unwrap();
+        assert!(volumes.recall(&id).is_err());
+        fs::remove_dir(&mark).unwrap();
+        assert_eq!(volumes.recall(&id).unwrap(), Withdrawal::Taken);
+        assert!(mark.is_file());
+    }
+
+    #[test]
+    fn withdrawing_and_claiming_have_one_winner() {
+        let (_root, volumes) = volumes();
+        for round in 0..200 {
+            let id = CommandId::new(format!("task-{round}"));
+            volumes.publish(&id, "text").unwrap();
+            let claimed = std::thread::scope(|scope| {
+                let claim = scope.spawn(|| volumes.claim(&id).is_ok());
+                let withdrawn = volumes.withdraw(&id).unwrap() == Withdrawal::Withdrawn;
+                let claimed = claim.join().unwrap();
+                assert_ne!(claimed, withdrawn, "round {round}");
+                claimed
+            });
+            let folder = if claimed {
+                Folder::CommandsProcessed
+            } else {
+                Folder::CommandsWithdrawn
+            };
+            assert!(volumes.command(folder, &id).exists());
+        }
+    }
+}

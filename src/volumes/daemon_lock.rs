@@ -1,0 +1,376 @@
+//! One daemon for each folder: the kernel releases the lock when its holder dies, and a note names the holder.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::atomic_files::{VolumesError, read_capped, remove_if_there, replace};
+use super::folder_layout::Volumes;
+use crate::own_files;
+use crate::processes::has_ended;
+
+/// A process that only checks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
+const TRIES: u32 = 4;
+/// The first holder of a new lock has not signed it yet.
+const TRIES_FOR_A_NAME: u32 = 40;
+/// A daemon that was killed while it started a program leaves the lock with the child until the program has begun: two seconds.
+const TRIES_AFTER_A_DEATH: u32 = 134;
+const PAUSE: Duration = Duration::from_millis(15);
+/// Far more than the note ever contains.
+const NOTE_CAP: u64 = 16 * 1024;
+
+/// What other commands can read about a running daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonInfo {
+    pub pid: u32,
+    /// RFC 3339.
+    #[serde(default)]
+    pub started_at: String,
+    #[serde(default)]
+    pub version: String,
+    /// The plan that it carries out, once it has one.
+    #[serde(default)]
+    pub plan: Option<String>,
+    #[serde(default)]
+    pub root: PathBuf,
+}
+
+/// A daemon's record of its end, for later commands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonFarewell {
+    /// The plan that it was carrying out.
+    pub plan: String,
+    /// RFC 3339.
+    pub at: String,
+    pub why: String,
+}
+
+/// Why the lock could not be acquired.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another daemon holds it; the pid is unknown in the instant in which that daemon starts.
+    #[error("another daemon holds the folder{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
+    Held { pid: Option<u32> },
+    #[error(transparent)]
+    Volumes(#[from] VolumesError),
+}
+
+/// Held until the daemon ends.
+#[derive(Debug)]
+pub struct DaemonLock {
+    volumes: Volumes,
+    file: File,
+    place: LockPlace,
+}
+
+/// The place of a held lock, to check whether the file is still there: a process that finds another file under its name, or
+/// none, can also acquire a lock.
+#[derive(Clone, Debug)]
+pub struct LockPlace {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl LockPlace {
+    fn of(path: &Path, file: &File) -> std::io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// Returns the path of the lock.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether the lock file was removed or replaced. If it cannot be checked, it counts as present.
+    pub fn is_lost(&self) -> bool {
+        match self.path.symlink_metadata() {
+            Ok(there) => (there.dev(), there.ino()) != (self.device, self.inode),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+}
+
+impl Volumes {
+    /// Acquires the daemon's lock. Does not wait for a daemon that runs; blocks for at most two seconds while the process that
+    /// signed the lock is dead.
+    ///
+    /// # Errors
+    /// `Held` with the pid when another daemon holds it; otherwise the error of the lock file.
+    pub fn lock(&self) -> Result<DaemonLock, LockError> {
+        let path = self.lock_path();
+        let failed = |error| VolumesError::new("lock", &path, error);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = own_files::file(options.mode(0o600), &path).map_err(failed)?;
+        for attempt in 1.. {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(failed(error).into()),
+                Err(TryLockError::WouldBlock) => {
+                    let pid = pid(&file);
+                    let tries = match pid {
+                        None => TRIES_FOR_A_NAME,
+                        Some(pid) if has_ended(pid) => TRIES_AFTER_A_DEATH,
+                        Some(_) => TRIES,
+                    };
+                    if attempt >= tries {
+                        return Err(LockError::Held { pid });
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+        write_owner(&mut file)
+            .and_then(|()| self.sweep())
+            .map_err(failed)?;
+        Ok(DaemonLock {
+            volumes: self.clone(),
+            place: LockPlace::of(&path, &file).map_err(failed)?,
+            file,
+        })
+    }
+
+    /// Takes over the lock that another process passed to this one; `None` if the file is not that lock.
+    ///
+    /// # Errors
+    /// The error of the lock file.
+    pub fn adopt(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
+        let path = self.lock_path();
+        let failed = |error| VolumesError::new("lock", &path, error);
+        let place = LockPlace::of(&path, &file).map_err(failed)?;
+        // The lock is already held through this file: then this call changes nothing.
+        if place.is_lost() || file.try_lock().is_err() {
+            return Ok(None);
+        }
+        write_owner(&mut file).map_err(failed)?;
+        Ok(Some(DaemonLock {
+            volumes: self.clone(),
+            place,
+            file,
+        }))
+    }
+
+    /// Returns the daemon that carries out plans here, if one runs: the lock decides, never the note alone.
+    pub fn running(&self) -> Option<DaemonInfo> {
+        let file = own_files::file(OpenOptions::new().read(true), &self.lock_path()).ok()?;
+        let Err(TryLockError::WouldBlock) = file.try_lock_shared() else {
+            return None;
+        };
+        let pid = pid(&file)?;
+        let note = read_capped(&self.note_path(), NOTE_CAP).ok();
+        note.and_then(|note| serde_json::from_slice::<DaemonInfo>(&note).ok())
+            .filter(|info| info.pid == pid)
+            .or_else(|| {
+                Some(DaemonInfo {
+                    pid,
+                    started_at: String::new(),
+                    version: String::new(),
+                    plan: None,
+                    root: self.root().to_owned(),
+                })
+            })
+    }
+
+    /// Returns how the last daemon ended, if it could record that and no daemon has started since.
+    pub fn last_word(&self) -> Option<DaemonFarewell> {
+        let word = read_capped(&self.last_word_path(), NOTE_CAP).ok()?;
+        serde_json::from_slice(&word).ok()
+    }
+
+    /// Returns a daemon that has ended without removing its note.
+    pub fn vanished(&self) -> Option<DaemonInfo> {
+        let note = read_capped(&self.note_path(), NOTE_CAP).ok()?;
+        // The lock is checked last: a daemon may have started just now.
+        serde_json::from_slice(&note)
+            .ok()
+            .filter(|_| self.running().is_none())
+    }
+
+    fn last_word_path(&self) -> PathBuf {
+        self.root().join("daemon.ended.json")
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.root().join("daemon.lock")
+    }
+
+    fn note_path(&self) -> PathBuf {
+        self.root().join("daemon.json")
+    }
+}
+
+impl DaemonLock {
+    /// Returns the place of the lock.
+    pub fn place(&self) -> &LockPlace {
+        &self.place
+    }
+
+    /// Returns the file through which the lock is held, for a process that takes the lock over: the folder is never free in
+    /// between. The lock is released when the last process has closed the file.
+    ///
+    /// # Errors
+    /// When the system cannot open a further file.
+    pub fn into_file(self) -> Result<File, VolumesError> {
+        self.file
+            .try_clone()
+            .map_err(|error| VolumesError::new("hand over", &self.volumes.lock_path(), error))
+    }
+
+    /// Writes the note about this daemon for other commands; may be repeated when the content changes.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub fn announce(&self, info: &DaemonInfo) -> Result<(), VolumesError> {
+        let text = serde_json::to_vec(info).expect("texts and numbers only");
+        let temp = self.volumes.root().join(".daemon.json");
+        replace(&temp, &self.volumes.note_path(), &text, 0o600)?;
+        let earlier = self.volumes.last_word_path();
+        remove_if_there(&earlier).map_err(|error| VolumesError::new("remove", &earlier, error))
+    }
+
+    /// Records how this daemon ends, unless the folder belongs to another daemon by now.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn leave_word(&self, word: &DaemonFarewell) -> Result<(), VolumesError> {
+        if self.place.is_lost() {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(word).expect("texts only");
+        let temp = self.volumes.root().join(".daemon.ended.json");
+        replace(&temp, &self.volumes.last_word_path(), &text, 0o600)
+    }
+}
+
+impl Drop for DaemonLock {
+    fn drop(&mut self) {
+        if self.place.is_lost() {
+            // The note belongs to the daemon that holds the folder now.
+            return;
+        }
+        if let Err(error) = remove_if_there(&self.volumes.note_path()) {
+            tracing::debug!(%error, "the note of the daemon stays behind");
+        }
+    }
+}
+
+/// Writes the pid of the lock's holder. A process that reads at this moment finds the old pid or the new one.
+fn write_owner(file: &mut File) -> std::io::Result<()> {
+    let name = format!("{}\n", std::process::id());
+    file.rewind()?;
+    file.write_all(name.as_bytes())?;
+    file.set_len(name.len() as u64)
+}
+
+fn pid(mut file: &File) -> Option<u32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.lines().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn info(volumes: &Volumes) -> DaemonInfo {
+        DaemonInfo {
+            pid: std::process::id(),
+            started_at: "2026-01-01T00:00:00Z".into(),
+            version: "1.2.3".into(),
+            plan: Some("abcdefgh".into()),
+            root: volumes.root().to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_second_daemon_learns_who_was_first() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        assert_eq!(volumes.running(), None);
+        let lock = volumes.lock().unwrap();
+        lock.announce(&info(&volumes)).unwrap();
+        let LockError::Held { pid } = volumes.lock().unwrap_err() else {
+            panic!("the lock is held");
+        };
+        assert_eq!(pid, Some(std::process::id()));
+        assert_eq!(volumes.running(), Some(info(&volumes)));
+        for name in ["daemon.lock", "daemon.json"] {
+            let mode = fs::metadata(root.path().join(name))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        let word = DaemonFarewell {
+            plan: "abcdefgh".into(),
+            at: "2026-01-01T00:00:00Z".into(),
+            why: "told to stop".into(),
+        };
+        lock.leave_word(&word).unwrap();
+        drop(lock);
+        assert_eq!(volumes.running(), None);
+        assert_eq!(
+            (volumes.last_word(), volumes.vanished()),
+            (Some(word), None)
+        );
+        let lock = volumes.lock().unwrap();
+        lock.announce(&info(&volumes)).unwrap();
+        assert_eq!(volumes.last_word(), None);
+    }
+
+    #[test]
+    fn a_lock_that_is_handed_over_is_never_free() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let handed = volumes.lock().unwrap().into_file().unwrap();
+        assert!(volumes.lock().is_err());
+        let stranger = File::open(root.path()).unwrap();
+        assert!(volumes.adopt(stranger).unwrap().is_none());
+        let lock = volumes.adopt(handed).unwrap().unwrap();
+        assert!(volumes.lock().is_err());
+        drop(lock);
+        assert!(volumes.lock().is_ok());
+    }
+
+    #[test]
+    fn a_note_of_a_dead_daemon_is_not_believed() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let note = serde_json::to_string(&DaemonInfo {
+            pid: 1,
+            ..info(&volumes)
+        })
+        .unwrap();
+        fs::write(root.path().join("daemon.json"), note).unwrap();
+        assert_eq!(volumes.running(), None);
+        assert_eq!(volumes.vanished().map(|daemon| daemon.pid), Some(1));
+        let _lock = volumes.lock().unwrap();
+        assert_eq!(volumes.vanished(), None);
+        let found = volumes.running().unwrap();
+        assert_eq!((found.pid, found.plan), (std::process::id(), None));
+    }
+
+    #[test]
+    fn taking_the_lock_sweeps_what_a_killed_daemon_left() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let half = volumes.temp("commands", "task-a.md");
+        fs::write(&half, "half").unwrap();
+        let _lock = volumes.lock().unwrap();
+        assert!(!half.exists());
+    }
+}

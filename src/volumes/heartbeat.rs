@@ -1,0 +1,151 @@
+//! The heartbeat of an agent: `active/<command id>.json`, which it writes while it works on a command.
+
+use serde::{Deserialize, Serialize};
+
+use super::atomic_files::{VolumesError, read_capped, remove_if_there, replace};
+use super::folder_layout::Volumes;
+use crate::plan::{CommandId, Time};
+use crate::wire::text::{one_line, parse_time, time_text};
+
+/// The most bytes of a heartbeat.
+const LIFE_CAP: u64 = 16 * 1024;
+
+/// The most characters of an agent's text about its model.
+const SAID: usize = 200;
+
+/// The content of a heartbeat. Every field may be missing: writing the file again is enough.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The agent's process; leader of its own process group where a worker started it.
+    pub pid: Option<u32>,
+    pub session: Option<String>,
+    pub started_at: Option<Time>,
+    pub last_output_at: Option<Time>,
+    /// The agent may not continue before this time (a usage limit).
+    pub blocked_until: Option<Time>,
+    /// The text of a heartbeat that only says that the model fails and is retried: such a text alone is not a heartbeat.
+    pub model_fails: Option<String>,
+    /// Where the output of this run begins in the logs. A later worker needs it to collect the output when this one has gone.
+    pub run: Option<LogPosition>,
+}
+
+/// Where the output of a run begins in the logs of its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPosition {
+    pub out: u64,
+    pub err: u64,
+    /// The run was the first of its session.
+    pub begins: bool,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct HeartbeatFields {
+    pid: Option<u32>,
+    session_id: Option<String>,
+    started_at: Option<String>,
+    last_output_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_fails: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<LogPosition>,
+}
+
+impl Heartbeat {
+    /// Reads what an agent wrote; unreadable fields are left out.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        let fields: HeartbeatFields = serde_json::from_slice(bytes).unwrap_or_default();
+        let time = |text: Option<String>| text.as_deref().and_then(parse_time);
+        Self {
+            pid: fields.pid,
+            session: fields.session_id,
+            started_at: time(fields.started_at),
+            last_output_at: time(fields.last_output_at),
+            blocked_until: time(fields.blocked_until),
+            model_fails: fields.model_fails.map(|said| one_line(&said, SAID)),
+            run: fields.run,
+        }
+    }
+
+    fn render(&self) -> Vec<u8> {
+        serde_json::to_vec(&HeartbeatFields {
+            pid: self.pid,
+            session_id: self.session.clone(),
+            started_at: self.started_at.map(time_text),
+            last_output_at: self.last_output_at.map(time_text),
+            blocked_until: self.blocked_until.map(time_text),
+            model_fails: self.model_fails.clone(),
+            run: self.run,
+        })
+        .expect("texts and numbers only")
+    }
+}
+
+impl Volumes {
+    /// Writes the heartbeat of a command in one step.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn live(&self, id: &CommandId, life: &Heartbeat) -> Result<(), VolumesError> {
+        let temp = self.temp("active", &format!("{id}.json"));
+        replace(&temp, &self.life(id), &life.render(), 0o666)
+    }
+
+    /// Reads the heartbeat of a command; missing or unreadable fields are left out.
+    pub fn read_life(&self, id: &CommandId) -> Heartbeat {
+        Heartbeat::parse(&read_capped(&self.life(id), LIFE_CAP).unwrap_or_default())
+    }
+
+    /// Removes the heartbeat of a command that is done, and its cancel mark.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn rest(&self, id: &CommandId) -> Result<(), VolumesError> {
+        for path in [self.life(id), self.cancel_mark(id)] {
+            remove_if_there(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_of_life_survives_its_file() {
+        let life = Heartbeat {
+            pid: Some(42),
+            session: Some("s-1".into()),
+            started_at: Some(Time(1_795_255_200_000_000)),
+            last_output_at: None,
+            blocked_until: None,
+            model_fails: None,
+            run: None,
+        };
+        let text = life.render();
+        insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
+        assert_eq!(Heartbeat::parse(&text), life);
+    }
+
+    #[test]
+    fn what_an_agent_writes_wrongly_is_left_out() {
+        for text in [
+            "",
+            "[]",
+            "7",
+            r#"{"pid": "many"}"#,
+            "{",
+            "\0\0",
+            r#"{"started_at": "noon"}"#,
+        ] {
+            assert_eq!(
+                Heartbeat::parse(text.as_bytes()),
+                Heartbeat::default(),
+                "{text}"
+            );
+        }
+    }
+}

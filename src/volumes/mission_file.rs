@@ -1,0 +1,138 @@
+//! MISSION.md in the workspace: it is never visible half-written, and it is excluded from the workspace's git history together
+//! with this program's other files there.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::atomic_files::{VolumesError, read_capped, replace};
+use crate::own_files;
+
+const NAME: &str = "MISSION.md";
+/// The temporary name of MISSION.md before it is renamed.
+const TEMP: &str = ".MISSION.md.tmp";
+/// The folder for reports of agents that may not write elsewhere.
+const AGENT_FOLDER: &str = ".plan-agent/";
+/// The git files that are read here have only a few lines.
+const GIT_CAP: u64 = 1024 * 1024;
+
+/// Writes MISSION.md in one step. In a git work tree its name is added to `.git/info/exclude` first, once.
+///
+/// # Errors
+/// When it cannot be written. A failure to write git's file is only logged.
+pub fn write_mission(workspace: &Path, text: &str) -> Result<(), VolumesError> {
+    if let Some(git) = git_folder(workspace)
+        && let Err(error) = exclude(&git, &[NAME, TEMP])
+    {
+        tracing::warn!(%error, git = %git.display(), "MISSION.md is not kept out of git");
+    }
+    let path = workspace.join(NAME);
+    replace(&workspace.join(TEMP), &path, text.as_bytes(), 0o666)
+}
+
+/// Excludes the folder for agents' reports from the git history of a project and of all its worktrees.
+///
+/// # Errors
+/// When git's exclude file cannot be read or written.
+pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
+    match git_folder(project) {
+        Some(git) => exclude(&git, &[AGENT_FOLDER]),
+        None => Ok(()),
+    }
+}
+
+/// Returns the folder that all work trees of the workspace's repository share, if the workspace is in a repository.
+fn git_folder(workspace: &Path) -> Option<PathBuf> {
+    let found = workspace
+        .ancestors()
+        .map(|folder| folder.join(".git"))
+        .find(|git| git.exists())?;
+    if found.is_dir() {
+        return Some(found);
+    }
+    // The link of a linked work tree or a submodule: `gitdir: <path>`.
+    let link = read_line(&found)?;
+    let git = found.parent()?.join(link.strip_prefix("gitdir:")?.trim());
+    let common = read_line(&git.join("commondir"));
+    Some(common.map_or_else(|| git.clone(), |common| git.join(common.trim())))
+}
+
+fn read_line(path: &Path) -> Option<String> {
+    let bytes = read_capped(path, GIT_CAP).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    text.lines().next().map(str::to_owned)
+}
+
+fn exclude(git: &Path, names: &[&str]) -> io::Result<()> {
+    let path = git.join("info/exclude");
+    let there = match read_capped(&path, GIT_CAP) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        there => there?,
+    };
+    let there = String::from_utf8_lossy(&there);
+    let mut missing = String::new();
+    if !there.is_empty() && !there.ends_with('\n') {
+        missing.push('\n');
+    }
+    let known = |name: &str| there.lines().any(|line| line.trim() == name);
+    let names: Vec<_> = names.iter().filter(|name| !known(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    for name in names {
+        missing.push_str(name);
+        missing.push('\n');
+    }
+    fs::create_dir_all(git.join("info"))?;
+    let mut options = OpenOptions::new();
+    own_files::file(options.append(true).create(true), &path)?.write_all(missing.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_replaced_whole_and_excluded_once() {
+        let root = tempfile::tempdir().unwrap();
+        let workspace = root.path().join("tree/sub");
+        fs::create_dir_all(&workspace).unwrap();
+        fs::create_dir_all(root.path().join("tree/.git/info")).unwrap();
+        let exclude = root.path().join("tree/.git/info/exclude");
+        fs::write(&exclude, "# a comment\ntarget").unwrap();
+        for text in ["one", "two"] {
+            write_mission(&workspace, text).unwrap();
+            assert_eq!(fs::read_to_string(workspace.join(NAME)).unwrap(), text);
+        }
+        assert_eq!(
+            fs::read_to_string(&exclude).unwrap(),
+            "# a comment\ntarget\nMISSION.md\n.MISSION.md.tmp\n"
+        );
+        assert!(!workspace.join(TEMP).exists());
+    }
+
+    #[test]
+    fn a_linked_work_tree_leads_to_the_shared_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let linked = root.path().join("main/.git/worktrees/side");
+        fs::create_dir_all(&linked).unwrap();
+        fs::write(linked.join("commondir"), "../..\n").unwrap();
+        let workspace = root.path().join("side");
+        fs::create_dir(&workspace).unwrap();
+        fs::write(
+            workspace.join(".git"),
+            format!("gitdir: {}\n", linked.display()),
+        )
+        .unwrap();
+        write_mission(&workspace, "text").unwrap();
+        let exclude = root.path().join("main/.git/info/exclude");
+        assert!(fs::read_to_string(exclude).unwrap().contains(NAME));
+    }
+
+    #[test]
+    fn a_folder_without_git_gets_the_file_alone() {
+        let root = tempfile::tempdir().unwrap();
+        write_mission(root.path(), "text").unwrap();
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,402 @@
+//! The command file: the instructions for a CodingAgent. The daemon writes it and workers read it; people may write one by
+//! hand.
+
+use serde::{Deserialize, Serialize};
+
+use super::markdown;
+use super::problem::Problems;
+use super::text::{parse_time, printable, quote, safe_name, safe_session, time_text};
+use super::{Problem, front_matter};
+use crate::plan::{CommandId, Origin, PlanId, SessionId, TaskId, Time};
+
+/// The language of a command's headings; reading accepts both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    #[default]
+    En,
+    Zh,
+}
+
+/// What a command asks of the agent's session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandType {
+    /// Begin a session.
+    New,
+    /// Continue the session that is named.
+    Continue,
+    /// The session is over; nothing is to be done or reported.
+    End,
+}
+
+impl CommandType {
+    /// Returns the word used in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Continue => "continue",
+            Self::End => "end",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::New, Self::Continue, Self::End]
+            .into_iter()
+            .find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
+    }
+}
+
+/// A command file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandFile {
+    /// The stem of the file's name.
+    pub id: CommandId,
+    /// `None` only in a command that was written by hand without it.
+    pub created_at: Option<Time>,
+    /// `None` is `auto`: the agent chooses.
+    pub session: Option<SessionId>,
+    pub kind: CommandType,
+    pub plan: Option<PlanId>,
+    pub task: Option<TaskId>,
+    /// Counts the task's attempts from 1.
+    pub attempt: Option<u32>,
+    /// The role that takes it; any worker if `None`. Only printable text is written.
+    pub assignee: Option<String>,
+    /// Who wrote the task: this decides whether code in it may be executed unchanged.
+    pub origin: Origin,
+    /// The folder for the work; absolute, or empty in a command that was written by hand.
+    pub workspace: String,
+    /// The report file; absolute, or empty in a command that was written by hand.
+    pub report: String,
+    /// The collaboration that waits for the answer.
+    pub request_id: Option<String>,
+    /// Markdown, without blank lines before and after it.
+    pub body: String,
+}
+
+/// The parts of a command's body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sections {
+    pub description: String,
+    pub constraints: String,
+    pub expected_output: String,
+}
+
+impl CommandFile {
+    /// Returns the file's text.
+    pub fn render(&self) -> String {
+        let header = CommandHeader {
+            id: Some(self.id.to_string()),
+            created_at: self.created_at.map(time_text),
+            session_id: Some(
+                self.session
+                    .as_ref()
+                    .map_or_else(|| "auto".to_owned(), ToString::to_string),
+            ),
+            command_type: Some(self.kind.as_str().to_owned()),
+            plan: self.plan.as_ref().map(ToString::to_string),
+            task: self.task.map(|task| task.0),
+            attempt: self.attempt,
+            assignee: self.assignee.as_deref().map(printable),
+            origin: Some(self.origin.as_str().to_owned()),
+            workspace: some(&self.workspace),
+            report: some(&self.report),
+            request_id: self.request_id.as_deref().map(printable),
+        };
+        front_matter::join(&header, &self.body)
+    }
+
+    /// Reads a command file. Only `id`, `session_id` and `command_type` are required. Unknown fields are ignored, and a task
+    /// that does not state its origin counts as a model's.
+    ///
+    /// # Errors
+    /// All problems of the file, with its lines.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        let front = front_matter::split(text).map_err(|problem| vec![problem])?;
+        let header: CommandHeader = front.parse().map_err(|problem| vec![problem])?;
+        let mut problems = Problems::default();
+        let mut take = |key: &str, message: String| {
+            problems.add(Problem::on_line(front.line_of(key), message));
+        };
+        let id = header.id().map_err(|message| take("id", message));
+        let session = header
+            .session()
+            .map_err(|message| take("session_id", message));
+        let kind = header
+            .kind()
+            .map_err(|message| take("command_type", message));
+        let created_at = header
+            .created_at()
+            .map_err(|message| take("created_at", message));
+        let origin = header.origin().map_err(|message| take("origin", message));
+        let (Ok(id), Ok(session), Ok(kind), Ok(created_at), Ok(origin)) =
+            (id, session, kind, created_at, origin)
+        else {
+            return Err(problems.in_order());
+        };
+        Ok(Self {
+            id,
+            created_at,
+            session,
+            kind,
+            plan: header.plan.map(PlanId::new),
+            task: header.task.map(TaskId),
+            attempt: header.attempt,
+            assignee: header.assignee,
+            origin,
+            workspace: header.workspace.unwrap_or_default(),
+            report: header.report.unwrap_or_default(),
+            request_id: header.request_id,
+            body: front.body.trim().to_owned(),
+        })
+    }
+}
+
+/// Finds the parts of a command's body by their headings: English, Chinese or both. Text without such a heading is the
+/// description.
+pub fn sections(body: &str) -> Sections {
+    let [description, constraints, expected_output] = markdown::parts(
+        body,
+        [
+            &["Task description", "任务描述", "Task", "Description"],
+            &["Constraints", "约束条件", "约束"],
+            &[
+                "Expected output",
+                "预期输出",
+                "Expected outcome",
+                "预期结果",
+            ],
+        ],
+    )
+    .known;
+    Sections {
+        description,
+        constraints,
+        expected_output,
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct CommandHeader {
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+    session_id: Option<String>,
+    command_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assignee: Option<String>,
+    origin: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+}
+
+impl CommandHeader {
+    fn id(&self) -> Result<CommandId, String> {
+        let id = self.id.as_deref().ok_or("`id` is missing")?.trim();
+        if !safe_name(id) {
+            return Err(format!(
+                "`id` is {}, not 1 to 64 letters, digits, `-` and `_`",
+                quote(id)
+            ));
+        }
+        Ok(CommandId::new(id))
+    }
+
+    fn session(&self) -> Result<Option<SessionId>, String> {
+        let session = self.session_id.as_deref();
+        read_session(session.ok_or("`session_id` is missing (`auto` for a new one)")?)
+    }
+
+    fn kind(&self) -> Result<CommandType, String> {
+        let word = self.command_type.as_deref();
+        let word = word.ok_or("`command_type` is missing (new, continue or end)")?;
+        CommandType::parse(word).ok_or_else(|| {
+            format!(
+                "`command_type` is {}, not new, continue or end",
+                quote(word)
+            )
+        })
+    }
+
+    fn created_at(&self) -> Result<Option<Time>, String> {
+        let Some(text) = self.created_at.as_deref() else {
+            return Ok(None);
+        };
+        let time = parse_time(text)
+            .ok_or_else(|| format!("`created_at` is {}, not RFC 3339", quote(text)))?;
+        Ok(Some(time))
+    }
+
+    fn origin(&self) -> Result<Origin, String> {
+        match self.origin.as_deref() {
+            None => Ok(Origin::Model),
+            Some(word) => [Origin::Person, Origin::Model]
+                .into_iter()
+                .find(|origin| origin.as_str() == word)
+                .ok_or_else(|| format!("`origin` is {}, not person or model", quote(word))),
+        }
+    }
+}
+
+/// Reads a session from a file: `None` for `auto` or an empty text.
+pub(super) fn read_session(text: &str) -> Result<Option<SessionId>, String> {
+    match text.trim() {
+        "" | "auto" => Ok(None),
+        id if safe_session(id) => Ok(Some(SessionId::new(id))),
+        id => Err(format!(
+            "`session_id` is {}, not 1 to 128 letters, digits, `.`, `_`, `:` and `-`",
+            quote(id)
+        )),
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn command() -> CommandFile {
+        CommandFile {
+            id: CommandId::new("task-01"),
+            created_at: Some(Time(1_795_255_200_000_000)),
+            session: Some(SessionId::new("s-1")),
+            kind: CommandType::Continue,
+            plan: Some(PlanId::new("abcdefgh")),
+            task: Some(TaskId(3)),
+            attempt: Some(2),
+            assignee: Some("tester".to_owned()),
+            origin: Origin::Person,
+            workspace: "/w".to_owned(),
+            report: "/v/reports/pending/report-task-01.md".to_owned(),
+            request_id: None,
+            body: "# 3 · Write tests\n\n## Task description\n\nDo it.".to_owned(),
+        }
+    }
+
+    #[test]
+    fn looks_like_this() {
+        insta::assert_snapshot!(command().render(), @r"
+        ---
+        id: task-01
+        created_at: 2026-11-21T10:00:00Z
+        session_id: s-1
+        command_type: continue
+        plan: abcdefgh
+        task: 3
+        attempt: 2
+        assignee: tester
+        origin: person
+        workspace: /w
+        report: /v/reports/pending/report-task-01.md
+        ---
+
+        # 3 · Write tests
+
+        ## Task description
+
+        Do it.
+        ");
+    }
+
+    #[test]
+    fn a_command_by_hand_needs_three_fields() {
+        let text =
+            "---\nid: by-hand\nsession_id: auto\ncommand_type: NEW\nmood: good\n---\nDo it.\n";
+        let command = CommandFile::parse(text).unwrap();
+        assert_eq!(command.id.as_str(), "by-hand");
+        assert_eq!((command.kind, command.session), (CommandType::New, None));
+        assert_eq!(command.origin, Origin::Model);
+        assert_eq!(command.body, "Do it.");
+    }
+
+    #[test]
+    fn all_problems_are_told_with_their_lines() {
+        let text = "---\norigin: dog\nid: ../x\ncommand_type: go\ncreated_at: now\n---\n";
+        let problems = CommandFile::parse(text).unwrap_err();
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        line 2: `session_id` is missing (`auto` for a new one)
+        line 2: `origin` is `dog`, not person or model
+        line 3: `id` is `../x`, not 1 to 64 letters, digits, `-` and `_`
+        line 4: `command_type` is `go`, not new, continue or end
+        line 5: `created_at` is `now`, not RFC 3339
+        ");
+    }
+
+    #[test]
+    fn sections_are_found_in_both_languages() {
+        for body in [
+            "# 1 · T\n\n## Task description\nd\n\n## Constraints\nc\n## Expected output\ne\n## How to report\nr",
+            "# 1 · T\n## 任务描述\nd\n## 约束条件\nc\n## 预期输出\ne\n",
+            "## Task description / 任务描述\nd\n## Constraints / 约束条件\nc\n## 预期输出 (Expected output)\ne\n",
+        ] {
+            let Sections {
+                description,
+                constraints,
+                expected_output,
+            } = sections(body);
+            assert_eq!(
+                [description, constraints, expected_output],
+                ["d", "c", "e"],
+                "{body}"
+            );
+        }
+        assert_eq!(sections("only text\n").description, "only text");
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[ -~]{1,20}",
+            "\\PC{1,12}",
+            Just("&a *b".to_owned()),
+            Just("!x".to_owned()),
+            Just("---".to_owned()),
+            Just("a: b # c".to_owned()),
+            Just("no".to_owned()),
+            Just("0123".to_owned()),
+            Just("<<:".to_owned()),
+            Just("0<<:a \"<<\":b, <<: c".to_owned()),
+            Just("{<<: a".to_owned()),
+            Just("null".to_owned()),
+        ]
+        .prop_map(|text| printable(&text))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(
+            number in 0_u32..1000,
+            session in proptest::option::of("[A-Za-z0-9][A-Za-z0-9._:-]{0,12}"),
+            assignee in proptest::option::of(text()),
+            workspace in text(),
+            body in "([ -~]|\\n|\\PC|---\\n|```\\n){0,80}",
+        ) {
+            let given = CommandFile {
+                id: CommandId::new(format!("task-{number}")),
+                task: Some(TaskId(number)),
+                session: session.filter(|id| id != "auto").map(SessionId::new),
+                assignee,
+                workspace,
+                body: body.trim().to_owned(),
+                ..command()
+            };
+            prop_assert_eq!(CommandFile::parse(&given.render()), Ok(given));
+        }
+    }
+}

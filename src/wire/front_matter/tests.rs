@@ -1,0 +1,178 @@
+use serde::Deserialize;
+
+use super::*;
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Note {
+    n: u32,
+    note: String,
+}
+
+fn note(header: &str) -> Result<Note, Problem> {
+    split(&format!("---\n{header}\n---\nbody\n"))?.parse()
+}
+
+#[test]
+fn lines_are_those_of_the_file() {
+    let text =
+        "\u{feff}\r\n```md\r\n\r\n---\r\n\r\n# about\r\nN: x\r\n---\r\n\r\n\r\nbody\r\n```\r\n";
+    let front = split(text).unwrap();
+    assert_eq!((front.body.as_str(), front.body_line), ("body", 11));
+    assert_eq!(front.line_of("n"), 7);
+    let problem = front.parse::<Note>().unwrap_err();
+    assert_eq!(
+        problem.to_string(),
+        "line 7, column 4: n: invalid type: string \"x\", expected u32"
+    );
+}
+
+#[test]
+fn without_front_matter_all_of_it_is_body() {
+    let front = split_any("\n\n# Title\n---\n").unwrap();
+    assert_eq!((front.body.as_str(), front.body_line), ("# Title\n---", 3));
+    assert!(split("\n\n# Title\n").is_err());
+    for empty in ["", "\n", "---\n---\n", "---\n\n---\nx"] {
+        assert!(split(empty).is_err(), "{empty:?}");
+    }
+}
+
+#[test]
+fn delimiters_in_the_body_belong_to_it() {
+    let front = split("---\nn: 1\n---\n\na\n\n---\n\n| x |\n|---\nb\n").unwrap();
+    assert_eq!(front.body, "a\n\n---\n\n| x |\n|---\nb");
+    assert_eq!(front.body_line, 5);
+}
+
+#[test]
+fn only_an_indentation_that_all_lines_have_is_taken_away() {
+    for (header, read) in [
+        ("  n: 1\n  note: x", Some(1)),
+        ("\tn: 1\n\tnote: x", Some(1)),
+        ("\n  n: 1\n\n  # a comment", Some(1)),
+        ("  # a comment\nn: 1", Some(1)),
+        ("  x:\n    n: 1", Some(0)),
+        ("  n: 1\nnote: x", None),
+        ("    x: 1\ny:\n  n: 1", None),
+        ("\tx: 1\n  n: 1", None),
+    ] {
+        assert_eq!(note(header).ok().map(|note| note.n), read, "{header}");
+    }
+    assert_eq!(
+        note("\n  n: 1\nnote: x").unwrap_err().to_string(),
+        "line 3: the front matter begins with an indented line, and not every line is"
+    );
+}
+
+#[test]
+fn ordinary_text_is_not_taken_for_yaml() {
+    for (value, text) in [
+        ("a & b", "a & b"),
+        ("Done! *really*", "Done! *really*"),
+        ("one, *two*, &three", "one, *two*, &three"),
+        ("\"*x*, see: *y*\"", "*x*, see: *y*"),
+        ("'!x'", "!x"),
+        ("C# <<EOF", "C# <<EOF"),
+        ("|\n  - &a\n  *b*\n  key: !x", "- &a\n*b*\nkey: !x"),
+        ("x # see: *y", "x"),
+    ] {
+        let header = format!("n: 1\nnote: {value}");
+        let read = note(&header).unwrap_or_else(|problem| panic!("{header}\n{problem}"));
+        assert_eq!(read.note.trim_end(), text, "{header}");
+    }
+}
+
+#[test]
+fn duplicates_and_misfits_are_told() {
+    let told = |header| note(header).unwrap_err().to_string();
+    assert_eq!(
+        told("n: 1\nx: 2\nN: 3"),
+        "line 4: `n` is written twice, first on line 2"
+    );
+    assert_eq!(
+        told("n: 1\nnote: *x"),
+        "line 3, column 7: a YAML alias in the front matter"
+    );
+    assert_eq!(
+        told("n: -1"),
+        "line 2, column 4: n: invalid type: integer `-1`, expected u32"
+    );
+    assert!(told("n: 1\nnote: a: b").starts_with("line 3, column "));
+}
+
+#[test]
+fn fields_are_read_without_yaml() {
+    let front =
+        split("---\na: b: c # d\n\n# e\n\"F\": 'g' # h\ni:\n- j\n\tk\nl: \"m\" n\n---\n").unwrap();
+    let fields = front.fields().unwrap();
+    let read: Vec<_> = fields
+        .iter()
+        .map(|field| (field.line, field.key.as_str(), field.scalar()))
+        .collect();
+    assert_eq!(
+        read,
+        [
+            (2, "a", Some("b: c")),
+            (5, "f", Some("g")),
+            (6, "i", None),
+            (9, "l", None),
+        ]
+    );
+    assert!(split("---\na: b\nstray\n---\n").unwrap().fields().is_err());
+}
+
+#[test]
+fn what_makes_a_parser_explode_never_reaches_it() {
+    for header in [
+        "a: &a x",
+        "a:\t&a x",
+        "a: [&a x]",
+        "a:\t[x, &a y]",
+        "a: {b: &a x}",
+        "a: {\"b\":&a x}",
+        "a:\n  - &a x",
+        "a:\n-\t&a x",
+        "a:\n- - ? &a x",
+        "? &a x\n: y",
+        "&a b: c",
+        "\"a b: 'x\": &a '\n  y'",
+        "{\"a: |\n  b\": &a [x]}",
+        "? {\"a: |\n  b\": &a [x]}\n: y",
+        "a: |\n  text\nb: &a x",
+        "a: \"x\" # |\nb: &a x",
+        "a: \"x\n  y\"\nb: &a x",
+        "a: [*a]",
+        "a:\n  - *a",
+        "a: *a\nb: &a x",
+        "a: !!str x",
+        "a: ! x",
+        "!t {a: b}",
+        "<<: x",
+        "'<<': x",
+        "a: {<<: x}",
+        "%TAG ! x",
+        "a: \"\\ud83d\"",
+        "a: \u{7}",
+        "a: \u{202e}x",
+        "a: - - - - - - - - - - x",
+        "- a",
+        "[a]",
+    ] {
+        assert!(
+            matches!(
+                yaml_limits::find_problem(header, 2),
+                Some(HeaderProblem::Hostile(_))
+            ),
+            "{header}"
+        );
+    }
+    for header in ["a: *x*", "a: **x**\nb: c & d"] {
+        assert!(
+            matches!(
+                yaml_limits::find_problem(header, 2),
+                Some(HeaderProblem::Emphasis(_))
+            ),
+            "{header}"
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! Team files: the roles that do tasks, and the workflows from which plans are made without a model. All problems of a file are
+//! reported together, with line and column.
+
+mod name_checks;
+pub(crate) mod placeholders;
+mod role;
+mod workflow;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Problem;
+use super::plan_file::{PlanFile, nearest, suggestion};
+use super::problem::{Place, Problems};
+use super::text::{quote, safe_name};
+use super::yaml_tree::{self, YamlFields, YamlNode};
+
+pub use name_checks::KnownNames;
+pub use workflow::{Parameter, ParameterKind, Workflow};
+
+/// The most bytes of a team file.
+pub const MAX_BYTES: usize = 256 * 1024;
+/// The most roles, workflows, or entries of any other list.
+const MAX_ENTRIES: usize = 100;
+
+/// Why a task without an assignee is not done if no agent takes all tasks.
+pub const ONLY_ITS_OWN: &str = "every role of the team takes only its own tasks";
+
+/// The content of a team file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Team {
+    pub name: String,
+    /// The name of its file, which plans record as their source; the code that reads the file sets it.
+    pub file: String,
+    /// Whether tasks without an assignee have no worker, because no agent takes all tasks; the code that starts the team's
+    /// workers sets it.
+    pub roles_only: bool,
+    /// In the order of the file, each with an id of its own.
+    pub roles: Vec<RoleSpec>,
+    /// In the order of the file, each with an id of its own.
+    pub workflows: Vec<Workflow>,
+}
+
+/// A role that does tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleSpec {
+    /// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`; tasks name it as their assignee.
+    pub id: String,
+    pub kind: RoleKind,
+    pub description: String,
+    pub folder: RoleFolder,
+    /// The worker that takes the commands of a role of kind `files`; `None` means the agent that `--agent` names.
+    pub worker: Option<RoleWorker>,
+    /// A file with instructions for the role, relative to the team file.
+    pub prompt: Option<PathBuf>,
+    /// The actions that it may carry out, in addition to `ask`, which every role inside the process has.
+    pub actions: Vec<String>,
+    /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
+    pub tools: Vec<String>,
+    pub templates: Vec<TeamStepTemplate>,
+    /// The most tasks that it does simultaneously; at least one.
+    pub concurrency: u32,
+    /// How long a task may take; `None` means the deadline of the plan.
+    pub timeout: Option<Duration>,
+    /// How long it waits for another role.
+    pub collaboration_timeout: Duration,
+    pub on_timeout: OnTimeout,
+    /// Whether its kind is a known one; otherwise nothing is derived from it.
+    kind_known: bool,
+    place: Place,
+}
+
+/// Where the tasks of a role are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoleKind {
+    /// By a coding agent, a program or a person that exchanges files.
+    #[default]
+    Files,
+    /// Inside the process.
+    Agent,
+}
+
+/// Where the commands of a role are published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoleFolder {
+    /// In the common folder, with the commands of all other roles.
+    #[default]
+    Common,
+    /// In a folder of its own.
+    Own,
+}
+
+/// The worker that takes the commands of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleWorker {
+    /// An agent by its name, as `--agent` knows it, and the arguments that would follow `--`.
+    Agent { name: String, argv: Vec<String> },
+    /// A worker that is started elsewhere.
+    External,
+}
+
+/// What follows if another role does not answer in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTimeout {
+    #[default]
+    Fail,
+    Retry,
+    Replan,
+}
+
+/// A prepared list of steps for tasks of a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TeamStepTemplate {
+    pub name: String,
+    /// Words that must all occur in the name or the description of the task, in upper or lower case; at least one.
+    pub matches: Vec<String>,
+    pub steps: Vec<TeamStep>,
+}
+
+/// One step of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TeamStep {
+    pub name: String,
+    pub does: StepDoes,
+    place: Place,
+}
+
+/// What a step does. Texts in `params`, `description` and `context` may name `{{task.name}}`, `{{task.description}}`,
+/// `{{context}}` and the result of an earlier step, `{{steps.1.result}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StepDoes {
+    /// Carries out one of the role's own actions.
+    ExecuteAction {
+        action: String,
+        #[serde(default)]
+        params: Map<String, Value>,
+    },
+    /// Uses one of its tools.
+    UseTool {
+        tool: String,
+        #[serde(default)]
+        params: Map<String, Value>,
+    },
+    /// Sends another role a request, and waits for the answer.
+    RequestCollaboration {
+        target: String,
+        description: String,
+        #[serde(default)]
+        context: String,
+    },
+}
+
+/// Reads a team file, YAML or JSON.
+///
+/// # Errors
+/// All problems of the file, with line and column. Problems that depend on what exists outside the file are returned by
+/// [`Team::misfits`].
+pub fn parse(text: &str) -> Result<Team, Vec<Problem>> {
+    match gather(text) {
+        (team, none) if none.is_empty() => Ok(team),
+        (_, problems) => Err(problems),
+    }
+}
+
+/// As [`parse`], but returns a team with problems as far as it could be read, so that problems of the rest can be reported
+/// together with them.
+pub fn gather(text: &str) -> (Team, Vec<Problem>) {
+    if text.len() > MAX_BYTES {
+        let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
+        return (Team::default(), vec![Problem::new(message)]);
+    }
+    let node = match yaml_tree::read(text) {
+        Ok(node) => node,
+        Err(problem) => return (Team::default(), vec![problem]),
+    };
+    let mut problems = Problems::default();
+    let team = read(&node, &mut problems);
+    (team, problems.in_order())
+}
+
+fn read(node: &YamlNode, problems: &mut Problems) -> Team {
+    let known = ["name", "roles", "workflows"];
+    let Some(fields) = YamlFields::of(node, "the team", &known, problems) else {
+        return Team::default();
+    };
+    let name = fields.string("name", problems);
+    let roles = bounded(&fields, "roles", problems);
+    if roles.is_empty() && fields.need("roles", "the team", problems).is_some() {
+        problems.add(node.problem("the team has no roles"));
+    }
+    let roles = roles.iter().filter_map(|role| role::read(role, problems));
+    let roles: Vec<RoleSpec> = roles.collect();
+    refuse_twice(
+        roles.iter().map(|role| (role.id.as_str(), role.place)),
+        problems,
+    );
+    let workflows = bounded(&fields, "workflows", problems).iter();
+    let workflows = workflows.filter_map(|workflow| workflow::read(workflow, problems));
+    let workflows: Vec<Workflow> = workflows.collect();
+    let ids = workflows.iter();
+    let ids = ids.map(|workflow| (workflow.id.as_str(), workflow.structure.place));
+    refuse_twice(ids, problems);
+    let team = Team {
+        name,
+        file: String::new(),
+        roles_only: false,
+        roles,
+        workflows,
+    };
+    team.check_names(problems);
+    team
+}
+
+/// Returns a list if it is not too long.
+fn bounded<'a>(fields: &YamlFields<'a>, key: &str, problems: &mut Problems) -> &'a [YamlNode] {
+    let entries = fields.list(key, problems);
+    if let Some(first) = entries.get(MAX_ENTRIES) {
+        problems.add(first.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
+    }
+    entries
+}
+
+/// Reads the id of a role or a workflow.
+fn id(fields: &YamlFields<'_>, what: &str, problems: &mut Problems) -> Option<String> {
+    let id = fields.word("id", what, problems)?;
+    if !safe_name(id) {
+        let message = format!("{} cannot be an id", quote(id));
+        let problem = fields.place("id").problem(message);
+        problems.add(problem.with_hint(
+            "an id begins with a letter or a digit, and has only letters, digits, `_` and `-` in it, at most 64",
+        ));
+    }
+    Some(id.to_owned())
+}
+
+fn refuse_twice<'a>(ids: impl Iterator<Item = (&'a str, Place)>, problems: &mut Problems) {
+    let mut seen: BTreeMap<&str, Place> = BTreeMap::new();
+    for (id, place) in ids.filter(|(id, _)| !id.is_empty()) {
+        if let Some(first) = seen.get(id) {
+            let line = first.line;
+            let message = format!("the id {} is used twice, first on line {line}", quote(id));
+            problems.add(place.problem(message));
+        } else {
+            seen.insert(id, place);
+        }
+    }
+}
+
+impl Team {
+    /// Returns a role by its id.
+    pub fn role(&self, id: &str) -> Option<&RoleSpec> {
+        self.roles.iter().find(|role| role.id == id)
+    }
+
+    /// Returns a workflow by its id.
+    pub fn workflow(&self, id: &str) -> Option<&Workflow> {
+        self.workflows.iter().find(|workflow| workflow.id == id)
+    }
+
+    /// Creates the plan of a workflow; the plan records its source.
+    ///
+    /// # Errors
+    /// As [`Workflow::instantiate`], tasks for roles that the team does not have, and tasks without a worker.
+    pub fn plan(
+        &self,
+        workflow: &Workflow,
+        given: &Map<String, Value>,
+    ) -> Result<PlanFile, Vec<Problem>> {
+        let mut plan = workflow.instantiate(given)?;
+        match self.assignee_problems(&plan) {
+            none if none.is_empty() => {}
+            problems => return Err(problems),
+        }
+        plan.source = Some(format!("{}#{}", self.file, workflow.id));
+        Ok(plan)
+    }
+
+    /// Returns which role was probably meant, or which exist.
+    pub fn role_meant(&self, word: &str) -> String {
+        let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
+        suggestion(word, &ids)
+    }
+
+    /// Returns which workflow was probably meant, and which exist.
+    pub fn workflow_meant(&self, word: &str) -> String {
+        let all: Vec<&str> = self.workflow_ids();
+        match (nearest(word, all.iter().copied()), all.as_slice()) {
+            (_, []) => "the team file has no workflows".to_owned(),
+            (Some(near), [_]) => format!("did you mean `{near}`?"),
+            (None, [only]) => format!("the only workflow is {only}"),
+            (Some(near), _) => {
+                format!(
+                    "did you mean `{near}`? The workflows are {}",
+                    all.join(", ")
+                )
+            }
+            (None, _) => format!("the workflows are {}", all.join(", ")),
+        }
+    }
+
+    /// Returns the ids of the workflows, in the order of the file.
+    pub fn workflow_ids(&self) -> Vec<&str> {
+        let ids = self.workflows.iter();
+        ids.map(|workflow| workflow.id.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! References that cannot be resolved: names within the team file, and names of what exists only outside it.
+
+use serde_json::Value;
+
+use super::{ONLY_ITS_OWN, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, TeamStep, placeholders};
+use crate::plan::NewTask;
+use crate::wire::Problem;
+use crate::wire::plan_file::{PlanFile, nearest, suggestion, unknown_check};
+use crate::wire::problem::{Place, Problems};
+use crate::wire::text::{one_line, quote};
+
+/// The action that every role inside the process has: its model does the task.
+const ALWAYS: &str = "ask";
+
+/// The action that runs a configured check, which its parameter `name` names.
+const CHECKS: &str = "run_check";
+
+/// What exists outside the team file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KnownNames<'a> {
+    /// The names of the configured checks.
+    pub checks: &'a [&'a str],
+    /// The agents that can be started, by name.
+    pub agents: &'a [&'a str],
+    /// The actions that are registered.
+    pub actions: &'a [&'a str],
+    /// The registered tools; `docs.*` stands for all tools of a server, which lists them only once it runs.
+    pub tools: &'a [&'a str],
+}
+
+impl KnownNames<'_> {
+    /// Returns that there is no check of this name, unless a parameter is in it.
+    fn no_check(&self, place: Place, name: &str) -> Option<Problem> {
+        let known = self.checks.iter().copied();
+        let there = self.checks.contains(&name) || placeholders::has_name(name);
+        (!there).then(|| unknown_check(place, name, known))
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        self.tools
+            .iter()
+            .any(|known| match known.strip_suffix(".*") {
+                Some(server) => name
+                    .strip_prefix(server)
+                    .and_then(|rest| rest.strip_prefix('.'))
+                    .is_some_and(|tool| !tool.is_empty()),
+                None => *known == name,
+            })
+    }
+}
+
+impl Team {
+    /// Collects names that should be in the team file but are not.
+    pub(super) fn check_names(&self, problems: &mut Problems) {
+        for role in &self.roles {
+            self.check_templates(role, problems);
+        }
+        for workflow in &self.workflows {
+            for task in workflow.tasks() {
+                let Some(node) = task.get("assignee") else {
+                    continue;
+                };
+                let id = node
+                    .text()
+                    .filter(|id| !id.is_empty() && !placeholders::has_name(id));
+                if let Some(id) = id.filter(|id| self.role(id).is_none()) {
+                    let problem = node.problem(format!("there is no role {}", quote(id)));
+                    problems.add(problem.with_hint(self.role_meant(id)));
+                }
+            }
+        }
+    }
+
+    fn check_templates(&self, role: &RoleSpec, problems: &mut Problems) {
+        for step in role.templates.iter().flat_map(|template| &template.steps) {
+            let listed = |list: &[String], name: &str, what: &str| {
+                let problem = format!("the role `{}` has no {what} {}", role.id, quote(name));
+                let names: Vec<&str> = list.iter().map(String::as_str).collect();
+                let hint = match nearest(name, names.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("list it under `{what}s` of the role"),
+                };
+                (!names.contains(&name)).then(|| step.place.problem(problem).with_hint(hint))
+            };
+            let found = match &step.does {
+                StepDoes::ExecuteAction { action, .. } if action == ALWAYS => None,
+                StepDoes::ExecuteAction { action, .. } => listed(&role.actions, action, "action"),
+                StepDoes::UseTool { tool, .. } => listed(&role.tools, tool, "tool"),
+                StepDoes::RequestCollaboration { target, .. } if *target == role.id => Some(
+                    step.place
+                        .problem(format!("the role {} asks itself", quote(target))),
+                ),
+                StepDoes::RequestCollaboration { target, .. } => {
+                    self.role(target).is_none().then(|| {
+                        let problem = format!("there is no role {}", quote(target));
+                        step.place
+                            .problem(problem)
+                            .with_hint(self.role_meant(target))
+                    })
+                }
+            };
+            found.into_iter().for_each(|problem| problems.add(problem));
+        }
+    }
+
+    /// Returns the names that refer to something that does not exist, as problems.
+    pub fn problems(&self, known: &KnownNames<'_>) -> Vec<Problem> {
+        let mut problems = Problems::default();
+        for role in &self.roles {
+            role_problems(role, known, &mut problems);
+        }
+        for workflow in &self.workflows {
+            for task in workflow.tasks() {
+                for (node, check) in task.texts("checks", &mut Problems::default()) {
+                    if let Some(problem) = known.no_check(node.place, check) {
+                        problems.add(problem);
+                    }
+                }
+            }
+        }
+        problems.in_order()
+    }
+
+    /// Returns the roles of kind `files` that have no worker unless one agent is named for all roles, as problems.
+    pub fn without_worker(&self) -> Vec<Problem> {
+        let nobody = |role: &&RoleSpec| {
+            role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
+        };
+        let problem = |role: &RoleSpec| {
+            let message = format!("the role `{}` has no agent", role.id);
+            role.place.problem(message).with_hint(
+                "write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent",
+            )
+        };
+        self.roles.iter().filter(nobody).map(problem).collect()
+    }
+
+    /// Returns the problems with the assignees of a plan: roles that the team does not have and, where every role takes only
+    /// its own tasks, tasks without an assignee.
+    pub fn assignee_problems(&self, file: &PlanFile) -> Vec<Problem> {
+        let stranger = |task: &NewTask| {
+            let id = task.assignee.as_deref()?;
+            let problem = Problem::new(format!(
+                "the task {} is for {}, a role that the team does not have",
+                quote(&task.name),
+                quote(id)
+            ));
+            (self.role(id).is_none()).then(|| problem.with_hint(self.role_meant(id)))
+        };
+        let mut problems: Vec<Problem> = file.tasks.iter().filter_map(stranger).collect();
+        if self.roles_only {
+            problems.extend(self.nobodys(&file.tasks));
+        }
+        problems
+    }
+
+    /// Returns the tasks that have no worker where every role takes only its own tasks, as problems: those without an assignee.
+    pub fn nobodys(&self, tasks: &[NewTask]) -> Vec<Problem> {
+        let open = tasks
+            .iter()
+            .filter(|task| task.assignee.is_none() && !task.done);
+        let mut problems: Vec<Problem> = open
+            .map(|task| {
+                let name = quote(&task.name);
+                Problem::new(format!(
+                    "the task {name} has no assignee, and {ONLY_ITS_OWN}"
+                ))
+            })
+            .collect();
+        // All problems have the same hint; only the last one shows it.
+        if let Some(last) = problems.pop() {
+            problems.push(last.with_hint(self.way_to_somebody()));
+        }
+        problems
+    }
+
+    /// Returns how a task without an assignee gets a worker.
+    pub fn way_to_somebody(&self) -> String {
+        let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
+        format!(
+            "name a role as its `assignee` ({}), or an agent for all: --agent",
+            one_line(&ids.join(", "), 200)
+        )
+    }
+
+    /// Returns the tasks of workflows that have no assignee, with their places.
+    pub fn unassigned(&self) -> Vec<Problem> {
+        let mut problems = Problems::default();
+        for workflow in &self.workflows {
+            for task in workflow.tasks() {
+                let named = task.get("assignee").and_then(|node| node.text());
+                if named.is_none_or(|id| id.trim().is_empty()) {
+                    let name = task.get("task_id").and_then(|node| node.text());
+                    let message = format!(
+                        "the task {} of the workflow `{}` has no assignee: only an agent for all takes it",
+                        quote(name.unwrap_or_default()),
+                        workflow.id
+                    );
+                    problems.add(task.node.problem(message));
+                }
+            }
+        }
+        problems.in_order()
+    }
+}
+
+impl RoleSpec {
+    /// Returns a problem with the place where the role is defined.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        self.place.problem(message)
+    }
+}
+
+impl TeamStep {
+    /// Returns a problem with the place where the action of the step is defined.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        self.place.problem(message)
+    }
+}
+
+/// Notes what a role names that is not there.
+fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &mut Problems) {
+    let mut unknown = |what: &str, name: &str, words: &[&str]| {
+        let message = format!(
+            "the role `{}` names {what} {}, which is not there",
+            role.id,
+            quote(name)
+        );
+        let problem = role.place.problem(message);
+        problems.add(problem.with_hint(suggestion(name, words)));
+    };
+    if let Some(RoleWorker::Agent { name, .. }) = &role.worker
+        && !known.agents.contains(&name.as_str())
+    {
+        let mut words = known.agents.to_vec();
+        words.push("external");
+        unknown("the worker", name, &words);
+    }
+    for action in &role.actions {
+        if !known.actions.contains(&action.as_str()) {
+            unknown("the action", action, known.actions);
+        }
+    }
+    for tool in &role.tools {
+        if !known.has_tool(tool) {
+            unknown("the tool", tool, known.tools);
+        }
+    }
+    for step in role.templates.iter().flat_map(|template| &template.steps) {
+        if let StepDoes::ExecuteAction { action, params } = &step.does
+            && action == CHECKS
+            && let Some(name) = params.get("name").and_then(Value::as_str)
+            && let Some(problem) = known.no_check(step.place, name)
+        {
+            problems.add(problem);
+        }
+    }
+}

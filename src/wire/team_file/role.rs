@@ -1,0 +1,278 @@
+//! Roles of a team file, with their templates of steps.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::{
+    MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, TeamStep,
+    TeamStepTemplate, bounded, id, placeholders,
+};
+use crate::wire::problem::Problems;
+use crate::wire::text::{parse_span, quote};
+use crate::wire::yaml_tree::{Data, YamlFields, YamlNode};
+
+/// How long a role waits for another one if the file does not state it.
+const COLLABORATION: Duration = Duration::from_secs(600);
+
+/// The most tasks that a role may do simultaneously.
+const MAX_CONCURRENCY: u64 = 256;
+
+/// The worker for any program; `argv` names the program.
+const PROGRAM: &str = "command";
+
+const FIELDS: [&str; 13] = [
+    "id",
+    "kind",
+    "description",
+    "folder",
+    "worker",
+    "prompt",
+    "actions",
+    "tools",
+    "templates",
+    "concurrency",
+    "timeout",
+    "collaboration_timeout",
+    "on_timeout",
+];
+
+/// Fields that apply only to roles inside the process.
+const INSIDE: [&str; 5] = [
+    "actions",
+    "tools",
+    "templates",
+    "collaboration_timeout",
+    "on_timeout",
+];
+
+/// Reads a role. A role with problems is returned as far as it could be read, so that names which refer to it are no further
+/// problems.
+pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec> {
+    let fields = YamlFields::of(node, "the role", &FIELDS, problems)?;
+    let id = id(&fields, "the role", problems).unwrap_or_default();
+    let kinds = [("files", RoleKind::Files), ("agent", RoleKind::Agent)];
+    let kind = fields.choice("kind", &kinds, problems);
+    let folders = [("common", RoleFolder::Common), ("own", RoleFolder::Own)];
+    let folder = fields.choice("folder", &folders, problems);
+    let timeouts = [
+        ("fail", OnTimeout::Fail),
+        ("retry", OnTimeout::Retry),
+        ("replan", OnTimeout::Replan),
+    ];
+    let on_timeout = fields.choice("on_timeout", &timeouts, problems);
+    fields.need("kind", "the role", problems);
+    let (misplaced, own, other): (&[&str], _, _) = match kind {
+        Some(RoleKind::Agent) => (&["worker", "folder"], "agent", "files"),
+        Some(RoleKind::Files) => (&INSIDE, "files", "agent"),
+        None => (&[], "", ""),
+    };
+    let problem = |key: &YamlNode, word: &str| {
+        let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
+        problem.with_hint(format!("take it out, or write `kind: {other}`"))
+    };
+    fields.refuse(|word| misplaced.contains(&word), problem, problems);
+    let timeout = span(&fields, "timeout", problems);
+    let collaboration_timeout = span(&fields, "collaboration_timeout", problems);
+    let templates = bounded(&fields, "templates", problems).iter();
+    Some(RoleSpec {
+        id,
+        kind: kind.unwrap_or_default(),
+        kind_known: kind.is_some(),
+        description: fields.string("description", problems),
+        folder: folder.unwrap_or_default(),
+        worker: fields.get("worker").and_then(|node| worker(node, problems)),
+        prompt: fields.word_if_there("prompt", problems).map(PathBuf::from),
+        actions: names(&fields, "actions", problems),
+        tools: names(&fields, "tools", problems),
+        templates: templates
+            .filter_map(|node| template(node, problems))
+            .collect(),
+        concurrency: concurrency(&fields, problems),
+        timeout,
+        collaboration_timeout: collaboration_timeout.unwrap_or(COLLABORATION),
+        on_timeout: on_timeout.unwrap_or_default(),
+        place: fields.place("id"),
+    })
+}
+
+fn span(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Option<Duration> {
+    let text = fields.text(key, problems)?;
+    let span = parse_span(text);
+    if span.is_none() {
+        let message = format!("`{key}` is {}, no duration", quote(text));
+        let problem = fields.place(key).problem(message);
+        problems.add(problem.with_hint("durations are written 90s, 10m or 1h 30m"));
+    }
+    span
+}
+
+fn concurrency(fields: &YamlFields<'_>, problems: &mut Problems) -> u32 {
+    let Some(node) = fields.get("concurrency") else {
+        return 1;
+    };
+    let number = match &node.data {
+        Data::Number(number, _) => number.as_u64(),
+        _ => None,
+    };
+    match number.filter(|number| (1..=MAX_CONCURRENCY).contains(number)) {
+        Some(number) => u32::try_from(number).unwrap_or(1),
+        None => {
+            let message = format!("`concurrency` is no number from 1 to {MAX_CONCURRENCY}");
+            problems.add(node.problem(message));
+            1
+        }
+    }
+}
+
+/// Reads a list of names; each may occur only once.
+fn names(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let texts = fields.texts(key, problems);
+    if let Some((node, _)) = texts.get(MAX_ENTRIES) {
+        problems.add(node.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
+    }
+    for (node, name) in texts {
+        if names.iter().any(|other| other == name) {
+            problems.add(node.problem(format!("{} is listed twice", quote(name))));
+        } else {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Reads `claude`, `external`, or `{agent: claude, argv: [-m, opus]}`.
+fn worker(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
+    let worker = worker_of(node, problems)?;
+    if let RoleWorker::Agent { name, argv } = &worker
+        && name == PROGRAM
+        && argv.iter().all(|word| word.trim().is_empty())
+    {
+        let problem = node.problem(format!("the worker `{PROGRAM}` has no program"));
+        problems.add(problem.with_hint(format!(
+            "write `worker: {{agent: {PROGRAM}, argv: [my-agent, \"{{prompt_file}}\"]}}`"
+        )));
+    }
+    Some(worker)
+}
+
+fn worker_of(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
+    if let Some(word) = node.text() {
+        return Some(match word {
+            "external" => RoleWorker::External,
+            name => RoleWorker::Agent {
+                name: name.to_owned(),
+                argv: Vec::new(),
+            },
+        });
+    }
+    let fields = YamlFields::of(node, "`worker`", &["agent", "argv"], problems)?;
+    let name = fields.word("agent", "`worker`", problems)?.to_owned();
+    let argv = fields.texts("argv", problems).into_iter();
+    let argv = argv.map(|(_, word)| word.to_owned()).collect();
+    Some(RoleWorker::Agent { name, argv })
+}
+
+fn template(node: &YamlNode, problems: &mut Problems) -> Option<TeamStepTemplate> {
+    let known = ["name", "matches", "steps"];
+    let fields = YamlFields::of(node, "the template", &known, problems)?;
+    let name = fields.word("name", "the template", problems);
+    let matches = fields.texts("matches", problems);
+    if fields.need("matches", "the template", problems).is_some() && matches.is_empty() {
+        let problem = node.problem("`matches` is empty");
+        problems
+            .add(problem.with_hint("list words that are all in the task's name or description"));
+    }
+    for (node, _) in matches.iter().filter(|(_, word)| word.trim().is_empty()) {
+        problems.add(node.problem("a word of `matches` is empty"));
+    }
+    fields.need("steps", "the template", problems);
+    let nodes = bounded(&fields, "steps", problems);
+    if nodes.is_empty() {
+        problems.add(node.problem("the template has no steps"));
+    }
+    let steps = (1..).zip(nodes);
+    let steps = steps.filter_map(|(number, node)| step(node, number, problems));
+    Some(TeamStepTemplate {
+        name: name.unwrap_or_default().to_owned(),
+        matches: matches.iter().map(|(_, word)| (*word).to_owned()).collect(),
+        steps: steps.collect(),
+    })
+}
+
+fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<TeamStep> {
+    let known = [
+        "name",
+        "action",
+        "tool",
+        "ask",
+        "params",
+        "description",
+        "context",
+    ];
+    let fields = YamlFields::of(node, "the step", &known, problems)?;
+    let name = fields.word("name", "the step", problems);
+    let given = |key: &&str| fields.get(key).is_some();
+    let kinds: Vec<&str> = ["action", "tool", "ask"]
+        .into_iter()
+        .filter(given)
+        .collect();
+    let [kind] = kinds[..] else {
+        let message = match kinds[..] {
+            [] => "the step has none of `action`, `tool` and `ask`".to_owned(),
+            _ => format!("the step has both `{}` and `{}`", kinds[0], kinds[1]),
+        };
+        let problem = node.problem(message);
+        problems.add(
+            problem.with_hint("a step carries out one action, or uses one tool, or asks one role"),
+        );
+        return None;
+    };
+    let misplaced: &[&str] = match kind {
+        "ask" => &["params"],
+        _ => &["description", "context"],
+    };
+    let problem =
+        |key: &YamlNode, word: &str| key.problem(format!("a step with `{kind}` has no `{word}`"));
+    fields.refuse(|word| misplaced.contains(&word), problem, problems);
+    node.each_text(&mut |node, text| placeholders::check_step(node, text, number, problems));
+    let target = fields.word(kind, "the step", problems)?.to_owned();
+    let does = match kind {
+        "action" => StepDoes::ExecuteAction {
+            action: target,
+            params: params(&fields, problems),
+        },
+        "tool" => StepDoes::UseTool {
+            tool: target,
+            params: params(&fields, problems),
+        },
+        _ => StepDoes::RequestCollaboration {
+            target,
+            description: fields
+                .word("description", "the step", problems)
+                .unwrap_or_default()
+                .to_owned(),
+            context: fields.string("context", problems),
+        },
+    };
+    Some(TeamStep {
+        name: name?.to_owned(),
+        does,
+        place: fields.place(kind),
+    })
+}
+
+fn params(fields: &YamlFields<'_>, problems: &mut Problems) -> Map<String, Value> {
+    let Some(node) = fields.get("params") else {
+        return Map::new();
+    };
+    if YamlFields::open(node, "`params`", problems).is_none() {
+        return Map::new();
+    }
+    match node.value() {
+        Value::Object(params) => params,
+        _ => Map::new(),
+    }
+}

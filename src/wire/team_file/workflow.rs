@@ -1,0 +1,387 @@
+//! Workflows of a team file: a plan's structure with parameters in its texts.
+
+use serde_json::{Map, Value};
+
+use super::{bounded, id, placeholders};
+use crate::wire::Problem;
+use crate::wire::plan_file::{PlanFile, UnknownFields, from_node, suggestion};
+use crate::wire::problem::Problems;
+use crate::wire::text::{one_line, printable, quote};
+use crate::wire::yaml_tree::{Data, YamlFields, YamlNode};
+
+/// The most characters of a parameter's value.
+const MAX_VALUE: usize = 8_000;
+
+/// Fields in addition to those of a plan's structure.
+const OWN: [&str; 2] = ["id", "parameters"];
+
+/// Fields that define the structure of the plan, which must be known before the parameters are.
+const FIXED: [&str; 4] = ["step_id", "task_id", "dependencies", "order"];
+
+/// A plan whose parameters have no values yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workflow {
+    /// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
+    pub id: String,
+    /// The purpose, with the names of its parameters unreplaced.
+    pub description: String,
+    /// In the order of the file, each with a unique name.
+    pub parameters: Vec<Parameter>,
+    /// The fields of the plan's structure.
+    pub(super) structure: YamlNode,
+}
+
+/// A value that is needed before the plan can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// A letter or `_`, then letters, digits and `_`.
+    pub name: String,
+    pub kind: ParameterKind,
+    pub description: String,
+    /// Used if no value is given; it is valid for the parameter.
+    pub default: Option<String>,
+    /// The only allowed values; empty if any value is allowed.
+    pub choices: Vec<String>,
+}
+
+/// The type of a parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParameterKind {
+    #[default]
+    Text,
+    Integer,
+    Number,
+    Boolean,
+}
+
+impl ParameterKind {
+    const ALL: [Self; 4] = [Self::Text, Self::Integer, Self::Number, Self::Boolean];
+
+    /// Returns the word of the team file, which is that of JSON Schema.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+
+    /// Returns whether two accepted texts mean the same: 1.5 is 1.50.
+    fn same(self, one: &str, other: &str) -> bool {
+        let number = |text: &str| text.parse::<f64>().ok();
+        let numbers = matches!(self, Self::Integer | Self::Number);
+        one == other || (numbers && number(one) == number(other))
+    }
+
+    fn accepts(self, text: &str) -> bool {
+        match self {
+            Self::Text => true,
+            Self::Integer => text.parse::<i64>().is_ok(),
+            Self::Number => text.parse::<f64>().is_ok_and(f64::is_finite),
+            Self::Boolean => matches!(text, "true" | "false"),
+        }
+    }
+}
+
+impl Parameter {
+    /// Returns the text of a value that is given for the parameter; numbers and truth values may be given as texts.
+    ///
+    /// # Errors
+    /// Why the value is not valid.
+    pub fn accept(&self, value: &Value) -> Result<String, String> {
+        let text = match value {
+            Value::String(text) => printable(text),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(truth) => truth.to_string(),
+            Value::Null => return Err("has no value".to_owned()),
+            Value::Array(_) | Value::Object(_) => {
+                return Err("is a list or an object, not one value".to_owned());
+            }
+        };
+        let text = match self.kind {
+            ParameterKind::Text => text,
+            _ => text.trim().to_owned(),
+        };
+        if text.chars().nth(MAX_VALUE).is_some() {
+            return Err(format!("has more than {MAX_VALUE} characters"));
+        }
+        if !self.kind.accepts(&text) {
+            return Err(match self.kind {
+                ParameterKind::Boolean => format!("is {}, not true or false", quote(&text)),
+                kind => format!("is {}, not of type {}", quote(&text), kind.as_str()),
+            });
+        }
+        if self.choices.is_empty() {
+            return Ok(text);
+        }
+        let mut choices = self.choices.iter();
+        match choices.find(|choice| self.kind.same(choice, &text)) {
+            Some(choice) => Ok(choice.clone()),
+            None => {
+                let choices: Vec<String> = self.choices.iter().map(|word| quote(word)).collect();
+                Err(format!(
+                    "is {}, not one of {}",
+                    quote(&text),
+                    choices.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// Returns a sample value for a parameter whose value is not known yet.
+    fn sample(&self) -> String {
+        let first = self.choices.first();
+        let known = self.default.as_ref().or(first).cloned();
+        known.unwrap_or_else(|| {
+            let sample = match self.kind {
+                ParameterKind::Text => "text",
+                ParameterKind::Integer | ParameterKind::Number => "1",
+                ParameterKind::Boolean => "true",
+            };
+            sample.to_owned()
+        })
+    }
+}
+
+impl Workflow {
+    /// Creates the plan. A value is inserted unchanged in place of its parameter's name; it is never interpreted.
+    ///
+    /// # Errors
+    /// Parameters that are missing, unknown or invalid, else the problems of the resulting plan.
+    pub fn instantiate(&self, given: &Map<String, Value>) -> Result<PlanFile, Vec<Problem>> {
+        let mut problems = Vec::new();
+        for name in given.keys() {
+            if !self.parameters.iter().any(|known| known.name == *name) {
+                let message = format!(
+                    "the workflow `{}` has no parameter {}",
+                    self.id,
+                    quote(name)
+                );
+                let names: Vec<&str> = self
+                    .parameters
+                    .iter()
+                    .map(|known| known.name.as_str())
+                    .collect();
+                problems.push(Problem::new(message).with_hint(suggestion(name, &names)));
+            }
+        }
+        let mut values = Vec::with_capacity(self.parameters.len());
+        for parameter in &self.parameters {
+            let name = &parameter.name;
+            let value = match (given.get(name), &parameter.default) {
+                (Some(value), default) => parameter
+                    .accept(value)
+                    .and_then(|value| match value.trim().is_empty() && default.is_none() {
+                        // An empty value is allowed only where the file itself lists it.
+                        true if !parameter.choices.contains(&value) => Err("is empty".to_owned()),
+                        _ => Ok(value),
+                    })
+                    .map_err(|reason| format!("the parameter `{name}` {reason}")),
+                (None, Some(default)) => Ok(default.clone()),
+                (None, None) => Err(format!("the parameter `{name}` is missing")),
+            };
+            match value {
+                Ok(value) => values.push((name.as_str(), value)),
+                Err(message) => {
+                    let problem = Problem::new(message);
+                    let about = one_line(&parameter.description, 200);
+                    problems.push(match about.is_empty() || about == *name {
+                        true => problem,
+                        false => problem.with_hint(format!("`{name}`: {about}")),
+                    });
+                }
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        self.made_with(&|name| {
+            let mut values = values.iter();
+            let (_, value) = values.find(|(known, _)| *known == name)?;
+            Some(value.clone())
+        })
+    }
+
+    fn made_with(&self, value: &impl Fn(&str) -> Option<String>) -> Result<PlanFile, Vec<Problem>> {
+        let mut structure = self.structure.clone();
+        structure.change_texts(&mut |text| placeholders::fill(text, value));
+        from_node(&structure, "the workflow", UnknownFields::Refused)
+    }
+
+    /// Returns the fields of each task, with texts unreplaced.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = YamlFields<'_>> {
+        let mut ignored = Problems::default();
+        let open = |node| YamlFields::open(node, "", &mut Problems::default());
+        let workflow = open(&self.structure);
+        let steps = workflow.map_or(&[][..], |fields| fields.list("steps", &mut ignored));
+        let steps = steps.iter().filter_map(open);
+        let tasks = steps.flat_map(|step| step.list("tasks", &mut Problems::default()));
+        tasks.filter_map(|task| YamlFields::open(task, "", &mut Problems::default()))
+    }
+}
+
+/// Reads a workflow. Problems of its structure are reported as if it were that of a plan file.
+pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow> {
+    let fields = YamlFields::open(node, "the workflow", problems)?;
+    let id = id(&fields, "the workflow", problems).unwrap_or_default();
+    let parameters = parameters(&fields, problems);
+    let mut structure = node.clone();
+    if let Data::Map(entries) = &mut structure.data {
+        entries.retain(|(key, _)| !key.text().is_some_and(|key| OWN.contains(&key)));
+    }
+    structure.place = fields.place("id");
+    check_names(&structure, &parameters, problems);
+    let workflow = Workflow {
+        id,
+        description: fields
+            .get("description")
+            .and_then(YamlNode::text)
+            .unwrap_or_default()
+            .to_owned(),
+        parameters,
+        structure,
+    };
+    let sample = |name: &str| {
+        let mut parameters = workflow.parameters.iter();
+        parameters
+            .find(|known| known.name == name)
+            .map(Parameter::sample)
+    };
+    if let Err(found) = workflow.made_with(&sample) {
+        found.into_iter().for_each(|problem| problems.add(problem));
+    }
+    Some(workflow)
+}
+
+/// Collects names in the texts of a structure that are not parameters, or that stand where none is allowed.
+fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &mut Problems) {
+    let names: Vec<&str> = parameters.iter().map(|known| known.name.as_str()).collect();
+    structure.each_text(&mut |node, text| {
+        placeholders::each_name(text, &mut |name| {
+            if !names.contains(&name) {
+                let message = format!("there is no parameter {}", quote(name));
+                let hint = match suggestion(name, &names) {
+                    near if near.starts_with("did") => near,
+                    _ => "define it under `parameters` of the workflow, or write `\\{{` for the braces themselves".to_owned(),
+                };
+                problems.add(node.problem(message).with_hint(hint));
+            }
+        });
+    });
+    each_field(structure, &mut |key, value| {
+        if FIXED.contains(&key) {
+            value.each_text(&mut |node, text| {
+                if placeholders::has_name(text) {
+                    problems.add(node.problem(format!("`{key}` cannot have a parameter in it")));
+                }
+            });
+        }
+    });
+}
+
+fn each_field(node: &YamlNode, see: &mut impl FnMut(&str, &YamlNode)) {
+    match &node.data {
+        Data::Map(entries) => {
+            for (key, value) in entries {
+                see(key.text().unwrap_or_default(), value);
+                each_field(value, see);
+            }
+        }
+        Data::List(entries) => entries.iter().for_each(|entry| each_field(entry, see)),
+        Data::Null | Data::Bool(..) | Data::Number(..) | Data::Text(_) => {}
+    }
+}
+
+fn parameters(fields: &YamlFields<'_>, problems: &mut Problems) -> Vec<Parameter> {
+    let Some(node) = fields.get("parameters") else {
+        return Vec::new();
+    };
+    let Some(fields) = YamlFields::open(node, "`parameters`", problems) else {
+        return Vec::new();
+    };
+    if fields.entries().nth(super::MAX_ENTRIES).is_some() {
+        let most = super::MAX_ENTRIES;
+        problems.add(node.problem(format!("`parameters` has more than {most} entries")));
+    }
+    fields
+        .entries()
+        .filter_map(|(key, value)| parameter(key, value, problems))
+        .collect()
+}
+
+fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option<Parameter> {
+    let name = key.text()?;
+    if !is_name(name) {
+        let problem = key.problem(format!("{} cannot be the name of a parameter", quote(name)));
+        problems.add(problem.with_hint(
+            "a name begins with a letter or `_`, and has only letters, digits and `_` in it",
+        ));
+    }
+    let mut parameter = Parameter {
+        name: name.to_owned(),
+        kind: ParameterKind::Text,
+        description: String::new(),
+        default: None,
+        choices: Vec::new(),
+    };
+    if node.data == Data::Null {
+        return Some(parameter);
+    }
+    if let Some(word) = node.text() {
+        let kinds = ParameterKind::ALL.map(ParameterKind::as_str);
+        let kind = kinds.into_iter().find(|kind| *kind == word);
+        let problem = node.problem(format!(
+            "the parameter `{name}` is a text, not a map of fields"
+        ));
+        problems.add(problem.with_hint(format!(
+            "write `{name}: {{type: {}, description: \"…\"}}`",
+            kind.unwrap_or("string")
+        )));
+        return Some(parameter);
+    }
+    let known = ["type", "description", "default", "choices"];
+    let fields = YamlFields::of(node, "the parameter", &known, problems)?;
+    let kinds = ParameterKind::ALL.map(|kind| (kind.as_str(), kind));
+    match fields.choice("type", &kinds, problems) {
+        Some(kind) => parameter.kind = kind,
+        None if fields.get("type").is_some_and(|node| node.text().is_some()) => {
+            return Some(parameter);
+        }
+        None => {}
+    }
+    parameter.description = fields.string("description", problems);
+    let mut accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
+        // Keeps the text in the file: 1.10 is not 1.1.
+        let value = match node.text() {
+            Some(text) => Value::String(text.to_owned()),
+            None => node.value(),
+        };
+        let accepted = parameter.accept(&value);
+        accepted
+            .map_err(|reason| problems.add(node.problem(format!("{what} {reason}"))))
+            .ok()
+    };
+    let mut choices = Vec::new();
+    if let Some(YamlNode {
+        data: Data::List(nodes),
+        ..
+    }) = fields.get("choices")
+    {
+        for node in nodes {
+            choices.extend(accept("a choice", &parameter, node));
+        }
+    }
+    parameter.choices = choices;
+    if let Some(node) = fields.get("default") {
+        parameter.default = accept("the default", &parameter, node);
+    }
+    bounded(&fields, "choices", problems);
+    Some(parameter)
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

@@ -1,0 +1,604 @@
+//! YAML as a tree in which every value knows its place, so that all problems of a file are reported together, each with its
+//! place.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
+
+use super::problem::{Place, Problems};
+use super::text::quote;
+use super::{Problem, front_matter};
+use crate::wire::plan_file::{nearest, suggestion};
+
+/// Where a file begins.
+const START: Place = Place { line: 1, column: 1 };
+
+/// A value and its place: a list or a map has the place of its first entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct YamlNode {
+    pub place: Place,
+    pub data: Data,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Data {
+    Null,
+    /// With its text in the file.
+    Bool(bool, String),
+    Number(Number, String),
+    Text(String),
+    List(Vec<YamlNode>),
+    /// Keys in the order of the file; a key may occur twice.
+    Map(Vec<(YamlNode, YamlNode)>),
+}
+
+/// Reads a YAML document that a person wrote for this program.
+///
+/// # Errors
+/// Anchors, tags, deep nesting, or invalid YAML.
+pub(super) fn read(text: &str) -> Result<YamlNode, Problem> {
+    let YamlReader(mut node) = front_matter::document(text)?;
+    let text = text.trim_start_matches('\u{feff}');
+    node.complete(&text.lines().collect::<Vec<_>>(), START);
+    Ok(node)
+}
+
+/// Reads JSON that fits a type already. What is nested deeper than that is nobody's, and left out.
+pub(super) fn read_json(text: &str) -> serde_json::Result<YamlNode> {
+    let rest = text.trim_start_matches('\u{feff}');
+    let mut reader = Json { rest, place: START };
+    reader.node(serde_json::from_str(rest)?, 0)
+}
+
+/// Makes a tree of a value that stands in no file.
+pub(super) fn without_places(value: impl Serialize) -> YamlNode {
+    let tree = serde_json::to_value(value).and_then(YamlReader::deserialize);
+    tree.expect("a value of texts, lists and truths is a tree")
+        .0
+}
+
+impl YamlNode {
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        self.place.problem(message)
+    }
+
+    /// Returns the text of a text, a number or a truth value.
+    pub fn text(&self) -> Option<&str> {
+        match &self.data {
+            Data::Text(text) | Data::Bool(_, text) | Data::Number(_, text) => Some(text),
+            Data::Null | Data::List(_) | Data::Map(_) => None,
+        }
+    }
+
+    /// Returns the kind of the value, for a message.
+    pub fn kind(&self) -> &'static str {
+        match self.data {
+            Data::Null => "nothing",
+            Data::Bool(..) => "a truth value",
+            Data::Number(..) => "a number",
+            Data::Text(_) => "a text",
+            Data::List(_) => "a list",
+            Data::Map(_) => "a map",
+        }
+    }
+
+    /// Returns the value without its places; of a repeated key the last value counts.
+    pub fn value(&self) -> Value {
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(value, _) => Value::Bool(*value),
+            Data::Number(value, _) => Value::Number(value.clone()),
+            Data::Text(text) => Value::String(text.clone()),
+            Data::List(entries) => entries.iter().map(Self::value).collect(),
+            Data::Map(entries) => {
+                let entry = |(key, value): &(Self, Self)| {
+                    (key.text().unwrap_or_default().to_owned(), value.value())
+                };
+                Value::Object(entries.iter().map(entry).collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// Calls a function with each text in the value, except the keys.
+    pub fn each_text<'a>(&'a self, see: &mut impl FnMut(&'a Self, &'a str)) {
+        match &self.data {
+            Data::Text(text) => see(self, text),
+            Data::List(entries) => entries.iter().for_each(|entry| entry.each_text(see)),
+            Data::Map(entries) => entries.iter().for_each(|(_, value)| value.each_text(see)),
+            Data::Null | Data::Bool(..) | Data::Number(..) => {}
+        }
+    }
+
+    /// Replaces each text in the value, except the keys.
+    pub fn change_texts(&mut self, change: &mut impl FnMut(&str) -> String) {
+        match &mut self.data {
+            Data::Text(text) => *text = change(text),
+            Data::List(entries) => entries
+                .iter_mut()
+                .for_each(|entry| entry.change_texts(change)),
+            Data::Map(entries) => entries
+                .iter_mut()
+                .for_each(|(_, value)| value.change_texts(change)),
+            Data::Null | Data::Bool(..) | Data::Number(..) => {}
+        }
+    }
+
+    /// Gives empty values the place of the value that contains them, and gives numbers and truth values their text in the file:
+    /// `1.10` is a version where a text is expected.
+    fn complete(&mut self, lines: &[&str], within: Place) {
+        if self.place == Place::default() {
+            self.place = within;
+        }
+        let place = self.place;
+        match &mut self.data {
+            Data::Bool(_, text) | Data::Number(_, text) => {
+                let line = lines.get(place.line - 1).copied().unwrap_or_default();
+                let word: String = line
+                    .chars()
+                    .skip(place.column - 1)
+                    .take_while(|c| c.is_ascii_alphanumeric() || "+-._".contains(*c))
+                    .collect();
+                if !word.is_empty() {
+                    *text = word;
+                }
+            }
+            Data::List(entries) => {
+                for entry in entries {
+                    entry.complete(lines, place);
+                }
+            }
+            Data::Map(entries) => {
+                for (key, value) in entries {
+                    key.complete(lines, place);
+                    value.complete(lines, key.place);
+                }
+            }
+            Data::Null | Data::Text(_) => {}
+        }
+    }
+}
+
+/// The fields of a map; problems with them are collected while they are read.
+pub(super) struct YamlFields<'a> {
+    /// The map itself, with its place.
+    pub node: &'a YamlNode,
+    entries: &'a [(YamlNode, YamlNode)],
+}
+
+impl<'a> YamlFields<'a> {
+    /// Opens a map. Unknown fields are problems.
+    pub fn of(
+        node: &'a YamlNode,
+        what: &str,
+        known: &[&'static str],
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let fields = Self::open(node, what, problems)?;
+        fields.refuse(|word| !known.contains(&word), unknown(known), problems);
+        Some(fields)
+    }
+
+    /// Refuses unknown fields whose names are close to a known one.
+    pub fn refuse_slips(&self, known: &[&'static str], problems: &mut Problems) {
+        let near = |word: &str| nearest(word, known.iter().copied()).is_some();
+        let slip = |word: &str| !known.contains(&word) && near(word);
+        self.refuse(slip, unknown(known), problems);
+    }
+
+    /// Refuses fields by their names.
+    pub fn refuse(
+        &self,
+        wrong: impl Fn(&str) -> bool,
+        problem: impl Fn(&YamlNode, &str) -> Problem,
+        problems: &mut Problems,
+    ) {
+        for (key, _) in self.entries {
+            let word = key.text().unwrap_or_default();
+            if wrong(word) {
+                problems.add(problem(key, word));
+            }
+        }
+    }
+
+    /// Takes a map apart whose fields are known to fit.
+    pub fn fitting(node: &'a YamlNode, what: &str, problems: &mut Problems) -> Option<Self> {
+        let Data::Map(entries) = &node.data else {
+            let message = format!("{what} is {}, not a map of fields", node.kind());
+            problems.add(node.problem(message));
+            return None;
+        };
+        Some(Self { node, entries })
+    }
+
+    /// Opens a map that may have any fields.
+    pub fn open(node: &'a YamlNode, what: &str, problems: &mut Problems) -> Option<Self> {
+        let fields = Self::fitting(node, what, problems)?;
+        let entries = fields.entries;
+        for (at, (key, _)) in entries.iter().enumerate() {
+            let Some(word) = key.text() else {
+                problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
+                continue;
+            };
+            let same = |(other, _): &&(YamlNode, YamlNode)| other.text() == Some(word);
+            if let Some((first, _)) = entries[..at].iter().find(same) {
+                let line = first.place.line;
+                let message = format!("{} is written twice, first on line {line}", quote(word));
+                problems.add(key.problem(message));
+            }
+        }
+        Some(fields)
+    }
+
+    /// Returns each key with its value.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a YamlNode, &'a YamlNode)> {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Returns a field; a field without a value counts as missing.
+    pub fn get(&self, key: &str) -> Option<&'a YamlNode> {
+        let mut entries = self.entries.iter();
+        let (_, value) = entries.find(|(name, _)| name.text() == Some(key))?;
+        (value.data != Data::Null).then_some(value)
+    }
+
+    /// Returns a required field.
+    pub fn need(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a YamlNode> {
+        let found = self.get(key);
+        if found.is_none() {
+            problems.add(self.node.problem(format!("{what} has no `{key}`")));
+        }
+        found
+    }
+
+    pub fn text(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
+        let node = self.get(key)?;
+        let text = node.text();
+        if text.is_none() {
+            problems.add(node.problem(format!("`{key}` is {}, not a text", node.kind())));
+        }
+        text
+    }
+
+    /// Returns the text of a field as it is kept; empty if it is not there.
+    pub fn string(&self, key: &str, problems: &mut Problems) -> String {
+        self.text(key, problems).unwrap_or_default().to_owned()
+    }
+
+    /// Returns where a field stands, or else the map.
+    pub fn place(&self, key: &str) -> Place {
+        self.get(key).unwrap_or(self.node).place
+    }
+
+    /// Returns what a field stands for that is one of a few words.
+    pub fn choice<T: Copy>(
+        &self,
+        key: &str,
+        known: &[(&str, T)],
+        problems: &mut Problems,
+    ) -> Option<T> {
+        let word = self.text(key, problems)?;
+        let found = known.iter().find(|(name, _)| *name == word);
+        if found.is_none() {
+            let words: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let problem = self
+                .place(key)
+                .problem(format!("`{key}` is {}", quote(word)));
+            problems.add(problem.with_hint(suggestion(word, &words)));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// Returns the text of a required field that must not be empty.
+    pub fn word(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a str> {
+        self.need(key, what, problems)?;
+        let text = self.text(key, problems)?;
+        if text.trim().is_empty() {
+            problems.add(self.place(key).problem(format!("`{key}` is empty")));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Returns the text of an optional field that must not be empty.
+    pub fn word_if_there(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
+        self.get(key)?;
+        self.word(key, "", problems)
+    }
+
+    pub fn truth(&self, key: &str, problems: &mut Problems) -> Option<bool> {
+        let node = self.get(key)?;
+        let Data::Bool(truth, _) = node.data else {
+            let found = node.text().map_or_else(|| node.kind().to_owned(), quote);
+            problems.add(node.problem(format!("`{key}` is {found}, not true or false")));
+            return None;
+        };
+        Some(truth)
+    }
+
+    pub fn list(&self, key: &str, problems: &mut Problems) -> &'a [YamlNode] {
+        match self.get(key) {
+            Some(YamlNode {
+                data: Data::List(entries),
+                ..
+            }) => entries,
+            Some(node) => {
+                problems.add(node.problem(format!("`{key}` is {}, not a list", node.kind())));
+                &[]
+            }
+            None => &[],
+        }
+    }
+
+    /// Returns a list of texts with their places.
+    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<(&'a YamlNode, &'a str)> {
+        let entries = self.list(key, problems).iter();
+        entries
+            .filter_map(|entry| {
+                let text = entry.text();
+                if text.is_none() {
+                    let message = format!("`{key}` has {} in it, not only texts", entry.kind());
+                    problems.add(entry.problem(message));
+                }
+                Some((entry, text?))
+            })
+            .collect()
+    }
+}
+
+fn unknown(known: &[&'static str]) -> impl Fn(&YamlNode, &str) -> Problem {
+    |key, word| {
+        let problem = key.problem(format!("unknown field {}", quote(word)));
+        problem.with_hint(suggestion(word, known))
+    }
+}
+
+/// Reads a tree.
+///
+/// The parser reports places only in its errors. Therefore a single value is stored, and the visitor answers with an error,
+/// which contains the place.
+struct YamlReader(YamlNode);
+
+impl<'de> de::Deserialize<'de> for YamlReader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let kept = Cell::new(None);
+        let found = deserializer.deserialize_any(YamlScalar(&kept));
+        match (found, kept.take()) {
+            (Ok(data), _) => {
+                let first = match &data {
+                    Data::List(entries) => entries.first(),
+                    Data::Map(entries) => entries.first().map(|(key, _)| key),
+                    _ => None,
+                };
+                let place = first.map_or_else(Place::default, |first| first.place);
+                Ok(Self(YamlNode { place, data }))
+            }
+            (Err(error), Some(data)) => {
+                let place = place(&error.to_string());
+                Ok(Self(YamlNode { place, data }))
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+}
+
+/// Reads ` at line 3 column 5` at the end of an error; at the beginning of the file the error has no numbers.
+fn place(error: &str) -> Place {
+    let numbers = || {
+        let (_, place) = error.rsplit_once(" at line ")?;
+        let (line, column) = place.split_once(" column ")?;
+        Some(Place {
+            line: line.parse().ok()?,
+            column: column.parse().ok()?,
+        })
+    };
+    numbers().unwrap_or_default()
+}
+
+/// Stores a single value whose place is not known yet.
+struct YamlScalar<'a>(&'a Cell<Option<Data>>);
+
+impl YamlScalar<'_> {
+    fn keep<E: de::Error>(self, data: Data) -> Result<Data, E> {
+        self.0.set(Some(data));
+        Err(E::custom("a value"))
+    }
+}
+
+impl<'de> Visitor<'de> for YamlScalar<'_> {
+    type Value = Data;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number, a list or a map, without a tag")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Data, E> {
+        self.keep(Data::Null)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Data, E> {
+        Ok(Data::Null)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Data, E> {
+        self.keep(Data::Bool(value, value.to_string()))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Data, E> {
+        self.keep(Data::Number(value.into(), value.to_string()))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Data, E> {
+        self.keep(Data::Number(value.into(), value.to_string()))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Data, E> {
+        let text = value.to_string();
+        self.keep(match Number::from_f64(value) {
+            Some(number) => Data::Number(number, text),
+            // Not a number, or infinite: only the text is kept.
+            None => Data::Text(text),
+        })
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Data, E> {
+        self.keep(Data::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(YamlReader(node)) = access.next_element()? {
+            entries.push(node);
+        }
+        Ok(Data::List(entries))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(YamlReader(key)) = access.next_key()? {
+            let YamlReader(value) = access.next_value()?;
+            entries.push((key, value));
+        }
+        Ok(Data::Map(entries))
+    }
+}
+
+/// Levels of JSON that are looked at.
+const LEVELS: usize = 16;
+
+/// Reads JSON from its beginning to its end, so that no line is counted twice.
+struct Json<'a> {
+    /// What follows `place`.
+    rest: &'a str,
+    place: Place,
+}
+
+impl<'a> Json<'a> {
+    fn node(&mut self, raw: &'a RawValue, level: usize) -> serde_json::Result<YamlNode> {
+        let raw = raw.get();
+        self.go_to(raw);
+        let place = self.place;
+        let data = match raw.as_bytes().first() {
+            Some(b'[' | b'{') if level > LEVELS => Data::Null,
+            Some(b'[') => {
+                let entries = serde_json::from_str::<Vec<&RawValue>>(raw)?.into_iter();
+                let nodes = entries.map(|entry| self.node(entry, level + 1));
+                Data::List(nodes.collect::<Result<_, _>>()?)
+            }
+            Some(b'{') => {
+                let Entries(entries) = serde_json::from_str(raw)?;
+                let entries = entries.into_iter();
+                let nodes = entries.map(|(key, value)| {
+                    let key = self.node(key, level + 1)?;
+                    Ok((key, self.node(value, level + 1)?))
+                });
+                Data::Map(nodes.collect::<serde_json::Result<_>>()?)
+            }
+            _ => match serde_json::from_str(raw)? {
+                Value::Bool(value) => Data::Bool(value, raw.to_owned()),
+                Value::Number(value) => Data::Number(value, raw.to_owned()),
+                Value::String(text) => Data::Text(text),
+                Value::Null | Value::Array(_) | Value::Object(_) => Data::Null,
+            },
+        };
+        Ok(YamlNode { place, data })
+    }
+
+    fn go_to(&mut self, part: &str) {
+        let at = part.as_ptr().addr() - self.rest.as_ptr().addr();
+        let (passed, rest) = self.rest.split_at(at);
+        if let Some((lines, _)) = passed.rsplit_once('\n') {
+            self.place.line += 1 + lines.matches('\n').count();
+            self.place.column = 1;
+        }
+        let line = passed.rsplit('\n').next().unwrap_or_default();
+        self.place.column += line.chars().count();
+        self.rest = rest;
+    }
+}
+
+/// What an object has in it, in the order of the text; a key may be there twice.
+struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> de::Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = access.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let mut lines = Vec::new();
+        fn walk(node: &YamlNode, lines: &mut Vec<String>) {
+            match &node.data {
+                Data::List(entries) if !entries.is_empty() => {
+                    entries.iter().for_each(|entry| walk(entry, lines));
+                }
+                Data::Map(entries) => entries.iter().for_each(|(key, value)| {
+                    walk(key, lines);
+                    walk(value, lines);
+                }),
+                _ => lines.push(
+                    format!(
+                        "{}:{} {} {}",
+                        node.place.line,
+                        node.place.column,
+                        node.kind(),
+                        node.text().unwrap_or_default().replace('\n', "|")
+                    )
+                    .trim_end()
+                    .to_owned(),
+                ),
+            }
+        }
+        walk(&read(text).unwrap(), &mut lines);
+        lines.join("\n")
+    }
+
+    #[test]
+    fn every_value_knows_its_place() {
+        let text = "name: x\nversion: 1.10\nlist:\n- {a: 0x10, ö: \"ü, b\"}\n-   # why\n  - true\n  - ~\ntext: |\n  one\n  two\nnone:\n";
+        insta::assert_snapshot!(shown(text), @"
+        1:1 a text name
+        1:7 a text x
+        2:1 a text version
+        2:10 a number 1.10
+        3:1 a text list
+        4:4 a text a
+        4:7 a number 0x10
+        4:13 a text ö
+        4:16 a text ü, b
+        6:5 a truth value true
+        7:5 nothing
+        8:1 a text text
+        8:7 a text one|two|
+        11:1 a text none
+        11:6 nothing
+        ");
+        assert_eq!(shown("\u{feff}word"), "1:1 a text word");
+        assert_eq!(shown(""), "1:1 nothing");
+        assert_eq!(shown("\n a:\n - []\n"), "2:2 a text a\n2:2 a list");
+    }
+}

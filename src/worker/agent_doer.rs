@@ -1,0 +1,283 @@
+//! An agent does a command: its process, from the output that one before it may have left to the report that is made of it.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tokio::time::sleep;
+
+use super::WorkerEvent;
+use super::command_claim::Claim;
+use super::worker_loop::{
+    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
+};
+use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd, Retries};
+use crate::clock::TimeAllowance;
+use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
+use crate::plan::CommandId;
+use crate::volumes::{EXCHANGE, Folder, Heartbeat, VolumesError};
+use crate::wire::command_file::CommandFile;
+use crate::wire::text::one_line;
+
+/// Between asking and ending an agent when the worker itself is to end.
+const SHORT_GRACE: Duration = Duration::from_millis(500);
+/// The most of a command's heading that is told, in characters.
+const MAX_TITLE: usize = 100;
+/// The most of a step's standard output and error output that goes into the report.
+const MOST_OUT: usize = 16 * 1024;
+const MOST_ERR: usize = 4 * 1024;
+
+/// The agent of a worker.
+pub(super) struct AgentDoer {
+    pub(super) agent: Agent,
+    /// Names of variables that the agent gets besides those that every child gets.
+    pub(super) env: Vec<String>,
+    /// It may work that long on a command.
+    pub(super) deadline: Duration,
+    /// With a model that fails behind it.
+    pub(super) again: Retries,
+}
+
+impl Doer for AgentDoer {
+    fn name(&self) -> &str {
+        self.agent.name()
+    }
+
+    /// For a command that was left behind, an agent that still runs is waited for first; if there is no report then and its
+    /// output is none either, it is done again.
+    async fn run(
+        &self,
+        worker: &Worker,
+        claim: &Claim,
+        command: &CommandFile,
+    ) -> Result<Finished, WorkStop> {
+        match self.finish(worker, claim, command).await {
+            Err(WorkStop::Cancelled) => {
+                let err = worker.volumes.log(claim.id(), "err");
+                if exec::alive(&err) {
+                    // What is let go of now could be done twice at once.
+                    return Err(still_runs(&err).into());
+                }
+                Err(WorkStop::Cancelled)
+            }
+            finished => finished,
+        }
+    }
+
+    fn forget(&self, worker: &Worker, command: &CommandFile) {
+        super::coding_agent_run::forget(&worker.volumes, command);
+    }
+}
+
+/// Returns the heading of a command, else its id.
+fn title(command: &CommandFile) -> String {
+    let heading = command
+        .body
+        .lines()
+        .find_map(|line| line.strip_prefix("# "));
+    one_line(heading.unwrap_or(command.id.as_str()), MAX_TITLE)
+}
+
+impl AgentDoer {
+    async fn finish(
+        &self,
+        worker: &Worker,
+        claim: &Claim,
+        command: &CommandFile,
+    ) -> Result<Finished, WorkStop> {
+        let (id, volumes) = (claim.id(), &worker.volumes);
+        let life = volumes.read_life(id);
+        let output = self.output(worker, id, &life).await?;
+        if volumes.reported(id)? {
+            return Ok(Finished::default());
+        }
+        if volumes.cancel_mark(id).exists() {
+            return Err(WorkStop::Cancelled);
+        }
+        worker.tell(WorkerEvent::Begun(title(command)));
+        let job = AgentJob::new(claim.volumes(), command);
+        let report = match &self.agent {
+            Agent::Coding(coder) => return self.talk(worker, &job, coder, &output, &life).await,
+            Agent::Shell(shell) => match shell.steps(&job) {
+                Ok(steps) => {
+                    let ended = self.run_all(worker, &job, &output, steps).await?;
+                    shell.report(&job, &ended)
+                }
+                Err(refusal) => refusal.report(&job),
+            },
+            Agent::Command(template) => {
+                let steps = vec![template.step(&job)];
+                let ended = self.run_all(worker, &job, &output, steps).await?;
+                template.report(&job, &ended)
+            }
+        };
+        Ok(Finished {
+            report: Some(report).filter(|_| !volumes.reported(id).unwrap_or(false)),
+            ..Finished::default()
+        })
+    }
+
+    /// Opens the files for the agent's output. As long as an agent runs that a dead worker left behind with them,
+    /// it is attended like one of our own.
+    async fn output(
+        &self,
+        worker: &Worker,
+        id: &CommandId,
+        life: &Heartbeat,
+    ) -> Result<ChildOutput, WorkStop> {
+        let path = |kind| worker.volumes.log(id, kind);
+        let (out, err) = (path("out"), path("err"));
+        let logs = worker.volumes.path(Folder::Logs);
+        let fault = |error| VolumesError::new("keep output in", &logs, error);
+        let open = || ChildOutput::open(&out, &err).map_err(fault);
+        if let Some(output) = open()? {
+            return Ok(output);
+        }
+        tracing::info!(command = %id, "waits for an agent that was left behind");
+        // Only a hint: anybody can write the sign of life, and the worker may have gone before it could note whom it started.
+        let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let group = exec::left_behind(&err, signed);
+        let pid = group.map_or(0, |group| group.as_raw_pid().cast_unsigned());
+        let vital = RunVitals::left_behind(id, life, pid);
+        let stop = async |grace| {
+            if let Some(group) = group {
+                stop_group(group, grace).await;
+            }
+        };
+        let gone = async {
+            while exec::alive(&err) {
+                sleep(LOOK).await;
+            }
+        };
+        let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
+        let signs = HeartbeatSource {
+            output: Some(&watched),
+            of: match &self.agent {
+                Agent::Coding(coder) => Some(coder.kind),
+                Agent::Shell(_) | Agent::Command(_) => None,
+            },
+            always: false,
+        };
+        // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
+        let mut left = TimeAllowance::new(self.deadline);
+        tokio::select! {
+            biased;
+            () = gone => {}
+            () = left.used_up() => stop(GRACE).await,
+            halt = worker.attend(&vital, &signs) => {
+                stop(grace(&halt)).await;
+                if !matches!(halt, WorkStop::Flooded) {
+                    return Err(halt);
+                }
+            }
+        }
+        // A process that left its group may still hold the file; it is looked for again later.
+        open()?.ok_or_else(|| still_runs(&err).into())
+    }
+
+    /// Runs the steps one after the other up to the first that fails.
+    async fn run_all(
+        &self,
+        worker: &Worker,
+        job: &AgentJob<'_>,
+        output: &ChildOutput,
+        steps: Vec<AgentProcess>,
+    ) -> Result<Vec<ProcessEnd>, WorkStop> {
+        let vital = RunVitals::new(&job.command.id, now());
+        vital.current().session = Some(job.session.clone());
+        let signs = HeartbeatSource {
+            output: Some(output),
+            ..HeartbeatSource::default()
+        };
+        let mut left = self.deadline;
+        let mut all = Vec::new();
+        for step in steps {
+            let caps = [MOST_OUT, MOST_ERR];
+            let ended = self
+                .run_step(worker, job, output, step, left, &vital, &signs, caps)
+                .await?;
+            let lived = ended.outcome.as_ref().map(|outcome| outcome.lived);
+            left = left.saturating_sub(lived.unwrap_or_default());
+            let success = ended.success();
+            all.push(ended);
+            if !success {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one run, from its command line to its end"
+    )]
+    pub(super) async fn run_step(
+        &self,
+        worker: &Worker,
+        job: &AgentJob<'_>,
+        output: &ChildOutput,
+        step: AgentProcess,
+        deadline: Duration,
+        vital: &RunVitals<'_>,
+        signs: &HeartbeatSource<'_>,
+        [most_out, most_err]: [usize; 2],
+    ) -> Result<ProcessEnd, WorkStop> {
+        let [out, err] = output.lengths();
+        let exchange = worker.volumes.root().display().to_string();
+        let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
+        let set = set.chain(step.set).collect();
+        let spec = ChildSpec {
+            argv: step.argv,
+            cwd: job.workspace.clone(),
+            env: exec::environment_of_agent(&self.env, self.agent.env(), set),
+            stdin: step.stdin,
+            deadline,
+        };
+        let started = |pid| {
+            vital.pid.store(pid, Ordering::Relaxed);
+            worker.beat(vital, None);
+        };
+        let mut halted = None;
+        let cancel = async {
+            let halt = worker.attend(vital, signs).await;
+            let grace = grace(&halt);
+            halted = Some(halt);
+            grace
+        };
+        let outcome = exec::run(&spec, output, started, cancel).await;
+        let flooded = matches!(halted, Some(WorkStop::Flooded));
+        match halted {
+            Some(WorkStop::Flooded) => output.cut([out, err], MOST_PRINTED),
+            Some(halt) => return Err(halt),
+            None => {}
+        }
+        let outcome = match outcome {
+            Err(error) if error.passes() => {
+                let error = io::Error::other(chain(error));
+                return Err(VolumesError::new("start an agent in", &job.workspace, error).into());
+            }
+            outcome => outcome.map_err(chain),
+        };
+        Ok(ProcessEnd {
+            name: step.name,
+            outcome,
+            out: output.out_since(out, most_out),
+            err: output.err_since(err, most_err),
+            flooded,
+        })
+    }
+}
+
+fn grace(halt: &WorkStop) -> Duration {
+    match halt {
+        WorkStop::Stopping | WorkStop::Flooded => SHORT_GRACE,
+        WorkStop::Cancelled | WorkStop::Fault(_) => GRACE,
+    }
+}
+
+fn still_runs(err: &Path) -> VolumesError {
+    let busy = io::Error::new(RUNS_ON, "its agent still runs");
+    VolumesError::new("open", err, busy)
+}

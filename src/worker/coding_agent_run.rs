@@ -1,0 +1,435 @@
+//! Carrying out one command with a coding agent that is known: its session, its runs one after the other, and what is made of
+//! them. What follows from how a run ended is decided in `agents::Outcome::next`.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::agent_doer::AgentDoer;
+use super::worker_loop::{Finished, HeartbeatSource, RunVitals, WorkStop, Worker, now};
+use crate::agents::{
+    AgentJob, AgentProcess, CodingAgentSetup, ModelFault, NextRun, PromptKind, RunOutcome,
+    RunOutput, RunReading, RunSession, RunSummary, RunUsage,
+};
+use crate::exec::{self, ChildOutput, Stdin};
+use crate::plan::SessionId;
+use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
+use crate::wire::command_file::{CommandFile, CommandType};
+use crate::wire::text::one_line;
+
+/// The most that is read of what a run printed: the end of it says what is needed.
+const MOST_OUT: usize = 8 * 1024 * 1024;
+const MOST_ERR: usize = 64 * 1024;
+/// The most that is read of what a session printed before, to know what it had used.
+const MOST_EARLIER: usize = 256 * 1024;
+
+/// What is known while an agent works on a command.
+struct SessionRun<'a> {
+    worker: &'a Worker,
+    doer: &'a AgentDoer,
+    job: &'a AgentJob<'a>,
+    coder: &'a CodingAgentSetup,
+    output: &'a ChildOutput,
+    inbox: Inbox,
+    session: Option<SessionId>,
+    usage: RunUsage,
+    /// What the session had used after its last run, where the agent counts so.
+    total: Option<RunUsage>,
+    notes: Vec<String>,
+    left: Duration,
+}
+
+/// The next run.
+struct RunPlan {
+    talk: RunSession,
+    told: PromptKind,
+}
+
+impl AgentDoer {
+    /// Works on a command with a coding agent until there is something to report. `life` is the sign of a worker that had the
+    /// command before: what its last run printed is used, and what it began is gone on with.
+    pub(super) async fn talk(
+        &self,
+        worker: &Worker,
+        job: &AgentJob<'_>,
+        coder: &CodingAgentSetup,
+        output: &ChildOutput,
+        life: &Heartbeat,
+    ) -> Result<Finished, WorkStop> {
+        let mut talking = SessionRun {
+            worker,
+            doer: self,
+            job,
+            coder,
+            output,
+            inbox: Inbox::of(&job.workspace, &job.command.id),
+            session: None,
+            usage: RunUsage::default(),
+            total: None,
+            notes: Vec::new(),
+            left: self.deadline,
+        };
+        let finished = talking.go(life).await;
+        if finished.is_err() {
+            talking.inbox.close();
+        }
+        finished
+    }
+}
+
+/// Removes what is kept for a session that is over.
+pub(super) fn forget(volumes: &Volumes, command: &CommandFile) {
+    if let Some(session) = &command.session {
+        // Most sessions have none.
+        std::fs::remove_file(history(volumes, session)).ok();
+    }
+}
+
+impl SessionRun<'_> {
+    async fn go(&mut self, life: &Heartbeat) -> Result<Finished, WorkStop> {
+        let since = life.started_at.filter(|_| life.run.is_some());
+        let since = since.map_or_else(SystemTime::now, super::worker_loop::system_time);
+        if let Err(error) = self.inbox.open() {
+            // The agent may report by its last message.
+            tracing::debug!(%error, "no folder for reports in the workspace");
+        }
+        let vital = RunVitals::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
+        let mut heard = life.run.map(|mark| self.collect(mark, life));
+        let mut plan = self.begin();
+        // What kept the agent from working may have been mended since.
+        let undone = |heard: &mut RunReading| {
+            let next = heard.outcome.next(0, 0, self.doer.again);
+            let again = matches!(next, NextRun::Stop | NextRun::Again(_));
+            again || matches!(heard.outcome, RunOutcome::Killed { .. })
+        };
+        if let Some(collected) = heard.take_if(undone) {
+            self.session = collected.session.or(self.session.take());
+            plan = self.again(PromptKind::Interrupted);
+        }
+        let (mut faults, mut changes) = (0, 0);
+        loop {
+            let now = match heard.take() {
+                Some(heard) => heard,
+                None => self.run(plan, &vital).await?,
+            };
+            if now.session.is_some() {
+                self.session.clone_from(&now.session);
+            }
+            if self.worker.volumes.reported(&self.job.command.id)? {
+                self.inbox.discard();
+                return Ok(Finished::default());
+            }
+            let next = now.outcome.next(faults, changes, self.doer.again);
+            match next {
+                NextRun::Again(wait) if wait < self.left => {
+                    faults += 1;
+                    if let RunOutcome::Model(fault) = &now.outcome {
+                        self.tell_fault(fault, wait, &vital);
+                    }
+                    self.pause(wait, &vital).await?;
+                    plan = match now.outcome {
+                        // It never came to speak: there is nothing to go on with.
+                        RunOutcome::NoStart { .. } => self.begin(),
+                        _ => self.again(PromptKind::Interrupted),
+                    };
+                }
+                NextRun::Resume => {
+                    changes += 1;
+                    plan = self.again(PromptKind::Interrupted);
+                }
+                NextRun::Anew => {
+                    changes += 1;
+                    plan = self.anew();
+                }
+                NextRun::Again(_) | NextRun::Report | NextRun::Stop => {
+                    return Ok(self.finish(now.outcome, next, since));
+                }
+            }
+        }
+    }
+
+    /// The first run is what the command says.
+    fn begin(&mut self) -> RunPlan {
+        match (&self.job.command.kind, &self.job.command.session) {
+            (CommandType::Continue, Some(session)) => {
+                self.session = Some(session.clone());
+                RunPlan {
+                    talk: RunSession::Resume(session.clone()),
+                    told: PromptKind::Command,
+                }
+            }
+            (CommandType::Continue, None) => {
+                let session = self.fresh(None);
+                RunPlan {
+                    talk: RunSession::Begin(session),
+                    told: PromptKind::Lost,
+                }
+            }
+            _ => {
+                let session = self.fresh(Some(&self.job.session));
+                RunPlan {
+                    talk: RunSession::Begin(session),
+                    told: PromptKind::Command,
+                }
+            }
+        }
+    }
+
+    /// Goes on in the session, if there is one.
+    fn again(&mut self, told: PromptKind) -> RunPlan {
+        match &self.session {
+            Some(session) => RunPlan {
+                talk: RunSession::Resume(session.clone()),
+                told,
+            },
+            None => self.begin(),
+        }
+    }
+
+    /// Begins a session in place of one that is lost.
+    fn anew(&mut self) -> RunPlan {
+        let continues = self.job.command.kind == CommandType::Continue;
+        if let Some(lost) = self.session.take().filter(|_| continues) {
+            self.notes.push(format!(
+                "The session `{lost}` was lost; a new one was told the task and the last report."
+            ));
+        }
+        RunPlan {
+            talk: RunSession::Begin(self.fresh(None)),
+            told: if continues {
+                PromptKind::Lost
+            } else {
+                PromptKind::Interrupted
+            },
+        }
+    }
+
+    /// Names a session that is to begin: as was wished, if that is a name which agents take.
+    fn fresh(&mut self, wished: Option<&SessionId>) -> SessionId {
+        let wished = wished.filter(|wished| self.coder.kind.knows(wished));
+        let session =
+            wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
+        if self.coder.kind.takes_names() {
+            self.session = Some(session.clone());
+        }
+        session
+    }
+
+    async fn run(&mut self, plan: RunPlan, vital: &RunVitals<'_>) -> Result<RunReading, WorkStop> {
+        let RunPlan { talk, told } = plan;
+        let begins = !matches!(talk, RunSession::Resume(_));
+        let heard = |outcome| RunReading {
+            outcome,
+            session: None,
+            usage: RunUsage::default(),
+        };
+        let named = match &talk {
+            RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),
+            RunSession::Alone => self.job.session.clone(),
+        };
+        let history = history(&self.worker.volumes, &named);
+        let kind = self.coder.kind;
+        let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
+        if !begins && !there {
+            return Ok(heard(RunOutcome::SessionMissing));
+        }
+        let call = match self.coder.call(talk, &self.job.workspace, &history) {
+            Ok(call) => call,
+            Err(unfit) => {
+                let said = format!("{unfit}; {}", unfit.way_out);
+                return Ok(heard(RunOutcome::Usage { said }));
+            }
+        };
+        self.know_total(begins, self.output.lengths()[0]);
+        let report = self.inbox.report();
+        let step = AgentProcess {
+            name: self.coder.kind.name().into(),
+            argv: call.argv,
+            set: call.set,
+            stdin: Stdin::Text(self.coder.brief(self.job, &report, told)),
+        };
+        let [out, err] = self.output.lengths();
+        // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
+        // result would be lost and done again.
+        vital.begin(LogPosition { out, err, begins }, self.session.as_ref());
+        self.worker.live(vital, None)?;
+        let caps = [MOST_OUT, MOST_ERR];
+        let signs = HeartbeatSource {
+            output: Some(self.output),
+            of: Some(kind),
+            always: false,
+        };
+        let (doer, worker, left) = (self.doer, self.worker, self.left);
+        let ended = doer
+            .run_step(
+                worker,
+                self.job,
+                self.output,
+                step,
+                left,
+                vital,
+                &signs,
+                caps,
+            )
+            .await?;
+        if ended.flooded {
+            return Ok(heard(flooded()));
+        }
+        let exit = match ended.outcome {
+            Ok(exit) => exit,
+            Err(why) if self.job.workspace.is_dir() => {
+                return Ok(heard(RunOutcome::Usage { said: why }));
+            }
+            Err(why) => return Ok(heard(RunOutcome::Garbled { why })),
+        };
+        self.left = self.left.saturating_sub(exit.lived);
+        let mut heard = self.coder.kind.read(&RunOutput {
+            out: &ended.out,
+            err: &ended.err,
+            exit: Some(exit),
+            begins,
+            now: now(),
+        });
+        heard.session = heard.session.or(vital.session());
+        self.count(heard.usage, begins);
+        Ok(heard)
+    }
+
+    /// Reads the run of a worker that is gone.
+    fn collect(&mut self, mark: LogPosition, life: &Heartbeat) -> RunReading {
+        let known = life.session.clone().map(SessionId::new);
+        let [out, err] = self.output.lengths();
+        let most = crate::agents::MOST_PRINTED;
+        if out
+            .saturating_sub(mark.out)
+            .max(err.saturating_sub(mark.err))
+            > most
+        {
+            self.output.cut([mark.out, mark.err], most);
+            return RunReading {
+                outcome: flooded(),
+                session: known,
+                usage: RunUsage::default(),
+            };
+        }
+        let mut heard = self.coder.kind.read(&RunOutput {
+            out: &self.output.out_since(mark.out, MOST_OUT),
+            err: &self.output.err_since(mark.err, MOST_ERR),
+            exit: None,
+            begins: mark.begins,
+            now: now(),
+        });
+        heard.session = heard.session.or(known);
+        self.know_total(mark.begins, mark.out);
+        self.count(heard.usage, mark.begins);
+        heard
+    }
+
+    fn count(&mut self, usage: RunUsage, begins: bool) {
+        if !self.coder.kind.counts_from_the_beginning() {
+            self.usage.add(usage);
+        } else if usage != RunUsage::default() {
+            let before = self.total.filter(|_| !begins).unwrap_or_default();
+            self.usage.add(usage.since(before));
+            self.total = Some(usage);
+        }
+    }
+
+    /// Finds out what the session had used before a run that goes on with it, where the agent counts so; what the run
+    /// printed begins there.
+    fn know_total(&mut self, begins: bool, from: u64) {
+        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
+            self.total = Some(self.used_before(from));
+        }
+    }
+
+    /// Finds what the session had used, in what it printed before its output had this length.
+    fn used_before(&self, from: u64) -> RunUsage {
+        let used = |out: String| {
+            let heard = self.coder.kind.read(&RunOutput {
+                out: &out,
+                err: "",
+                exit: None,
+                begins: false,
+                now: now(),
+            });
+            Some(heard.usage).filter(|usage| *usage != RunUsage::default())
+        };
+        let earlier = || {
+            let earlier = self.job.earlier()?;
+            let path = self.worker.volumes.log(&earlier.id, "out");
+            used(exec::tail_of(&path, MOST_EARLIER))
+        };
+        let start = from.saturating_sub(MOST_EARLIER as u64);
+        let length = usize::try_from(from - start).unwrap_or(MOST_EARLIER);
+        used(self.output.head_since(start, length))
+            .or_else(earlier)
+            .unwrap_or_default()
+    }
+
+    /// Says that the model is asked again, and when: to whoever looks on, and by the sign of life.
+    fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
+        let until = now().plus(wait);
+        let status = fault.status.map(|status| format!(" ({status})"));
+        let status = status.unwrap_or_default();
+        tracing::info!(command = %self.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
+        vital.wait_until(until);
+        let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));
+        self.worker.tell(super::WorkerEvent::Waits { said, until });
+    }
+
+    /// Waits, and shows meanwhile that this is wanted.
+    async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<(), WorkStop> {
+        let signs = HeartbeatSource {
+            output: Some(self.output),
+            of: None,
+            always: true,
+        };
+        tokio::select! {
+            biased;
+            halt = self.worker.attend(vital, &signs) => return Err(halt),
+            () = sleep(wait) => {}
+        }
+        self.left = self.left.saturating_sub(wait);
+        Ok(())
+    }
+
+    fn finish(&mut self, outcome: RunOutcome, next: NextRun, since: SystemTime) -> Finished {
+        let left = self.inbox.read(since);
+        let stop = match (&outcome, next) {
+            (RunOutcome::Usage { said } | RunOutcome::NoStart { said }, NextRun::Stop) => {
+                Some(said.clone())
+            }
+            (RunOutcome::Model(fault), NextRun::Stop) => Some(fault.refusal()),
+            _ => None,
+        };
+        let course = RunSummary {
+            outcome,
+            session: self.session.clone(),
+            usage: self.usage,
+            notes: std::mem::take(&mut self.notes),
+        };
+        let bytes = left.as_ref().map(|(_, bytes)| bytes.as_slice());
+        Finished {
+            report: Some(self.coder.report(self.job, &course, bytes)),
+            stop,
+            left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
+        }
+    }
+}
+
+fn flooded() -> RunOutcome {
+    RunOutcome::Garbled {
+        why: format!(
+            "it printed more than {} MiB",
+            crate::agents::MOST_PRINTED >> 20
+        ),
+    }
+}
+
+/// Where an agent that has no sessions keeps what was said in one.
+fn history(volumes: &Volumes, session: &SessionId) -> PathBuf {
+    volumes.path(Folder::Logs).join(format!("{session}.chat"))
+}

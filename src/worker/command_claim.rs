@@ -1,0 +1,305 @@
+//! Whose a command is. A worker that takes one locks `active/<id>.lock` first and then moves the command, and keeps
+//! the lock until it has reported; so a command whose lock is free but there was left behind by a worker that died.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::RoleFilter;
+use crate::own_files;
+use crate::plan::CommandId;
+use crate::volumes::{Folder, Volumes, VolumesError};
+use crate::wire::command_file::CommandFile;
+use crate::wire::text::one_line;
+
+/// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
+const MAX_ROLE: usize = 80;
+/// For how long a command is passed over: the first time, and at most.
+const FIRST_PASS: Duration = Duration::from_secs(2);
+const LONGEST_PASS: Duration = Duration::from_secs(30);
+/// The most that is read of a lock.
+const LONGEST: u64 = 1024;
+
+/// A command that is this worker's and nobody else's.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// Those in which the command lies.
+    volumes: Volumes,
+    id: CommandId,
+    /// Closed, and so unlocked, with the claim; signed by whoever has it.
+    lock: File,
+}
+
+/// Who has a command, as its lock says: the agent, and on a second line the role that the command is assigned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Signature {
+    agent: String,
+    assignee: Option<String>,
+}
+
+impl Signature {
+    /// Reads what a lock says; `None` if nobody has signed it.
+    fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let agent = lines.next()?.to_owned();
+        let assignee = lines.next().map(str::to_owned);
+        Some(Self { agent, assignee })
+    }
+
+    fn text(&self) -> String {
+        let assignee = self.assignee.iter().map(|role| format!("\n{role}"));
+        self.agent.clone() + &assignee.collect::<String>()
+    }
+}
+
+/// Commands that a worker leaves alone for a while, longer each time: something still runs for them that it cannot end.
+#[derive(Debug, Default)]
+pub(super) struct PassedOver {
+    /// Until when, and for how long that is.
+    until: BTreeMap<CommandId, (Instant, Duration)>,
+}
+
+impl PassedOver {
+    /// Passes a command over from now on.
+    pub(super) fn note(&mut self, id: CommandId) {
+        let longer = |(_, before): &(Instant, Duration)| (*before * 2).min(LONGEST_PASS);
+        let span = self.until.get(&id).map_or(FIRST_PASS, longer);
+        self.until.insert(id, (Instant::now() + span, span));
+    }
+
+    /// Tells whether a command is passed over now.
+    fn has(&self, id: &CommandId) -> bool {
+        let until = self.until.get(id);
+        until.is_some_and(|(until, _)| Instant::now() < *until)
+    }
+}
+
+impl Claim {
+    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has, of
+    /// those that are named first if there is one.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn next(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+        passed: &PassedOver,
+        first: &BTreeSet<CommandId>,
+    ) -> Result<Option<Self>, VolumesError> {
+        match Self::left(volumes, agent, role, passed)? {
+            Some(claim) => Ok(Some(claim)),
+            None => Self::fresh(volumes, agent, role, first),
+        }
+    }
+
+    /// Takes a command that a dead worker like this one left behind.
+    fn left(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+        passed: &PassedOver,
+    ) -> Result<Option<Self>, VolumesError> {
+        for id in volumes.locked()? {
+            if !passed.has(&id)
+                && let Some(claim) = Self::take_up(volumes, &id, agent, role)?
+            {
+                return Ok(Some(claim));
+            }
+        }
+        Ok(None)
+    }
+
+    fn fresh(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+        first: &BTreeSet<CommandId>,
+    ) -> Result<Option<Self>, VolumesError> {
+        let mut waiting = Vec::new();
+        for volumes in role.from(volumes) {
+            waiting.extend(
+                volumes
+                    .waiting()?
+                    .into_iter()
+                    .map(|id| (id, volumes.clone())),
+            );
+        }
+        let rank = |id: &CommandId| (!first.contains(id), id.clone());
+        waiting.sort_by_cached_key(|(id, _)| rank(id));
+        for (id, volumes) in waiting {
+            if let Some(claim) = Self::take(&volumes, &id, agent, role)? {
+                return Ok(Some(claim));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_up(
+        volumes: &Volumes,
+        id: &CommandId,
+        agent: &str,
+        role: &RoleFilter,
+    ) -> Result<Option<Self>, VolumesError> {
+        let Some((mut claim, before)) = Self::lock(volumes, id, false)? else {
+            return Ok(None);
+        };
+        let everywhere = volumes.everywhere();
+        let there = |folder| {
+            everywhere
+                .iter()
+                .find(|there| there.command(folder, id).exists())
+        };
+        let Some(taken) = there(Folder::CommandsProcessed) else {
+            if there(Folder::CommandsPending).is_none() {
+                // Withdrawn in the instant before it was taken, or removed by somebody.
+                claim.finish()?;
+            }
+            return Ok(None);
+        };
+        let mine = match before {
+            Some(signed) => {
+                signed.agent == agent && role.takes_from(taken, signed.assignee.as_deref())
+            }
+            None => {
+                let assignee = assignee(taken, Folder::CommandsProcessed, id);
+                role.takes_from(taken, assignee.as_deref())
+            }
+        };
+        claim.volumes = taken.clone();
+        Ok(Some(claim).filter(|_| mine))
+    }
+
+    /// Takes a command that nobody has; `None` if it is for others, or somebody was faster.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn take(
+        volumes: &Volumes,
+        id: &CommandId,
+        agent: &str,
+        role: &RoleFilter,
+    ) -> Result<Option<Self>, VolumesError> {
+        let assignee = assignee(volumes, Folder::CommandsPending, id);
+        if !role.takes_from(volumes, assignee.as_deref()) {
+            return Ok(None);
+        }
+        let Some((mut claim, _)) = Self::lock(volumes, id, true)? else {
+            return Ok(None);
+        };
+        claim.sign(&Signature {
+            agent: agent.to_owned(),
+            assignee,
+        })?;
+        match volumes.claim(id) {
+            Ok(()) => {
+                tracing::info!(command = %id, "taken");
+                Ok(Some(claim))
+            }
+            Err(error) => {
+                let left = matches!(
+                    error.kind(),
+                    // Somebody was faster, or the same command was taken once before.
+                    io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
+                );
+                claim.finish()?;
+                if left { Ok(None) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Locks a command's claim and returns with it who signed it before. `None` if somebody else has it, or if there
+    /// is none and none is to be made.
+    fn lock(
+        volumes: &Volumes,
+        id: &CommandId,
+        make: bool,
+    ) -> Result<Option<(Self, Option<Signature>)>, VolumesError> {
+        let path = volumes.claim_lock(id);
+        let locked = || -> io::Result<Option<(File, String)>> {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(make).truncate(false);
+            let mut file = match own_files::file(&mut options, &path) {
+                // Finished by its worker since it was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !make => return Ok(None),
+                // Whatever else lies there must not keep the other commands from being taken.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::debug!(path = %path.display(), %error, "a command that nobody can take");
+                    return Ok(None);
+                }
+                opened => opened?,
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            // Whoever had it may have finished and removed it since it was opened.
+            if !same_file(&file, &path) {
+                return Ok(None);
+            }
+            let mut before = String::new();
+            (&mut file).take(LONGEST).read_to_string(&mut before)?;
+            Ok(Some((file, before)))
+        };
+        let locked = locked().map_err(|error| VolumesError::new("lock", &path, error))?;
+        Ok(locked.map(|(file, before)| {
+            let claim = Self {
+                volumes: volumes.clone(),
+                id: id.clone(),
+                lock: file,
+            };
+            (claim, Signature::read(&before))
+        }))
+    }
+
+    fn sign(&mut self, signature: &Signature) -> Result<(), VolumesError> {
+        self.lock
+            .set_len(0)
+            .and_then(|()| self.lock.write_all(signature.text().as_bytes()))
+            .map_err(|error| VolumesError::new("write", &self.volumes.claim_lock(&self.id), error))
+    }
+
+    pub(super) fn id(&self) -> &CommandId {
+        &self.id
+    }
+
+    /// Returns the volumes in which the command lies.
+    pub(super) fn volumes(&self) -> &Volumes {
+        &self.volumes
+    }
+
+    /// Lets go of a command with which nothing was begun, so that whoever looks next takes it.
+    ///
+    /// # Errors
+    /// What the file system says; the command is taken up again then.
+    pub(super) fn give_back(self) -> Result<(), VolumesError> {
+        self.volumes.release(&self.id)?;
+        self.finish()
+    }
+
+    /// Lets go of a command that needs nothing more, and removes what it had in `active/`.
+    pub(super) fn finish(self) -> Result<(), VolumesError> {
+        // First: without it the command does not count as left behind, whatever else remains.
+        let path = self.volumes.claim_lock(&self.id);
+        fs::remove_file(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
+        self.volumes.rest(&self.id)
+    }
+}
+
+/// Returns the role that a command is assigned to, on one line; `None` if it is anybody's, or cannot be read.
+fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String> {
+    let text = volumes.read_command(folder, id).ok()?;
+    let assignee = CommandFile::parse(&text).ok()?.assignee?;
+    Some(one_line(&assignee, MAX_ROLE))
+}
+
+fn same_file(file: &File, path: &Path) -> bool {
+    let (Ok(opened), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else {
+        return false;
+    };
+    (opened.dev(), opened.ino()) == (there.dev(), there.ino())
+}

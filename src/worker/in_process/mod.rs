@@ -1,0 +1,155 @@
+//! Roles of the team that work inside this process: their lanes take the commands of their role out of the files as any worker
+//! does. A command is a task of the plan or the request of another role; it is handed to the role as a message, and what comes
+//! of it becomes the report. What a lane was at when the process was killed is taken up again by the command's lock.
+
+mod lane_registry;
+mod request_timeout;
+mod role_doer;
+mod role_link;
+mod shared_context;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::config::Timing;
+use crate::exec::end_steps_left_behind;
+use crate::llm::Prompts;
+use crate::role::{Framework, Role, RoleId};
+use crate::store::Store;
+use crate::volumes::{Folder, Volumes};
+use crate::wire::command_file::Language;
+use lane_registry::Lane;
+use role_doer::RoleDoer;
+use role_link::RoleLink;
+use shared_context::SharedContext;
+
+use super::worker_loop::Worker;
+use super::{RoleFilter, WorkerHealth};
+
+pub use shared_context::{Member, RoleWorkspace};
+
+/// Makes a role for one thing that it is to do, in the folder where that is done; the error says why it cannot.
+pub type Make = dyn Fn(Arc<dyn Framework>, &Path) -> Result<Role, String> + Send + Sync;
+
+/// A role that works in this process.
+#[derive(Clone)]
+pub struct InProcessRole {
+    pub id: RoleId,
+    pub make: Arc<Make>,
+    /// How long it waits for another role.
+    pub patience: Duration,
+}
+
+/// What the roles in the process need to know.
+pub struct RoleOptions {
+    pub store: Store,
+    pub volumes: Volumes,
+    /// The folder in which agents work, where nothing names another.
+    pub workspace: PathBuf,
+    pub clock: Clock,
+    /// Those from which commands for roles behind files are made.
+    pub prompts: Arc<Prompts>,
+    pub language: Language,
+    /// All roles of the team.
+    pub members: Vec<Member>,
+    /// Those of them that work here.
+    pub residents: Vec<InProcessRole>,
+    /// How deep requests within requests may go.
+    pub max_depth: usize,
+    /// The daemon ends an agent that is silent for so long.
+    pub silence: Duration,
+    pub timing: Timing,
+}
+
+/// The roles that work in this process, ready to begin.
+pub struct InProcessRoles {
+    house: Arc<SharedContext>,
+    residents: Vec<InProcessRole>,
+    silence: Duration,
+}
+
+impl InProcessRoles {
+    /// Puts the roles together.
+    ///
+    /// # Errors
+    /// Everything for which one of them cannot do its work, such as a template that names what is not there.
+    pub fn new(options: RoleOptions) -> Result<Self, Vec<String>> {
+        let (residents, silence) = (options.residents.clone(), options.silence);
+        let inside = Self {
+            house: Arc::new(SharedContext::new(options)),
+            residents,
+            silence,
+        };
+        let tried = inside.residents.iter().map(|resident| {
+            let link = RoleLink::new(Arc::clone(&inside.house), Lane::of(resident, 0));
+            (resident.make)(Arc::new(link), &inside.house.workspace)
+        });
+        match tried.filter_map(Result::err).collect::<Vec<_>>() {
+            faults if faults.is_empty() => Ok(inside),
+            faults => Err(faults),
+        }
+    }
+
+    /// Works until `shutdown` resolves. What a role is at then stays where it is and is taken up by the next process. Faults on
+    /// the way are logged, and the work goes on when it can.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let (stop, stopping) = watch::channel(false);
+        let work = self.work(stopping);
+        tokio::pin!(work);
+        tokio::select! {
+            () = &mut work => return,
+            () = shutdown => {}
+        }
+        stop.send_replace(true);
+        work.await;
+    }
+
+    async fn work(self, stopping: watch::Receiver<bool>) {
+        // They would work in the same files as those that begin now.
+        end_steps_left_behind(&self.house.volumes.path(Folder::Active)).await;
+        // Before any lane looks for something new.
+        if let Err(error) = self.house.recover().await {
+            tracing::warn!(%error, "what roles waited for is known when they wait again");
+        }
+        let mut lanes = JoinSet::new();
+        for resident in &self.residents {
+            for index in 0..self.house.lanes(&resident.id) {
+                let worker = Worker {
+                    volumes: self.house.volumes.clone(),
+                    role: RoleFilter::Only(resident.id.to_string()),
+                    silence: self.silence,
+                    look: self.house.timing.work,
+                    fitness: WorkerHealth::default(),
+                    told: None,
+                    news: self.house.board.news(),
+                    stopping: stopping.clone(),
+                };
+                let lane = Lane::of(resident, index);
+                let doer = RoleDoer::new(Arc::clone(&self.house), lane, resident.clone());
+                lanes.spawn(async move { worker.work(&doer).await });
+            }
+        }
+        while let Some(ended) = lanes.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a lane broke down");
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn of(resident: &InProcessRole, index: usize) -> Self {
+        Self {
+            role: resident.id.clone(),
+            index,
+        }
+    }
+}

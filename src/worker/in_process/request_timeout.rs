@@ -1,0 +1,161 @@
+//! How long a role waits for another one. Counted is what this process lives through while the role that is asked has nothing else
+//! in hand and still does not take the request up, and from then on anew while somebody is at it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::shared_context::SharedContext;
+use crate::clock::{Clock, TimeAllowance};
+use crate::plan::{CommandId, Time};
+use crate::role::{RequestId, RoleId};
+use crate::volumes::{CommandPlace, Volumes};
+
+/// After a restart at least so long is waited on: an answer that came meanwhile has to be taken in first.
+const GRACE: Duration = Duration::from_secs(10);
+/// An answer that lies there when the time is over is waited for so long: the daemon takes it in.
+const LATE_ANSWER: Duration = Duration::from_secs(10);
+
+/// Whether time passes while the answer to a request is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestWait {
+    /// It does: somebody is at the request, or could take it.
+    Runs { taken: bool },
+    /// It does not: whoever is asked does something else first, or a person is asked what has to be known.
+    Rests,
+}
+
+/// What is left of the time for one request.
+#[derive(Debug)]
+pub(super) struct RequestTimeout {
+    pub request: RequestId,
+    whole: Duration,
+    left: TimeAllowance,
+    /// Whoever takes the request up has the whole time for it.
+    taken: bool,
+    /// The time is over, but an answer lies there.
+    late: bool,
+}
+
+impl RequestTimeout {
+    pub fn new(request: RequestId, whole: Duration) -> Self {
+        Self {
+            request,
+            whole,
+            left: TimeAllowance::new(whole),
+            taken: false,
+            late: false,
+        }
+    }
+
+    /// Tells whether the wait is over, where an answer that lies there already is waited for a little longer.
+    pub fn over(&mut self, hold: RequestWait, lies_there: impl FnOnce() -> bool) -> bool {
+        let RequestWait::Runs { taken } = hold else {
+            return false;
+        };
+        if taken && !self.taken {
+            (self.taken, self.late) = (true, false);
+            self.left = TimeAllowance::new(self.whole);
+        }
+        let over = self.left.left().is_zero();
+        if !over && !self.late {
+            return false;
+        }
+        if !lies_there() {
+            return true;
+        }
+        if !self.late {
+            self.late = true;
+            self.left = TimeAllowance::new(LATE_ANSWER);
+            return false;
+        }
+        over
+    }
+
+    /// Uses time up, as long as this is waited for, and resolves when none is left.
+    pub async fn used_up(&mut self, hold: RequestWait) {
+        match hold {
+            RequestWait::Runs { .. } => self.left.used_up().await,
+            RequestWait::Rests => std::future::pending().await,
+        }
+    }
+}
+
+/// Returns what is left of a time after a restart, of which an earlier process saw some pass: that asked at one moment, and lived
+/// last at the other. What it was not there for does not count, nor for how long a person was asked meanwhile.
+pub(super) fn left_of(
+    patience: Duration,
+    asked: Time,
+    lived: Option<Time>,
+    with_person: Duration,
+) -> Duration {
+    let used = lived.map_or(Duration::ZERO, |lived| lived.since(asked));
+    let used = used.saturating_sub(with_person);
+    patience.saturating_sub(used).max(GRACE.min(patience))
+}
+
+/// Returns when the earlier processes gave their last signs of life, by the commands that these were for.
+pub(super) fn last_lives(volumes: &Volumes, clock: &Clock) -> BTreeMap<CommandId, Time> {
+    let of = |id: CommandId| {
+        let written = std::fs::metadata(volumes.life(&id)).ok()?.modified().ok()?;
+        let moment = Time::default().plus(written.duration_since(UNIX_EPOCH).ok()?);
+        Some((id, clock.of_wall(moment)))
+    };
+    let locked = volumes.locked().unwrap_or_default();
+    locked.into_iter().filter_map(of).collect()
+}
+
+/// Looks what becomes of a request.
+pub(super) fn hold(house: &SharedContext, on: &RoleId, request: &RequestId) -> RequestWait {
+    if house.board.has(on) {
+        return house.board.hold(on, request);
+    }
+    match house.volumes.whereabouts(request.command()) {
+        Ok(CommandPlace::Pending) => match house.is_busy(on) {
+            Ok(true) => RequestWait::Rests,
+            Ok(false) | Err(_) => RequestWait::Runs { taken: false },
+        },
+        _ => RequestWait::Runs { taken: true },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_restart_what_was_left_is_left_and_never_nothing() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        let at = |minute| Time::default().plus(minutes(minute));
+        let left = |patience, asked, lived| left_of(patience, at(asked), lived, Duration::ZERO);
+        assert_eq!(left(minutes(10), 5, Some(at(9))), minutes(6));
+        assert_eq!(left(minutes(10), 5, None), minutes(10));
+        assert_eq!(left(minutes(10), 5, Some(at(4))), minutes(10));
+        assert_eq!(left(minutes(10), 5, Some(at(50))), GRACE);
+        let short = Duration::from_millis(50);
+        assert_eq!(left(short, 5, Some(at(50))), short);
+        let asked_a_person = left_of(minutes(10), at(5), Some(at(50)), minutes(43));
+        assert_eq!(asked_a_person, minutes(8));
+    }
+
+    #[test]
+    fn only_what_somebody_could_have_done_meanwhile_counts() {
+        let mut patience = RequestTimeout::new(RequestId::make(), Duration::from_secs(60));
+        let (taken, untaken) = (
+            RequestWait::Runs { taken: true },
+            RequestWait::Runs { taken: false },
+        );
+        assert!(!patience.over(untaken, || false));
+        patience.left = TimeAllowance::new(Duration::ZERO);
+        assert!(!patience.over(RequestWait::Rests, || false));
+        assert!(patience.over(untaken, || false));
+        // What nobody took up does not take the time from whoever takes it up at last.
+        assert!(!patience.over(taken, || false));
+        // An answer that lies there is waited for, but not for ever.
+        patience.left = TimeAllowance::new(Duration::ZERO);
+        assert!(!patience.over(taken, || true) && !patience.over(taken, || true));
+        assert!(!patience.over(RequestWait::Rests, || true));
+        assert!(patience.over(taken, || false));
+        patience.left = TimeAllowance::new(Duration::ZERO);
+        assert!(patience.over(taken, || true));
+    }
+}

@@ -1,0 +1,446 @@
+//! One lane of a role in the process: takes one command at a time, hands it to the role, and waits with it for other roles.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::sleep;
+
+use super::InProcessRole;
+use super::lane_registry::Lane;
+use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
+use super::role_link::{RoleLink, message_of};
+use super::shared_context::SharedContext;
+use crate::plan::{AttemptState, CommandId, ModelCost, PlanId, Time};
+use crate::role::{
+    AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
+    StructuredMessage, TaskUpdate, asks_person, with_person,
+};
+use crate::store::StoreError;
+use crate::volumes::Folder;
+use crate::wire::command_file::{CommandFile, sections};
+use crate::wire::report_file::command_of;
+use crate::worker::command_claim::Claim;
+use crate::worker::worker_loop::{
+    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, RunVitals, WorkStop, Worker, now,
+};
+
+/// Faults after which a role has failed at something, but for those that pass by themselves.
+const MOST_FAULTS: u32 = 3;
+/// The pause after the first fault.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Who gives a role the tasks of the plan.
+const FROM: &str = "plan-agent";
+/// Who takes commands here, as their locks say: no agent is called so.
+const SIGN: &str = "inside";
+
+/// The role of a lane, made anew for each command.
+pub(super) struct RoleDoer {
+    house: Arc<SharedContext>,
+    lane: Lane,
+    link: Arc<RoleLink>,
+    resident: InProcessRole,
+    /// What was asked before that was asked by an earlier process.
+    started: Time,
+}
+
+/// Who is to answer next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AwaitedRole {
+    FromRole,
+    /// The role that is asked has to know something first.
+    FromPerson,
+    /// Nobody any more.
+    Settled,
+}
+
+/// What a role takes in next.
+enum RoleInput {
+    Message(Box<StructuredMessage>),
+    /// What it waits for may be there.
+    LookAgain,
+    /// The answer that it waits for did not come in time.
+    TimedOut,
+}
+
+/// The role with what came of an input, or that it broke down.
+type Driven = Result<(Role, Result<(), RoleError>), JoinError>;
+
+impl Doer for RoleDoer {
+    fn name(&self) -> &str {
+        SIGN
+    }
+
+    /// What others wait for goes before the tasks of the plan.
+    fn first(&self) -> BTreeSet<CommandId> {
+        self.house.board.unanswered(&self.lane.role)
+    }
+
+    async fn run(
+        &self,
+        worker: &Worker,
+        claim: &Claim,
+        command: &CommandFile,
+    ) -> Result<Finished, WorkStop> {
+        let id = claim.id().clone().into();
+        self.house.board.works(&self.lane, &id);
+        let done = self.work_on(worker, &id, command).await;
+        self.house.board.rests(&self.lane);
+        // The role has reported, if somebody is to know.
+        done.map(|()| Finished::default())
+    }
+}
+
+impl RoleDoer {
+    pub(super) fn new(house: Arc<SharedContext>, lane: Lane, resident: InProcessRole) -> Self {
+        Self {
+            link: Arc::new(RoleLink::new(Arc::clone(&house), lane.clone())),
+            started: house.clock.now(),
+            house,
+            lane,
+            resident,
+        }
+    }
+
+    /// Has the role do a command.
+    ///
+    /// # Errors
+    /// The process is to end: the next one goes on with it.
+    async fn work_on(
+        &self,
+        worker: &Worker,
+        id: &RequestId,
+        command: &CommandFile,
+    ) -> Result<(), WorkStop> {
+        let mut running = JoinSet::new();
+        let vital = RunVitals::new(id.command(), now());
+        let signs = HeartbeatSource::default();
+        let halt = tokio::select! {
+            biased;
+            halt = worker.attend(&vital, &signs) => halt,
+            () = self.to_the_end(worker, id, command, &mut running) => return Ok(()),
+        };
+        // What comes next must not happen beside what was under way.
+        running.shutdown().await;
+        tracing::info!(role = %self.lane.role, command = %id, ?halt, "left");
+        match halt {
+            WorkStop::Cancelled => self.give_up(worker, id).await,
+            halt => Err(halt),
+        }
+    }
+
+    /// Hands the work to the role and waits with it until it is done, whatever comes of it.
+    async fn to_the_end(
+        &self,
+        worker: &Worker,
+        id: &RequestId,
+        command: &CommandFile,
+        running: &mut JoinSet<(Role, Result<(), RoleError>)>,
+    ) {
+        let Some(message) = self.begin(worker, command).await else {
+            return;
+        };
+        let mut input = RoleInput::Message(Box::new(message.clone()));
+        let mut resting: Option<Role> = None;
+        let mut patience = None;
+        let (mut faults, mut pause) = (0, PAUSE);
+        loop {
+            let mut role = match resting.take().map_or_else(|| self.role(), Ok) {
+                Ok(role) => role,
+                Err(reason) => return self.fail(worker, &message, &reason).await,
+            };
+            let now = self.house.clock.now();
+            running.spawn(async move {
+                let done = match input {
+                    RoleInput::Message(message) => role.process_message(*message).await,
+                    RoleInput::LookAgain => role.look_again().await,
+                    RoleInput::TimedOut => {
+                        // It knows only the clock, by which no less time has passed.
+                        let over = role.waits_until().map_or(now, |until| until.max(now));
+                        role.timed_out(over).await
+                    }
+                };
+                (role, done)
+            });
+            let driven: Driven = match running.join_next().await {
+                Some(driven) => driven,
+                None => return,
+            };
+            let error = match driven {
+                Ok((role, Ok(()))) => match self.wait(id, &role, &mut patience).await {
+                    None => return,
+                    Some(next) => {
+                        (faults, pause) = (0, PAUSE);
+                        (input, resting) = (next, Some(role));
+                        continue;
+                    }
+                },
+                Ok((_, Err(error))) => error,
+                Err(broken) => {
+                    tracing::error!(role = %self.lane.role, %broken, "the role broke down");
+                    let reason = "the role broke down; the log has the place";
+                    return self.fail(worker, &message, reason).await;
+                }
+            };
+            faults += u32::from(!passes(&error));
+            let shown = format!("{:#}", anyhow::Error::new(error));
+            tracing::warn!(role = %self.lane.role, error = shown, "the role begins again where it was");
+            if faults >= MOST_FAULTS {
+                return self.fail(worker, &message, &shown).await;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            input = RoleInput::Message(Box::new(message.clone()));
+        }
+    }
+
+    /// Returns the message by which the role is given the work; `None` if nothing is to be done.
+    async fn begin(&self, worker: &Worker, command: &CommandFile) -> Option<StructuredMessage> {
+        let (house, id) = (&self.house, &command.id);
+        // By this role before a crash, or by a person.
+        if house.volumes.reported(id).unwrap_or(false) {
+            return None;
+        }
+        let asked = message_of(command).filter(|message| message.to == self.lane.role);
+        self.link.work_in(&command.workspace);
+        if house.recalled(id).await {
+            // The mark that says so may come later than the lane; a report would count as a late one.
+            self.give_up(worker, &id.clone().into()).await.ok();
+            return None;
+        }
+        match asked {
+            Some(message) => Some(message),
+            None => Some(self.message(command).await),
+        }
+    }
+
+    /// Turns a command into the message that says the same: the task in the words of the plan, and as context whatever else the
+    /// command says on it.
+    async fn message(&self, command: &CommandFile) -> StructuredMessage {
+        let (role, kind) = (self.lane.role.clone(), MessageKind::TaskAssignment);
+        let mut message = StructuredMessage::new(FROM, role, kind);
+        command.id.as_str().clone_into(&mut message.id);
+        message.request_id = Some(command.id.clone().into());
+        message.plan_id.clone_from(&command.plan);
+        let said = sections(&command.body);
+        let known = match (&command.plan, command.task) {
+            (Some(plan), Some(task)) => {
+                let read = self.house.store.read(plan, move |plan, _| {
+                    let task = plan.task(task)?;
+                    let texts = (task.name.clone(), task.description.clone());
+                    Some((task.key.clone(), texts.0, texts.1))
+                });
+                // A command by hand may name a plan that is not here.
+                read.await.ok().flatten()
+            }
+            _ => None,
+        };
+        let mut context = Vec::new();
+        match known {
+            Some((key, name, description)) => {
+                message.task_id = Some(key);
+                if said.description.trim() != description.trim() {
+                    context.push(said.description);
+                }
+                // A heading is no part of what is to be done.
+                let text = format!("# {name}\n\n{}", description.trim());
+                message.description = Some(text.trim().to_owned());
+            }
+            None => message.description = Some(said.description),
+        }
+        for (heading, text) in [
+            ("Constraints", said.constraints),
+            ("Expected output", said.expected_output),
+        ] {
+            if !text.trim().is_empty() {
+                context.push(format!("{heading}:\n\n{text}"));
+            }
+        }
+        message.context = Some(context.join("\n\n")).filter(|text| !text.is_empty());
+        message
+    }
+
+    fn role(&self) -> Result<Role, String> {
+        let workspace = self.link.workspace();
+        (self.resident.make)(Arc::clone(&self.link) as _, &workspace)
+    }
+
+    /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.
+    async fn wait(
+        &self,
+        work: &RequestId,
+        role: &Role,
+        patience: &mut Option<RequestTimeout>,
+    ) -> Option<RoleInput> {
+        let (house, state) = (&self.house, role.state());
+        let plan = state.internal_plan.as_ref()?;
+        let request = state.pending_collaboration_request_id.as_ref()?;
+        let step = plan.steps.get(state.current_step_index?)?;
+        let on: RoleId = match &step.does {
+            StepDoes::RequestCollaboration { target, .. } => target.parse().ok()?,
+            _ => return None,
+        };
+        let asked = step.request.as_ref().map(|pending| pending.since);
+        let patience = match patience.take().filter(|other| other.request == *request) {
+            Some(same) => patience.insert(same),
+            None => {
+                let asked = asked.unwrap_or_default();
+                let command = state.command();
+                let fresh = self.patience(&on, request.clone(), asked, command).await;
+                patience.insert(fresh)
+            }
+        };
+        let mut moved = house.store.moved();
+        let mut news = house.board.news();
+        let note = |with_person: bool| {
+            let board = &house.board;
+            board.waits(&self.lane, work, request, &on, with_person);
+        };
+        note(false);
+        let mut with_person = false;
+        let next = loop {
+            moved.borrow_and_update();
+            news.borrow_and_update();
+            let before = with_person;
+            match self.awaited(&plan.id, request).await {
+                Ok(AwaitedRole::Settled) => break RoleInput::LookAgain,
+                Ok(awaited) => with_person = awaited == AwaitedRole::FromPerson,
+                Err(error) => tracing::warn!(role = %self.lane.role, %error, "looks again"),
+            }
+            if with_person != before {
+                note(with_person);
+            }
+            let hold = match with_person {
+                true => RequestWait::Rests,
+                false => hold(house, &on, request),
+            };
+            if patience.over(hold, || self.lies_there(request)) {
+                break RoleInput::TimedOut;
+            }
+            let used_up = patience.used_up(hold);
+            tokio::select! {
+                () = used_up => {}
+                Ok(()) = moved.changed() => {}
+                Ok(()) = news.changed() => {}
+                () = sleep(self.house.timing.work) => {}
+            }
+        };
+        house.board.works(&self.lane, work);
+        Some(next)
+    }
+
+    /// Returns how long the answer to a request is waited for from now on.
+    async fn patience(
+        &self,
+        on: &RoleId,
+        request: RequestId,
+        asked: Time,
+        command: Option<&CommandId>,
+    ) -> RequestTimeout {
+        let whole = self.resident.patience;
+        if asked >= self.started {
+            return RequestTimeout::new(request, whole);
+        }
+        let house = &self.house;
+        let lived = command.and_then(|command| house.lived_last(command));
+        let person = with_person(&house.store, on, &request, house.clock.now()).await;
+        let person = person.unwrap_or_else(|error| {
+            tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
+            Duration::ZERO
+        });
+        RequestTimeout::new(request, left_of(whole, asked, lived, person))
+    }
+
+    /// Looks who is to answer a request.
+    async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<AwaitedRole, StoreError> {
+        let id = request.command().clone();
+        let read = self
+            .house
+            .store
+            .read(plan, move |plan, _| match plan.attempt(&id) {
+                _ if plan.status().settled() => AwaitedRole::Settled,
+                Some(attempt) if attempt.state == AttemptState::Open => AwaitedRole::FromRole,
+                Some(attempt) if asks_person(plan, attempt) => AwaitedRole::FromPerson,
+                _ => AwaitedRole::Settled,
+            });
+        read.await
+    }
+
+    /// Tells whether an answer lies among the reports that the daemon has not read yet.
+    fn lies_there(&self, request: &RequestId) -> bool {
+        let folder = self.house.volumes.path(Folder::ReportsPending);
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        names
+            .filter_map(|entry| command_of(entry.file_name().to_str()?))
+            .any(|command| command == *request.command())
+    }
+
+    /// Ends what nobody wants any more, and takes back what was asked for it: tried until it is done, or the lane is to end.
+    ///
+    /// # Errors
+    /// The process is to end: the next one takes back what is left.
+    async fn give_up(&self, worker: &Worker, id: &RequestId) -> Result<(), WorkStop> {
+        let mut stopping = worker.stopping.clone();
+        let (mut faults, mut pause) = (0, PAUSE);
+        loop {
+            let (role, kind) = (self.lane.role.clone(), MessageKind::Cancel);
+            let mut message = StructuredMessage::new(FROM, role, kind);
+            message.request_id = Some(id.clone());
+            let done = match self.role() {
+                Ok(mut role) => role.process_message(message).await,
+                Err(reason) => Err(RoleError::CannotPlan(reason)),
+            };
+            let Err(error) = done else {
+                return Ok(());
+            };
+            faults += u32::from(!passes(&error));
+            tracing::warn!(role = %self.lane.role, %error, "what was asked for is not taken back yet");
+            if faults >= MOST_FAULTS {
+                // The daemon looks after what is left.
+                return Ok(());
+            }
+            tokio::select! {
+                _ = stopping.wait_for(|stopping| *stopping) => return Err(WorkStop::Stopping),
+                () = sleep(pause) => {}
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Says that the role could not do what it was given. What it had begun ends after that: killed in between, the role that
+    /// takes the work up again finds what it had begun, and not an end without a reason.
+    async fn fail(&self, worker: &Worker, message: &StructuredMessage, reason: &str) {
+        let mut pause = PAUSE;
+        loop {
+            let update = TaskUpdate {
+                role: self.lane.role.clone(),
+                assignment: message.assignment(),
+                kind: message.kind,
+                from: message.from.clone(),
+                plan_id: message.plan_id.clone(),
+                task_id: message.task_id.clone(),
+                status: CollaborationStatus::Error,
+                result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
+                spent: ModelCost::default(),
+            };
+            let Err(error) = self.link.conclude(&update).await else {
+                break;
+            };
+            tracing::warn!(role = %self.lane.role, %error, "told again later");
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        // Where it does not come about, the daemon does it.
+        self.give_up(worker, &message.assignment()).await.ok();
+    }
+}
+
+/// Tells whether a fault may pass by itself, as a full disk does.
+fn passes(error: &RoleError) -> bool {
+    match error {
+        RoleError::Store(StoreError::Database(_)) | RoleError::Framework(_) => true,
+        RoleError::Store(_) | RoleError::CannotPlan(_) => false,
+    }
+}

@@ -1,0 +1,316 @@
+//! What connects a lane with the rest: carries its requests to other roles, and what came of its work to whoever gave it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::lane_registry::Lane;
+use super::shared_context::{Member, RoleWorkspace, SharedContext};
+use crate::llm::questions::command_body;
+use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
+use crate::plan::{Collaboration, Origin, PlanId, ReportStatus};
+use crate::role::{
+    Framework, FrameworkError, MessageKind, OtherRole, RequestId, RequestRefused, RoleId,
+    StructuredMessage, TaskUpdate, WaitChain,
+};
+use crate::volumes::{CommandPlace, VolumesError};
+use crate::wire::command_file::{CommandFile, CommandType};
+use crate::wire::plan_file::nearest;
+use crate::wire::report_file;
+use crate::wire::text::{clip_bytes, one_line};
+
+/// Bytes of a result that are kept: a report has to stay below what is read of one.
+const RESULT: usize = 256 * 1024;
+/// Characters of the context of a request that its command shows.
+const CONTEXT: usize = 20_000;
+/// Characters of the first line of a request in the heading of its command.
+const HEADING: usize = 80;
+
+/// The program around a role, as one of its lanes knows it.
+#[derive(Debug)]
+pub(super) struct RoleLink {
+    house: Arc<SharedContext>,
+    lane: Lane,
+    /// The folder in which the work is done.
+    workspace: Mutex<PathBuf>,
+}
+
+impl RoleLink {
+    pub(super) fn new(house: Arc<SharedContext>, lane: Lane) -> Self {
+        Self {
+            workspace: Mutex::new(house.workspace.clone()),
+            house,
+            lane,
+        }
+    }
+
+    /// Returns the folder in which the work is done.
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.place().clone()
+    }
+
+    /// Notes in which folder the work is done from now on; an empty name stands for that where nothing names another.
+    pub(super) fn work_in(&self, workspace: &str) {
+        *self.place() = match workspace {
+            "" => self.house.workspace.clone(),
+            workspace => workspace.into(),
+        };
+    }
+
+    fn place(&self) -> MutexGuard<'_, PathBuf> {
+        // What is in there is whole at every moment.
+        self.workspace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn member(&self, role: &RoleId) -> Option<&Member> {
+        let mut members = self.house.members.iter();
+        members.find(|member| member.id == *role)
+    }
+
+    async fn look(&self, request: &StructuredMessage) -> Result<String, RequestRefused> {
+        let to = &request.to;
+        let Some(member) = self.member(to) else {
+            return Err(self.unknown(to));
+        };
+        if *to == self.lane.role {
+            return Err(RequestRefused::Itself(to.clone()));
+        }
+        let chain = WaitChain::of(&self.house.store, request.plan_id.as_ref()).await;
+        let chain = chain.map_err(failed)?;
+        if let Some(at) = chain.roles.iter().position(|role| role == to) {
+            let back = chain.roles[..=at].iter().rev().cloned();
+            return Err(RequestRefused::Circular {
+                way: back.chain([to.clone()]).collect(),
+            });
+        }
+        if chain.roles.len() > self.house.max_depth {
+            return Err(RequestRefused::TooDeep {
+                depth: chain.roles.len(),
+                most: self.house.max_depth,
+            });
+        }
+        let top = chain.top.as_ref();
+        let body = match member.place {
+            RoleWorkspace::Inside { .. } => {
+                self.house.board.keep_place(&self.lane, to)?;
+                serde_json::to_string(request).map_err(failed)?
+            }
+            RoleWorkspace::Files => self.body(request, &member.prompt, &chain).await?,
+        };
+        Ok(self.command(request, top, body))
+    }
+
+    /// Returns the text of the command that a request is.
+    fn command(&self, request: &StructuredMessage, top: Option<&PlanId>, body: String) -> String {
+        let id = request.assignment();
+        let command = CommandFile {
+            id: id.command().clone(),
+            created_at: Some(self.house.clock.now()),
+            session: None,
+            kind: CommandType::New,
+            plan: top.cloned(),
+            // Whoever reports on the task itself through a tool would speak for the one who asks.
+            task: None,
+            attempt: None,
+            assignee: Some(request.to.to_string()),
+            origin: Origin::Model,
+            workspace: self.workspace().display().to_string(),
+            report: self.report_path(&id),
+            request_id: Some(id.to_string()),
+            body,
+        };
+        command.render()
+    }
+
+    fn report_path(&self, request: &RequestId) -> String {
+        let path = self.house.volumes.report(request.command());
+        path.display().to_string()
+    }
+
+    /// Returns what a role behind files is asked, in words.
+    async fn body(
+        &self,
+        request: &StructuredMessage,
+        prompt: &str,
+        chain: &WaitChain,
+    ) -> Result<String, FrameworkError> {
+        let (goal, constraints, number) = match (&chain.top, chain.command.clone()) {
+            (Some(top), Some(command)) => {
+                let known = self.house.store.read(top, move |plan, _| {
+                    let task = plan.attempt(&command).map(|attempt| attempt.task);
+                    let head = plan.head();
+                    (
+                        head.goal.clone(),
+                        head.constraints.clone(),
+                        task.map_or(0, |task| task.0),
+                    )
+                });
+                known.await.map_err(trouble)?
+            }
+            _ => Default::default(),
+        };
+        let asked = request.description.clone().unwrap_or_default();
+        let mut description = asked.clone();
+        if let Some(context) = request
+            .context
+            .as_deref()
+            .filter(|text| !text.trim().is_empty())
+        {
+            description.push_str("\n\nWhat is good to know for it:\n\n");
+            description.push_str(&indented(context, CONTEXT));
+        }
+        let first = asked.lines().find(|line| !line.trim().is_empty());
+        let context = CommandContext {
+            language: self.house.language,
+            number,
+            name: format!(
+                "{} asks: {}",
+                request.from,
+                one_line(first.unwrap_or_default(), HEADING)
+            ),
+            goal,
+            role: prompt.to_owned(),
+            description,
+            plan_constraints: constraints,
+            branch: String::new(),
+            constraints: format!(
+                "The role `{}` waits for your answer, which is your report. What you will not do, reject: a line \
+                 `collaboration: rejected` in the front matter, and below why.",
+                request.from
+            ),
+            expected_outcome: String::new(),
+            produces: Vec::new(),
+            dependencies: Vec::new(),
+            report_path: self.report_path(&request.assignment()),
+            kind: CommandKind::New {
+                note: String::new(),
+            },
+        };
+        command_body(&self.house.prompts, &context).map_err(trouble)
+    }
+
+    fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
+        // It was here when the request was made, by an earlier process.
+        if self.member(&request.to).is_none() && is_message(text) {
+            return Err(self.unknown(&request.to));
+        }
+        let (volumes, id) = (&self.house.volumes, request.assignment());
+        self.house.board.sends(&self.lane, &id, &request.to);
+        // It may have been sent before.
+        if volumes.whereabouts(id.command()).map_err(failed)? == CommandPlace::Nowhere {
+            volumes.publish(id.command(), text).map_err(failed)?;
+        }
+        self.house.board.wake();
+        Ok(())
+    }
+
+    fn unknown(&self, role: &RoleId) -> RequestRefused {
+        let known = self.house.members.iter().map(|member| member.id.as_str());
+        let similar = nearest(role.as_str(), known);
+        RequestRefused::UnknownRole {
+            role: role.to_string(),
+            similar: similar.and_then(|role| role.parse().ok()),
+        }
+    }
+
+    /// Takes in what came of the work.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) async fn conclude(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
+        // The mark that says so may come later than this; a report would count as a late one.
+        match self.house.recalled(update.assignment.command()).await {
+            true => Ok(()),
+            false => self.report(update),
+        }
+    }
+
+    fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
+        let id = update.assignment.command().clone();
+        // Of this role before a crash, or of a person.
+        if self.house.volumes.reported(&id)? {
+            return Ok(());
+        }
+        let status = match update.status {
+            Collaboration::Completed => ReportStatus::Success,
+            Collaboration::Error | Collaboration::Rejected => ReportStatus::Failed,
+        };
+        let mut report = report_file::ReportFile::new(id.clone(), status);
+        if update.kind == MessageKind::CollaborationRequest {
+            report.request_id = Some(id.to_string());
+            report.collaboration = Some(update.status);
+        }
+        report.results = match update.result.trim() {
+            "" => "Nothing was said.".to_owned(),
+            result => clip_bytes(result, RESULT),
+        };
+        report.input_tokens = update.spent.input_tokens;
+        report.output_tokens = update.spent.output_tokens;
+        report.cost_usd = update.spent.cost_usd;
+        self.house
+            .volumes
+            .submit(&id, &report_file::render(&report))?;
+        tracing::info!(role = %self.lane.role, command = %id, status = update.status.as_str(), "reported");
+        Ok(())
+    }
+}
+
+impl Framework for RoleLink {
+    fn colleagues(&self) -> Vec<OtherRole> {
+        let others = self.house.members.iter();
+        others
+            .filter(|member| member.id != self.lane.role)
+            .map(|member| OtherRole {
+                id: member.id.clone(),
+                description: member.description.clone(),
+            })
+            .collect()
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+    ) -> BoxFuture<'a, Result<String, RequestRefused>> {
+        Box::pin(self.look(request))
+    }
+
+    fn send<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), RequestRefused>> {
+        Box::pin(std::future::ready(self.deliver(request, text)))
+    }
+
+    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
+        let done = self.house.volumes.recall(request.command());
+        Box::pin(std::future::ready(done.map(drop).map_err(trouble)))
+    }
+
+    fn update_task_status<'a>(
+        &'a self,
+        update: TaskUpdate,
+    ) -> BoxFuture<'a, Result<(), FrameworkError>> {
+        Box::pin(async move { self.conclude(&update).await.map_err(trouble) })
+    }
+}
+
+/// Returns the message that a command has for a role in the process; `None` for what is written for agents.
+pub(super) fn message_of(command: &CommandFile) -> Option<StructuredMessage> {
+    let message: StructuredMessage = serde_json::from_str(&command.body).ok()?;
+    let same = *message.assignment().command() == command.id;
+    (same && message.kind == MessageKind::CollaborationRequest).then_some(message)
+}
+
+fn is_message(text: &str) -> bool {
+    CommandFile::parse(text).is_ok_and(|command| message_of(&command).is_some())
+}
+
+fn trouble(error: impl std::error::Error + Send + Sync + 'static) -> FrameworkError {
+    FrameworkError(format!("{:#}", anyhow::Error::new(error)))
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> RequestRefused {
+    RequestRefused::Failed(trouble(error))
+}

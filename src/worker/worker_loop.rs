@@ -1,0 +1,493 @@
+//! The loop of every worker: it takes a command, has it done, and sees to its report. Who does it, an agent or a role in the
+//! process, is a [`Doer`].
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep};
+
+use super::activity::Pulse;
+use super::command_claim::{Claim, PassedOver};
+use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
+use crate::agents::{CodingAgent, MOST_PRINTED};
+use crate::exec::ChildOutput;
+use crate::plan::{CommandId, ReportStatus, SessionId, Time};
+use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
+use crate::wire::command_file::{CommandFile, CommandType};
+use crate::wire::report_file::{ReportFile, render};
+
+/// How often the sign of life is renewed while somebody does something.
+const BEAT: Duration = Duration::from_secs(10);
+/// How often it is looked whether the command is cancelled, an agent left behind has ended, or one prints without end.
+pub(super) const LOOK: Duration = Duration::from_millis(50);
+/// An agent names its session in its first lines, if it does.
+const HEAD: usize = 64 * 1024;
+/// Between attempts to write a report.
+const RETRY: Duration = Duration::from_secs(2);
+/// The longest pause after faults in a row, such as a full disk.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The kind of the error for a command that cannot be let go of: something that was started for it still runs.
+pub(super) const RUNS_ON: io::ErrorKind = io::ErrorKind::ResourceBusy;
+
+/// Does the commands that a worker takes.
+pub(super) trait Doer {
+    /// Who takes the commands, as their locks say.
+    fn name(&self) -> &str;
+
+    /// Returns the commands that go before those that are older.
+    fn first(&self) -> BTreeSet<CommandId> {
+        BTreeSet::new()
+    }
+
+    /// Does a command, or goes on with one that a worker like this left behind.
+    fn run(
+        &self,
+        worker: &Worker,
+        claim: &Claim,
+        command: &CommandFile,
+    ) -> impl Future<Output = Result<Finished, WorkStop>> + Send;
+
+    /// Removes what is kept for a session that is over.
+    fn forget(&self, _: &Worker, _: &CommandFile) {}
+}
+
+/// A worker: takes the commands of a role out of the files, one at a time.
+pub(super) struct Worker {
+    pub(super) volumes: Volumes,
+    pub(super) role: RoleFilter,
+    /// The daemon ends whoever is silent for so long.
+    pub(super) silence: Duration,
+    /// How often it is looked for commands where nothing tells of one.
+    pub(super) look: Duration,
+    pub(super) fitness: WorkerHealth,
+    pub(super) told: Option<UnboundedSender<WorkerEvent>>,
+    /// Moves when there may be something to do although no file has come.
+    pub(super) news: watch::Receiver<u64>,
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+/// What came of a command.
+#[derive(Debug, Default)]
+pub(super) struct Finished {
+    /// The report that is to be written; `None` if there is nothing to say or the agent has said it.
+    pub(super) report: Option<ReportFile>,
+    /// Why the agent must not be given another one.
+    pub(super) stop: Option<String>,
+    /// What the report was taken from, and is to be removed when it is written.
+    pub(super) left: Option<(Inbox, Option<PathBuf>)>,
+}
+
+impl From<ReportFile> for Finished {
+    fn from(report: ReportFile) -> Self {
+        Self {
+            report: Some(report),
+            ..Self::default()
+        }
+    }
+}
+
+/// Why a command is left before its report is there.
+#[derive(Debug)]
+pub(super) enum WorkStop {
+    /// The daemon does not want it any more.
+    Cancelled,
+    /// The worker is to end; the next one takes the command up.
+    Stopping,
+    /// The files cannot be used; the command is taken up again.
+    Fault(VolumesError),
+    /// The agent prints without end. The command goes on: this one has a report.
+    Flooded,
+}
+
+impl From<VolumesError> for WorkStop {
+    fn from(error: VolumesError) -> Self {
+        Self::Fault(error)
+    }
+}
+
+/// What the sign of life of whoever works on a command is made of.
+pub(super) struct RunVitals<'a> {
+    id: &'a CommandId,
+    started: Time,
+    /// When it had printed something last when it was last noted.
+    heard: Option<Time>,
+    /// 0 until the agent's process runs.
+    pub(super) pid: AtomicU32,
+    now: Mutex<CurrentRun>,
+}
+
+/// What changes from run to run.
+#[derive(Clone, Default)]
+pub(super) struct CurrentRun {
+    pub(super) session: Option<SessionId>,
+    run: Option<LogPosition>,
+    /// It goes on then, after a fault of its model.
+    waits: Option<Time>,
+    /// What it says of its model, which it only asks again.
+    fault: Option<String>,
+}
+
+impl<'a> RunVitals<'a> {
+    pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
+        Self {
+            id,
+            started,
+            heard: None,
+            pid: AtomicU32::new(0),
+            now: Mutex::default(),
+        }
+    }
+
+    /// Goes on with the sign of life of a worker that is gone, whose agent may still run.
+    pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: u32) -> Self {
+        let current = CurrentRun {
+            session: life.session.clone().map(SessionId::new),
+            run: life.run,
+            ..CurrentRun::default()
+        };
+        Self {
+            heard: life.last_output_at,
+            pid: AtomicU32::new(pid),
+            now: Mutex::new(current),
+            ..Self::new(id, life.started_at.unwrap_or_else(now))
+        }
+    }
+
+    /// Begins a run.
+    pub(super) fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
+        self.pid.store(0, Ordering::Relaxed);
+        *self.current() = CurrentRun {
+            session: session.cloned(),
+            run: Some(run),
+            ..CurrentRun::default()
+        };
+    }
+
+    /// Notes that nothing runs before then.
+    pub(super) fn wait_until(&self, until: Time) {
+        self.current().waits = Some(until);
+    }
+
+    pub(super) fn session(&self) -> Option<SessionId> {
+        self.current().session.clone()
+    }
+
+    pub(super) fn current(&self) -> MutexGuard<'_, CurrentRun> {
+        // What is in there is whole at every moment.
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is looked for while somebody works on a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HeartbeatSource<'a> {
+    /// What an agent prints; without one the sign of life is renewed in any case.
+    pub(super) output: Option<&'a ChildOutput>,
+    /// Whose output it is, if that can be read: the session is found there as long as it is not known, and words that are no
+    /// sign of life.
+    pub(super) of: Option<CodingAgent>,
+    /// Nothing runs, and that is wanted: the sign of life is renewed all the same.
+    pub(super) always: bool,
+}
+
+impl Worker {
+    /// Has commands done until the worker is to end. Faults on the way are logged, and the work goes on when it can.
+    ///
+    /// # Errors
+    /// The agent cannot work as it is set up.
+    pub(super) async fn work(&self, doer: &impl Doer) -> Result<(), WorkerError> {
+        let wake = Arc::new(Notify::new());
+        let from = self.role.from(&self.volumes);
+        let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
+        let (mut news, mut stopping) = (self.news.clone(), self.stopping.clone());
+        let mut pause = self.look;
+        let mut passed = PassedOver::default();
+        while !*stopping.borrow_and_update() && !self.fitness.is_lost() {
+            news.borrow_and_update();
+            pause = match self.work_once(doer, &mut passed).await {
+                Ok(true) => continue,
+                Ok(false) => self.look,
+                Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
+                Err(error) => {
+                    tracing::warn!(error = chain(error), "the worker tries again");
+                    (pause * 2).min(LONGEST_PAUSE)
+                }
+            };
+            tokio::select! {
+                () = wake.notified() => {}
+                Ok(()) = news.changed() => {}
+                () = sleep(pause) => {}
+                _ = stopping.changed() => {}
+            }
+            watch.check();
+        }
+        if let Err(error) = self.take_ends(doer).await {
+            tracing::warn!(%error, "commands that end a session wait for another worker");
+        }
+        Ok(())
+    }
+
+    /// Has the next command done; false if there is none.
+    async fn work_once(
+        &self,
+        doer: &impl Doer,
+        passed: &mut PassedOver,
+    ) -> Result<bool, WorkerError> {
+        let first = doer.first();
+        let next = Claim::next(&self.volumes, doer.name(), &self.role, passed, &first)?;
+        let Some(claim) = next else {
+            return Ok(false);
+        };
+        let id = claim.id().clone();
+        match self.carry_out(doer, claim).await {
+            Err(WorkerError::Volumes(error)) if error.kind() == RUNS_ON => {
+                tracing::warn!(command = %id, "passed over: its agent still runs");
+                passed.note(id);
+            }
+            carried => carried?,
+        }
+        // There may be other work.
+        Ok(true)
+    }
+
+    /// Has a command done until its report is there. One that was left behind is gone on with.
+    ///
+    /// # Errors
+    /// What the file system says, and the command is taken up again then; or that the agent is not to be used any more.
+    async fn carry_out(&self, doer: &impl Doer, claim: Claim) -> Result<(), WorkerError> {
+        match self.result(doer, &claim).await {
+            Ok(Finished { report, stop, left }) => {
+                let began = left.as_ref().is_some_and(|(_, report)| report.is_some());
+                if stop.is_some() && !self.fitness.lose() && !began {
+                    if let Some((inbox, _)) = left {
+                        inbox.close();
+                    }
+                    return Ok(claim.give_back()?);
+                }
+                match report {
+                    Some(report) => {
+                        self.submit(claim, &report, left).await?;
+                        self.tell(WorkerEvent::Reported(Some(report.status)));
+                    }
+                    None => {
+                        claim.finish()?;
+                        self.tell(WorkerEvent::Reported(None));
+                    }
+                }
+                match stop {
+                    Some(said) => Err(WorkerError::Unfit {
+                        agent: doer.name().to_owned(),
+                        said,
+                    }),
+                    None => Ok(()),
+                }
+            }
+            // No report for what is cancelled: it could be taken for that of the successor.
+            Err(WorkStop::Cancelled) => Ok(claim.finish()?),
+            Err(WorkStop::Stopping | WorkStop::Flooded) => Ok(()),
+            Err(WorkStop::Fault(error)) => Err(error.into()),
+        }
+    }
+
+    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished, WorkStop> {
+        let id = claim.id();
+        match read(claim.volumes(), Folder::CommandsProcessed, id) {
+            // It may be that of a person.
+            Err(_) if self.volumes.reported(id)? => Ok(Finished::default()),
+            Err(reason) => Ok(unread(id, &reason).into()),
+            Ok(command) if command.kind == CommandType::End => {
+                doer.forget(self, &command);
+                Ok(Finished::default())
+            }
+            Ok(command) => doer.run(self, claim, &command).await,
+        }
+    }
+
+    /// Takes the commands that only end a session: they come when a plan ends, and so perhaps the worker.
+    ///
+    /// # Errors
+    /// What the file system says; they wait for another worker then.
+    async fn take_ends(&self, doer: &impl Doer) -> Result<(), WorkerError> {
+        for volumes in self.role.from(&self.volumes) {
+            for id in volumes.waiting()? {
+                let ends = read(&volumes, Folder::CommandsPending, &id)
+                    .is_ok_and(|command| command.kind == CommandType::End);
+                let take = || Claim::take(&volumes, &id, doer.name(), &self.role);
+                if ends && let Some(claim) = take()? {
+                    self.carry_out(doer, claim).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whoever looks on; nobody has to.
+    pub(super) fn tell(&self, told: WorkerEvent) {
+        if let Some(teller) = &self.told {
+            drop(teller.send(told));
+        }
+    }
+
+    /// Keeps the sign of life as long as whoever works on a command does something, and says why that may not go on any longer.
+    pub(super) async fn attend(
+        &self,
+        vital: &RunVitals<'_>,
+        signs: &HeartbeatSource<'_>,
+    ) -> WorkStop {
+        let mark = self.volumes.cancel_mark(vital.id);
+        let mut stopping = self.stopping.clone();
+        let begun = vital.current().run.map(|run| [run.out, run.err]);
+        let lengths = || signs.output.map_or([0, 0], ChildOutput::lengths);
+        let begun = begun.unwrap_or_else(lengths);
+        let mut searched = begun[0];
+        let mut pulse = Pulse::new(vital.heard, begun);
+        let every = BEAT.min(self.silence / 5).max(LOOK);
+        let mut next_beat = Instant::now();
+        loop {
+            if mark.exists() {
+                return WorkStop::Cancelled;
+            }
+            if *stopping.borrow_and_update() {
+                return WorkStop::Stopping;
+            }
+            let lengths = lengths();
+            let printed = |at: usize| lengths[at].saturating_sub(begun[at]);
+            if printed(0).max(printed(1)) > MOST_PRINTED {
+                return WorkStop::Flooded;
+            }
+            if let (Some(kind), Some(output)) = (signs.of, signs.output)
+                && lengths[0] > searched
+                && vital.session().is_none()
+            {
+                searched = lengths[0];
+                let found = kind.session(&output.head_since(begun[0], HEAD));
+                if found.is_some() {
+                    vital.current().session = found;
+                    // At once: without it a crash would lose the session.
+                    next_beat = Instant::now();
+                    pulse.quicken();
+                }
+            }
+            if Instant::now() >= next_beat {
+                let pid = vital.pid.load(Ordering::Relaxed);
+                let beats = match signs.output.filter(|_| !signs.always) {
+                    Some(output) => pulse.beats(output, pid, signs.of),
+                    None => true,
+                };
+                let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
+                let begins = fault.is_some() && vital.current().fault.is_none();
+                if beats || begins {
+                    vital.current().fault = fault;
+                    self.beat(vital, signs.output.and_then(ChildOutput::last_written));
+                }
+                next_beat = Instant::now() + every;
+            }
+            tokio::select! {
+                () = sleep(LOOK) => {}
+                _ = stopping.changed() => {}
+            }
+        }
+    }
+
+    pub(super) fn beat(&self, vital: &RunVitals<'_>, last_written: Option<SystemTime>) {
+        // The work goes on all the same; the next one may succeed.
+        if let Err(error) = self.live(vital, last_written) {
+            tracing::debug!(command = %vital.id, error = chain(error), "no sign of life");
+        }
+    }
+
+    /// Notes the sign of life.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn live(
+        &self,
+        vital: &RunVitals<'_>,
+        last_written: Option<SystemTime>,
+    ) -> Result<(), VolumesError> {
+        let CurrentRun {
+            session,
+            run,
+            waits,
+            fault,
+        } = vital.current().clone();
+        let life = Heartbeat {
+            pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
+            session: session.map(|session| session.to_string()),
+            started_at: Some(vital.started),
+            last_output_at: last_written.and_then(time_of),
+            blocked_until: waits,
+            model_fails: fault,
+            run,
+        };
+        self.volumes.live(vital.id, &life)
+    }
+
+    /// Writes the report and lets go of the command. Work that is done is not thrown away because a disk is full.
+    async fn submit(
+        &self,
+        claim: Claim,
+        report: &ReportFile,
+        left: Option<(Inbox, Option<PathBuf>)>,
+    ) -> Result<(), VolumesError> {
+        let text = render(report);
+        let mut stopping = self.stopping.clone();
+        while let Err(error) = self.volumes.submit(claim.id(), &text) {
+            tracing::warn!(error = chain(error), "the report is written again later");
+            tokio::select! {
+                () = sleep(RETRY) => {}
+                _ = stopping.wait_for(|stop| *stop) => return Ok(()),
+            }
+        }
+        tracing::info!(command = %claim.id(), status = report.status.as_str(), "reported");
+        match left {
+            Some((inbox, Some(report))) => inbox.remove(&report),
+            Some((inbox, None)) => inbox.close(),
+            None => {}
+        }
+        claim.finish()
+    }
+}
+
+fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile, String> {
+    let text = volumes.read_command(folder, id).map_err(chain)?;
+    let command = CommandFile::parse(&text).map_err(|problems| {
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        problems.join("; ")
+    })?;
+    if command.id == *id {
+        Ok(command)
+    } else {
+        Err("the id in the command is not that of its file".into())
+    }
+}
+
+fn unread(id: &CommandId, reason: &str) -> ReportFile {
+    let mut report = ReportFile::new(id.clone(), ReportStatus::Failed);
+    report.results = format!("Nothing was done: the command cannot be read: {reason}.");
+    report
+}
+
+pub(super) fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
+    format!("{:#}", anyhow::Error::new(error))
+}
+
+pub(super) fn now() -> Time {
+    time_of(SystemTime::now()).unwrap_or_default()
+}
+
+pub(super) fn time_of(time: SystemTime) -> Option<Time> {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Time::default().plus(since))
+}
+
+pub(super) fn system_time(time: Time) -> SystemTime {
+    SystemTime::UNIX_EPOCH + time.since(Time::default())
+}
