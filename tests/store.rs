@@ -423,14 +423,17 @@ async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
             Ok(0)
         };
         let look = move |seen: &mut i64| *seen = place.as_deref().map_or(2, seq_elsewhere);
-        let seen = store.change_then(&plan(), "test", "x", change, look).await;
+        let seen = store
+            .change_prepared(&plan(), "test", "x", |_| {}, change, look)
+            .await;
         assert_eq!(seen.unwrap(), 2, "{:?}", given.kind);
 
         let refused = store
-            .change_then(
+            .change_prepared(
                 &plan(),
                 "test",
                 "refused",
+                |_| {},
                 |draft| draft.remove_task(TaskId(9)),
                 |_| panic!("it was refused"),
             )
@@ -439,9 +442,14 @@ async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
         if given.shared() {
             given.break_table("log", "INSERT").await;
             let failed = store
-                .change_then(&plan(), "test", "broken", change, |_| {
-                    panic!("it was not written")
-                })
+                .change_prepared(
+                    &plan(),
+                    "test",
+                    "broken",
+                    |_| {},
+                    change,
+                    |_| panic!("it was not written"),
+                )
                 .await;
             assert!(matches!(failed, Err(StoreError::Database(_))));
             given.mend_table("log").await;

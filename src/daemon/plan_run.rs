@@ -18,7 +18,7 @@ use super::inspect::{ChangeWatch, Inspected};
 use super::isolation::{self, BranchReport};
 use super::steps::{CheckOutcome, ModelOutcome};
 use super::take::{Effect, take, take_input};
-use super::texts::{CommandTexts, Tries};
+use super::texts::{CommandTexts, in_two_parts, prepare_files};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, steps};
 use crate::clock::{Clock, LATE};
 use crate::plan::{
@@ -478,7 +478,7 @@ impl PlanRun {
     ) -> Result<T, StoreError> {
         let (desk, store) = (self.desk.clone(), self.store.clone());
         let volumes = self.settings.volumes.clone();
-        let mut tries = Tries::new(move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
+        let change = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
             let made = change(draft);
             let outgoing = desk.decide(draft, &world, texts);
             let ends = Vec::new();
@@ -487,23 +487,27 @@ impl PlanRun {
                 outgoing,
                 ends,
             })
-        });
+        };
+        let change = Arc::new(change);
         let made = loop {
             // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
             // to wake.
             let (write, written) = mpsc::channel();
             let there = volumes.clone();
             let publish = move |made: &mut Made<T>| made.publish(&written, &there);
-            let change = store.change_then(&self.settings.plan, BY, why, tries.next(), publish);
-            let prepare = async {
-                for prepared in tries.prepare(&volumes) {
+            let (prepare, commit, rendered) = in_two_parts(&change, &self.settings.prompts);
+            let plan = &self.settings.plan;
+            let commit = store.change_prepared(plan, BY, why, prepare, commit, publish);
+            let files = async {
+                for prepared in prepare_files(&rendered.await.unwrap_or_default(), &volumes) {
                     // One that comes too late is published below.
                     drop(write.send(prepared));
                 }
             };
-            let (made, ()) = tokio::join!(change, prepare);
-            if !tries.again(&made, &self.settings.prompts) {
-                break made?;
+            match tokio::join!(commit, files).0 {
+                // What a text was made from has moved.
+                Err(StoreError::Refused(Refusal::Dropped)) => {}
+                made => break made?,
             }
         };
         self.world.ends_published.extend(made.ends);

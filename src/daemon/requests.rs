@@ -3,6 +3,7 @@
 //! is asked for once more, and after that the answer says so. All of it is derived from the plans, so that it may be done again
 //! after a crash; the command that is made is sent by the role that waits for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
@@ -18,7 +19,7 @@ use super::BY;
 use super::arrival::{ParsedReport, UnreadableReport};
 use super::desk::{Decider, new_question};
 use super::exchange::Filed;
-use super::texts::{CommandTexts, Tries};
+use super::texts::{CommandTexts, in_two_parts};
 
 /// Reports to one request that cannot be read: after so many there is no answer.
 const MOST_UNREADABLE: u32 = 2;
@@ -248,11 +249,13 @@ async fn change(
     why: &str,
     change: impl Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<(), Refusal> + Send + Sync + 'static,
 ) -> Result<(), StoreError> {
-    let mut tries = Tries::new(change);
+    let change = Arc::new(change);
     loop {
-        let made = store.change(plan, BY, why, tries.next()).await;
-        if !tries.again(&made, &desk.settings.prompts) {
-            return made;
+        let (prepare, commit, _) = in_two_parts(&change, &desk.settings.prompts);
+        let made = store.change_prepared(plan, BY, why, prepare, commit, |()| {});
+        match made.await {
+            Err(StoreError::Refused(Refusal::Dropped)) => {}
+            made => return made,
         }
     }
 }

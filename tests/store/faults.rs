@@ -117,7 +117,7 @@ async fn a_panic_is_the_error_of_its_caller_alone() {
         // A failure after a change does not undo the change.
         let then = |_: &mut TaskId| panic!("boom");
         let last = store
-            .change_then(&plan(), "test", "added", add("last"), then)
+            .change_prepared(&plan(), "test", "added", |_| {}, add("last"), then)
             .await;
         assert_eq!(last.unwrap(), TaskId(50));
         let (seq, rows) = state(&store).await;
