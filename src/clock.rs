@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_moves_on_and_never_back() {
+    fn time_never_goes_back() {
         let clock = Clock::start();
         let copy = clock;
         let first = clock.now();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_by_a_clock_that_jumped_is_moved_with_it() {
+    fn shifts_times_between_clocks() {
         let minute = 60_000_000;
         for (theirs, ours, moment, planned) in [
             (100, 100, 100 + minute, 100 + minute),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_in_which_nothing_ran_is_not_used() {
+    fn suspended_time_uses_no_allowance() {
         let seconds = Duration::from_secs_f64;
         for (took, still) in [
             (0.0, 5.0),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_allowance_is_used_up_piece_by_piece() {
+    async fn allowance_runs_down() {
         let mut allowance = TimeAllowance::new(Duration::from_millis(30));
         assert_eq!(allowance.left(), Duration::from_millis(30));
         allowance.used_up().await;

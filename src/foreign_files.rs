@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_beginning_of_plain_files_is_read() {
+    fn reads_beginning_of_plain_files_only() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         fs::write(path("plain"), "12345").unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_written_only_where_it_is_something_else() {
+    fn file_is_rewritten_only_when_changed() {
         let root = tempfile::tempdir().unwrap();
         let (path, other) = (root.path().join("file"), root.path().join("other"));
         fs::write(&other, "other").unwrap();

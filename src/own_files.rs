@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opens_plain_files_and_leaves_everything_else_alone() {
+    fn opens_only_plain_files() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         let open = |name: &str| {

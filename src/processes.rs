@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_whatever_the_program_is_called() {
+    fn parses_stat_with_any_program_name() {
         let stat = "42 (a) b) S 7 40 40 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 500 6 7";
         let process = parse(42, stat).unwrap();
         let expected = Process {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_has_not_ended() {
+    fn running_process_has_not_ended() {
         assert!(!has_ended(std::process::id()));
         assert!(has_ended(u32::MAX));
     }

@@ -19,7 +19,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::common::env::{TestEnv, first_line};
 
 #[test]
-fn help_is_short_and_has_the_exit_codes() {
+fn help_is_short_and_lists_exit_codes() {
     let env = TestEnv::new();
     let help = env.run(&["--help"]);
     assert_eq!(help.code, Some(0));
@@ -166,7 +166,7 @@ fn help_is_short_and_has_the_exit_codes() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn version_prints_version() {
     let env = TestEnv::new();
     let version = env.run(&["--version"]);
     assert_eq!(
@@ -176,7 +176,7 @@ fn the_version_is_told() {
 }
 
 #[test]
-fn wrong_usage_ends_with_2_and_says_what_was_meant() {
+fn wrong_usage_exits_2_with_suggestion() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.run(&["status", "--jsn"]).seen(&env), @r"
     error: unexpected argument '--jsn' found
@@ -208,7 +208,7 @@ fn wrong_usage_ends_with_2_and_says_what_was_meant() {
 }
 
 #[test]
-fn a_bad_configuration_is_one_clear_error() {
+fn bad_configuration_is_one_error() {
     let env = TestEnv::new();
     env.write("config.toml", "[run]\nmax_atempts = 2\n");
     insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
@@ -230,7 +230,7 @@ fn a_bad_configuration_is_one_clear_error() {
 }
 
 #[test]
-fn init_makes_everything_once_and_overwrites_nothing() {
+fn init_creates_files_and_overwrites_nothing() {
     let env = TestEnv::new();
     env.write("prompts/judge.md", "mine");
     insta::assert_snapshot!(env.run(&["init"]).seen(&env), @r"
@@ -275,7 +275,7 @@ fn init_makes_everything_once_and_overwrites_nothing() {
 }
 
 #[test]
-fn doctor_says_what_is_there_and_no_secret() {
+fn doctor_reports_setup_without_secrets() {
     let mut env = TestEnv::new();
     let doctor = env.run(&["doctor"]);
     assert_eq!(doctor.code, Some(0), "{}", doctor.stderr);
@@ -313,7 +313,7 @@ fn doctor_says_what_is_there_and_no_secret() {
 }
 
 #[test]
-fn doctor_ends_with_1_when_something_must_be_mended() {
+fn doctor_exits_1_on_problems() {
     let env = TestEnv::new();
     env.write(
         "config.toml",
@@ -345,7 +345,7 @@ fn without_programs(text: &str, env: &TestEnv) -> String {
 }
 
 #[test]
-fn completions_are_for_every_shell() {
+fn completions_cover_every_shell() {
     let env = TestEnv::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let completions = env.run(&["completions", shell]);
@@ -355,7 +355,7 @@ fn completions_are_for_every_shell() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_it_quietly() {
+fn closed_pipe_ends_show_quietly() {
     let env = with_a_plan(&"words ".repeat(100_000));
     let mut child = env
         .command(&["show", "--format", "json"])
@@ -372,7 +372,7 @@ fn a_reader_that_leaves_ends_it_quietly() {
 }
 
 #[test]
-fn without_plans_every_command_says_so_and_makes_nothing() {
+fn commands_without_plans_report_it_and_create_nothing() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r"
     error: there are no plans in `[FOLDER]/volumes`
@@ -495,7 +495,7 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
 }
 
 #[test]
-fn a_plan_can_be_looked_at_from_every_side() {
+fn plan_is_shown_by_all_views() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
     abcdefgh  running    [TIME]  Word counter
@@ -548,11 +548,11 @@ fn a_plan_can_be_looked_at_from_every_side() {
         1  [TIME]  goal: Count words  (tests: made)
         1  [TIME]  planned 3 tasks
         1  [TIME]  started
-        2  [TIME]  task 1: handed out  (tests: first)
+        2  [TIME]  task 1: dispatched  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
         2  [TIME]  task 1: completed, unverified
-        3  [TIME]  task 2: handed out  (tests: second)
+        3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
         3  [TIME]  task 2: not accepted: the agent reports FAILED: see the file
         3  [TIME]  asks you about task 2: it failed
@@ -575,7 +575,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
 }
 
 #[test]
-fn programs_get_json_and_nothing_else() {
+fn json_output_is_only_json() {
     let env = with_a_plan("Count words");
     for args in [
         &["plans", "--json"][..],
@@ -596,7 +596,7 @@ fn programs_get_json_and_nothing_else() {
 }
 
 #[test]
-fn no_command_prints_what_a_terminal_obeys() {
+fn no_command_prints_terminal_controls() {
     let env = with_a_plan("Count words");
     for args in [
         &["plans"][..],
@@ -623,7 +623,7 @@ fn no_command_prints_what_a_terminal_obeys() {
 }
 
 #[test]
-fn a_question_is_answered_once() {
+fn question_is_answered_once() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["answer", "approve"]).seen(&env), @r"
     error: `approve` is not offered; choose one of: retry, skip, abort
@@ -645,7 +645,7 @@ fn a_question_is_answered_once() {
 }
 
 #[test]
-fn a_plan_is_paused_and_ended_by_hand() {
+fn pause_and_abort_work_without_daemon() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["pause"]).seen(&env), @r"
     plan abcdefgh is paused; what is under way goes on
@@ -660,7 +660,7 @@ fn a_plan_is_paused_and_ended_by_hand() {
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["abort", "abcd"]).seen(&env), @r"
-    plan abcdefgh has ended for good; agents at work are told to stop, their work stays
+    plan abcdefgh has ended for good; agents at work are asked to stop, their work stays
     `plan-agent status abcdefgh`, `log abcdefgh` and `diff abcdefgh` go on showing it
     exit 0
     ");
@@ -679,7 +679,7 @@ fn a_plan_is_paused_and_ended_by_hand() {
 }
 
 #[test]
-fn those_who_watch_a_plan_leave_when_it_ends() {
+fn watch_and_follow_exit_when_plan_ends() {
     let env = with_a_plan("Count words");
     let mut watching = env.start(&["status", "--watch"]);
     let mut following = env.start(&["log", "--follow"]);
@@ -689,7 +689,7 @@ fn those_who_watch_a_plan_leave_when_it_ends() {
 }
 
 #[test]
-fn hints_repeat_the_configuration_that_was_named() {
+fn hints_repeat_config_option() {
     let env = with_a_plan("Count words");
     env.write("my conf.toml", "");
     env.write("other.toml", "volumes.root = 'other'\n");
@@ -726,7 +726,7 @@ fn hints_repeat_the_configuration_that_was_named() {
 }
 
 #[test]
-fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
+fn long_lines_wrap_only_on_terminal() {
     let goal = "Count the words of a file, tell the ten most frequent ones, and serve both to whoever asks for them";
     let env = with_a_plan(goal);
     let seen = |args: &[&str]| env.run_on_terminal(args).seen(&env);
@@ -758,11 +758,11 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
                                 them  (tests: made)
         1  [TIME]  planned 3 tasks
         1  [TIME]  started
-        2  [TIME]  task 1: handed out  (tests: first)
+        2  [TIME]  task 1: dispatched  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
         2  [TIME]  task 1: completed, unverified
-        3  [TIME]  task 2: handed out  (tests: second)
+        3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
         3  [TIME]  task 2: not accepted: the agent reports FAILED: see
                                 the file
@@ -789,7 +789,7 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
 }
 
 #[test]
-fn what_there_is_not_is_named() {
+fn errors_name_missing_objects() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["show", "--at", "99"]).seen(&env), @r"
     error: plan `abcdefgh` has no change `99`
@@ -816,7 +816,7 @@ fn what_there_is_not_is_named() {
 
 /// Text that a person types or sets is shown without the control characters that a terminal obeys.
 #[test]
-fn nothing_that_is_repeated_is_obeyed_by_a_terminal() {
+fn echoed_input_has_no_terminal_controls() {
     const WORD: &str = "a\r\u{9b}31m\u{202e}b\u{1b}]0;x\u{7}\u{200f}c";
     let json = format!("{{\"taskId\": \"{WORD}\", \"{WORD}\": 1}}");
     let mut cases: Vec<(Vec<&str>, Option<&str>)> = [
@@ -904,7 +904,7 @@ fn nothing_that_is_repeated_is_obeyed_by_a_terminal() {
 
 /// A file that a person names is read only up to its limit, whatever kind of file it is.
 #[test]
-fn no_file_is_read_further_than_it_may_be_long() {
+fn file_reads_stop_at_size_limit() {
     const POURED: usize = 16 << 20;
     for (pipe, args) in [
         ("pipe", ["run", "--plan", "pipe", "--no-input"].as_slice()),

@@ -102,7 +102,7 @@ impl Scene {
 }
 
 #[test]
-fn what_the_agent_says_at_its_end_becomes_the_report() {
+fn final_message_of_agent_becomes_report() {
     let scene = Scene::with("say; result 'The part is made.'");
     let ran = scene.run();
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -130,7 +130,7 @@ fn what_the_agent_says_at_its_end_becomes_the_report() {
 }
 
 #[test]
-fn a_report_in_the_workspace_is_filed_and_the_next_attempt_goes_on_in_the_session() {
+fn next_attempt_continues_session_after_workspace_report() {
     let scene = Scene::with(
         "if [ $run = 1 ]; then report FAILED 'half of it'; else report SUCCESS 'all of it'; fi; result done",
     );
@@ -146,7 +146,7 @@ fn a_report_in_the_workspace_is_filed_and_the_next_attempt_goes_on_in_the_sessio
 }
 
 #[test]
-fn what_was_refused_is_asked_about_and_never_accepted() {
+fn permission_denial_asks_human_despite_success() {
     let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
     let scene = Scene::with(&format!(
         "report SUCCESS 'all of it'; result done '{denied}'"
@@ -170,7 +170,7 @@ fn what_was_refused_is_asked_about_and_never_accepted() {
 }
 
 #[test]
-fn a_model_that_is_overloaded_is_tried_again_in_the_same_session() {
+fn overloaded_model_is_retried_in_same_session() {
     let scene = Scene::with("[ $run = 1 ] && fault 429; say; result 'made'");
     let ran = scene.run();
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -181,7 +181,7 @@ fn a_model_that_is_overloaded_is_tried_again_in_the_same_session() {
 }
 
 #[test]
-fn a_model_that_stays_away_or_refuses_fails_the_task() {
+fn unavailable_or_refusing_model_fails_task() {
     for (status, runs, says) in [
         (529, 3, "Model unavailable (529)"),
         (401, 1, "check key and model"),
@@ -199,7 +199,7 @@ fn a_model_that_stays_away_or_refuses_fails_the_task() {
 }
 
 #[test]
-fn a_usage_limit_parks_the_task() {
+fn usage_limit_parks_task() {
     let limit = r#"printf '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":4102444800}}\n'"#;
     let scene = Scene::with(&format!("{limit}; fault 429"));
     let words = [
@@ -240,7 +240,7 @@ fn a_usage_limit_parks_the_task() {
 }
 
 #[test]
-fn a_lost_session_is_begun_anew_and_told_what_was() {
+fn lost_session_restarts_with_earlier_work() {
     let lost = r#"
 case $run in
 1) report FAILED 'half of it'; result done ;;
@@ -271,7 +271,7 @@ esac"#;
 }
 
 #[test]
-fn what_was_refused_is_asked_about_when_the_end_is_bad_too() {
+fn permission_denial_asks_human_after_failed_run() {
     let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
     let scene = Scene::with(&format!("result half '{denied}'; exit 1"));
     let ran = scene.run();
@@ -291,7 +291,7 @@ fn what_was_refused_is_asked_about_when_the_end_is_bad_too() {
 }
 
 #[test]
-fn a_worker_says_what_it_begins_and_how_that_ended() {
+fn worker_logs_start_and_result() {
     let scene = Scene::with("result 'made'");
     let log = File::create(scene.env.path("worker.log")).unwrap();
     let mut worker = scene.env.command(&["worker", "--agent", "claude"]);
@@ -320,7 +320,7 @@ fn a_worker_says_what_it_begins_and_how_that_ended() {
 }
 
 #[test]
-fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
+fn result_of_orphaned_agent_is_used() {
     let scene =
         Scene::with("say; until [ -e @NOTES@/go ]; do sleep 0.05; done; result 'made alone'");
     let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
@@ -345,7 +345,7 @@ fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
 }
 
 #[test]
-fn what_a_session_used_before_is_not_counted_again_after_a_kill() {
+fn earlier_session_usage_is_not_recounted_after_kill() {
     let mut scene = Scene::with("exit 1");
     let notes = scene.env.path("notes").display().to_string();
     let script = r#"
@@ -381,7 +381,7 @@ esac
 }
 
 #[test]
-fn an_agent_that_was_killed_with_its_worker_goes_on_in_its_session() {
+fn killed_agent_continues_its_session() {
     let scene = Scene::with("say; [ $run = 1 ] && sleep 1000; result 'made at last'");
     let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
     let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
@@ -405,7 +405,7 @@ fn an_agent_that_was_killed_with_its_worker_goes_on_in_its_session() {
 }
 
 #[test]
-fn an_agent_without_sessions_remembers_in_a_file_outside_the_workspace_until_the_end() {
+fn sessionless_agent_keeps_history_outside_workspace() {
     let mut scene = Scene::with("exit 1");
     let script = r#"
 if [ "$1" = --version ]; then echo "aider 0.86.2"; exit 0; fi
@@ -438,7 +438,7 @@ if [ -e ../../again ]; then echo "Applied edit to part"; fi
 /// A number in an agent's message about its model is a status only where the message calls it one: everything else may be
 /// temporary, and is retried.
 #[test]
-fn a_number_in_the_words_of_an_agent_is_no_status() {
+fn number_in_agent_text_is_no_http_status() {
     for (said, runs) in [
         ("stream disconnected while it ran 412 tests", 2),
         ("unexpected status 412 Precondition Failed", 1),
@@ -472,7 +472,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 }
 
 #[test]
-fn an_agent_that_cannot_start_stops_the_worker_with_one_notice() {
+fn failed_agent_start_stops_worker_with_one_notice() {
     let scene = Scene::with("echo \"error: unknown option '--verbose'\" >&2; exit 1");
     let ran = scene.run();
     assert_eq!(ran.code, Some(4), "{ran:?}");
@@ -496,7 +496,7 @@ const UNFIT: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn an_agent_that_can_do_nothing_is_asked_about_once_and_handed_nothing_further() {
+fn misconfigured_agent_asks_once_and_gets_no_more_tasks() {
     for ((script, says), lanes) in UNFIT.into_iter().flat_map(|unfit| [(unfit, 1), (unfit, 3)]) {
         let scene = Scene::configured(
             &format!("if [ -e @NOTES@/mended ]; then result made; else {script}; fi"),
@@ -515,7 +515,7 @@ fn an_agent_that_can_do_nothing_is_asked_about_once_and_handed_nothing_further()
         assert!(text.contains(says), "{text}");
         assert_eq!(scene.reports().len(), 1);
         let log = scene.env.run(&["log"]).stdout;
-        let handed_out = log.matches("handed out").count();
+        let handed_out = log.matches("dispatched").count();
         assert!(handed_out <= lanes, "{log}");
         // Once repaired, it continues where it was.
         scene.env.write("notes/mended", "");
@@ -533,14 +533,14 @@ fn an_agent_that_can_do_nothing_is_asked_about_once_and_handed_nothing_further()
 }
 
 #[test]
-fn a_worker_of_its_own_whose_agent_can_do_nothing_ends_and_leaves_the_rest() {
+fn misconfigured_worker_exits_and_leaves_other_commands() {
     let scene = Scene::configured(
         "if [ -e @NOTES@/mended ]; then result made; else fault 401; fi",
         "[run]\nmax_parallel = 3\n",
     );
     scene.env.write("plan.md", APART);
     let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    wait_until("three are handed out", DEADLINE, || {
+    wait_until("three are dispatched", DEADLINE, || {
         scene.exchange.names("commands/pending").len() == 3
     });
     let ran = scene.env.run(&["worker", "--agent", "claude"]);
@@ -563,7 +563,7 @@ fn a_worker_of_its_own_whose_agent_can_do_nothing_ends_and_leaves_the_rest() {
 }
 
 #[test]
-fn nothing_in_a_task_is_interpreted_and_nothing_of_the_environment_passed_on() {
+fn task_text_is_not_expanded_and_environment_not_passed() {
     let mut scene = Scene::with("result 'made'");
     scene.env.set("PLANTED_SECRET", "canary-of-the-environment");
     let plan = "# Parts\n\n- [ ] Make $(touch x) `touch x` ; touch x\n";
@@ -597,7 +597,7 @@ fn nothing_in_a_task_is_interpreted_and_nothing_of_the_environment_passed_on() {
 }
 
 #[test]
-fn what_is_wrong_with_an_agent_is_said_once_and_at_the_start() {
+fn agent_problems_are_reported_once_at_start() {
     let mut scene = Scene::with("result 'made'");
     let seen = |scene: &Scene, name: &str| {
         let words = ["run", "--plan", "plan.md", "--no-input", "--agent", name];

@@ -62,7 +62,7 @@ fn pass(moment: Moment, stage: &Stage, life: &mut Life, tempo: &mut Tempo) {
 }
 
 #[test]
-fn a_hundred_kills_cost_nothing() {
+fn hundred_kills_lose_nothing() {
     // The agent holds its reports back until there were so many kills.
     let kills = times(100, 1_000);
     let calm = calm(&scene::long());
@@ -94,7 +94,7 @@ fn a_hundred_kills_cost_nothing() {
 }
 
 #[test]
-fn whoever_is_asked_to_end_does_so_and_is_resumed() {
+fn terminated_daemon_exits_and_resumes() {
     let calm = calm(&scene::short());
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let stage = Stage::new(&scene::short(), agent::Pace::Kills(times(30, 300)));
@@ -136,7 +136,7 @@ fn end_one(stage: &Stage, life: Life, watch: &mut Watch) -> bool {
 }
 
 #[test]
-fn of_two_that_start_at_once_one_runs() {
+fn one_of_two_concurrent_starts_runs() {
     let race = |env: &TestEnv, words: &[&str]| {
         let runners = [(); 2].map(|()| {
             let child = env
@@ -160,7 +160,7 @@ fn of_two_that_start_at_once_one_runs() {
         let said = std::io::read_to_string(loser.child.stderr.take().unwrap()).unwrap();
         assert_eq!(loser.wait().code(), Some(5), "{said}");
         assert!(said.contains("another daemon holds the folder"), "{said}");
-        wait_until("the winner has handed out its first task", DEADLINE, || {
+        wait_until("the winner has dispatched its first task", DEADLINE, || {
             let ended = winner.child.try_wait().unwrap();
             assert_eq!(ended, None, "the winner ended as well");
             fs::read_dir(env.path("volumes/commands/pending")).is_ok_and(|files| files.count() == 1)
@@ -179,7 +179,7 @@ fn of_two_that_start_at_once_one_runs() {
 }
 
 #[test]
-fn of_two_that_detach_at_once_one_runs() {
+fn one_of_two_concurrent_detached_starts_runs() {
     for _ in 0..races() {
         let env = Detached(TestEnv::new());
         env.0.write("config.toml", "[llm]\nprovider = \"none\"\n");
@@ -207,7 +207,7 @@ impl Drop for Detached {
 }
 
 #[test]
-fn what_a_daemon_owes_at_the_end_is_made_good() {
+fn resume_completes_unfinished_plan_end() {
     let stage = Stage::new(&scene::long(), agent::Pace::Free);
     assert!(stage.begin(&stage.next_words()).end().success());
     Watch::default().audit(&stage);
@@ -262,7 +262,7 @@ fn fails(call: &str, what: &str) -> bool {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that is left out says so")]
-fn some_system_calls_are_the_last_or_fail() {
+fn survives_sampled_syscall_faults() {
     if !trace::possible() {
         return eprintln!("skipped: strace cannot trace here");
     }
@@ -278,19 +278,19 @@ fn some_system_calls_are_the_last_or_fail() {
 
 #[test]
 #[ignore = "takes long: .ci/long"]
-fn every_system_call_is_the_last() {
+fn survives_kill_at_every_syscall() {
     everywhere(KILL);
 }
 
 #[test]
 #[ignore = "takes long: .ci/long"]
-fn every_system_call_finds_the_disk_full() {
+fn survives_full_disk_at_every_syscall() {
     everywhere("error=ENOSPC");
 }
 
 #[test]
 #[ignore = "takes long: .ci/long"]
-fn every_system_call_finds_the_disk_broken() {
+fn survives_io_error_at_every_syscall() {
     everywhere("error=EIO");
 }
 

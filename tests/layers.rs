@@ -46,7 +46,7 @@ struct Named {
 }
 
 #[test]
-fn no_arrow_points_the_other_way() {
+fn modules_depend_only_on_lower_layers() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let order = order(&read(&src.join("lib.rs")));
     let offenders: Vec<String> = files(&src)
@@ -58,7 +58,7 @@ fn no_arrow_points_the_other_way() {
 }
 
 #[test]
-fn every_module_has_its_place_and_every_level_is_of_modules() {
+fn every_module_is_in_the_layer_order() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let order = order(&read(&src.join("lib.rs")));
     for file in files(&src) {
@@ -73,7 +73,7 @@ fn every_module_has_its_place_and_every_level_is_of_modules() {
 }
 
 #[test]
-fn the_reader_of_sources_finds_what_is_wrong_and_nothing_else() {
+fn layer_check_finds_exactly_the_offenders() {
     let order = ["plan", "wire", "store", "volumes", "cli"].map(str::to_owned);
     let plan = r#"
         //! Nothing in a comment counts: crate::cli, tokio::spawn.

@@ -91,7 +91,7 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn a_request_has_the_shape_of_its_api() {
+async fn request_has_shape_of_its_api() {
     for api in APIS {
         let server = LlmServer::replying(vec![Answer::Json(json!({"a": 1}))]);
         let reply = model(api, settings(&server, api))
@@ -140,7 +140,7 @@ async fn a_request_has_the_shape_of_its_api() {
 }
 
 #[tokio::test]
-async fn each_api_carries_the_key_in_its_own_header_and_a_local_server_needs_none() {
+async fn each_api_sends_key_in_its_header() {
     for (api, header, value) in [
         (Api::Anthropic, "x-api-key", CANARY.to_owned()),
         (Api::OpenAi, "authorization", format!("Bearer {CANARY}")),
@@ -164,13 +164,13 @@ async fn each_api_carries_the_key_in_its_own_header_and_a_local_server_needs_non
 }
 
 #[tokio::test]
-async fn an_answer_in_a_tool_call_is_taken() {
+async fn accepts_answer_in_tool_call() {
     let reply = exchange(Api::Anthropic, Answer::ToolCall(json!({"a": 1}))).await;
     assert_eq!(reply.unwrap().text, r#"{"a":1}"#);
 }
 
 #[tokio::test]
-async fn every_fault_has_its_name() {
+async fn every_llm_fault_is_classified() {
     use Fault::{
         CutAnswer, CutBody, NotJson, Redirected, Refused, Rejected, TooLarge, Unauthorised,
         Unavailable, Unexpected, Unreachable,
@@ -314,7 +314,7 @@ async fn every_fault_has_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_server_that_says_nothing_is_given_up() {
+async fn silent_llm_server_times_out() {
     for answer in [Answer::Hang, Answer::HangInBody] {
         let server = LlmServer::replying(vec![answer]);
         let settings = HttpSettings {
@@ -328,7 +328,7 @@ async fn a_server_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_slow_server_is_waited_for() {
+async fn slow_llm_server_is_awaited() {
     let slow = Answer::Slow(
         Duration::from_millis(20),
         Box::new(Answer::Text("hi".to_owned())),
@@ -337,7 +337,7 @@ async fn a_slow_server_is_waited_for() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unreachable() {
+async fn closed_port_is_unreachable() {
     let server = LlmServer::replying(vec![Answer::Hang]);
     let settings = settings(&server, Api::OpenAi);
     drop(server);
@@ -350,7 +350,7 @@ async fn nobody_there_is_unreachable() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_dropped_question_ends_its_exchange() {
+async fn dropped_ask_closes_connection() {
     let server = LlmServer::replying(vec![Answer::Hang]);
     let model = Model::new(model(Api::OpenAi, settings(&server, Api::OpenAi)), hasty());
     let question = question();
@@ -362,7 +362,7 @@ async fn a_dropped_question_ends_its_exchange() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn llm_client_follows_no_redirect() {
     for api in APIS {
         let elsewhere = LlmServer::replying(vec![Answer::Json(a_plan())]);
         let server = LlmServer::replying(vec![Answer::Redirect(elsewhere.url())]);
@@ -391,7 +391,7 @@ impl std::io::Write for Log {
 }
 
 #[tokio::test]
-async fn the_key_is_in_no_error_and_no_log() {
+async fn key_appears_in_no_error_or_log() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -447,7 +447,7 @@ async fn the_key_is_in_no_error_and_no_log() {
 }
 
 #[tokio::test]
-async fn replies_are_searched_for_long_keys_only_and_messages_of_servers_for_every_key() {
+async fn replies_mask_long_keys_and_errors_mask_all() {
     let short = "test";
     let long = "sk-canary-0123456789";
     assert_eq!(long.len(), 20);
@@ -501,7 +501,7 @@ async fn replies_are_searched_for_long_keys_only_and_messages_of_servers_for_eve
 }
 
 #[tokio::test]
-async fn what_may_pass_by_itself_is_tried_again() {
+async fn transient_faults_are_retried() {
     let (server, outcome) = ask(
         vec![
             Answer::error(500, "x"),
@@ -526,7 +526,7 @@ async fn what_may_pass_by_itself_is_tried_again() {
 }
 
 #[tokio::test]
-async fn tries_are_counted_and_come_to_an_end() {
+async fn tries_are_counted_and_bounded() {
     let (server, outcome) = ask(vec![Answer::error(500, "x")], hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 3);
@@ -540,7 +540,7 @@ async fn tries_are_counted_and_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn retry_after_is_obeyed() {
+async fn retry_after_is_respected() {
     // Otherwise the first case would wait for an hour.
     let patient = RetryPolicy {
         first_delay: Duration::from_secs(3600),
@@ -564,7 +564,7 @@ async fn retry_after_is_obeyed() {
 }
 
 #[tokio::test]
-async fn an_unusable_answer_is_asked_for_once_more_with_what_is_wrong() {
+async fn unusable_answer_is_retried_with_problem() {
     let cyclic = json!({"name": "x", "description": "", "tasks": [
         {"name": "a", "description": "a", "expected_output": "", "depends_on": [2]},
         {"name": "b", "description": "b", "expected_output": "", "depends_on": [1]},
@@ -611,7 +611,7 @@ async fn an_unusable_answer_is_asked_for_once_more_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn two_unusable_answers_are_the_end() {
+async fn two_unusable_answers_fail() {
     let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(
@@ -628,7 +628,7 @@ async fn two_unusable_answers_are_the_end() {
 }
 
 #[tokio::test]
-async fn a_cut_answer_is_asked_for_again_with_more_room() {
+async fn truncated_answer_is_retried_with_larger_limit() {
     let (server, outcome) = ask(
         vec![Answer::Cut("{".to_owned()), Answer::Json(a_plan())],
         hasty(),
@@ -648,7 +648,7 @@ async fn a_cut_answer_is_asked_for_again_with_more_room() {
 }
 
 #[tokio::test]
-async fn a_server_without_schemas_is_asked_without_from_then_on() {
+async fn schema_is_dropped_for_servers_without_support() {
     for (api, complaint) in [
         (Api::OpenAi, "This response_format type is unavailable now"),
         (
@@ -674,7 +674,7 @@ async fn a_server_without_schemas_is_asked_without_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_reasoning_model_gets_the_parameters_that_it_takes() {
+async fn reasoning_model_gets_supported_parameters() {
     let server = LlmServer::start(|asked| {
         let body = &asked.body;
         if body.get("temperature").is_some() {
@@ -695,7 +695,7 @@ async fn a_reasoning_model_gets_the_parameters_that_it_takes() {
 }
 
 #[test]
-fn plain_http_to_another_machine_is_refused() {
+fn model_rejects_remote_plain_http() {
     let settings = HttpSettings {
         base_url: "http://example.com/v1".to_owned(),
         model: "m".to_owned(),

@@ -436,7 +436,7 @@ const REJECTED: CollaborationStatus = CollaborationStatus::Rejected;
 const LONG: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn a_task_is_taken_in_done_and_its_result_told() {
+async fn role_accepts_task_and_reports_result() {
     let scene = Scene::new()
         .await
         .with_steps(vec![says("{{task.description}}, {{context}}")]);
@@ -459,7 +459,7 @@ async fn a_task_is_taken_in_done_and_its_result_told() {
 }
 
 #[tokio::test]
-async fn the_internal_plan_is_a_plan_of_the_core_below_the_plan_of_the_task() {
+async fn internal_plan_is_child_of_task_plan() {
     let scene = Scene::new()
         .await
         .with_steps(vec![says("one"), says("two")]);
@@ -491,7 +491,7 @@ async fn the_internal_plan_is_a_plan_of_the_core_below_the_plan_of_the_task() {
 }
 
 #[tokio::test]
-async fn messages_for_strangers_and_about_nothing_change_nothing() {
+async fn misdirected_messages_change_nothing() {
     let scene = Scene::new().await.with_steps(vec![says("one")]);
     let mut role = scene.role();
     let mut stranger = task("Review it");
@@ -508,7 +508,7 @@ async fn messages_for_strangers_and_about_nothing_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_not_taken_in_is_told_again_when_the_task_comes_again() {
+async fn repeated_task_resends_lost_update() {
     let scene = Scene::new().await.with_steps(vec![says("one")]);
     *scene.office.deaf.lock().unwrap() = 1;
     let mut role = scene.role();
@@ -522,7 +522,7 @@ async fn what_was_not_taken_in_is_told_again_when_the_task_comes_again() {
 }
 
 #[tokio::test]
-async fn a_message_is_json_with_the_fields_of_the_document() {
+async fn message_json_has_documented_fields() {
     let message = answer(
         &CommandId::new("task-2").into(),
         REJECTED,

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::layers::files;
 
 #[test]
-fn every_rule_names_a_test_that_exists() {
+fn every_rule_names_an_existing_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources = sources(root);
     let tests = tests(&sources);
@@ -106,7 +106,7 @@ fn tests(sources: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_function_without_the_attribute_is_no_test() {
+fn function_without_attribute_is_no_test() {
     let sources = "#[test]\n#[cfg(unix)]\nfn one() {}\n\nfn two() {}\n#[tokio::test]\nasync fn three() {}\n== four: x\n";
     assert_eq!(tests(sources), BTreeSet::from(["four", "one", "three"]));
 }

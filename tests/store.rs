@@ -162,11 +162,11 @@ async fn on_every_store(test: impl AsyncFn(&Given)) {
     }
 }
 
-/// Returns the command that runs [`one_of_several_writers`] as a process.
+/// Returns the command that runs [`writer_process`] as a process.
 fn writer() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "--ignored", "store::one_of_several_writers"])
+        .args(["--exact", "--ignored", "store::writer_process"])
         .stdout(Stdio::null());
     command
 }
@@ -321,7 +321,7 @@ async fn log(store: &Store) -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn what_is_changed_can_be_read_followed_and_looked_back_at() {
+async fn changes_can_be_read_followed_and_revisited() {
     on_every_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
@@ -356,7 +356,7 @@ async fn what_is_changed_can_be_read_followed_and_looked_back_at() {
 }
 
 #[tokio::test]
-async fn plans_are_listed_and_found_by_their_commands() {
+async fn plans_are_listed_and_found_by_command() {
     on_every_store(async |given| {
         let store = given.open().await;
         assert_eq!(store.plans().await.unwrap(), []);
@@ -386,7 +386,7 @@ async fn plans_are_listed_and_found_by_their_commands() {
 }
 
 #[tokio::test]
-async fn a_plan_without_any_task_is_a_plan() {
+async fn store_accepts_plan_without_tasks() {
     on_every_store(async |given| {
         let store = given.open().await;
         store
@@ -413,7 +413,7 @@ fn seq_elsewhere(place: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
+async fn followup_runs_only_after_durable_change() {
     on_every_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
@@ -423,14 +423,17 @@ async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
             Ok(0)
         };
         let look = move |seen: &mut i64| *seen = place.as_deref().map_or(2, seq_elsewhere);
-        let seen = store.change_then(&plan(), "test", "x", change, look).await;
+        let seen = store
+            .change_prepared(&plan(), "test", "x", |_| {}, change, look)
+            .await;
         assert_eq!(seen.unwrap(), 2, "{:?}", given.kind);
 
         let refused = store
-            .change_then(
+            .change_prepared(
                 &plan(),
                 "test",
                 "refused",
+                |_| {},
                 |draft| draft.remove_task(TaskId(9)),
                 |_| panic!("it was refused"),
             )
@@ -439,9 +442,14 @@ async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
         if given.shared() {
             given.break_table("log", "INSERT").await;
             let failed = store
-                .change_then(&plan(), "test", "broken", change, |_| {
-                    panic!("it was not written")
-                })
+                .change_prepared(
+                    &plan(),
+                    "test",
+                    "broken",
+                    |_| {},
+                    change,
+                    |_| panic!("it was not written"),
+                )
                 .await;
             assert!(matches!(failed, Err(StoreError::Database(_))));
             given.mend_table("log").await;
@@ -453,7 +461,7 @@ async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
 }
 
 #[tokio::test]
-async fn a_refusal_changes_nothing_in_memory_and_on_disk() {
+async fn refusal_changes_neither_memory_nor_disk() {
     on_every_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
@@ -495,7 +503,7 @@ async fn a_refusal_changes_nothing_in_memory_and_on_disk() {
 }
 
 #[tokio::test]
-async fn one_refusal_among_many_callers_leaves_the_others_alone() {
+async fn refusal_does_not_affect_other_callers() {
     on_every_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
@@ -531,7 +539,7 @@ async fn one_refusal_among_many_callers_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn whoever_watches_is_told_of_a_change() {
+async fn watchers_are_notified_of_changes() {
     on_every_store(async |given| {
         let store = given.open().await;
         let mut moved = store.moved();
@@ -547,7 +555,7 @@ async fn whoever_watches_is_told_of_a_change() {
 }
 
 #[tokio::test]
-async fn many_may_open_a_new_store_at_once() {
+async fn new_store_opens_concurrently() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -571,7 +579,7 @@ async fn many_may_open_a_new_store_at_once() {
 }
 
 #[tokio::test]
-async fn two_stores_on_one_plan_see_each_other_at_once() {
+async fn two_stores_see_each_others_changes() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -591,7 +599,7 @@ async fn two_stores_on_one_plan_see_each_other_at_once() {
 }
 
 #[tokio::test]
-async fn four_processes_write_one_plan_and_nothing_is_lost() {
+async fn four_processes_lose_no_change() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -629,7 +637,7 @@ async fn four_processes_write_one_plan_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_second_store_of_a_process_leaves_the_first_its_locks() {
+async fn second_store_keeps_locks_of_first() {
     let given = Given::new(Kinds::File);
     let first = given.open().await;
     make(&first, "aaaaaaaa").await;
@@ -650,7 +658,7 @@ async fn a_second_store_of_a_process_leaves_the_first_its_locks() {
 
 #[tokio::test]
 #[ignore = "a process of its own, started by the test of four processes"]
-async fn one_of_several_writers() {
+async fn writer_process() {
     let [place, name] = WRITER.map(|name| std::env::var(name).unwrap());
     let store = open_at(&place).await.unwrap();
     for number in 0..EACH {

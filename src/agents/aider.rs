@@ -105,7 +105,7 @@ impl Adapter for Aider {
             return None;
         } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
             RunOutcome::Killed {
-                how: "was ended in the midst of its edits while nobody looked".into(),
+                how: "was ended in the midst of its edits by an earlier worker".into(),
             }
         } else if last_edit.is_some() {
             RunOutcome::Done {

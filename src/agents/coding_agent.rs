@@ -148,7 +148,7 @@ pub(super) trait Adapter: Sync {
         true
     }
 
-    /// Tells whether what a run used is counted from the beginning of the session.
+    /// Returns whether what a run used is counted from the beginning of the session.
     fn counts_from_the_beginning(&self) -> bool {
         false
     }
@@ -359,7 +359,7 @@ impl CodingAgent {
         self.adapter().needs_history()
     }
 
-    /// Tells whether what a run used is counted from the beginning of the session.
+    /// Returns whether what a run used is counted from the beginning of the session.
     pub fn counts_from_the_beginning(self) -> bool {
         self.adapter().counts_from_the_beginning()
     }
@@ -392,7 +392,7 @@ fn ended(exit: exec::ChildExit) -> String {
     if exit.timed_out {
         "was stopped because its time was over".into()
     } else if exit.cancelled {
-        "was told to stop".into()
+        "was asked to stop".into()
     } else if let Some(signal) = exit.signal {
         format!("was ended by signal {signal}")
     } else {

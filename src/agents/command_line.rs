@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_filled_once_and_nothing_else_is_touched() {
+    fn placeholders_are_filled_once() {
         let values = [
             ("{session}", "{report}".to_owned()),
             ("{report}", "r".to_owned()),

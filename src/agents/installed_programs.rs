@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found_and_compared() {
+    fn finds_and_compares_agent_versions() {
         for (text, version) in [
             ("2.1.330 (Claude Code)", Some(ProgramVersion(2, 1, 330))),
             ("codex-cli 0.169.0\n", Some(ProgramVersion(0, 169, 0))),

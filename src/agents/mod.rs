@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agents_are_known_by_name() {
+    fn finds_agents_by_name() {
         let agent = |name, argv: &[&str]| {
             Agent::new(name, argv.iter().map(ToString::to_string).collect())
                 .map(|agent| agent.name())

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_understood_or_named() {
+    fn allow_parses_known_words_only() {
         let parse = |words: &[&str]| {
             let words: Vec<_> = words.iter().map(ToString::to_string).collect();
             Permissions::parse(&words)

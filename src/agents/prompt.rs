@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_report_is_one_that_a_confined_agent_has() {
+    fn prompt_names_report_path_in_workspace() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         for how in ["How to report", "报告方式"] {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_session_is_told_what_the_lost_one_was() {
+    fn new_session_prompt_contains_earlier_command() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         for (id, kind, body) in [

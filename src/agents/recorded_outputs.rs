@@ -67,7 +67,7 @@ fn told(outcome: &RunOutcome) -> String {
 }
 
 #[test]
-fn every_recorded_run_is_understood() {
+fn reads_outcome_of_recorded_runs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -154,7 +154,7 @@ fn every_recorded_run_is_understood() {
 }
 
 #[test]
-fn sessions_and_usage_come_along() {
+fn reads_sessions_and_usage_of_recorded_runs() {
     let of = |name: &str| {
         let heard = heard(name);
         let session = heard
@@ -196,7 +196,7 @@ fn sessions_and_usage_come_along() {
 }
 
 #[test]
-fn a_run_that_somebody_else_started_is_read_by_its_words_alone() {
+fn reads_run_without_exit_code() {
     for agent in ["claude", "codex", "gemini", "opencode", "aider"] {
         let done = heard_when(&format!("{agent}-done"), |_| None);
         assert!(matches!(done.outcome, RunOutcome::Done { .. }), "{agent}");
@@ -215,7 +215,7 @@ fn a_run_that_somebody_else_started_is_read_by_its_words_alone() {
 }
 
 #[test]
-fn a_success_that_ends_with_an_error_is_none() {
+fn success_output_with_failed_exit_is_no_success() {
     for agent in ["claude", "codex", "gemini", "opencode", "aider"] {
         for (exit, signal, timed_out) in [
             (Some(1), None, false),
@@ -243,7 +243,7 @@ fn a_success_that_ends_with_an_error_is_none() {
 }
 
 #[test]
-fn the_end_of_a_usage_limit_is_read() {
+fn reads_end_of_usage_limit() {
     let read = |kind: CodingAgent, out: &str| {
         kind.read(&RunOutput {
             out,
@@ -301,7 +301,7 @@ fn aider(printed: &str, code: Option<i32>) -> RunReading {
 }
 
 #[test]
-fn aider_is_done_only_by_what_it_says_after_its_last_answer() {
+fn aider_outcome_depends_on_text_after_last_answer() {
     let edit = "I write it.\n\nTokens: 710 sent, 14 received.\n\na.txt\nApplied edit to a.txt\n";
     let seen = |printed: &str, code| {
         let told = told(&aider(printed, code).outcome);
@@ -332,13 +332,13 @@ fn aider_is_done_only_by_what_it_says_after_its_last_answer() {
     edit, then stuck: garbled: its edits did not fit: # 1 SEARCH/REPLACE block failed to match!
     edit by words: garbled: it changed no file. It said: Applied edit to a.txt Tokens: 710 sent, 14 received.
     edit, then lint: done: I write it.
-    edit, then lint, exit unknown: killed: was ended in the midst of its edits while nobody looked
-    no edit, exit unknown: killed: was ended in the midst of its edits while nobody looked
+    edit, then lint, exit unknown: killed: was ended in the midst of its edits by an earlier worker
+    no edit, exit unknown: killed: was ended in the midst of its edits by an earlier worker
     ");
 }
 
 #[test]
-fn what_no_run_can_have_used_is_not_counted() {
+fn impossible_usage_is_ignored() {
     let forged = "Tokens: 9000000000000M sent, 1 received.\n\nTokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.\nApplied edit to a\n";
     let usage = aider(forged, Some(0)).usage;
     assert_eq!((usage.input_tokens, usage.output_tokens), (4100, 14));
@@ -385,14 +385,14 @@ fn claude(event: &str, code: i32) -> RunOutcome {
 }
 
 #[test]
-fn a_session_that_is_not_there_is_not_named() {
+fn missing_session_is_not_reported() {
     for name in ["claude-missing", "claude-missing-foreign"] {
         assert_eq!(heard(name).session, None, "{name}");
     }
 }
 
 #[test]
-fn a_complaint_counts_only_at_the_start() {
+fn missing_session_error_counts_only_before_first_turn() {
     let event = |turns| {
         format!(
             r#"{{"type":"result","is_error":true,"num_turns":{turns},"errors":["No conversation found"]}}"#
@@ -403,7 +403,7 @@ fn a_complaint_counts_only_at_the_start() {
 }
 
 #[test]
-fn a_result_may_speak_of_the_login() {
+fn result_text_may_mention_login() {
     let event = |error| {
         format!(r#"{{"type":"result","is_error":{error},"result":"Users run /login first."}}"#)
     };
@@ -413,7 +413,7 @@ fn a_result_may_speak_of_the_login() {
 }
 
 #[test]
-fn a_usage_limit_in_words_alone_is_one() {
+fn detects_usage_limit_in_plain_text() {
     let fault = |said| {
         let event = format!(r#"{{"type":"result","is_error":true,"result":"{said}"}}"#);
         match claude(&event, 1) {
@@ -429,7 +429,7 @@ fn a_usage_limit_in_words_alone_is_one() {
 }
 
 #[test]
-fn what_was_refused_is_kept_when_the_end_is_bad() {
+fn failed_run_keeps_permission_denials() {
     let denials = r#""permission_denials":[{"tool_name":"Bash","tool_input":{"command":"make"}}]"#;
     let turns = format!(
         r#"{{"type":"result","is_error":true,"num_turns":9,"errors":["too many turns"],{denials}}}"#
@@ -446,7 +446,7 @@ fn what_was_refused_is_kept_when_the_end_is_bad() {
 }
 
 #[test]
-fn words_about_a_model_that_is_asked_again_are_told_from_work() {
+fn model_retry_messages_are_not_progress() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
     for (agent, name, first, last, said) in [
         (
@@ -516,7 +516,7 @@ fn words_about_a_model_that_is_asked_again_are_told_from_work() {
 }
 
 #[test]
-fn whatever_gemini_shows_of_the_error_is_no_work() {
+fn gemini_error_dump_is_not_progress() {
     // Of the form that was recorded, with other fields in it.
     let dump = "Attempt 2 failed with status 503. Retrying with backoff... GaxiosError: [{\n  config: {\n    url: 'https://x',\n  \
         },\n\tat Gaxios.request (file:///x.js:1:2)\n}]\n";
@@ -539,7 +539,7 @@ fn whatever_gemini_shows_of_the_error_is_no_work() {
 }
 
 #[test]
-fn a_number_is_a_status_where_it_is_called_one() {
+fn finds_http_status_only_where_named() {
     for (said, status) in [
         (
             "unexpected status 401 Unauthorized: x, url: http://y",
@@ -575,7 +575,7 @@ fn a_number_is_a_status_where_it_is_called_one() {
 /// Where an agent tells when a usage limit ends, the task waits until then (claude, opencode). No recorded output of the others
 /// names a moment.
 #[test]
-fn of_the_others_no_recorded_output_says_when_a_usage_limit_ends() {
+fn other_agents_report_no_usage_limit_end() {
     for (agent, name) in [
         (CodingAgent::Codex, "codex-429"),
         (CodingAgent::Gemini, "gemini-429"),
@@ -591,7 +591,7 @@ fn of_the_others_no_recorded_output_says_when_a_usage_limit_ends() {
 }
 
 #[test]
-fn a_session_of_another_agent_is_known_by_its_form() {
+fn agents_recognise_their_session_ids() {
     let uuid = "11111111-2222-4333-8444-555555555555";
     let simple = uuid.replace('-', "");
     let urn = format!("urn:uuid:{uuid}");
@@ -609,7 +609,7 @@ fn a_session_of_another_agent_is_known_by_its_form() {
 }
 
 #[test]
-fn what_is_allowed_reaches_each_agent_or_is_refused() {
+fn agents_apply_or_refuse_permissions() {
     let words = ["", "edit", "edit shell", "edit shell:cargo test *", "all"];
     let mut lines = Vec::new();
     for kind in CodingAgent::ALL {

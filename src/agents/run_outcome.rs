@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_outcome_leads_somewhere_and_no_way_goes_on_for_ever() {
+    fn outcomes_retry_within_limits_then_stop() {
         let again = Retries {
             most: 2,
             delay: Duration::from_secs(10),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_gives_what_was_used_since_the_last() {
+    fn usage_since_subtracts_previous_total() {
         let of = |input, output| RunUsage {
             input_tokens: input,
             output_tokens: output,

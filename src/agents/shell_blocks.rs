@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn only_closed_shell_blocks_are_taken() {
+    fn reads_only_closed_shell_blocks() {
         let of = |text: &str| {
             blocks(text)
                 .map(|blocks| {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_retry_says_is_never_run() {
+    fn retry_text_is_never_run() {
         let first = command(BEGIN, &body("true first"));
         let again = command(AGAIN, &body("true retry"));
         let given = Given::with(&[&first, &again]);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tasks_and_other_plans_are_not_taken_for_the_first_command() {
+    fn ignores_first_command_of_other_task_or_plan() {
         let others = [
             command(
                 &BEGIN.replace("task: 1", "task: 2"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_session_over_several_tasks_the_first_command_continues_it() {
+    fn first_command_may_continue_session() {
         let first = command(&BEGIN.replace("new", "continue"), &body("true first"));
         let repair = command(
             &AGAIN.replace("attempt: 2", "attempt: 1"),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_models_words_are_run_only_where_that_is_allowed() {
+    fn model_scripts_need_permission() {
         let of_model = command(&BEGIN.replace("person", "model"), &body("true"));
         let given = Given::with(&[&of_model]);
         assert!(given.scripts(&of_model, false).is_err());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_outside_the_description_are_not_run() {
+    fn runs_only_blocks_in_description() {
         let text =
             "## Task description\n\n```sh\ntrue\n```\n\n## Constraints\n\n```sh\nfalse\n```\n";
         let given = Given::with(&[]);

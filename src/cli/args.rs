@@ -351,7 +351,7 @@ pub struct AnswerArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Commands that nobody has taken are taken back, agents at work are told to stop. Files, branches and worktrees stay as they \
+Commands that nobody has taken are taken back, agents at work are asked to stop. Files, branches and worktrees stay as they \
 are, and `status`, `log` and `diff` go on showing the plan. `stop` ends only the daemon: `resume` goes on then.")]
 pub struct AbortArgs {
     /// The plan, by its key or the beginning of its id
@@ -484,12 +484,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn cli_definition_is_valid() {
         CommandLine::command().debug_assert();
     }
 
     #[test]
-    fn the_first_of_two_names_may_be_left_out() {
+    fn first_of_two_arguments_is_optional() {
         let Ok(CliCommand::Answer(answer)) = parse(&["answer", "Retry", "--note", "n"]) else {
             panic!("an answer");
         };
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn every_agent_can_be_chosen_by_its_name() {
+    fn accepts_every_agent_name() {
         let names: Vec<_> = AgentKind::value_variants()
             .iter()
             .map(|kind| {
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dialect_can_be_chosen_by_its_name() {
+    fn accepts_every_dialect_name() {
         let all = Dialect::ALL.map(Dialect::as_str).join("|");
         assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}"));
         assert_eq!(dialects("all"), Ok(Dialects(Dialect::ALL.to_vec())));
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_of_an_agent_comes_after_two_dashes() {
+    fn agent_command_follows_double_dash() {
         let Ok(CliCommand::Run(run)) = parse(&[
             "run", "goal", "--agent", "command", "--", "tool", "--flag", "{report}",
         ]) else {
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_named_again_as_it_was_typed() {
+    fn agent_options_repeat_as_typed() {
         for words in [
             vec![],
             vec!["--agent", "shell"],
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_takes_parameters_and_the_team_is_named_again() {
+    fn run_takes_workflow_parameters_and_repeats_team() {
         let Ok(CliCommand::Run(run)) = parse(&[
             "run",
             "--team",
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_refused() {
+    fn rejects_wrong_usage() {
         for words in [
             vec!["run", " "],
             vec!["run", "goal", "--plan", "p.md"],

@@ -84,7 +84,7 @@ async fn of_task(
     };
     let Some((project, span)) = project.zip(span) else {
         return Err(Failure::failed(anyhow!(
-            "nobody has worked on task `{task}` yet"
+            "no agent has worked on task `{task}` yet"
         )));
     };
     let extent = if stat {

@@ -128,7 +128,7 @@ async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
     findings
 }
 
-/// Tells whether an agent that is there could work, and what is missing.
+/// Returns whether an agent that is there could work, and what is missing.
 fn installed(
     agent: CodingAgent,
     found: Probe,
@@ -350,7 +350,7 @@ fn works(role: &RoleSpec, app: &App) -> Finding {
                 "`{} worker --role {id} --agent claude` does, or another agent",
                 app.program
             );
-            finding(FindingState::Good, "whoever takes its commands").hint(hint)
+            finding(FindingState::Good, "the worker that takes its commands").hint(hint)
         }
         (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => {
             finding(FindingState::Good, name)

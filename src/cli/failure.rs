@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_what_and_the_way_out() {
+    fn failure_shows_error_and_hint() {
         let failure =
             Failure::usage(anyhow!("no disk").context("cannot write `x`")).hint("buy one");
         insta::assert_snapshot!(failure.text().unwrap(), @r"
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cause_is_told_twice() {
+    fn failure_shows_cause_once() {
         let path = "/no/such".into();
         let source = std::io::ErrorKind::NotFound.into();
         let failure = Failure::failed(ConfigError::Unreadable { path, source });

@@ -325,7 +325,7 @@ fn member(role: &RoleSpec, settings: &DaemonSettings) -> Option<Member> {
     })
 }
 
-/// Tells whether a role can do nothing without a language model: it has no templates, or they ask one.
+/// Returns whether a role can do nothing without a language model: it has no templates, or they ask one.
 fn needs_model(role: &RoleSpec) -> bool {
     let asks =
         |does: &StepDoes| matches!(does, StepDoes::ExecuteAction { action, .. } if action == ASK);

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_between_words_and_hang_below_their_text() {
+    fn wraps_between_words_with_hanging_indent() {
         let text = "\
 short, and not touched   at all
 23:04:25 1 · Make the greeting: retry: the agent reports FAILED: there was no output
@@ -145,7 +145,7 @@ error: https://example.org/a/very/long/address/that/is/not/broken/for/any/reason
     }
 
     #[test]
-    fn a_word_is_not_lost_whatever_the_backticks() {
+    fn unbalanced_backticks_lose_no_text() {
         for line in [
             "a `b c` d",
             "`a b c d",

@@ -41,7 +41,7 @@ impl App {
         self.config.planner(&self.environment, &candidates)
     }
 
-    /// Tells whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
+    /// Returns whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
     pub(super) fn would_plan(&self, agent: AgentKind) -> bool {
         let answers = CodingAgent::named(agent.name()).is_some_and(CodingAgent::answers);
         answers && self.config.llm.provider == ModelProvider::Auto

@@ -42,7 +42,7 @@ impl Output {
         }
     }
 
-    /// Tells whether a person is looking.
+    /// Returns whether a person is looking.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_value_and_shows_no_controls() {
+    fn json_output_escapes_control_characters() {
         let written = WriteResult::default();
         let value = serde_json::json!({"name": "a\u{1b}]52;\u{9b}31m\u{202e}b\u{e0041}中\n"});
         Output::plain(written.clone()).json(&value).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_a_quiet_success() {
+    fn closed_pipe_is_success() {
         let failure = Output::plain(Gone).line("x").unwrap_err();
         assert_eq!((failure.exit(), failure.text()), (Exit::Done, None));
     }

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unfinished_or_the_newest_plan_is_meant() {
+    fn picks_unfinished_or_newest_plan() {
         let plans = [
             listed("newest", PlanState::Completed),
             listed("middle", PlanState::Running),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_a_tool_is_meant_when_it_is_named_and_a_deleted_one_by_its_id() {
+    fn picks_tool_plan_by_name_and_deleted_by_id() {
         let mut plans = [
             listed("release~2", PlanState::Running),
             listed("release", PlanState::Running),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_fits_none_or_several_lists_the_candidates() {
+    fn unknown_or_ambiguous_name_lists_plans() {
         let plans = [
             listed("abca", PlanState::Running),
             listed("abcd", PlanState::Idle),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_named_by_either_end_of_its_id() {
+    fn question_matches_either_end_of_id() {
         let id = QuestionId::new("question-0192ab-77f");
         for named in ["question-0192ab-77f", "0192", "question-0", "77f"] {
             assert!(is_named(&id, named), "{named}");

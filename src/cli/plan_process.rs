@@ -228,7 +228,7 @@ impl Work {
         let mut exit = None;
         let end = daemon::run(settings, store, self.app.clock, async {
             let signal = ended.await;
-            tracing::info!(exit = ?signal, "told to stop");
+            tracing::info!(exit = ?signal, "asked to stop");
             exit = Some(signal);
         })
         .await;
@@ -279,7 +279,7 @@ impl Work {
     fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
         let why = match end {
             Ok(DaemonEnd::Settled(_)) => return,
-            Ok(DaemonEnd::Interrupted) => "it was told to stop".to_owned(),
+            Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
             Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
             Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
             Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
@@ -292,7 +292,7 @@ impl Work {
             why,
         };
         if let Err(error) = self.lock.leave_word(&word) {
-            tracing::warn!(%error, "nobody will know how it ended");
+            tracing::warn!(%error, "how it ended is not recorded");
         }
     }
 }

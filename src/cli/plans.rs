@@ -155,7 +155,7 @@ pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-/// Tells whether a plan has ended.
+/// Returns whether a plan has ended.
 pub async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
     app.read(plan, |plan, _| plan.status().settled()).await
 }

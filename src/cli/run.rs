@@ -215,7 +215,7 @@ pub(super) async fn abort(
     }
     let program = &app.program;
     output.line(&format!(
-        "plan {plan} has ended for good; agents at work are told to stop, their work stays"
+        "plan {plan} has ended for good; agents at work are asked to stop, their work stays"
     ))?;
     output.line(&format!(
         "`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it"

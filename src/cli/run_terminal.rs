@@ -50,7 +50,7 @@ const LONGEST_LINE: u64 = 64 * 1024;
 /// Changes read at once.
 const PAGE: usize = 500;
 
-/// Tells whether a person sits at this terminal and may be asked.
+/// Returns whether a person sits at this terminal and may be asked.
 pub fn may_ask(how: &CarryOut) -> bool {
     !how.no_input && !how.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
@@ -537,7 +537,7 @@ fn names(plan: &Plan) -> BTreeMap<TaskId, String> {
         .collect()
 }
 
-/// Tells whether something else in the same change says it better.
+/// Returns whether something else in the same change says it better.
 fn is_followed(event: &Event, events: &[Event]) -> bool {
     let follows = |other: &Event| match (event, other) {
         (

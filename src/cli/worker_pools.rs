@@ -141,7 +141,7 @@ impl TeamWorkers {
         self.general.as_ref()
     }
 
-    /// Tells whether there are roles, and nobody for tasks that are assigned to none.
+    /// Returns whether there are roles, and nobody for tasks that are assigned to none.
     fn roles_only(&self) -> bool {
         self.general.is_none() && !self.rules.is_empty()
     }

@@ -335,14 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn auto_takes_the_first_key_in_the_environment() {
+    fn auto_uses_first_key_in_environment() {
         insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY"]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]), @"anthropic at https://api.anthropic.com, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
     }
 
     #[test]
-    fn the_address_is_the_configured_one_else_that_of_the_environment() {
+    fn configured_base_url_overrides_environment() {
         let here = "ANTHROPIC_BASE_URL=http://127.0.0.1:8080/";
         insta::assert_snapshot!(chosen("", &["ANTHROPIC_API_KEY", here]), @"anthropic at http://127.0.0.1:8080, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", here]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_does_not_guess_what_an_address_or_a_key_is_for() {
+    fn auto_rejects_base_url_or_key_without_provider() {
         insta::assert_snapshot!(chosen("base_url = 'https://models.example/v1'", &["OPENAI_API_KEY"]), @r#"
         `llm.base_url` is set, but `llm.provider` is "auto"
         Hint: say which API it speaks: provider = "anthropic" or "openai"
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_provider_needs_its_key() {
+    fn explicit_provider_requires_key() {
         insta::assert_snapshot!(chosen("provider = 'anthropic'", &["OPENAI_API_KEY"]), @r#"
         `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
         Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_this_machine_needs_no_key_unless_one_is_named() {
+    fn local_server_needs_no_key_unless_configured() {
         let local = "provider = 'openai'\nbase_url = 'http://127.0.0.1:8080/v1'";
         insta::assert_snapshot!(chosen(local, &[]), @r#"openai at http://127.0.0.1:8080/v1, plan gpt-5, judge gpt-5, key None: provider = "openai""#);
         insta::assert_snapshot!(chosen(&format!("{local}\napi_key_env = 'MY_KEY'"), &[]), @r#"
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_asks_an_agent_only_where_no_key_is_set_and_something_shows_that_it_can_answer() {
+    fn auto_uses_agent_only_without_key() {
         insta::assert_snapshot!(chosen_beside("", &["OPENAI_API_KEY"], Some("codex")), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
         insta::assert_snapshot!(chosen_beside("", &[], None), @"agent gemini: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
         insta::assert_snapshot!(chosen_beside("", &[], Some("codex")), @"agent codex: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_provider_agent_takes_the_configured_one_else_the_one_at_work_else_the_first() {
+    fn agent_provider_prefers_configured_then_working_agent() {
         let provider = "provider = 'agent'";
         insta::assert_snapshot!(chosen_beside(provider, &["OPENAI_API_KEY"], None), @r#"agent gemini: provider = "agent""#);
         insta::assert_snapshot!(chosen_beside(provider, &[], Some("codex")), @r#"agent codex: provider = "agent""#);

@@ -13,7 +13,7 @@ fn load(text: &str) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn relative_paths_start_from_the_folder_of_the_file() {
+fn relative_paths_start_at_config_folder() {
     let (folder, file) = written("[volumes]\nroot = 'v'\n[prompts]\ndir = '/p'");
     let config = Config::load(Some(&file), &Environment::default()).unwrap();
     assert_eq!(config.file(), Some(file.as_path()));
@@ -23,7 +23,7 @@ fn relative_paths_start_from_the_folder_of_the_file() {
 }
 
 #[test]
-fn a_named_file_must_be_there() {
+fn named_config_file_must_exist() {
     let error = Config::load(Some(Path::new("/no/such.toml")), &Environment::default());
     let error = error.unwrap_err();
     assert!(error.to_string().contains("`/no/such.toml`"), "{error}");
@@ -31,7 +31,7 @@ fn a_named_file_must_be_there() {
 }
 
 #[test]
-fn a_check_that_is_asked_for_must_be_defined() {
+fn requested_check_must_be_defined() {
     let defined = "[checks]\ntests = { run = ['true'] }\n[run]\nchecks = ";
     assert_eq!(
         load(&format!("{defined}['tests']")).unwrap().checks["tests"].timeout,
@@ -44,7 +44,7 @@ fn a_check_that_is_asked_for_must_be_defined() {
 }
 
 #[test]
-fn the_policy_has_what_the_file_says() {
+fn policy_follows_config() {
     let config = load("[run]\nmax_attempts = 7\ntask_deadline = '3h'\nsession = 'plan'").unwrap();
     let rules = config
         .planner(&Environment::default(), &Candidates::default())
@@ -61,7 +61,7 @@ fn the_policy_has_what_the_file_says() {
 }
 
 #[test]
-fn the_environment_shows_names_only() {
+fn environment_debug_shows_only_names() {
     let environment = Environment::from_iter([("MY_KEY".to_owned(), "canary".to_owned())]);
     assert_eq!(format!("{environment:?}"), r#"{"MY_KEY"}"#);
 }

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_factor_is_for_all_waits_and_must_make_sense() {
+    fn timing_factor_scales_all_delays() {
         let timing = |text: &str| {
             let variable = (VARIABLE.to_owned(), text.to_owned());
             Timing::of(&Environment::from_iter([variable]))

@@ -1,4 +1,4 @@
-//! How what came in changes the plan: reports, answers of a person, signs of life, and what a model said.
+//! How what came in changes the plan: reports, answers of a person, heartbeats, and what a model said.
 
 use super::changed_files::QuickInspection;
 use super::decisions::new_question;
@@ -22,7 +22,7 @@ pub(super) struct Effect {
     pub(super) complaints: Vec<(QuestionId, String)>,
 }
 
-/// Takes in what was found for a plan, of the signs of life only new ones.
+/// Takes in what was found for a plan, of the heartbeats only new ones.
 pub(super) fn take(
     draft: &mut Draft<'_>,
     found: &FoundInput,
@@ -38,7 +38,7 @@ pub(super) fn take(
             .filter(|session| safe_session(session))
             .map(SessionId::new);
         if let Err(refusal) = draft.part(|draft| draft.claim(id, session)) {
-            tracing::warn!(%refusal, "a sign of life of an unknown command");
+            tracing::warn!(%refusal, "a heartbeat of an unknown command");
             continue;
         }
         if let Err(refusal) = draft.part(|draft| draft.waits(id, sign.life.blocked_until)) {

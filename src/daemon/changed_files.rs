@@ -165,7 +165,7 @@ impl ChangeWatch {
         small.then(|| Arc::new(listing))
     }
 
-    /// Looks before anything is handed out. Returns what git knows, where there is a repository.
+    /// Looks before anything is dispatched. Returns what git knows, where there is a repository.
     async fn begin(&mut self) -> Option<String> {
         let kept = async {
             Ok::<_, GitError>(match self.trees().await? {
@@ -258,7 +258,7 @@ impl ChangeWatch {
 }
 
 impl PlanRun {
-    /// Looks at the workspace before anything is handed out.
+    /// Looks at the workspace before anything is dispatched.
     pub(super) async fn look_first(&mut self) -> anyhow::Result<()> {
         let known = self.read(|plan, _| {
             let head = plan.head();

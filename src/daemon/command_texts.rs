@@ -1,10 +1,10 @@
 //! The texts of commands, which are rendered outside the transaction that commits them. A change that writes commands is made
-//! without their texts first and dropped: then it is known what each of them is made from. They are rendered, and the change is
-//! made again: as it was decided before, if the plan is as it was; else what is due is decided anew. If what a text was made from
-//! has moved in between, the change is dropped once more, and that text rendered anew.
+//! without their texts first, in a draft that is dropped: then it is known what each of them is made from. They are rendered, and
+//! the change is made in a transaction: as it was decided before, if the plan is as it was; else what is due is decided anew. If
+//! what a text was made from has moved in between, the change is refused, and all of it is done again.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -13,7 +13,6 @@ use super::decisions::OutgoingCommand;
 use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, Prompts, questions};
 use crate::plan::{CommandId, Draft, DueStep, Refusal, Time};
-use crate::store::StoreError;
 use crate::volumes::{Unpublished, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
 
@@ -96,82 +95,78 @@ impl CommandTexts {
     }
 }
 
-/// A change that writes commands, while it is tried.
-pub(super) struct Tries<F> {
-    change: Arc<F>,
-    decided: (i64, Vec<DueStep>),
-    known: Vec<(UnrenderedCommand, String)>,
-    /// Gets what a try knows that was dropped.
-    dropped: Option<oneshot::Receiver<(i64, CommandTexts)>>,
-}
+/// The commands that a change is going to write, once it is known.
+pub(super) type Rendered = oneshot::Receiver<Vec<(UnrenderedCommand, String)>>;
 
-impl<F> Tries<F> {
-    pub fn new(change: F) -> Self {
-        Self {
-            change: Arc::new(change),
-            decided: (0, Vec::new()),
-            known: Vec::new(),
-            dropped: None,
+/// Returns a change in two parts, for [`Store::change_prepared`](crate::store::Store::change_prepared), and the commands that the
+/// first part renders. The second part is refused if one of its texts was made from something else.
+pub(super) fn in_two_parts<T, F>(
+    change: &Arc<F>,
+    prompts: &Arc<Prompts>,
+) -> (
+    impl FnOnce(&mut Draft<'_>) + Send + use<T, F>,
+    impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + use<T, F>,
+    Rendered,
+)
+where
+    F: Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<T, Refusal> + Send + Sync,
+{
+    let known = Arc::new(Mutex::new(CommandTexts::default()));
+    let (tell, rendered) = oneshot::channel();
+    let (first, prompts, slot) = (Arc::clone(change), Arc::clone(prompts), Arc::clone(&known));
+    let prepare = move |draft: &mut Draft<'_>| {
+        let (mut texts, seq) = (CommandTexts::default(), draft.seq());
+        if first(draft, &mut texts).is_err() {
+            // It is refused again.
+            return;
         }
-    }
-
-    /// Writes the commands whose text is known beside their folder, as far as they can be published at once.
-    pub fn prepare(&self, volumes: &Volumes) -> impl Iterator<Item = (CommandId, Unpublished)> {
-        let at_once = self.known.iter().filter(|(made, _)| made.layout.is_none());
-        at_once.filter_map(|(made, text)| {
-            let id = &made.command.id;
-            Some((id.clone(), volumes.prepare(id, text).ok()?))
-        })
-    }
-
-    /// Returns the change, to be made once.
-    pub fn next<T>(
-        &mut self,
-    ) -> impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + use<T, F>
-    where
-        F: Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<T, Refusal> + Send + Sync,
-    {
-        let (drop_it, dropped) = oneshot::channel();
-        self.dropped = Some(dropped);
-        let change = Arc::clone(&self.change);
-        let mut texts = CommandTexts {
-            decided: std::mem::take(&mut self.decided),
-            known: self.known.iter().cloned().collect(),
-            ..CommandTexts::default()
-        };
-        move |draft: &mut Draft<'_>| {
-            let seq = draft.seq();
-            let made = change(draft, &mut texts)?;
-            if texts.written.iter().all(|(_, text)| text.is_some()) {
-                return Ok(made);
-            }
-            drop(drop_it.send((seq, texts)));
-            Err(Refusal::Dropped)
-        }
-    }
-
-    /// Returns whether the change is to be made again, now that the texts are rendered for want of which it was dropped.
-    pub fn again<T>(&mut self, made: &Result<T, StoreError>, prompts: &Prompts) -> bool {
-        let for_want = matches!(made, Err(StoreError::Refused(Refusal::Dropped)));
-        let dropped = self.dropped.take().filter(|_| for_want);
-        let Some((seq, texts)) = dropped.and_then(|mut dropped| dropped.try_recv().ok()) else {
-            return false;
-        };
-        let render = |(made, text): (UnrenderedCommand, Option<String>)| {
-            let text = text.unwrap_or_else(|| made.render(prompts));
+        let written = texts.written.into_iter();
+        let render = |(made, _): (UnrenderedCommand, _)| {
+            let text = made.render(&prompts);
             (made, text)
         };
-        self.known = texts.written.into_iter().map(render).collect();
-        self.decided = (seq, texts.steps);
-        true
-    }
+        let written: Vec<_> = written.map(render).collect();
+        drop(tell.send(written.clone()));
+        *locked(&slot) = CommandTexts {
+            decided: (seq, texts.steps),
+            known: written.into(),
+            ..CommandTexts::default()
+        };
+    };
+    let second = Arc::clone(change);
+    let change = move |draft: &mut Draft<'_>| {
+        let mut texts = std::mem::take(&mut *locked(&known));
+        let made = second(draft, &mut texts)?;
+        match texts.written.iter().all(|(_, text)| text.is_some()) {
+            true => Ok(made),
+            false => Err(Refusal::Dropped),
+        }
+    };
+    (prepare, change, rendered)
+}
+
+/// Writes commands beside their folder, as far as they can be published at once.
+pub(super) fn prepare_files(
+    rendered: &[(UnrenderedCommand, String)],
+    volumes: &Volumes,
+) -> impl Iterator<Item = (CommandId, Unpublished)> {
+    let at_once = rendered.iter().filter(|(made, _)| made.layout.is_none());
+    at_once.filter_map(|(made, text)| {
+        let id = &made.command.id;
+        Some((id.clone(), volumes.prepare(id, text).ok()?))
+    })
+}
+
+/// What a part that panicked left there is not used: its change is not made.
+fn locked(texts: &Mutex<CommandTexts>) -> MutexGuard<'_, CommandTexts> {
+    texts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::{Origin, PlanHead, PlanId};
-    use crate::store::Store;
+    use crate::store::{Store, StoreError};
 
     /// A command that says what the plan is called.
     fn command(draft: &Draft<'_>, texts: &CommandTexts) -> UnrenderedCommand {
@@ -227,58 +222,65 @@ mod tests {
         store
     }
 
+    /// Prepares a change of the plan, moves the plan, and makes the change.
+    async fn change_around(
+        store: &Store,
+        plan: &PlanId,
+        moved: impl FnOnce(&mut Draft<'_>) + Send + 'static,
+    ) -> Result<Written, StoreError> {
+        let prompts = Arc::new(Prompts::load(None).unwrap());
+        let (prepare, commit, rendered) = in_two_parts(&Arc::new(write), &prompts);
+        let dropped = store.change(plan, "test", "prepared", |draft| {
+            prepare(draft);
+            Err::<(), _>(Refusal::Dropped)
+        });
+        dropped.await.unwrap_err();
+        assert_eq!(rendered.await.unwrap().len(), 1);
+        let moved = store.change(plan, "test", "moved", |draft| {
+            moved(draft);
+            Ok(())
+        });
+        moved.await.unwrap();
+        store.change(plan, "test", "made", commit).await
+    }
+
     #[tokio::test]
-    async fn a_dropped_try_changes_nothing_and_the_next_one_decides_the_same() {
+    async fn what_is_prepared_changes_nothing_and_the_same_is_decided() {
         let plan = PlanId::new("p");
-        let (store, prompts) = (store(&plan).await, Prompts::load(None).unwrap());
+        let store = store(&plan).await;
         named(&store, &plan, "first").await;
-        let mut tries = Tries::new(write);
-        let made = store.change(&plan, "test", "try", tries.next()).await;
-        assert!(tries.again(&made, &prompts));
-        let description = store.read(&plan, |plan, _| plan.head().description.clone());
-        assert_eq!(description.await.unwrap(), "");
-        let made = store.change(&plan, "test", "try", tries.next()).await;
-        assert!(!tries.again(&made, &prompts));
-        let (outgoing, decided) = made.unwrap();
+        let (outgoing, decided) = change_around(&store, &plan, |draft| {
+            assert_eq!(draft.plan().head().description, "");
+        })
+        .await
+        .unwrap();
         assert!(outgoing.text.ends_with("first\n"), "{}", outgoing.text);
         assert_eq!(decided.unwrap(), [DueStep::Settle]);
     }
 
     #[tokio::test]
-    async fn a_text_is_rendered_anew_if_what_it_is_made_from_has_moved() {
+    async fn a_text_is_refused_if_what_it_is_made_from_has_moved() {
         let plan = PlanId::new("p");
-        let (store, prompts) = (store(&plan).await, Prompts::load(None).unwrap());
+        let store = store(&plan).await;
         named(&store, &plan, "first").await;
-        let mut tries = Tries::new(write);
-        for name in ["second", "third"] {
-            let made = store.change(&plan, "test", "try", tries.next()).await;
-            assert!(tries.again(&made, &prompts));
-            named(&store, &plan, name).await;
-        }
-        let made = store.change(&plan, "test", "try", tries.next()).await;
-        assert!(tries.again(&made, &prompts));
-        let made = store.change(&plan, "test", "try", tries.next()).await;
-        assert!(!tries.again(&made, &prompts));
+        let renamed =
+            |draft: &mut Draft<'_>| draft.describe(|head| head.name = "second".to_owned());
+        let made = change_around(&store, &plan, renamed).await;
+        let dropped = matches!(made, Err(StoreError::Refused(Refusal::Dropped)));
+        assert!(dropped, "{made:?}");
+        let made = change_around(&store, &plan, |_| {}).await;
         let (outgoing, _) = made.unwrap();
-        assert!(outgoing.text.ends_with("third\n"), "{}", outgoing.text);
+        assert!(outgoing.text.ends_with("second\n"), "{}", outgoing.text);
     }
 
     #[tokio::test]
     async fn what_moves_elsewhere_is_decided_anew_with_the_same_text() {
         let plan = PlanId::new("p");
-        let (store, prompts) = (store(&plan).await, Prompts::load(None).unwrap());
+        let store = store(&plan).await;
         named(&store, &plan, "first").await;
-        let mut tries = Tries::new(write);
-        let made = store.change(&plan, "test", "try", tries.next()).await;
-        assert!(tries.again(&made, &prompts));
-        let elsewhere = |draft: &mut Draft<'_>| {
-            draft.describe(|head| head.description = "moved".to_owned());
-            Ok(())
-        };
-        let moved = store.change(&plan, "test", "moved", elsewhere).await;
-        moved.unwrap();
-        let made = store.change(&plan, "test", "try", tries.next()).await;
-        assert!(!tries.again(&made, &prompts));
+        let elsewhere =
+            |draft: &mut Draft<'_>| draft.describe(|head| head.description = "moved".to_owned());
+        let made = change_around(&store, &plan, elsewhere).await;
         let (outgoing, decided) = made.unwrap();
         assert!(outgoing.text.ends_with("first\n"), "{}", outgoing.text);
         assert_eq!(decided, None);

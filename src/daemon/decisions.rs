@@ -121,7 +121,7 @@ impl Decider {
         world: &Observations,
         texts: &mut CommandTexts,
     ) -> Result<Option<OutgoingCommand>, Refusal> {
-        let question = new_question(draft.plan(), &self.settings.volumes);
+        let question = |draft: &Draft<'_>| new_question(draft.plan(), &self.settings.volumes);
         let attempt = |draft: &Draft<'_>, command: &CommandId| {
             let attempt = draft.plan().attempt(command).cloned();
             attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
@@ -134,24 +134,28 @@ impl Decider {
                 return issued.map(Some);
             }
             DueStep::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
-            DueStep::TimeOut(command, reason) => draft.time_out(command, reason, question)?,
+            DueStep::TimeOut(command, reason) => {
+                draft.time_out(command, reason, question(draft))?
+            }
             DueStep::JudgeByRules(command) => {
                 let mut verdict = rule_decisions::judge(&attempt(draft, command)?, draft.now());
                 if draft.plan().head().policy.model {
                     verdict.reason += ": no doubt to ask the model about";
                 }
-                draft.judge(command, &verdict, question)?;
+                draft.judge(command, &verdict, question(draft))?;
             }
             DueStep::Park(command) => draft.park(command)?,
-            DueStep::AgentAsks(command) => draft.agent_asks(command, question)?,
-            DueStep::AskHuman(about, task, reason) => draft.ask(question, *about, *task, reason)?,
+            DueStep::AgentAsks(command) => draft.agent_asks(command, question(draft))?,
+            DueStep::AskHuman(about, task, reason) => {
+                draft.ask(question(draft), *about, *task, reason)?
+            }
             DueStep::StopAtBudget(limit) => {
                 draft.count_time(world.active_time());
-                draft.stop_at_budget(*limit, question)?;
+                draft.stop_at_budget(*limit, question(draft))?;
             }
             DueStep::CountTime => draft.count_time(world.active_time()),
             DueStep::Settle => draft.settle(&super::rule_summary::by_rules(draft.plan(), world))?,
-            DueStep::Accept(command) => draft.accept_merged(command, question)?,
+            DueStep::Accept(command) => draft.accept_merged(command, question(draft))?,
             // Recorded along with every decision, or done outside.
             DueStep::RecordEnds
             | DueStep::Withdraw(_)

@@ -334,7 +334,7 @@ pub(super) fn tell_unread(settings: &DaemonSettings) {
     };
     let folder = settings.volumes.path(Folder::ReportsPending);
     (settings.notice)(&format!(
-        "nobody reads what is left in `{}`: {}{more}",
+        "unread files are left in `{}`: {}{more}",
         folder.display(),
         shown.join(", ")
     ));

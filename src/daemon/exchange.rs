@@ -649,7 +649,7 @@ mod tests {
     use crate::daemon::report_parsing::UnreadableReport;
     use crate::plan::{AttemptKind, NewCommand, NewTask, PlanHead, PlanPolicy, TaskId};
 
-    /// Makes a plan whose only task was handed out with this command.
+    /// Makes a plan whose only task was dispatched with this command.
     async fn made(store: &Store, id: &str, command: &str) -> PlanId {
         let (plan, id) = (PlanId::new(id), CommandId::new(command));
         let head = PlanHead::new(plan.clone(), "", Time::default());

@@ -34,7 +34,7 @@ impl PlanRun {
         self.wake_by(self.inside_at);
     }
 
-    /// Notes that these roles have something in hand: others of their tasks wait for nobody's fault meanwhile.
+    /// Notes that these roles have something in hand: others of their tasks wait for no role's fault meanwhile.
     pub(super) fn see_at_work(&mut self, roles: &BTreeSet<String>) {
         if self.settings.team.is_some() {
             let now = self.world.now;
@@ -127,7 +127,7 @@ async fn tend_to(
     Ok(true)
 }
 
-/// Tells whether somebody waits for what comes of an internal plan: its key ends with the command or the request that it
+/// Returns whether somebody waits for what comes of an internal plan: its key ends with the command or the request that it
 /// is made for.
 async fn wanted(store: &Store, head: &PlanHead) -> Result<bool, StoreError> {
     let (Some(parent), Some((_, assignment))) = (&head.parent, head.key().rsplit_once(':')) else {
@@ -153,7 +153,7 @@ pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
 }
 
 async fn abandon(store: &Store, plan: &PlanId) -> Result<(), StoreError> {
-    let why = "nobody waits for it any more";
+    let why = "no role waits for it any more";
     let abandon = move |draft: &mut Draft<'_>| draft.abandon(why);
     match store.change(plan, BY, why, abandon).await {
         // Its role was faster.
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_the_daemon_s_plans_led_to_ends() {
+    async fn aborts_only_children_of_daemon_plans() {
         let store = Store::in_memory(Time::default).await.unwrap();
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();

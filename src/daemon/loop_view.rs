@@ -14,7 +14,7 @@ pub(super) struct LoopView {
     pub(super) status: PlanState,
     pub(super) due: Due,
     pub(super) awaited: AwaitedCommands,
-    /// Attempts whose agents are to be told to stop. One that has reported may end by itself.
+    /// Attempts whose agents are to be asked to stop. One that has reported may end by itself.
     pub(super) recalls: BTreeSet<CommandId>,
     /// Questions that are open and that roles behind files have, of whom a role in the process asked something.
     pub(super) of_requests: BTreeSet<QuestionId>,
@@ -67,7 +67,7 @@ impl LoopView {
         }
     }
 
-    /// Tells whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
+    /// Returns whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
     pub(super) fn works(&self) -> bool {
         !self.status.settled() && !self.due.nothing()
     }

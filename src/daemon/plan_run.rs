@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::apply_input::{Effect, take, take_input};
 use super::background_acts::Acts;
 use super::changed_files::{ChangeWatch, Inspected};
-use super::command_texts::{CommandTexts, Tries};
+use super::command_texts::{CommandTexts, in_two_parts, prepare_files};
 use super::decisions::{Decider, OutgoingCommand};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::exchange::FoundInput;
@@ -112,7 +112,7 @@ pub(super) struct PlanRun {
     pub world: Observations,
     /// Something was under way when the plan was last looked at.
     works: bool,
-    /// Signs of life as they were last seen.
+    /// Heartbeats as they were last seen.
     signs: BTreeMap<CommandId, WorkerSign>,
     pub acts: Acts<EffectKey, EffectResult>,
     /// Commands that are committed and not yet in their folder.
@@ -478,7 +478,7 @@ impl PlanRun {
     ) -> Result<T, StoreError> {
         let (desk, store) = (self.desk.clone(), self.store.clone());
         let volumes = self.settings.volumes.clone();
-        let mut tries = Tries::new(move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
+        let change = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
             let made = change(draft);
             let outgoing = desk.decide(draft, &world, texts);
             let ends = Vec::new();
@@ -487,23 +487,27 @@ impl PlanRun {
                 outgoing,
                 ends,
             })
-        });
+        };
+        let change = Arc::new(change);
         let made = loop {
             // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
             // to wake.
             let (write, written) = mpsc::channel();
             let there = volumes.clone();
             let publish = move |made: &mut Made<T>| made.publish(&written, &there);
-            let change = store.change_then(&self.settings.plan, BY, why, tries.next(), publish);
-            let prepare = async {
-                for prepared in tries.prepare(&volumes) {
+            let (prepare, commit, rendered) = in_two_parts(&change, &self.settings.prompts);
+            let plan = &self.settings.plan;
+            let commit = store.change_prepared(plan, BY, why, prepare, commit, publish);
+            let files = async {
+                for prepared in prepare_files(&rendered.await.unwrap_or_default(), &volumes) {
                     // One that comes too late is published below.
                     drop(write.send(prepared));
                 }
             };
-            let (made, ()) = tokio::join!(change, prepare);
-            if !tries.again(&made, &self.settings.prompts) {
-                break made?;
+            match tokio::join!(commit, files).0 {
+                // What a text was made from has moved.
+                Err(StoreError::Refused(Refusal::Dropped)) => {}
+                made => break made?,
             }
         };
         self.world.ends_published.extend(made.ends);
@@ -533,7 +537,7 @@ impl PlanRun {
         Ok(effect)
     }
 
-    /// Returns the signs of life that are new.
+    /// Returns the heartbeats that are new.
     fn new_signs(
         &self,
         signs: &BTreeMap<CommandId, WorkerSign>,

@@ -3,6 +3,7 @@
 //! is asked for once more, and after that the answer says so. All of it is derived from the plans, so that it may be done again
 //! after a crash; the command that is made is sent by the role that waits for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
@@ -15,7 +16,7 @@ use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 
 use super::BY;
-use super::command_texts::{CommandTexts, Tries};
+use super::command_texts::{CommandTexts, in_two_parts};
 use super::decisions::{Decider, new_question};
 use super::exchange::Filed;
 use super::report_parsing::{ParsedReport, UnreadableReport};
@@ -61,7 +62,7 @@ pub(super) async fn pass_on(
         }
         (None, Err(refused)) => Ok(Filed::Rejected(refused.explanation)),
         (None, Ok(_)) => {
-            tracing::warn!(name, "a report for a command that nobody issued");
+            tracing::warn!(name, "a report for an unknown command");
             Ok(Filed::Rejected(format!(
                 "No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n"
             )))
@@ -248,11 +249,13 @@ async fn change(
     why: &str,
     change: impl Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<(), Refusal> + Send + Sync + 'static,
 ) -> Result<(), StoreError> {
-    let mut tries = Tries::new(change);
+    let change = Arc::new(change);
     loop {
-        let made = store.change(plan, BY, why, tries.next()).await;
-        if !tries.again(&made, &desk.settings.prompts) {
-            return made;
+        let (prepare, commit, _) = in_two_parts(&change, &desk.settings.prompts);
+        let made = store.change_prepared(plan, BY, why, prepare, commit, |()| {});
+        match made.await {
+            Err(StoreError::Refused(Refusal::Dropped)) => {}
+            made => return made,
         }
     }
 }

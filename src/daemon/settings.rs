@@ -60,7 +60,7 @@ pub struct Models {
 /// Those whom this process started to take commands: for a role, or `None` for whatever no role has somebody for.
 #[derive(Clone, Debug)]
 pub struct StartedWorkers {
-    /// Tells of each whether their agent cannot work as it is set up: they end, and nothing further is handed out to them.
+    /// Tells of each whether their agent cannot work as it is set up: they end, and nothing further is dispatched to them.
     pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
     /// Those who have ended for that reason; what they had to say lies in the folders.
     pub gone: watch::Receiver<BTreeSet<Option<String>>>,
@@ -96,7 +96,7 @@ pub enum DaemonEnd {
     Budget,
     /// The goal has no plan and the model gave none; the goal is kept.
     NoPlan,
-    /// It was told to stop; the plan goes on with the next daemon.
+    /// It was asked to stop; the plan goes on with the next daemon.
     Interrupted,
     /// The lock at this path was removed or replaced, so another daemon may have the folder.
     Displaced(PathBuf),

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_tells_what_was_written_and_removed() {
+    fn listing_finds_written_and_removed_files() {
         let root = tempfile::tempdir().unwrap();
         let write = |name: &str| {
             let path = root.path().join(name);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn git_tells_what_changed_and_keeps_everything_aside() {
+    async fn git_snapshot_finds_changes_without_touching_repository() {
         let root = tempfile::tempdir().unwrap();
         let (folder, aside) = (root.path().join("w"), root.path().join("aside"));
         fs::create_dir(&folder).unwrap();

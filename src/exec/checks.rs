@@ -158,20 +158,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_output_is_bounded_and_harmless() {
+    async fn check_output_is_bounded_and_printable() {
         let flood = "i=0; while [ $i -lt 2000 ]; do printf '\\033[31mline\\n'; i=$((i+1)); done";
         let flooded = result(&["sh", "-c", flood], LONG).await;
         assert!(flooded.tail.len() <= TAIL && flooded.tail.starts_with("line\n"));
     }
 
     #[tokio::test]
-    async fn nothing_in_the_arguments_is_interpreted() {
+    async fn check_arguments_are_not_expanded() {
         let shown = result(&["echo", "$(touch x);`touch x` $HOME"], LONG).await;
         assert_eq!(shown.tail, "$(touch x);`touch x` $HOME\n");
     }
 
     #[tokio::test]
-    async fn a_cancelled_check_has_no_result() {
+    async fn cancelled_check_has_no_result() {
         let named = CheckConfig {
             name: "test".into(),
             argv: vec!["sleep".into(), "1000".into()],

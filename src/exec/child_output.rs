@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tail_is_bounded_and_starts_with_a_line() {
+    fn tail_is_bounded_and_starts_at_line() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         fs::write(&path, "first\nsecond\nthird\n").unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_is_held_once() {
+    fn output_lock_is_exclusive() {
         let root = tempfile::tempdir().unwrap();
         let (out, err) = (root.path().join("out"), root.path().join("err"));
         assert!(!alive(&err));

@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_does_is_nobodys_effort() {
+    fn kernel_cpu_time_is_not_counted() {
         assert_eq!(effort(0), Duration::ZERO);
     }
 
     #[test]
-    fn who_computes_is_seen_and_who_sleeps_is_not() {
+    fn busy_process_has_cpu_time_and_idle_has_none() {
         use std::os::unix::process::CommandExt;
         let start = |script: &str| {
             std::process::Command::new("sh")

@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_git_says_comes_back_apart_from_its_complaints() {
+    async fn git_output_and_errors_are_separate() {
         let Some((_root, git)) = repository().await else {
             return;
         };
@@ -684,7 +684,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_snapshot_has_every_file_and_leaves_the_index_alone() {
+    async fn snapshot_has_all_files_and_keeps_index() {
         let Some((_root, git)) = repository().await else {
             return;
         };
@@ -740,7 +740,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_a_lock_one_command_waits_for_the_other() {
+    async fn lock_serializes_git_commands() {
         let Some((root, git)) = repository().await else {
             return;
         };
@@ -755,7 +755,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn git_takes_its_settings_as_they_were_recorded() {
+    async fn git_uses_recorded_settings() {
         let Some((_root, git)) = repository().await else {
             return;
         };
@@ -802,7 +802,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_as_they_are_written() {
+    fn reads_git_versions() {
         assert_eq!(version("git version 2.47.3"), Some((2, 47)));
         assert_eq!(version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
         assert_eq!(version("git version 2.51.GIT"), Some((2, 51)));

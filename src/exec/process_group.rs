@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_system_lacks_just_then_passes_and_a_missing_program_does_not() {
+    async fn busy_program_is_transient_and_missing_is_not() {
         use std::os::unix::fs::OpenOptionsExt;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_code_signal_and_output_come_back() {
+    async fn returns_exit_code_signal_and_output() {
         let (ended, text) = outcome(&sh("echo out; echo err >&2; exit 3")).await;
         assert_eq!((ended.exit, ended.success()), (Some(3), false));
         assert_eq!(text, "out\nerr\n");
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_child_reads_its_text_to_the_end_or_not_at_all() {
+    async fn child_may_read_or_ignore_stdin() {
         let text = "line\n".repeat(100_000);
         let mut spec = sh("wc -l");
         spec.stdin = Stdin::Text(text);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_named_variables_are_passed() {
+    async fn passes_only_listed_variables() {
         let mut spec = sh("env");
         spec.env.push(("GIVEN".into(), "1".into()));
         let (_, text) = outcome(&spec).await;
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_start_is_named() {
+    async fn start_error_names_program_or_folder() {
         let output = ChildOutput::nameless().unwrap();
         for (spec, text) in [
             (
@@ -461,7 +461,7 @@ mod tests {
         (outcome.unwrap(), lives(group))
     }
 
-    /// Tells whether a group has a process that is no zombie; some machines bury those late or never.
+    /// Returns whether a group has a process that is no zombie; some machines bury those late or never.
     fn lives(group: u32) -> bool {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let stat =
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_deadline_ends_child_and_grandchild() {
+    async fn deadline_kills_whole_group() {
         let mut spec = sh("sleep 1000 & sleep 1000");
         spec.deadline = Duration::from_millis(50);
         let (outcome, lives) = ended(&spec, async |_| pending().await).await;
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_ignores_the_request_is_killed() {
+    async fn process_ignoring_term_is_killed() {
         let spec =
             sh("trap '' TERM; (trap '' TERM; echo; sleep 1000; sleep 1000) & wait; sleep 1000");
         let (outcome, lives) = ended(&spec, async |output| {
@@ -500,13 +500,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_child_leaves_behind_is_ended() {
+    async fn leftover_children_are_killed() {
         let (outcome, lives) = ended(&sh("sleep 1000 &"), async |_| pending().await).await;
         assert!(outcome.success() && !lives);
     }
 
     #[tokio::test]
-    async fn the_lock_lives_as_long_as_the_tree_and_dropping_kills_it() {
+    async fn drop_kills_process_tree_and_frees_lock() {
         let root = tempfile::tempdir().unwrap();
         let (out, err) = (root.path().join("out"), root.path().join("err"));
         let spec = sh("sleep 1000 & sleep 1000");

@@ -217,7 +217,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_mark_names_a_group_and_nothing_else_does() {
+    fn parses_group_from_mark_names_only() {
         let group = |name| {
             let signed = signature(Path::new(name), &[CHECK, QUESTION])?;
             Some(signed.map_or(0, Pid::as_raw_pid))
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lock_that_was_handed_down_counts() {
+    fn only_inherited_locks_count() {
         let holder = processes::of(std::process::id()).unwrap();
         // The parent of the tests is there, and was before them.
         for (flags, kind, taker, counts) in [
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_is_found_by_its_mark_with_and_without_a_signature() {
+    async fn leftover_check_is_found_by_mark() {
         for signed in [true, false] {
             let marks = tempfile::tempdir().unwrap();
             let (mut mark, output) = ProcessMark::check(marks.path(), "a").unwrap().unwrap();

@@ -144,7 +144,7 @@ mod tests {
     const NEVER: Time = Time(i64::MAX);
 
     #[test]
-    fn only_a_regular_file_with_something_in_it_counts() {
+    fn produced_file_must_be_regular_and_not_blank() {
         let root = tempfile::tempdir().unwrap();
         let (workspace, outside) = (root.path().join("w"), root.path().join("outside"));
         fs::create_dir_all(workspace.join("folder")).unwrap();
@@ -189,7 +189,7 @@ mod tests {
         }
     }
     #[test]
-    fn only_what_was_written_or_made_since_counts() {
+    fn produced_file_must_be_newer_than_attempt() {
         let root = tempfile::tempdir().unwrap();
         let place = |name: &str| root.path().join(name);
         let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_is_found_where_its_files_say() {
+    fn finds_repository_of_worktrees() {
         let root = tempfile::tempdir().unwrap();
         let real = root.path().canonicalize().unwrap();
         let folder = |name: &str| {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_names_a_file_of_the_project_is_seen() {
+    fn detects_commands_that_name_project_files() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("project");
         fs::create_dir_all(folder.join("sub")).unwrap();

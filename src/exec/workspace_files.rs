@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_folders_are_made() {
+    fn write_creates_folders_and_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "a/b/c.txt", b"one", &[]).unwrap();
         write(folder.path(), "a/b/c.txt", b"three", &[]).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_left_behind_is_gone_when_the_file_is_written_again() {
+    fn rewrite_removes_temp_file_of_killed_write() {
         let folder = tempfile::tempdir().unwrap();
         let long = "é".repeat(125);
         for name in ["a.txt", &long] {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_write_one_file_at_once_leave_one_of_theirs() {
+    fn concurrent_writes_leave_one_whole_file() {
         let folder = tempfile::tempdir().unwrap();
         let texts = ["a", "b", "c", "d"].map(|text| text.repeat(100_000));
         std::thread::scope(|scope| {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_its_rights() {
+    fn rewrite_keeps_file_mode() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("run.sh");
         fs::write(&script, "old").unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_folder_is_not_entered() {
+    fn closed_folder_is_not_accessible() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("a/own");
         fs::create_dir_all(own.join("b")).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_nothing_but_files_is_touched() {
+    fn follows_no_links_and_touches_only_files() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(outside.path().join("secret"), "secret").unwrap();
         symlink(outside.path(), folder.path().join("way")).unwrap();

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_found_in_every_wrapping() {
+    fn finds_json_in_any_wrapping() {
         let json = r#"{"decision": "a } b \" {", "steps": [1, 2]}"#;
         let wanted = ExtractedAnswer {
             decision: "a } b \" {".to_owned(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_as_well() {
+    fn reads_yaml_answers() {
         let wanted = ExtractedAnswer {
             decision: "next".to_owned(),
             steps: vec![1, 2],
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_complaint_says_what_is_wrong() {
+    fn extract_error_names_problem() {
         let complaint = |text: &str| read(text).unwrap_err();
         insta::assert_snapshot!(complaint(r#"{"decision": "next"}"#), @"missing field `steps` at line 1 column 20");
         insta::assert_snapshot!(complaint(r#"{"decision": "next", "steps": ["#), @"not valid JSON: EOF while parsing a list at line 1 column 31");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_answers_are_refused_without_being_expanded() {
+    fn rejects_hostile_answers() {
         let item = "[".repeat(100_000);
         for text in [
             item.clone(),

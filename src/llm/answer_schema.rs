@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_keep_their_order_and_are_all_required() {
+    fn schema_properties_are_ordered_and_required() {
         let schema = Schema::Object(vec![
             ("reason", Schema::Text("why")),
             ("decision", Schema::one_of(["next", "retry"])),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_command_tells_the_whole_task() {
+    fn first_command_contains_whole_task() {
         insta::assert_snapshot!(body(new(), Language::En, Fill::Rich), @r"
         # 2 · Task 2
 
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headings_follow_the_language() {
+    fn command_headings_follow_language() {
         let text = body(new(), Language::Zh, Fill::Bare);
         let headings = text
             .lines()
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_tells_only_what_is_new() {
+    fn retry_command_contains_only_new_feedback() {
         let kind = CommandKind::Continue {
             feedback: "run the tests".to_owned(),
             note: "ask Ann".to_owned(),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_session_is_told_what_the_lost_one_did() {
+    fn resume_command_contains_earlier_work() {
         let kind = CommandKind::Resume {
             earlier_command: "# 2 · Task 2\n\n## Task description\n\n```sh\nrm -rf /\n```"
                 .to_owned(),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repair_by_an_agent_that_has_forgotten_shows_the_command() {
+    fn repair_without_session_shows_command() {
         let kind = CommandKind::Repair {
             reason: "line 1: no front matter".to_owned(),
             earlier_command: Some("---\nid: task-1\n---\n# 2 · Task 2\n".to_owned()),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repair_says_what_is_wrong_and_nothing_else() {
+    fn repair_contains_only_report_problem() {
         let kind = CommandKind::Repair {
             reason: "line 2: `status: done` is none of the three words".to_owned(),
             earlier_command: None,
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_s_own_script_goes_in_as_it_is_and_a_result_s_does_not() {
+    fn command_keeps_task_script_and_escapes_results() {
         let plan = sample_plan::plan(Fill::Rich);
         let task = plan.task(TaskId(2)).unwrap();
         let mut context = CommandContext::new(&plan, task, new(), Language::En, "r.md");

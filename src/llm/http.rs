@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_goes_to_this_machine_only() {
+    fn http_client_allows_plain_http_only_locally() {
         for base in [
             "http://127.0.0.1:8080",
             "http://localhost/v1",
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_refused_is_shown_without_its_secrets() {
+    fn url_error_hides_secrets() {
         for base in [
             "http://user:canary@example.com/v1",
             "http://example.com/v1?key=canary",
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_appended_before_the_query() {
+    fn path_is_appended_before_query() {
         let url = address("https://example.com/openai/v1/?api-version=1", "/chat").unwrap();
         assert_eq!(
             url.as_str(),
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn error_words_are_found_in_every_shape() {
+    fn finds_error_message_in_every_shape() {
         for text in [
             r#"{"error":{"message":"no","type":"x","code":503}}"#,
             r#"{"error":{"message":"no","code":"bad"}}"#,

@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_is_sent_in_its_own_order() {
+    fn request_keeps_schema_order() {
         let request = Request {
             system: String::new(),
             prompt: String::new(),

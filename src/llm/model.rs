@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_s_wish_outweighs_our_proposal_within_the_total() {
+    fn retry_after_overrides_backoff_within_total() {
         let policy = RetryPolicy::default();
         let second = Duration::from_secs;
         for (asked, proposed, elapsed, wait) in [

@@ -385,12 +385,12 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_templates_are_sound() {
+    fn built_in_templates_are_valid() {
         Prompts::load(None).unwrap();
     }
 
     #[test]
-    fn a_file_on_disk_wins_over_the_built_in_text() {
+    fn file_overrides_built_in_template() {
         let prompts = load("plan.md", "be brief\n---\ndo {{ goal }}").unwrap();
         let sample = sample_plan::contexts(PromptTemplate::Plan).remove(0);
         let (system, prompt) = prompts.question(PromptTemplate::Plan, &sample).unwrap();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_template_is_named_with_its_line() {
+    fn template_error_names_file_and_line() {
         let complaint = |file: &str, text: &str| load(file, text).unwrap_err().to_string();
         insta::assert_snapshot!(complaint("plan.md", "a\n---\nb\n{{ gaol }}"), @"plan.md:4: unknown variable `gaol`");
         insta::assert_snapshot!(complaint("plan.md", "a\n{% if x\n---\nb"), @"plan.md:2: syntax error: unexpected end of input, expected end of block");
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_file_is_refused() {
+    fn rejects_template_that_is_no_file() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("judge.md")).unwrap();
         assert!(matches!(

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_short() {
+    fn formats_amounts_briefly() {
         let said = |limit: BudgetLimit, amounts: &[f64]| -> String {
             let said: Vec<String> = amounts
                 .iter()

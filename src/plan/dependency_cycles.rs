@@ -63,13 +63,13 @@ mod tests {
     }
 
     #[test]
-    fn names_the_way_round() {
+    fn cycle_lists_its_nodes_in_order() {
         assert_eq!(cycle(&[(1, 2), (2, 3), (3, 2)], &[1]), Some(vec![2, 3, 2]));
         assert_eq!(cycle(&[(1, 1)], &[1]), Some(vec![1, 1]));
     }
 
     #[test]
-    fn a_diamond_is_no_cycle() {
+    fn diamond_is_no_cycle() {
         assert_eq!(
             cycle(&[(1, 2), (1, 3), (2, 4), (3, 4)], &[1, 2, 3, 4]),
             None
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_needs_no_stack() {
+    fn long_chain_does_not_overflow_stack() {
         let next = |node: u32| {
             if node < 1_000_000 {
                 vec![node + 1]

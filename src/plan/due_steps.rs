@@ -296,7 +296,7 @@ fn await_report(plan: &Plan, world: &Observations, attempt: &Attempt, due: &mut 
                 None => String::new(),
             };
             let reason = format!(
-                "nobody takes commands{of_whom}: `{}` has waited for {}",
+                "no worker takes commands{of_whom}: `{}` has waited for {}",
                 attempt.id,
                 minutes(policy.task_timeout)
             );
@@ -339,7 +339,7 @@ fn no_sign(world: &Observations, attempt: &Attempt, span: Duration) -> String {
         .get(&attempt.id)
         .map(|said| format!(": its agent only asked a model again that fails: {said}"));
     format!(
-        "no sign of life for {}{}",
+        "no heartbeat for {}{}",
         minutes(span),
         fault.unwrap_or_default()
     )

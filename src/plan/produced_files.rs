@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_stays_within_the_workspace() {
+    fn produced_path_stays_within_workspace() {
         for (path, kept) in [
             ("a.txt", "a.txt"),
             (" ./src//b c.rs ", "src/b c.rs"),

@@ -227,7 +227,7 @@ mod tests {
 
         /// Mostly insertions, so that chunks are halved many times.
         #[test]
-        fn it_is_a_sorted_set(changes in prop::collection::vec((0u16..4000, 0u8..4), 1..4000), from: prop::sample::Index, skip in 0usize..2000) {
+        fn places_behave_like_sorted_set(changes in prop::collection::vec((0u16..4000, 0u8..4), 1..4000), from: prop::sample::Index, skip in 0usize..2000) {
             let (mut places, mut set) = (RankedSet::default(), BTreeSet::new());
             for (n, what) in changes {
                 let place = place(n);

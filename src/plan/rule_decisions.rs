@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_words_are_those_that_say_something() {
+    fn first_words_skip_rules_and_continue_after_colon() {
         assert_eq!(first_words("", "---\n\n Done.\nMore."), "Done.");
         assert_eq!(first_words("No disk.", "Done."), "No disk.");
         let report =

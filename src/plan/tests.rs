@@ -105,7 +105,7 @@ fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
 }
 
 #[test]
-fn a_task_is_ready_when_its_dependencies_are_done_or_skipped() {
+fn task_is_ready_when_dependencies_are_done_or_skipped() {
     let mut plan = running(&[("a", &[]), ("b", &[]), ("c", &[0, 1])]);
     assert_eq!(ready(&plan), [1, 2]);
     attempt(&mut plan, 1, ReportStatus::Success);
@@ -115,7 +115,7 @@ fn a_task_is_ready_when_its_dependencies_are_done_or_skipped() {
 }
 
 #[test]
-fn a_cycle_is_refused_by_name() {
+fn refusal_names_dependency_cycle() {
     let mut plan = running(&[("a", &[]), ("b", &[0])]);
     let refusal = change(&mut plan, |draft| {
         let dependencies = Some(vec![TaskRef::Number(TaskId(2))]);
@@ -141,7 +141,7 @@ fn a_cycle_is_refused_by_name() {
 }
 
 #[test]
-fn an_optional_task_is_skipped_after_three_failures_in_a_row() {
+fn optional_task_is_skipped_after_three_failures() {
     let optional = NewTask {
         optional: true,
         ..task("a", &[])
@@ -167,7 +167,7 @@ fn an_optional_task_is_skipped_after_three_failures_in_a_row() {
 }
 
 #[test]
-fn three_failures_in_a_row_ask_a_human_and_the_note_reaches_the_next_attempt() {
+fn three_failures_ask_human_and_note_reaches_next_attempt() {
     let mut plan = running(&[("a", &[])]);
     for n in 1..=3 {
         assert_eq!(plan.open_questions().count(), 0);
@@ -205,7 +205,7 @@ fn three_failures_in_a_row_ask_a_human_and_the_note_reaches_the_next_attempt() {
 }
 
 #[test]
-fn a_late_report_counts_and_stops_its_successor() {
+fn late_report_counts_and_stops_next_attempt() {
     let mut plan = running(&[("a", &[])]);
     apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
@@ -239,7 +239,7 @@ fn a_late_report_counts_and_stops_its_successor() {
 }
 
 #[test]
-fn the_same_report_again_changes_nothing() {
+fn repeated_report_changes_nothing() {
     let mut plan = running(&[("a", &[])]);
     attempt(&mut plan, 1, ReportStatus::Success);
     let before = plan.clone();
@@ -257,7 +257,7 @@ fn the_same_report_again_changes_nothing() {
 }
 
 #[test]
-fn success_is_never_thrown_away_by_the_judge_alone() {
+fn abort_verdict_on_success_asks_human() {
     let mut plan = running(&[("a", &[])]);
     let verdict = Verdict {
         decision: Decision::Abort,
@@ -279,7 +279,7 @@ fn success_is_never_thrown_away_by_the_judge_alone() {
 }
 
 #[test]
-fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
+fn third_unreadable_report_counts_as_failure() {
     let mut plan = running(&[("a", &[])]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     for n in 1..=3 {
@@ -300,7 +300,7 @@ fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
 }
 
 #[test]
-fn an_unreadable_report_that_is_seen_again_does_not_count_for_its_repair() {
+fn repeated_unreadable_report_is_rejected_once() {
     let mut plan = running(&[("a", &[])]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let again = |plan: &mut Plan| {
@@ -320,7 +320,7 @@ fn an_unreadable_report_that_is_seen_again_does_not_count_for_its_repair() {
 }
 
 #[test]
-fn other_ready_tasks_go_on_while_a_human_is_asked() {
+fn open_question_does_not_stop_other_tasks() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     for n in 1..=3 {
         attempt(&mut plan, n, ReportStatus::Failed);
@@ -329,7 +329,7 @@ fn other_ready_tasks_go_on_while_a_human_is_asked() {
 }
 
 #[test]
-fn a_result_that_the_model_cannot_judge_takes_no_lane() {
+fn failed_judge_call_frees_lane() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     apply(&mut plan, |draft| {
         let policy = PlanPolicy {
@@ -353,7 +353,7 @@ fn a_result_that_the_model_cannot_judge_takes_no_lane() {
 }
 
 #[test]
-fn who_works_at_the_same_time_is_noted_on_both_sides() {
+fn evidence_names_concurrent_task_in_same_folder() {
     let mut plan = running(&[("a", &[]), ("b", &[]), ("c", &[])]);
     apply(&mut plan, |draft| {
         draft.record_tree("before");
@@ -387,7 +387,7 @@ fn who_works_at_the_same_time_is_noted_on_both_sides() {
 }
 
 #[test]
-fn what_a_stranger_says_it_used_stays_countable() {
+fn huge_reported_usage_does_not_overflow() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     let unlimited = PlanPolicy {
         budget: Budget::NONE,
@@ -412,7 +412,7 @@ fn what_a_stranger_says_it_used_stays_countable() {
 }
 
 #[test]
-fn a_plan_that_ends_early_leaves_nothing_in_progress() {
+fn aborted_plan_stops_its_attempts() {
     let mut plan = running(&[("a", &[]), ("b", &[0])]);
     apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
@@ -428,7 +428,7 @@ fn a_plan_that_ends_early_leaves_nothing_in_progress() {
 }
 
 #[test]
-fn a_replan_edits_what_is_not_finished_or_nothing() {
+fn replan_edits_only_unfinished_tasks_or_fails_whole() {
     let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[1])]);
     attempt(&mut plan, 1, ReportStatus::Success);
     let before = plan.clone();
@@ -484,7 +484,7 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
 }
 
 #[test]
-fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
+fn replan_skips_its_cause_unless_updated() {
     let keep = TaskChanges {
         description: Some("otherwise".to_owned()),
         ..TaskChanges::default()
@@ -514,7 +514,7 @@ fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
 }
 
 #[test]
-fn many_tasks_fit_into_one_gap() {
+fn many_tasks_are_inserted_into_one_gap() {
     let mut plan = running(&[("first", &[]), ("last", &[])]);
     for n in 0..200 {
         apply(&mut plan, |draft| {
@@ -529,7 +529,7 @@ fn many_tasks_fit_into_one_gap() {
 }
 
 #[test]
-fn a_refusal_names_some_of_many_tasks() {
+fn refusal_shortens_long_cycle() {
     let tasks: Vec<TaskId> = (1..=1000).map(TaskId).collect();
     let told = Refusal::Cycle(tasks[..40].to_vec()).to_string();
     assert!(told.ends_with("→ 39 → 40") && !told.contains('…'), "{told}");
@@ -539,7 +539,7 @@ fn a_refusal_names_some_of_many_tasks() {
 }
 
 #[test]
-fn a_failure_that_is_tried_again_is_told() {
+fn retried_failure_is_an_event() {
     let mut head = PlanHead::new(PlanId::new("aaaaaaaa"), "goal", Time(0));
     "tool".clone_into(&mut head.owner);
     let mut plan = Plan::new(head);

@@ -32,7 +32,7 @@ pub trait Ability: Send + Sync {
     /// Returns the JSON schema of its parameters, an object.
     fn schema(&self) -> &Value;
 
-    /// Tells whether it has a time limit of its own; else that of the role's steps holds.
+    /// Returns whether it has a time limit of its own; else that of the role's steps holds.
     fn limits_itself(&self) -> bool {
         false
     }

@@ -210,7 +210,7 @@ fn pending(plan: &Plan, task: &Task) -> Option<PendingAnswer> {
     })
 }
 
-/// Tells whether an attempt has ended with a question that a person is asked: its request is still open.
+/// Returns whether an attempt has ended with a question that a person is asked: its request is still open.
 pub fn asks_person(plan: &Plan, attempt: &Attempt) -> bool {
     attempt.state == AttemptState::Judged && plan.asks_about(attempt.task)
 }

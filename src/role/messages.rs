@@ -78,7 +78,7 @@ impl RequestId {
         self.0.as_str()
     }
 
-    /// Returns the command that the work is handed out as.
+    /// Returns the command that the work is dispatched as.
     pub fn command(&self) -> &CommandId {
         &self.0
     }

@@ -123,7 +123,7 @@ impl Filled {
     }
 }
 
-/// Tells whether a value has a name in it, so that what it will be is not known yet.
+/// Returns whether a value has a name in it, so that what it will be is not known yet.
 pub(super) fn has_name(value: &Value) -> bool {
     let mut found = false;
     each_text(value, &mut |text| each_name(text, &mut |_| found = true));
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_of_a_task_is_what_stands_below_its_name() {
+    fn task_description_follows_its_name() {
         for (task, name, description) in [
             (
                 "# Build it\n\nWith tests.\n\n## How\n\nSo.",

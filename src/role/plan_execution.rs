@@ -64,7 +64,7 @@ impl Role {
         }
     }
 
-    /// Does a step that waits for nobody, or makes the request of one that does.
+    /// Does a step that waits for no role, or makes the request of one that does.
     async fn do_step(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
         let done = match &step.does {
             StepDoes::ExecuteAction { action, params } => {
@@ -196,7 +196,7 @@ impl Role {
             context,
         } = &step.does
         else {
-            return Err("the step asks nobody".to_owned());
+            return Err("the step asks no role".to_owned());
         };
         let target: RoleId = target.parse().map_err(|error| format!("{error}"))?;
         let (task, given) = self.given();
@@ -291,7 +291,7 @@ impl Role {
         .await
     }
 
-    /// Keeps an answer, if the role waits for it, and tells whether it does.
+    /// Keeps an answer, if the role waits for it, and returns whether it does.
     pub(super) async fn take_answer(
         &mut self,
         answer: StructuredMessage,
@@ -348,7 +348,7 @@ impl Role {
         Ok(waits.await?.then_some(plan))
     }
 
-    /// Ends the wait for another role, if it is over and no answer is there, and tells whether it is.
+    /// Ends the wait for another role, if it is over and no answer is there, and returns whether it is.
     pub(super) async fn give_up_waiting(&mut self, now: Time) -> Result<bool, RoleError> {
         let over = self.state.waits_until.is_some_and(|until| until <= now);
         if !self.state.waits() || !over {

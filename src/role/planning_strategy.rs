@@ -412,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_sentence_without_a_list_is_simple() {
+    fn single_sentence_task_is_simple() {
         for simple in [
             "Write a poem about rust",
             "Review src/main.rs.",

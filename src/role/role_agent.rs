@@ -129,7 +129,7 @@ impl Role {
         message: StructuredMessage,
     ) -> Result<AdmittedMessage, RoleError> {
         if message.to != self.settings.id {
-            tracing::warn!(role = %self.settings.id, to = %message.to, id = %one_line(&message.id, 80), "a message for somebody else");
+            tracing::warn!(role = %self.settings.id, to = %message.to, id = %one_line(&message.id, 80), "a message for another role");
             return Ok(AdmittedMessage::Nothing);
         }
         match message.kind {
@@ -202,7 +202,7 @@ impl Role {
             }
             return Ok(AdmittedMessage::Nothing);
         };
-        let why = "nobody waits for it any more";
+        let why = "no role waits for it any more";
         let ended = self.keeper.change(&plan.id, why, move |draft| {
             match draft.plan().status().settled() {
                 true => Ok(()),
@@ -241,7 +241,7 @@ impl Role {
         Ok(())
     }
 
-    /// Takes a task up, with its internal plan; tells whether that has no steps yet.
+    /// Takes a task up, with its internal plan; returns whether that has no steps yet.
     pub(super) async fn begin(&mut self, task: StructuredMessage) -> Result<bool, RoleError> {
         self.state.status = RoleStatus::Planning;
         self.state.current_task = Some(task.clone());

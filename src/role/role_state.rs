@@ -130,7 +130,7 @@ pub struct AgentState {
     pub(super) sent: Option<RequestId>,
     /// The plan for which all of it is done, if it is in the store: its budget holds, and what the model takes is counted there.
     pub(super) top: Option<PlanId>,
-    /// The command by which it was handed out there.
+    /// The command by which it was dispatched there.
     pub(super) command: Option<CommandId>,
     pub(super) waiting: VecDeque<StructuredMessage>,
 }
@@ -141,17 +141,17 @@ impl AgentState {
         self.current_task.as_ref()?.task_id.as_deref()
     }
 
-    /// Returns the command by which the task was handed out that all of it is for.
+    /// Returns the command by which the task was dispatched that all of it is for.
     pub fn command(&self) -> Option<&CommandId> {
         self.command.as_ref()
     }
 
-    /// Tells whether it waits for another role.
+    /// Returns whether it waits for another role.
     pub fn waits(&self) -> bool {
         self.status == RoleStatus::WaitingForCollaboration
     }
 
-    /// Tells whether it waits for the answer to this request.
+    /// Returns whether it waits for the answer to this request.
     pub fn is_waiting_for(&self, request: &RequestId) -> bool {
         self.waits() && self.pending_collaboration_request_id.as_ref() == Some(request)
     }

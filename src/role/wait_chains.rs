@@ -30,7 +30,7 @@ pub struct WaitChain {
     pub top: Option<PlanId>,
     /// Who that plan belongs to.
     pub owner: String,
-    /// The command by which it was handed out.
+    /// The command by which it was dispatched.
     pub command: Option<CommandId>,
 }
 
@@ -69,7 +69,7 @@ impl WaitChain {
 }
 
 /// Notes in the plan of a task that a role waits for what it is about to ask of another one, so that the task gets on which
-/// was handed out by a command. Nothing is noted where that plan is not here, or does not wait for the task any more.
+/// was dispatched by a command. Nothing is noted where that plan is not here, or does not wait for the task any more.
 ///
 /// # Errors
 /// A failure of the store.
@@ -187,7 +187,7 @@ async fn end_of(store: &Store, request: &CommandId) -> Result<Option<RoleRequest
     store.read(&plan, end).await
 }
 
-/// Tells whether a request goes on as another command: with a person's answer, or for a report that can be read.
+/// Returns whether a request goes on as another command: with a person's answer, or for a report that can be read.
 fn is_asked_again(plan: &Plan, attempt: &Attempt) -> bool {
     let task = plan.task(attempt.task);
     let current = task.and_then(|task| plan.current_attempt(task));

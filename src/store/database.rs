@@ -93,7 +93,7 @@ impl DatabaseError {
         }
     }
 
-    /// Tells whether SQLite could not open a file, which may be one beside the database.
+    /// Returns whether SQLite could not open a file, which may be one beside the database.
     pub(super) fn is_unopened(&self) -> bool {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen))
     }

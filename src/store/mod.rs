@@ -143,7 +143,7 @@ impl Store {
         Self::connect(DatabasePlace::ReadOnly(path.to_owned()), &shown, now).await
     }
 
-    /// Tells whether there is a database in a file.
+    /// Returns whether there is a database in a file.
     ///
     /// # Errors
     /// There is none, and plans were in it.
@@ -253,24 +253,28 @@ impl Store {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.submit(plan, None, by, why, change, |_| {}).await
+        self.submit(plan, None, by, why, None, change, |_| {}).await
     }
 
-    /// As [`Store::change`]. `then` gets the closure's result as soon as that is durable, before any other thread has to wake
-    /// up for it. It runs on the thread that serves all callers, so it must not take long. It does not run for a change that
+    /// As [`Store::change`]. `prepare` gets the plan first, outside of the transaction, in a draft that is dropped: what it makes is
+    /// made from a snapshot, which other processes may have moved since. `then` gets the closure's result as soon as that is durable, before any other thread has to wake
+    /// up for it. Both run on the thread that serves all callers, so they must not take long. `then` does not run for a change that
     /// fails; if `then` panics, the change is made nevertheless.
     ///
     /// # Errors
     /// As [`Store::change`].
-    pub async fn change_then<T: Send + 'static>(
+    pub async fn change_prepared<T: Send + 'static>(
         &self,
         plan: &PlanId,
         by: &str,
         why: &str,
+        prepare: impl FnOnce(&mut Draft<'_>) + Send + 'static,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
         then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.submit(plan, None, by, why, change, then).await
+        let prepare = Some(Box::new(prepare) as store_thread::Prepare);
+        self.submit(plan, None, by, why, prepare, change, then)
+            .await
     }
 
     /// Creates a plan and changes it in the same transaction. The plan gets the head's id, unless the head has a key; if a
@@ -287,7 +291,7 @@ impl Store {
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
         let plan = head.id.clone();
-        self.submit(&plan, Some(head), by, why, change, |_| {})
+        self.submit(&plan, Some(head), by, why, None, change, |_| {})
             .await
     }
 
@@ -297,6 +301,7 @@ impl Store {
         head: Option<PlanHead>,
         by: &str,
         why: &str,
+        prepare: Option<store_thread::Prepare>,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
         then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -317,6 +322,7 @@ impl Store {
             only_while: self.only_while.clone(),
             by: by.to_owned(),
             why: why.to_owned(),
+            prepare,
             run: Box::new(run),
             done: store_thread::AfterCommit {
                 then: Box::new(then),

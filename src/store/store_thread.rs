@@ -44,6 +44,9 @@ const TIDY_BUSY: usize = 4 * 1024 * 1024;
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
+/// What precedes a change: its draft is dropped.
+pub(super) type Prepare = Box<dyn FnOnce(&mut Draft<'_>) + Send>;
+
 type Run = Box<dyn FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
 
 /// A requested change.
@@ -54,6 +57,7 @@ pub(super) struct ChangeJob {
     pub only_while: Option<OnlyWhile>,
     pub by: String,
     pub why: String,
+    pub prepare: Option<Prepare>,
     pub run: Run,
     pub done: AfterCommit,
 }
@@ -170,6 +174,10 @@ impl Owner {
                     None
                 };
             }
+            let changes: Vec<_> = changes
+                .into_iter()
+                .filter_map(|job| self.prepare(job))
+                .collect();
             let mut changes = changes.into_iter();
             while changes.len() > 0 {
                 self.commit(&mut changes);
@@ -188,6 +196,33 @@ impl Owner {
             };
             if self.changed && self.untidy > enough {
                 self.write_rows();
+            }
+        }
+    }
+
+    /// Does what precedes a change, while no transaction is open. Returns the change, unless that panicked. What the database
+    /// refuses here it refuses to the change itself.
+    fn prepare(&mut self, mut job: ChangeJob) -> Option<ChangeJob> {
+        let Some(prepare) = job.prepare.take() else {
+            return Some(job);
+        };
+        if self.fresh(&job.plan).is_err() {
+            return Some(job);
+        }
+        let now = (self.now)();
+        let Some(cached) = self.plans.get_mut(&job.plan) else {
+            return Some(job);
+        };
+        let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
+        match guarded(|| prepare(&mut draft)) {
+            Ok(()) => {
+                draft.undo();
+                Some(job)
+            }
+            Err(panicked) => {
+                self.plans.remove(&job.plan);
+                job.done.fail(panicked);
+                None
             }
         }
     }
@@ -327,6 +362,7 @@ impl Owner {
             why,
             run,
             done,
+            ..
         } = job;
         if let Err(error) = only_while.map_or(Ok(()), |wanted| self.is_so(&wanted)) {
             return (done, Err(error));

@@ -85,12 +85,12 @@ fn hash(text: &str) -> String {
         })
 }
 
-/// Tells whether a packed string is the name of a text.
+/// Returns whether a packed string is the name of a text.
 pub(super) fn is_name(string: &str) -> bool {
     string.starts_with(&NAME[1..])
 }
 
-/// Tells whether a text may have names of others: not a string, which may look like one.
+/// Returns whether a text may have names of others: not a string, which may look like one.
 pub(super) fn names_others(text: &str) -> bool {
     !text.starts_with('"')
 }

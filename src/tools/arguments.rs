@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_is_refused_with_its_place() {
+    fn invalid_argument_error_names_field() {
         insta::assert_snapshot!(
             [
                 json!([1]),
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_short() {
+    fn schema_is_short() {
         insta::assert_snapshot!(schema_of::<Given>().to_string(), @r#"{"additionalProperties":false,"properties":{"after":{"items":{"minimum":0,"type":"integer"},"type":["array","null"]},"inner":{"additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"],"type":["object","null"]},"left":{"default":false,"type":"boolean"},"metadata":{"additionalProperties":true,"type":["object","null"]},"name":{"type":"string"},"number":{"description":"Which one.","minimum":0,"type":"integer"},"retry":{"type":["boolean","null"]},"word":{"enum":["todo","done",null],"type":["string","null"]}},"required":["number","name"],"type":"object"}"#);
     }
 }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_plan_takes_the_place_of_the_one_before_it() {
+    async fn new_plan_replaces_current_plan() {
         let toolbox = Toolbox::in_memory().await.unwrap();
         let nothing = toolbox.only_current(DIALECT).await;
         assert!(matches!(nothing, Err(ToolError::NoPlan)));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_that_an_ended_caller_left_beside_it_is_archived() {
+    async fn second_current_plan_is_archived() {
         let toolbox = Toolbox::in_memory().await.unwrap();
         let (old, _) = new_plan(&toolbox).await;
         let (new, _) = new_plan(&toolbox).await;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_at_once_one_is_told_that_the_other_was_faster() {
+    async fn overtaken_caller_gets_error() {
         let toolbox = Toolbox::in_memory().await.unwrap();
         let (first, _) = new_plan(&toolbox).await;
         let seen = toolbox.in_use(DIALECT).await.unwrap();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_that_is_refused_replaces_nothing() {
+    async fn refused_plan_replaces_nothing() {
         let toolbox = Toolbox::in_memory().await.unwrap();
         let (old, _) = new_plan(&toolbox).await;
         let head = PlanHead::new(new_plan_id(), "goal", Time(0));

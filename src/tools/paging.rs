@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_cut_and_says_what_is_left() {
+    fn page_is_cut_and_counts_rest() {
         let page = Page::new;
         assert_eq!(part(page(None, None), 3, "x"), (3, 0));
         assert_eq!(part(page(None, None), 60, "x"), (50, 10));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn large_items_fill_it_sooner_and_one_is_always_shown() {
+    fn page_is_bounded_but_shows_one_item() {
         let page = Page::default();
         let (shown, left) = part(page, 60, &"x".repeat(1000));
         assert!((10..=14).contains(&shown) && left == 60 - shown);

@@ -87,7 +87,7 @@ mod tests {
     use crate::plan::tests::testing::{issue, running};
 
     #[test]
-    fn what_an_agent_of_a_daemon_works_on_is_not_left_out() {
+    fn daemon_task_in_progress_cannot_be_skipped() {
         let mut plan = running(&[("a", &[]), ("b", &[])]);
         let mut draft = Draft::new(&mut plan, Time(1));
         draft.issue(TaskId(1), issue(1)).unwrap();

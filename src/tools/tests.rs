@@ -12,7 +12,7 @@ use crate::plan::{DAEMON, Draft, PlanHead, PlanId, PlanPolicy, Row, Time};
 const MAX_LISTED: usize = 7000;
 
 #[test]
-fn the_tools_of_a_dialect_cost_little_to_be_shown() {
+fn tool_lists_are_small() {
     for dialect in Dialect::ALL {
         let listed = dialect.tools().iter().map(|tool| {
             json!({"name": tool.name, "description": tool.description, "inputSchema": tool.schema()})
@@ -23,7 +23,7 @@ fn the_tools_of_a_dialect_cost_little_to_be_shown() {
 }
 
 #[test]
-fn no_two_dialects_have_a_tool_of_one_name() {
+fn tool_names_are_unique_across_dialects() {
     for dialect in Dialect::ALL {
         for tool in dialect.tools() {
             assert_eq!(Dialect::of_tool(tool.name), Some(dialect), "{}", tool.name);

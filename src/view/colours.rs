@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_for_terminals() {
+    fn colours_only_for_terminals() {
         assert_eq!(Paint::none().text(Style::Bad, "x"), "x");
         assert_eq!(
             Paint::new(true).text(Style::Bad, "x"),

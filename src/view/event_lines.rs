@@ -266,7 +266,7 @@ fn happened(event: &Event) -> (String, Style) {
         ),
         Event::Reset => ("every task is as at the beginning".to_owned(), Plain),
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
-        Event::TakenUp => ("taken up as the current plan".to_owned(), Plain),
+        Event::TakenUp => ("made the current plan".to_owned(), Plain),
         Event::PutAway {
             shelf: ArchiveState::Deleted,
         } => ("deleted; its history remains".to_owned(), Plain),
@@ -300,8 +300,8 @@ fn task_of(subject: &ModelQuestionKind) -> &'static str {
 fn issued(attempt: u32, kind: AttemptKind) -> String {
     match (kind, attempt) {
         (AttemptKind::Repair, _) => "asked for a readable report".to_owned(),
-        (_, 1) => "handed out".to_owned(),
-        (_, again) => format!("handed out, attempt {again}"),
+        (_, 1) => "dispatched".to_owned(),
+        (_, again) => format!("dispatched, attempt {again}"),
     }
 }
 
@@ -315,7 +315,7 @@ mod tests {
     use crate::plan::{AnswerChoice, CommandId, Delta, QuestionId};
 
     #[test]
-    fn a_change_is_one_printable_line() {
+    fn change_prints_as_one_line() {
         let task = TaskId(2);
         let command = CommandId::new("task-2a");
         let request = CommandId::new("task-2b");
@@ -403,8 +403,8 @@ mod tests {
         goal: count words
         planned 1 task
         asks the model to judge the result, call 2
-        task 2: handed out, attempt 2
-        task 2: handed out (reviewer)
+        task 2: dispatched, attempt 2
+        task 2: dispatched (reviewer)
         task 2: reviewer works on it
         task 2: reviewer waits for coder: Mend it
         task 2: coder answered reviewer: rejected
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_it_and_why_stands_on_the_first_line_that_is_not_about_a_wait() {
+    fn author_and_reason_print_on_first_event_line() {
         let ended = Event::RequestEnded {
             task: TaskId(2),
             command: CommandId::new("task-2a"),

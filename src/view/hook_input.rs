@@ -151,7 +151,7 @@ mod tests {
     use crate::wire::sample_plans;
 
     #[test]
-    fn a_hook_reads_one_line_of_json() {
+    fn hook_call_is_one_json_line() {
         let mut plan = Plan::new(sample_plans::head());
         plan.put(Row::Task(Box::new(sample_plans::task(
             1,

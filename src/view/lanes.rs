@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_says_what_is_on_its_lanes() {
+    fn lists_tasks_on_lanes_of_each_role() {
         let mut plan = plan(&[("architect", 1), ("coder", 2), ("x\u{1b}[2J", 0)]);
         insta::assert_snapshot!(line(&plan), @"architect free · coder 0 of 2");
         issue(&mut plan, [2, 3, 5]);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_for_something_is_not_free() {
+    fn role_with_open_request_is_not_free() {
         let mut plan = plan(&[("architect", 1), ("coder", 2), ("reviewer", 1)]);
         issue(&mut plan, [3, 6]);
         let mut asked = |task: u32, on: &str, number: u32| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_counted() {
+    fn shortens_many_roles_and_tasks() {
         let names: Vec<String> = (0..20).map(|n| format!("role-{n:02}")).collect();
         let roles: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 12)).collect();
         let mut plan = plan(&roles);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn without_roles_there_is_nothing_to_say() {
+    fn plan_without_roles_has_no_lane_line() {
         assert!(LanesView::of(&plan(&[("coder", 0)])).is_none());
     }
 }

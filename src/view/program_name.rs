@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_named_with_its_configuration() {
+    fn program_name_includes_config_option() {
         assert_eq!(ProgramName::with(None).to_string(), "plan-agent");
         let named = ProgramName::with(Some(Path::new("my config.toml")));
         assert_eq!(named.to_string(), "plan-agent --config 'my config.toml'");

@@ -55,7 +55,7 @@ impl PlanView {
         }
         if self.nobodys {
             lines.push(format!(
-                "\nA task without an assignee is for nobody: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}."
+                "\nA task without an assignee is for no role: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}."
             ));
         }
         if self.daemon.is_none() && head.status == PlanState::Running {
@@ -135,7 +135,7 @@ impl TaskView {
         let word = paint.text(style(self.state), &format!("{:<11}", self.state));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(lanes_text::role);
-        let nobodys = self.nobodys.then(|| "for nobody".to_owned());
+        let nobodys = self.nobodys.then(|| "for no role".to_owned());
         let details = role
             .into_iter()
             .chain(nobodys)
@@ -173,7 +173,7 @@ impl TaskView {
         };
         let number = attempt.number;
         match (attempt.state, attempt.claimed) {
-            (AttemptState::Open, None) => format!("attempt {number} handed out, not taken yet"),
+            (AttemptState::Open, None) => format!("attempt {number} dispatched, not taken yet"),
             (AttemptState::Open, Some(since)) => {
                 let waits = attempt.model_asked_at.map(|until| {
                     let wait = span(until.since(now));

@@ -39,7 +39,7 @@ pub struct TaskUsage {
     llm_tokens: u64,
     agent_tokens: u64,
     cost_usd: f64,
-    /// From the first sign of life of each attempt to its report.
+    /// From the first heartbeat of each attempt to its report.
     seconds: f64,
 }
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_what_is_used_of_what_may_be() {
+    fn shows_usage_against_budget() {
         insta::assert_snapshot!(line(&plan()).unwrap(), @"Used: model 2 of 500 calls, 5.2k of 5M tokens · agents 4 of 200 attempts, 123k tokens · $0.42 of $20 · 15 min of 12 h");
         insta::assert_snapshot!(line(&sample_plan::plan()).unwrap(), @"Used: agents 3 of 200 attempts");
         let tasks = of_tasks(&plan());

@@ -95,7 +95,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     match &head.status {
         PlanState::Idle => {
             return format!(
-                "nobody carries the plan out: `{program} resume {}`",
+                "no daemon carries the plan out: `{program} resume {}`",
                 head.id
             );
         }
@@ -201,7 +201,7 @@ fn under_way(plan: &Plan, task: &TaskView) -> String {
             format!("{} works on it since {}", whoever(task), time_text(since))
         }
         (AttemptState::Reported, _) => "its report is being checked and judged".to_owned(),
-        _ => "its next attempt is about to be handed out".to_owned(),
+        _ => "its next attempt is about to be dispatched".to_owned(),
     }
 }
 
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_its_reason() {
+    fn why_explains_every_state() {
         insta::assert_snapshot!(said(1), @r"
         1 · Write the counter: completed
           it was accepted on the agent's word: no check ran
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_of_a_role_waits_for_one_of_its_lanes() {
+    fn why_explains_wait_for_role_lane() {
         let said = |task| {
             let program = ProgramName::with(None);
             why(
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_whom_is_part_of_it() {
+    fn why_shows_open_request() {
         let said = why(
             &sample_plan::with_a_wait(),
             TaskId(4),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_reason_for_a_task_that_is_not() {
+    fn why_of_unknown_task_is_none() {
         assert_eq!(
             why(
                 &sample_plan::plan(),

@@ -70,7 +70,7 @@ fn exposed(metadata: &Metadata) -> Option<String> {
         ));
     }
     let owned = metadata.uid() == rustix::process::geteuid().as_raw();
-    (!owned).then(|| "it belongs to somebody else".to_owned())
+    (!owned).then(|| "it belongs to another user".to_owned())
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_once_and_only_its_owner_can_read_it() {
+    fn token_is_created_once_and_owner_readable() {
         let (_root, volumes) = volumes();
         let token = volumes.token().unwrap();
         assert_eq!(token.len(), 64);
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_ones_own_is_taken() {
+    fn existing_token_is_used() {
         let (_root, volumes) = volumes();
         write(&volumes, &format!("{}\n", "x".repeat(32)), 0o400);
         assert_eq!(volumes.token().unwrap(), "x".repeat(32));
     }
 
     #[test]
-    fn what_others_may_know_is_no_token() {
+    fn rejects_unsafe_token_files() {
         let (_root, volumes) = volumes();
         let refused = || {
             let error = volumes.token().unwrap_err();

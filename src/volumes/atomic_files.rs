@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moving_aside_never_overwrites() {
+    fn move_aside_never_overwrites() {
         let root = tempfile::tempdir().unwrap();
         let filed = root.path().join("filed");
         fs::create_dir(&filed).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_too_long_is_cut_before_its_number_and_extension() {
+    fn long_name_is_cut_before_number_and_extension() {
         let (x, e) = ("x".repeat(300), "é".repeat(200));
         for (name, count, cut) in [
             ("report-a.md".to_owned(), 1, "report-a.md".to_owned()),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_made_once_and_whole() {
+    fn create_writes_file_once_and_whole() {
         let root = tempfile::tempdir().unwrap();
         let (temp, path) = (root.path().join("temp"), root.path().join("file"));
         // A crash left half of it behind.
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_files_of_bounded_size_are_read() {
+    fn reads_only_plain_files_of_bounded_size() {
         let root = tempfile::tempdir().unwrap();
         let plain = root.path().join("plain");
         fs::write(&plain, "12345").unwrap();

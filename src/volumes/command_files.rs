@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn publishing_is_idempotent_and_never_overwrites() {
+    fn publish_is_idempotent_and_never_overwrites() {
         let (_root, volumes) = volumes();
         volumes.publish(&id(), "text").unwrap();
         volumes.publish(&id(), "text").unwrap();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_point_elsewhere_make_no_file() {
+    fn rejects_ids_that_leave_the_folder() {
         let (root, volumes) = volumes();
         let long = "a".repeat(300);
         for hostile in ["../x", "/etc/x", "a/b", "", ".x", "a\0b", "ä", "x\n", &long] {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_found_wherever_it_went() {
+    fn finds_command_in_every_folder() {
         let (_root, volumes) = volumes();
         let found = |expected| assert_eq!(volumes.whereabouts(&id()).unwrap(), expected);
         found(CommandPlace::Nowhere);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_a_role_with_folders_of_its_own_lie_there() {
+    fn role_commands_lie_in_role_folders() {
         let (root, common) = volumes();
         let volumes = common.with_own(&["reviewer".to_owned()]).unwrap();
         let front = "session_id: auto\ncommand_type: new";
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recall_takes_a_command_back_or_marks_it() {
+    fn recall_withdraws_or_marks_command() {
         let (_root, volumes) = volumes();
         let [waits, taken, reported, never] =
             ["task-1", "task-2", "task-3", "task-4"].map(CommandId::new);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_could_not_be_told_is_told_again() {
+    fn failed_cancel_mark_is_retried() {
         let (_root, volumes) = volumes();
         let id = CommandId::new("task-1");
         volumes.publish(&id, "text").unwrap();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn withdrawing_and_claiming_have_one_winner() {
+    fn withdraw_and_claim_have_one_winner() {
         let (_root, volumes) = volumes();
         for round in 0..200 {
             let id = CommandId::new(format!("task-{round}"));

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_daemon_learns_who_was_first() {
+    fn second_daemon_learns_pid_of_first() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         assert_eq!(volumes.running(), None);
@@ -318,7 +318,7 @@ mod tests {
         let word = DaemonFarewell {
             plan: "abcdefgh".into(),
             at: "2026-01-01T00:00:00Z".into(),
-            why: "told to stop".into(),
+            why: "asked to stop".into(),
         };
         lock.leave_word(&word).unwrap();
         drop(lock);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_handed_over_is_never_free() {
+    fn handed_over_lock_is_never_free() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         let handed = volumes.lock().unwrap().into_file().unwrap();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_a_dead_daemon_is_not_believed() {
+    fn dead_daemon_is_not_running() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         let note = serde_json::to_string(&DaemonInfo {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_the_lock_sweeps_what_a_killed_daemon_left() {
+    fn lock_removes_temp_files_of_killed_daemon() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         let half = volumes.temp("commands", "task-a.md");

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_rejected_with_its_reason_or_not_at_all() {
+    fn report_is_rejected_only_with_reason() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         let pending = volumes.path(Folder::ReportsPending).join("report-a.md");

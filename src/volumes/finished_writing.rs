@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_finished_when_its_writer_says_so_or_time_has_passed() {
+    fn file_is_finished_after_close_or_quiet_time() {
         let ms = Duration::from_millis;
         let look = |heard, unchanged, age| FileObservation {
             heard,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_known_unless_the_wall_clock_was_set_since() {
+    fn file_age_is_unknown_after_clock_set() {
         const HOUR: u64 = 3600;
         let seconds = Duration::from_secs;
         // Begun at second 0 of the plan, which is `HOUR` by the wall clock.
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_bounded_and_can_be_lost() {
+    fn hints_are_bounded_and_expire() {
         let hints = WatchHints::default();
         let now = Instant::now();
         for number in 0..MOST_NAMES + 10 {

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opening_makes_every_folder_and_may_be_repeated() {
+    fn open_creates_folders_and_is_idempotent() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().join("deep/volumes");
         let volumes = Volumes::open(&root).unwrap();
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_named() {
+    fn open_names_blocking_file() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("reports")).unwrap();
         fs::write(root.path().join("reports/pending"), "").unwrap();

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sign_of_life_survives_its_file() {
+    fn heartbeat_round_trips() {
         let life = Heartbeat {
             pid: Some(42),
             session: Some("s-1".into()),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_writes_wrongly_is_left_out() {
+    fn malformed_heartbeat_reads_as_empty() {
         for text in [
             "",
             "[]",

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_replaced_whole_and_excluded_once() {
+    fn mission_is_replaced_whole_and_excluded_once() {
         let root = tempfile::tempdir().unwrap();
         let workspace = root.path().join("tree/sub");
         fs::create_dir_all(&workspace).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linked_work_tree_leads_to_the_shared_folder() {
+    fn linked_worktree_uses_shared_exclude_file() {
         let root = tempfile::tempdir().unwrap();
         let linked = root.path().join("main/.git/worktrees/side");
         fs::create_dir_all(&linked).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_git_gets_the_file_alone() {
+    fn folder_without_git_gets_only_mission() {
         let root = tempfile::tempdir().unwrap();
         write_mission(root.path(), "text").unwrap();
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);

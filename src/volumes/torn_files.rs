@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_torn_is_the_beginning_of_a_text_and_zeros() {
+    fn torn_file_is_prefix_and_zeros() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");
         for (there, torn) in [
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_torn_command_there_is_one_file_whoever_takes_it() {
+    fn torn_command_is_claimed_or_moved_once() {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         for round in 0..200 {

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_report_renamed_in_is_read_at_once() {
+    async fn renamed_report_is_read_immediately() {
         let given = Given::new();
         assert!(given.watch.complete());
         let mut scanner = Scanner::new(&given.volumes, given.watch.hints(), Timing::default().scan);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_report_written_in_place_is_known_to_be_written_and_closed() {
+    async fn watch_observes_writing_and_close() {
         use std::io::Write;
 
         let given = Given::new();
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_made_again_is_watched_again() {
+    async fn recreated_folder_is_watched_again() {
         let mut given = Given::new();
         let folder = given.volumes.path(Folder::ReportsPending);
         for round in 0..3 {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_report_written_slowly_in_place_is_read_once_and_whole() {
+    async fn slowly_written_report_is_read_once_and_whole() {
         use std::io::Write;
 
         let given = Given::new();
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_flood_that_may_overflow_the_events_nothing_is_missed() {
+    async fn event_overflow_loses_no_report() {
         let given = Given::new();
         let mut scanner = Scanner::new(&given.volumes, given.watch.hints(), Timing::default().scan);
         let folder = given.volumes.path(Folder::ReportsPending);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_store_and_every_folder_wake() {
+    async fn store_and_folder_changes_wake_daemon() {
         let given = Given::new();
         given.wake.notified().await;
         let store = fs::File::open(given.volumes.database()).unwrap();
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_reads_wakes_nobody() {
+    fn reads_do_not_wake_daemon() {
         for kind in [
             AccessKind::Open(AccessMode::Any),
             AccessKind::Close(AccessMode::Read),
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lost_events_and_errors_wake_and_void_what_was_heard() {
+    async fn lost_events_wake_daemon_and_clear_hints() {
         use notify::event::Flag;
 
         let wake = Arc::new(Notify::new());

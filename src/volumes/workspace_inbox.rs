@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_found_under_its_name_or_if_it_is_new() {
+    fn inbox_reads_own_or_new_common_report() {
         let root = tempfile::tempdir().unwrap();
         let mut inbox = Inbox::of(root.path(), &CommandId::new("task-1"));
         let start = SystemTime::now();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_agents_may_have_written_belongs_to_the_one_that_it_names() {
+    fn shared_report_belongs_to_its_command() {
         let root = tempfile::tempdir().unwrap();
         let [one, two] = ["task-1", "task-2"].map(|id| {
             let mut inbox = Inbox::of(root.path(), &CommandId::new(id));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_opened_the_folder_can_write_into_it_whoever_closes_it() {
+    fn inbox_stays_writable_while_others_close() {
         let root = tempfile::tempdir().unwrap();
         let work = |lane: u32| {
             for turn in 0..200 {

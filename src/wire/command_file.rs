@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_by_hand_needs_three_fields() {
+    fn handwritten_command_needs_three_fields() {
         let text =
             "---\nid: by-hand\nsession_id: auto\ncommand_type: NEW\nmood: good\n---\nDo it.\n";
         let command = CommandFile::parse(text).unwrap();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_with_their_lines() {
+    fn command_problems_have_line_numbers() {
         let text = "---\norigin: dog\nid: ../x\ncommand_type: go\ncreated_at: now\n---\n";
         let problems = CommandFile::parse(text).unwrap_err();
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_are_found_in_both_languages() {
+    fn command_sections_parse_in_both_languages() {
         for body in [
             "# 1 · T\n\n## Task description\nd\n\n## Constraints\nc\n## Expected output\ne\n## How to report\nr",
             "# 1 · T\n## 任务描述\nd\n## 约束条件\nc\n## 预期输出\ne\n",

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_leave_their_quotes_in_dot() {
+    fn escapes_names_in_dot() {
         insta::assert_snapshot!(dot(&plan(), plan().tasks()), @r##"
         digraph "Word counter" {
           rankdir=LR;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_leave_their_quotes_in_mermaid() {
+    fn escapes_names_in_mermaid() {
         insta::assert_snapshot!(mermaid(&plan(), plan().tasks()), @r#"
         graph LR
           t1["1 · Write the counter<br/>completed"]:::completed
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_drawn_around_their_tasks_and_roles_named_in_them() {
+    fn graph_groups_tasks_by_step_and_names_roles() {
         let task = |number, step: Option<&str>, role: Option<&str>| Task {
             step: step.map(str::to_owned),
             assignee: role.map(str::to_owned),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_no_edges_to_what_is_left_out() {
+    fn partial_graph_has_no_outside_edges() {
         insta::assert_snapshot!(dot(&plan(), plan().tasks().skip(1).take(2)), @r##"
         digraph "Word counter" {
           rankdir=LR;

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_at_headings_outside_of_fences() {
+    fn splits_at_headings_outside_fences() {
         let text = "intro\n# One\na\n```sh\n# not\n```\n## Two ##\n~~~\n## no\n```\n~~~\nb\n####### no\n#no\n";
         let found: Vec<_> = sections(text)
             .map(|section| (section.level, section.title, section.text, section.line))
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_keep_every_word() {
+    fn parts_keep_all_text() {
         let words: [&[&str]; 2] = [&["One"], &["Two"]];
         let parts = super::parts(
             "t\n# Title\n## Two\n2\n### Sub\ns\n## Odd\no\n## One\n1",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_are_known_in_either_language() {
+    fn headings_match_in_both_languages() {
         let words = [
             vec!["other".to_owned()],
             vec![letters("Core results"), letters("核心成果")],

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_the_place_as_far_as_it_is_known() {
+    fn problem_shows_known_position() {
         assert_eq!(Problem::new("empty plan").to_string(), "empty plan");
         assert_eq!(Problem::on_line(3, "empty").to_string(), "line 3: empty");
         assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_come_in_the_order_of_the_file() {
+    fn problems_are_sorted_by_position() {
         let mut problems = Problems::default();
         problems.add(Problem::at(7, 2, "b"));
         problems.add(Problem::on_line(2, "a"));

@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_answer_is_none_yet() {
+    fn empty_answer_is_no_answer() {
         for answer in ["", "''", "~", "# which?"] {
             assert_eq!(parse(&filled(answer, "some words")), Ok(None), "{answer}");
         }
     }
 
     #[test]
-    fn the_choice_and_the_note_are_read() {
+    fn reads_choice_and_note() {
         for (answer, note, read) in [
             ("retry", "", ""),
             ("Retry # please", "use port 81", "use port 81"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_offered_is_refused_with_the_words_that_were() {
+    fn rejects_choice_not_offered() {
         for answer in ["replan", "yes", "[retry]", "retry skip"] {
             let problems = parse(&filled(answer, "")).unwrap_err();
             assert_eq!(problems[0].line, Some(8), "{answer}");

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printable_keeps_text_and_drops_what_a_terminal_obeys() {
+    fn printable_drops_terminal_controls() {
         for (given, shown) in [
             (
                 "plain text, tab\tand\nnewline",
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_joins_what_is_left() {
+    fn one_line_joins_printable_text() {
         assert_eq!(one_line(" a\n\n\tb \x1b[1mc\r\n", 80), "a b c");
         assert_eq!(one_line("a b c d", 5), "a b …");
         assert_eq!(one_line(&"\u{1b}[1m".repeat(10_000), 5), "…");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn safe_names_are_narrow() {
+    fn safe_name_accepts_only_plain_ids() {
         for name in ["a", "0", "task-019a-b_C", &"x".repeat(64)] {
             assert!(safe_name(name), "{name:?}");
         }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_rfc_3339() {
+    fn times_are_rfc_3339() {
         assert_eq!(time_text(Time(0)), "1970-01-01T00:00:00Z");
         assert_eq!(
             time_text(Time(1_795_255_200_123_400)),
@@ -297,20 +297,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printable_leaves_nothing_dangerous(text in "(\\PC|[\x00-\u{a0}\u{1b}\\[\\]]){0,40}") {
+        fn printable_output_is_safe(text in "(\\PC|[\x00-\u{a0}\u{1b}\\[\\]]){0,40}") {
             let shown = printable(&text);
             prop_assert!(shown.chars().all(visible), "{shown:?}");
             prop_assert_eq!(printable(&shown), shown);
         }
 
         #[test]
-        fn a_moment_survives_its_text(micros in -60_000_000_000_000_000_i64..200_000_000_000_000_000) {
+        fn time_round_trips(micros in -60_000_000_000_000_000_i64..200_000_000_000_000_000) {
             prop_assert_eq!(parse_time(&time_text(Time(micros))), Some(Time(micros)));
         }
     }
 
     #[test]
-    fn words_are_quoted_for_a_shell() {
+    fn quotes_words_for_shell() {
         assert_eq!(quoted("../a_b-1.toml"), "../a_b-1.toml");
         assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
         assert_eq!(quoted("{a,b}"), "'{a,b}'");

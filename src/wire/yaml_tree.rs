@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_knows_its_place() {
+    fn yaml_nodes_have_positions() {
         let text = "name: x\nversion: 1.10\nlist:\n- {a: 0x10, ö: \"ü, b\"}\n-   # why\n  - true\n  - ~\ntext: |\n  one\n  two\nnone:\n";
         insta::assert_snapshot!(shown(text), @"
         1:1 a text name

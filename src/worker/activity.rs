@@ -47,7 +47,7 @@ impl Pulse {
         self.asks_again.as_deref()
     }
 
-    /// Tells whether the agent has printed anything since the last look, or computed. Not while all that it does is to ask a
+    /// Returns whether the agent has printed anything since the last look, or computed. Not while all that it does is to ask a
     /// model again that fails.
     pub(super) fn beats(
         &mut self,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_before_is_no_sign_of_life() {
+    fn earlier_output_is_no_heartbeat() {
         let folder = tempfile::tempdir().unwrap();
         let (out, err) = (folder.path().join("out"), folder.path().join("err"));
         fs::write(&out, "said").unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_asks_its_model_again_gives_no_sign_of_life() {
+    fn model_retry_output_is_no_heartbeat() {
         let folder = tempfile::tempdir().unwrap();
         let (out, err) = (folder.path().join("out"), folder.path().join("err"));
         let output = ChildOutput::open(&out, &err).unwrap().unwrap();

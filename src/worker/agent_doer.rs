@@ -136,7 +136,7 @@ impl AgentDoer {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
-        // Only a hint: anybody can write the sign of life, and the worker may have gone before it could note whom it started.
+        // Only a hint: anybody can write the heartbeat, and the worker may have gone before it could note whom it started.
         let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let group = exec::left_behind(&err, signed);
         let pid = group.map_or(0, |group| group.as_raw_pid().cast_unsigned());

@@ -369,7 +369,7 @@ impl SessionRun<'_> {
             .unwrap_or_default()
     }
 
-    /// Says that the model is asked again, and when: to whoever looks on, and by the sign of life.
+    /// Says that the model is asked again, and when: to whoever looks on, and by the heartbeat.
     fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
         let until = now().plus(wait);
         let status = fault.status.map(|status| format!(" ({status})"));

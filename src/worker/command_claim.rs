@@ -70,7 +70,7 @@ impl PassedOver {
         self.until.insert(id, (Instant::now() + span, span));
     }
 
-    /// Tells whether a command is passed over now.
+    /// Returns whether a command is passed over now.
     fn has(&self, id: &CommandId) -> bool {
         let until = self.until.get(id);
         until.is_some_and(|(until, _)| Instant::now() < *until)

@@ -17,7 +17,7 @@ pub enum RoleFilter {
 }
 
 impl RoleFilter {
-    /// Tells whether a command in the common folder is one for this worker.
+    /// Returns whether a command in the common folder is one for this worker.
     pub(super) fn takes(&self, assignee: Option<&str>) -> bool {
         match self {
             Self::All => true,
@@ -26,7 +26,7 @@ impl RoleFilter {
         }
     }
 
-    /// Tells whether a command is one for this worker, by where it lies and whom it is assigned to.
+    /// Returns whether a command is one for this worker, by where it lies and whom it is assigned to.
     pub(super) fn takes_from(&self, volumes: &Volumes, assignee: Option<&str>) -> bool {
         match volumes.role() {
             // Whatever lies in a role's own folder is for that role.

@@ -142,7 +142,7 @@ impl Given {
 }
 
 #[tokio::test]
-async fn commands_are_carried_out_in_the_order_of_issue() {
+async fn commands_run_in_issue_order() {
     let given = Given::new();
     let first = given.of_person("task-1", "echo one >> made\necho said");
     let second = given.of_person("task-2", "echo two >> made\nexit 3");
@@ -173,7 +173,7 @@ fn what_others_wait_for_goes_before_what_is_older() {
 }
 
 #[tokio::test]
-async fn what_a_model_wrote_and_what_nobody_can_read_is_refused() {
+async fn refuses_model_scripts_and_unreadable_commands() {
     let given = Given::new();
     let of_model = given.publish("task-1", "origin: model", "touch made");
     let garbled = CommandId::new("task-2");
@@ -192,7 +192,7 @@ async fn what_a_model_wrote_and_what_nobody_can_read_is_refused() {
 }
 
 #[tokio::test]
-async fn an_agents_own_report_is_left_as_it_is() {
+async fn worker_keeps_report_of_agent() {
     let given = Given::new();
     let id = given.of_person("task-1", "true");
     let script = "printf -- '---\nstatus: SUCCESS\n---\nby the agent\n' > \"$1\"; echo words";
@@ -205,7 +205,7 @@ async fn an_agents_own_report_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_program_gets_the_prompt_and_its_values() {
+async fn program_receives_prompt_and_placeholders() {
     let given = Given::new();
     let id = given.of_person("task-1", "true");
     let running = given.start(command(&[
@@ -229,7 +229,7 @@ async fn a_program_gets_the_prompt_and_its_values() {
 }
 
 #[tokio::test]
-async fn an_end_command_is_taken_and_forgotten() {
+async fn end_command_is_claimed_without_report() {
     let given = Given::new();
     let id = CommandId::new("task-1");
     let text = "---\nid: task-1\nsession_id: s\ncommand_type: end\n---\n";
@@ -243,7 +243,7 @@ async fn an_end_command_is_taken_and_forgotten() {
 }
 
 #[tokio::test]
-async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
+async fn stopping_worker_claims_only_end_commands() {
     let given = Given::new();
     let work_left = given.of_person("task-1", "echo begun > made");
     let end = CommandId::new("task-2");
@@ -273,12 +273,12 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_cancelled_agent_ends_without_a_report() {
+async fn cancelled_agent_ends_without_report() {
     let given = Given::new();
     let id = given.of_person("task-1", "echo begun > made; sleep 1000");
     let running = given.start(shell());
     until("not begun", || given.work_file("made") == "begun\n").await;
-    until("no sign of life", || {
+    until("no heartbeat", || {
         given.volumes.read_life(&id).pid.is_some()
     })
     .await;
@@ -290,7 +290,7 @@ async fn a_cancelled_agent_ends_without_a_report() {
 }
 
 #[tokio::test]
-async fn the_deadline_is_reported() {
+async fn deadline_is_reported_as_failure() {
     let given = Given::new();
     let id = given.of_person("task-1", "sleep 1000");
     let running = given.start_with(shell(), Duration::from_millis(50));
@@ -301,7 +301,7 @@ async fn the_deadline_is_reported() {
 }
 
 #[tokio::test]
-async fn what_a_worker_leaves_behind_is_done_by_the_next_one() {
+async fn next_worker_repeats_interrupted_command() {
     for stopped in [true, false] {
         let given = Given::new();
         let script = "echo run >> made; test -e go || sleep 1000";
@@ -332,7 +332,7 @@ async fn what_a_worker_leaves_behind_is_done_by_the_next_one() {
     }
 }
 
-/// Leaves behind what a killed worker leaves: a claim, a sign of life, and an agent that still runs.
+/// Leaves behind what a killed worker leaves: a claim, a heartbeat, and an agent that still runs.
 async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> JoinHandle<()> {
     let volumes = &given.volumes;
     volumes.claim(id).unwrap();
@@ -367,7 +367,7 @@ async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> Jo
 }
 
 #[tokio::test]
-async fn an_agent_that_still_runs_is_waited_for_and_its_report_used() {
+async fn next_worker_awaits_running_agent() {
     let given = Given::new();
     let id = given.of_person("task-1", "echo second >> made");
     let report = given.volumes.report(&id);
@@ -391,7 +391,7 @@ async fn an_agent_that_still_runs_is_waited_for_and_its_report_used() {
 }
 
 #[tokio::test]
-async fn an_agent_that_still_runs_can_be_cancelled() {
+async fn next_worker_cancels_running_agent() {
     // The worker may have been killed before it noted which process the agent is.
     for signed in [true, false] {
         let given = Given::new();
@@ -408,7 +408,7 @@ async fn an_agent_that_still_runs_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_ended_keeps_nobody_from_other_commands() {
+async fn unkillable_agent_does_not_block_other_commands() {
     let given = Given::new();
     // It has left its group, and holds what tells that the agent runs.
     let script = "setsid sh -c 'echo $$ > pid; while ! test -e go; do sleep 0.02; done' & while :; do sleep 1; done";
@@ -433,7 +433,7 @@ async fn what_cannot_be_ended_keeps_nobody_from_other_commands() {
 }
 
 #[tokio::test]
-async fn two_workers_share_the_commands() {
+async fn two_workers_share_commands() {
     let given = Given::new();
     let ids: Vec<_> = (0..20)
         .map(|number| given.of_person(&format!("task-{number:02}"), "echo x >> made"))
@@ -449,7 +449,7 @@ async fn two_workers_share_the_commands() {
 }
 
 #[tokio::test]
-async fn what_is_withdrawn_is_not_done() {
+async fn withdrawn_command_is_not_run() {
     let given = Given::new();
     let id = given.of_person("task-1", "touch made");
     given.volumes.withdraw(&id).unwrap();
@@ -465,7 +465,7 @@ async fn what_is_withdrawn_is_not_done() {
 }
 
 #[tokio::test]
-async fn the_examples_in_the_protocol_work() {
+async fn protocol_example_script_works() {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("volumes/README.md"))
         .unwrap();
     let (_, rest) = text.split_once("```sh\n").unwrap();
@@ -490,7 +490,7 @@ async fn the_examples_in_the_protocol_work() {
 }
 
 #[tokio::test]
-async fn the_quickstart_is_carried_out() {
+async fn quickstart_plan_runs() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart.md");
     let text = fs::read_to_string(path).unwrap();
     let plan = crate::wire::plan_file::parse("quickstart.md", &text).unwrap();

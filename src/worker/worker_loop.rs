@@ -22,7 +22,7 @@ use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesErro
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
 
-/// How often the sign of life is renewed while somebody does something.
+/// How often the heartbeat is renewed while somebody does something.
 const BEAT: Duration = Duration::from_secs(10);
 /// How often it is looked whether the command is cancelled, an agent left behind has ended, or one prints without end.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
@@ -112,7 +112,7 @@ impl From<VolumesError> for WorkStop {
     }
 }
 
-/// What the sign of life of whoever works on a command is made of.
+/// What the heartbeat of whoever works on a command is made of.
 pub(super) struct RunVitals<'a> {
     id: &'a CommandId,
     started: Time,
@@ -145,7 +145,7 @@ impl<'a> RunVitals<'a> {
         }
     }
 
-    /// Goes on with the sign of life of a worker that is gone, whose agent may still run.
+    /// Goes on with the heartbeat of a worker that is gone, whose agent may still run.
     pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: u32) -> Self {
         let current = CurrentRun {
             session: life.session.clone().map(SessionId::new),
@@ -188,12 +188,12 @@ impl<'a> RunVitals<'a> {
 /// What is looked for while somebody works on a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeartbeatSource<'a> {
-    /// What an agent prints; without one the sign of life is renewed in any case.
+    /// What an agent prints; without one the heartbeat is renewed in any case.
     pub(super) output: Option<&'a ChildOutput>,
     /// Whose output it is, if that can be read: the session is found there as long as it is not known, and words that are no
-    /// sign of life.
+    /// heartbeat.
     pub(super) of: Option<CodingAgent>,
-    /// Nothing runs, and that is wanted: the sign of life is renewed all the same.
+    /// Nothing runs, and that is wanted: the heartbeat is renewed all the same.
     pub(super) always: bool,
 }
 
@@ -335,7 +335,7 @@ impl Worker {
         }
     }
 
-    /// Keeps the sign of life as long as whoever works on a command does something, and says why that may not go on any longer.
+    /// Keeps the heartbeat as long as whoever works on a command does something, and says why that may not go on any longer.
     pub(super) async fn attend(
         &self,
         vital: &RunVitals<'_>,
@@ -399,11 +399,11 @@ impl Worker {
     pub(super) fn beat(&self, vital: &RunVitals<'_>, last_written: Option<SystemTime>) {
         // The work goes on all the same; the next one may succeed.
         if let Err(error) = self.live(vital, last_written) {
-            tracing::debug!(command = %vital.id, error = chain(error), "no sign of life");
+            tracing::debug!(command = %vital.id, error = chain(error), "no heartbeat");
         }
     }
 
-    /// Notes the sign of life.
+    /// Notes the heartbeat.
     ///
     /// # Errors
     /// What the file system says.

@@ -78,7 +78,7 @@ impl Scene {
 }
 
 #[test]
-fn an_agent_plans_judges_and_audits() {
+fn agent_plans_judges_and_audits() {
     let mut scene = Scene::with_fake("llm.provider = 'agent'");
     scene.env.set("PLANTED", "canary");
     let ran = scene.reach(&[]);
@@ -108,7 +108,7 @@ fn an_agent_plans_judges_and_audits() {
 }
 
 #[test]
-fn an_answer_that_is_no_answer_is_asked_for_once_more() {
+fn agent_repeats_unusable_answer_once() {
     let scene = Scene::with_fake("llm.provider = 'agent'");
     scene.says("plan.once", "I would make a file.");
     let ran = scene.run(&["plan", "Make a greeting"]);
@@ -117,7 +117,7 @@ fn an_answer_that_is_no_answer_is_asked_for_once_more() {
 }
 
 #[test]
-fn without_a_key_an_agent_with_a_login_is_asked_and_named() {
+fn agent_with_login_plans_without_key() {
     let scene = Scene::with_fake("");
     let ran = scene.run(&["plan", "Make a greeting"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -132,7 +132,7 @@ fn without_a_key_an_agent_with_a_login_is_asked_and_named() {
 }
 
 #[test]
-fn what_goes_wrong_with_the_agent_is_said_in_its_words() {
+fn planning_error_quotes_agent() {
     let scene = Scene::with_fake("llm.provider = 'agent'\nllm.tries = 1");
     let failed = |event: Value| {
         scene.env.write("fake/plan", &format!("{event}\n"));
@@ -161,7 +161,7 @@ fn what_goes_wrong_with_the_agent_is_said_in_its_words() {
 }
 
 #[test]
-fn an_agent_that_hangs_is_ended_with_all_that_it_started() {
+fn hanging_agent_is_killed_with_children() {
     let mut scene = Scene::new("llm.provider = 'agent'\nllm.timeout = '1s'\nllm.tries = 1");
     let pid = scene.env.path("pid");
     scene.env.show_script(
@@ -178,7 +178,7 @@ fn an_agent_that_hangs_is_ended_with_all_that_it_started() {
 }
 
 #[test]
-fn an_agent_that_a_killed_daemon_was_asking_is_ended_by_the_next() {
+fn next_daemon_ends_leftover_planning_agent() {
     let scene = Scene::with_fake("llm.provider = 'agent'");
     let pid = scene.env.path("pid");
     let hangs = format!(
@@ -205,7 +205,7 @@ fn an_agent_that_a_killed_daemon_was_asking_is_ended_by_the_next() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_said_at_once() {
+fn missing_agent_is_reported_immediately() {
     let scene = Scene::new("llm.provider = 'agent'");
     let ran = scene.run(&["run", "Make a greeting"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");

@@ -29,7 +29,7 @@ fn told(scene: &Scene) -> String {
 }
 
 #[test]
-fn doctor_says_which_agents_are_usable_and_what_the_others_lack() {
+fn doctor_lists_usable_agents_and_missing_parts() {
     let mut scene = Scene::new("");
     insta::assert_snapshot!(told(&scene), @r"
     --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready): plans come from plan files, rules judge
@@ -65,7 +65,7 @@ fn doctor_says_which_agents_are_usable_and_what_the_others_lack() {
 }
 
 #[test]
-fn doctor_looks_for_the_key_where_codex_s_own_configuration_has_it() {
+fn doctor_reads_key_name_from_codex_config() {
     let mut scene = Scene::new("[worker]\nenv = [\"MY_KEY\"]\n");
     scene.env.show_script("codex", "echo 'codex-cli 0.169.0'");
     let config = "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"http://127.0.0.1:1/v1\"\nenv_key = \"MY_KEY\"\n";
@@ -98,7 +98,7 @@ fn doctor_looks_for_the_key_where_codex_s_own_configuration_has_it() {
 }
 
 #[test]
-fn doctor_finds_the_installed_agents_themselves() {
+fn doctor_finds_installed_agents() {
     for agent in crate::common::env::AGENTS {
         let mut scene = Scene::new("");
         let vendor = Vendor::making(&scene.made(), "");

@@ -32,7 +32,7 @@ fn asks(agent: &str) {
 }
 
 #[test]
-fn claude_that_is_refused_its_key_is_not_asked_again() {
+fn claude_with_refused_key_is_not_retried() {
     let mut scene = Scene::new("llm.provider = 'agent'\nllm.agent = 'claude'");
     let vendor = Vendor::start(|_| Say::Fault(401));
     if !scene.install("claude", &vendor) {
@@ -93,17 +93,17 @@ fn reaches_a_goal(agent: &str) {
 }
 
 #[test]
-fn claude_alone_reaches_a_goal() {
+fn claude_alone_completes_goal() {
     reaches_a_goal("claude");
 }
 
 #[test]
-fn codex_alone_reaches_a_goal() {
+fn codex_alone_completes_goal() {
     reaches_a_goal("codex");
 }
 
 #[test]
-fn what_claude_is_refused_is_told_and_asked_about() {
+fn claude_permission_denial_asks_human() {
     let mut scene = Scene::new("llm.provider = 'none'");
     scene.env.write("plan.md", PLAN);
     let vendor = Vendor::start(|heard| match heard.turns.last() {
@@ -136,7 +136,7 @@ fn what_claude_is_refused_is_told_and_asked_about() {
 }
 
 #[test]
-fn a_key_that_is_refused_is_a_failure_that_names_it() {
+fn refused_key_fails_task_and_names_key() {
     for agent in ["claude", "codex"] {
         let mut scene = Scene::new("llm.provider = 'none'\nrun.max_attempts = 1");
         scene.env.write("plan.md", PLAN);
@@ -222,27 +222,27 @@ fn works(agent: &str) {
 }
 
 #[test]
-fn claude_works_and_goes_on() {
+fn claude_works_and_continues_session() {
     works("claude");
 }
 
 #[test]
-fn codex_works_and_goes_on() {
+fn codex_works_and_continues_session() {
     works("codex");
 }
 
 #[test]
-fn gemini_works_and_goes_on() {
+fn gemini_works_and_continues_session() {
     works("gemini");
 }
 
 #[test]
-fn opencode_works_and_goes_on() {
+fn opencode_works_and_continues_session() {
     works("opencode");
 }
 
 #[test]
-fn aider_works_and_goes_on() {
+fn aider_works_and_continues_session() {
     works("aider");
 }
 
@@ -271,21 +271,21 @@ fn works_after_a_loss(agent: &str, sessions: &str) {
 }
 
 #[test]
-fn claude_begins_anew_when_its_session_is_lost() {
+fn claude_restarts_after_lost_session() {
     works_after_a_loss("claude", ".claude/projects");
 }
 
 #[test]
-fn codex_begins_anew_when_its_session_is_lost() {
+fn codex_restarts_after_lost_session() {
     works_after_a_loss("codex", ".codex/sessions");
 }
 
 #[test]
-fn gemini_begins_anew_when_its_session_is_lost() {
+fn gemini_restarts_after_lost_session() {
     works_after_a_loss("gemini", ".gemini/tmp");
 }
 
 #[test]
-fn opencode_begins_anew_when_its_session_is_lost() {
+fn opencode_restarts_after_lost_session() {
     works_after_a_loss("opencode", ".local/share/opencode");
 }

@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn silence_ends_an_attempt_and_activity_does_not() {
+fn silent_attempt_times_out_and_active_one_does_not() {
     // On a machine that stands still, even an agent that tries to speak is silent: it records when it spoke.
     let silent = "[ $run = 1 ] && sleep 1000
         for i in 1 2 3 4 5 6 7 8 9 10; do say; date +%s >> $notes/$run/spoke; sleep 0.5; done; result 'made'";
@@ -12,7 +12,7 @@ fn silence_ends_an_attempt_and_activity_does_not() {
     let ran = scene.run();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let log = scene.env.run(&["log"]).stdout;
-    let ended = log.matches("no sign of life").count();
+    let ended = log.matches("no heartbeat").count();
     assert_eq!(ended + 1, scene.runs(), "{log}");
     for run in 2..=u32::try_from(ended).unwrap() {
         let spoke = scene.note(run, "spoke");
@@ -27,7 +27,7 @@ fn silence_ends_an_attempt_and_activity_does_not() {
 }
 
 #[test]
-fn an_agent_that_only_asks_its_model_again_is_silent() {
+fn agent_that_only_retries_its_model_times_out() {
     let again = r#"{"type":"system","subtype":"api_retry","attempt":1,"error_status":500}"#;
     let script = format!(
         "say; if [ $run = 1 ]; then while :; do echo '{again}'; sleep 0.1; done; fi; result 'made'"
@@ -35,7 +35,7 @@ fn an_agent_that_only_asks_its_model_again_is_silent() {
     let scene = Scene::configured(&script, "[run]\ntask_timeout = \"2s\"\n");
     let ran = scene.run();
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let told = "no sign of life for 2 s: its agent only asked a model again that fails: 500";
+    let told = "no heartbeat for 2 s: its agent only asked a model again that fails: 500";
     let log = scene.env.run(&["log"]).stdout;
     assert!(log.contains(told), "{log}");
     let why = scene.env.run(&["why", "1"]).stdout;
@@ -43,7 +43,7 @@ fn an_agent_that_only_asks_its_model_again_is_silent() {
 }
 
 #[test]
-fn that_a_model_is_asked_again_is_told_with_until_when() {
+fn worker_reports_model_retry_with_time() {
     let scene = Scene::with("[ -e @NOTES@/mended ] || fault 529; result 'made'");
     let config = scene.env.read("config.toml");
     let patient = config.replace("\"10ms\"", "\"1h\"");
@@ -80,7 +80,7 @@ fn that_a_model_is_asked_again_is_told_with_until_when() {
 }
 
 #[test]
-fn an_agent_that_ends_at_once_with_an_unknown_complaint_is_tried_once_more() {
+fn unknown_start_error_is_retried_once() {
     let scene = Scene::with(
         "[ $run = 1 ] && { echo 'cannot allocate memory' >&2; exit 1; }; result 'made'",
     );
@@ -101,7 +101,7 @@ fn an_agent_that_ends_at_once_with_an_unknown_complaint_is_tried_once_more() {
 }
 
 #[test]
-fn an_agent_that_a_killed_worker_left_and_that_prints_without_end_is_stopped() {
+fn orphaned_agent_with_endless_output_is_stopped() {
     let scene = Scene::configured(
         "say; until [ -e @NOTES@/go ]; do sleep 0.05; done; yes '{\"type\":\"assistant\"}'",
         "[run]\nmax_attempts = 1\n",
@@ -123,7 +123,7 @@ fn an_agent_that_a_killed_worker_left_and_that_prints_without_end_is_stopped() {
 }
 
 #[test]
-fn without_its_first_sign_of_life_no_agent_is_started() {
+fn agent_starts_only_after_first_heartbeat() {
     let scene = Scene::with("say; result 'made'");
     let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
     wait_until("the command waits", DEADLINE, || {
@@ -150,7 +150,7 @@ fn without_its_first_sign_of_life_no_agent_is_started() {
 }
 
 #[test]
-fn an_agent_that_prints_without_end_is_stopped() {
+fn agent_with_endless_output_is_stopped() {
     let scene = Scene::configured(
         "yes '{\"type\":\"assistant\"}'",
         "[run]\nmax_attempts = 1\n",

@@ -31,7 +31,7 @@ cp -R volumes left
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that is left out says so")]
-fn a_full_disk_is_waited_out() {
+fn daemon_waits_out_full_disk() {
     let env = TestEnv::new();
     env.write("config.toml", "[llm]\nprovider = \"none\"\n");
     env.write("plan.md", "# Parts\n\n- [ ] First\n- [ ] Second\n");

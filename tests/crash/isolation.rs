@@ -50,7 +50,7 @@ checks.there = { run = ['sh', '-c', 'test -e a.txt'] }
 ";
 
 #[test]
-fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
+fn kill_during_merge_leaves_no_partial_merge() {
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let mut kills = 0;
     // At least this many kills must come while git works in the project.

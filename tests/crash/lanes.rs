@@ -175,7 +175,7 @@ impl<'a> Players<'a> {
 }
 
 #[test]
-fn ten_lanes_under_kills_decide_each_task_once() {
+fn ten_lanes_with_kills_decide_each_task_once() {
     let env = &TestEnv::new();
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
     env.write("config.toml", CONFIG);

@@ -56,7 +56,7 @@ fn acknowledge(answer: &serde_json::Value, under_way: &[(u64, String)], told: &m
 }
 
 #[tokio::test]
-async fn what_a_killed_server_acknowledged_is_there_once() {
+async fn acknowledged_calls_of_killed_server_persist_once() {
     let env = &TestEnv::new();
     begin(env);
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");

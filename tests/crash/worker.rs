@@ -66,22 +66,22 @@ enum Victim {
 }
 
 #[test]
-fn a_killed_worker_leaves_its_work_to_the_next() {
+fn next_worker_finishes_work_of_killed_worker() {
     no_task_is_begun_twice(Victim::Worker, Hand::Command);
 }
 
 #[test]
-fn a_killed_daemon_leaves_its_agents_at_work() {
+fn agents_keep_running_after_daemon_kill() {
     no_task_is_begun_twice(Victim::Both, Hand::Command);
 }
 
 #[test]
-fn what_a_coding_agent_says_at_its_end_is_used_by_the_next_worker() {
+fn next_worker_uses_final_message_of_agent() {
     no_task_is_begun_twice(Victim::Worker, Hand::Coding);
 }
 
 #[test]
-fn what_a_coding_agent_says_at_its_end_is_used_by_the_next_daemon() {
+fn next_daemon_uses_final_message_of_agent() {
     no_task_is_begun_twice(Victim::Both, Hand::Coding);
 }
 

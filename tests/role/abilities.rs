@@ -32,7 +32,7 @@ fn with_files_at(mut scene: Scene, workplace: &Workplace) -> Scene {
 }
 
 #[tokio::test]
-async fn what_is_the_programs_own_is_not_touched_and_a_check_is_found_while_it_runs() {
+async fn actions_skip_private_files_and_mark_running_check() {
     let workspace = tempfile::tempdir().unwrap();
     let active = workspace.path().join("own/active");
     std::fs::create_dir_all(&active).unwrap();
@@ -75,7 +75,7 @@ async fn what_is_the_programs_own_is_not_touched_and_a_check_is_found_while_it_r
 }
 
 #[tokio::test]
-async fn files_of_the_workspace_are_read_and_written() {
+async fn actions_read_and_write_workspace_files() {
     let workspace = tempfile::tempdir().unwrap();
     std::fs::write(workspace.path().join("in.txt"), "old").unwrap();
     let scene = with_files(Scene::new().await, workspace.path()).with_steps(vec![
@@ -95,7 +95,7 @@ async fn files_of_the_workspace_are_read_and_written() {
 }
 
 #[tokio::test]
-async fn nothing_outside_the_workspace_is_touched_and_every_error_is_a_reason() {
+async fn actions_reject_paths_outside_workspace() {
     let workspace = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "secret").unwrap();
@@ -156,7 +156,7 @@ async fn nothing_outside_the_workspace_is_touched_and_every_error_is_a_reason() 
 }
 
 #[tokio::test]
-async fn a_long_file_is_read_as_far_as_it_fits() {
+async fn read_file_truncates_long_file() {
     let workspace = tempfile::tempdir().unwrap();
     std::fs::write(workspace.path().join("long"), "é".repeat(100_000)).unwrap();
     let scene = with_files(Scene::new().await, workspace.path())

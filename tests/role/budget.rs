@@ -35,7 +35,7 @@ async fn used(scene: &Scene) -> Usage {
 }
 
 #[tokio::test]
-async fn a_role_asks_only_as_often_as_the_budget_of_the_plan_allows() {
+async fn role_llm_calls_respect_plan_budget() {
     let ask = |wanted: &str| action("ask", json!({ "wanted": wanted }));
     let scene = Scene::new()
         .await
@@ -74,7 +74,7 @@ async fn a_role_asks_only_as_often_as_the_budget_of_the_plan_allows() {
 }
 
 #[tokio::test]
-async fn what_a_cancelled_role_used_is_counted() {
+async fn usage_of_cancelled_role_is_counted() {
     let scene = Scene::new()
         .await
         .with_steps(vec![

@@ -5,7 +5,7 @@
 mod role;
 
 #[tokio::test]
-async fn two_roles_do_a_task_of_a_plan_together() {
+async fn two_roles_complete_a_task_together() {
     let log = role::run().await.unwrap();
     insta::assert_snapshot!(log.join("\n"), @r#"
     architect asks coder: write the code of "A health endpoint"

@@ -65,7 +65,7 @@ impl LanguageModel for Unlucky {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_kept_at_once_is_kept_later() {
+async fn unstored_answer_is_stored_later() {
     for description in ["Write a poem.", "Read it. Then write it."] {
         let folder = tempfile::tempdir().unwrap();
         let (scene, place) = in_a_file(&folder).await;
@@ -122,7 +122,7 @@ impl Ability for Breaks {
 }
 
 #[tokio::test]
-async fn a_fault_of_the_store_fails_no_step() {
+async fn store_fault_fails_no_step() {
     let folder = tempfile::tempdir().unwrap();
     let (mut scene, place) = in_a_file(&folder).await;
     let schema = json!({"type": "object", "properties": {}});
@@ -145,7 +145,7 @@ async fn a_fault_of_the_store_fails_no_step() {
 }
 
 #[tokio::test]
-async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
+async fn damaged_plan_of_other_role_blocks_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let (scene, place) = in_a_file(&folder).await;
     let mut scene = scene

@@ -40,7 +40,7 @@ fn uses(tool: &str, params: Value) -> StepSpec {
 }
 
 #[tokio::test]
-async fn a_role_uses_the_tools_of_the_plan_dialects() {
+async fn role_uses_plan_tools() {
     let mut scene = Scene::new().await;
     let toolbox = Toolbox::new(scene.store.clone(), Default::default(), "reviewer");
     scene.tools = plan_tools(&toolbox);
@@ -73,7 +73,7 @@ async fn a_role_uses_the_tools_of_the_plan_dialects() {
 }
 
 #[tokio::test]
-async fn a_role_uses_the_tools_of_a_server_which_is_started_again_when_it_has_ended() {
+async fn role_restarts_ended_mcp_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut scene = Scene::new().await;
     scene.tools = McpServer::start(ours(folder.path())).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_role_uses_the_tools_of_a_server_which_is_started_again_when_it_has_en
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_costs_one_time_out() {
+async fn hanging_mcp_server_costs_one_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let mut scene = Scene::new().await;
     scene.tools = McpServer::start(McpSettings {
@@ -161,7 +161,7 @@ async fn a_server_that_hangs_costs_one_time_out() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_behave_is_an_error_and_holds_nothing_up() {
+async fn faulty_mcp_server_start_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let short = Duration::from_millis(300);
     for (argv, timeout, said) in [
@@ -202,7 +202,7 @@ async fn a_server_that_does_not_behave_is_an_error_and_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_server_gets_no_variable_that_is_not_named() {
+async fn mcp_server_gets_only_listed_variables() {
     let folder = tempfile::tempdir().unwrap();
     let script = "env > seen";
     let settings = server(&["sh", "-c", script], folder.path(), LONG);

@@ -12,7 +12,7 @@ async fn chosen(scene: &Scene) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_template_goes_first_then_one_sentence_is_simple_and_the_rest_is_free_form() {
+async fn strategy_prefers_template_then_simple_then_free_form() {
     let steps = planned(
         json!([{"name": "Say", "uses": "echo", "params": [{"name": "text", "value": "hi"}]}]),
     );
@@ -47,7 +47,7 @@ async fn a_template_goes_first_then_one_sentence_is_simple_and_the_rest_is_free_
 }
 
 #[tokio::test]
-async fn a_simple_task_is_done_by_the_model_and_paid_for_once() {
+async fn simple_task_takes_one_model_call() {
     let mut scene = Scene::new()
         .await
         .with_model([json!({"answer": "Roses are red."})]);
@@ -70,7 +70,7 @@ async fn a_simple_task_is_done_by_the_model_and_paid_for_once() {
 }
 
 #[tokio::test]
-async fn the_model_says_whether_a_task_is_simple_where_it_is_set_so() {
+async fn model_classifies_task_when_configured() {
     for (simple, strategy) in [(true, "simple"), (false, "free_form")] {
         let steps = json!([{"name": "Say", "uses": "echo", "params": {"text": "hi"}}]);
         let mut scene = Scene::new().await.with_model([
@@ -90,7 +90,7 @@ async fn the_model_says_whether_a_task_is_simple_where_it_is_set_so() {
 }
 
 #[tokio::test]
-async fn the_model_breaks_a_task_down_into_steps_of_its_own_and_of_others() {
+async fn model_plans_own_steps_and_requests() {
     let scene = Scene::new().await.with_model([planned(json!([
         {"name": "Greet", "uses": "echo", "params": [{"name": "text", "value": "hello "}, {"name": "times", "value": "2"}]},
         {"name": "Ask the coder", "uses": "role:coder", "params": [{"name": "description", "value": "mend {{steps.1.result}}"}]},
@@ -132,7 +132,7 @@ async fn the_model_breaks_a_task_down_into_steps_of_its_own_and_of_others() {
 }
 
 #[tokio::test]
-async fn steps_that_cannot_be_done_are_asked_for_once_more_with_what_is_wrong() {
+async fn invalid_steps_are_retried_with_problem() {
     let good = json!({"name": "Say", "uses": "echo", "params": {"text": "hi"}});
     for (wrong, told) in [
         (
@@ -190,7 +190,7 @@ async fn steps_that_cannot_be_done_are_asked_for_once_more_with_what_is_wrong() 
 }
 
 #[tokio::test]
-async fn a_task_that_cannot_be_planned_ends_with_the_reason() {
+async fn unplannable_task_fails_with_reason() {
     let scene = Scene::new().await;
     scene.given("Write a poem.").await;
     let (status, reason) = scene.result();
@@ -214,7 +214,7 @@ async fn a_task_that_cannot_be_planned_ends_with_the_reason() {
 }
 
 #[tokio::test]
-async fn templates_that_name_what_is_not_there_are_refused_before_anything_starts() {
+async fn templates_with_unknown_names_are_rejected() {
     let scene = Scene::new().await.with_steps(vec![
         action("ecko", json!({"text": "a"})),
         action("echo", json!({"words": "a"})),

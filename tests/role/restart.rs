@@ -76,7 +76,7 @@ fn counting() -> (Arc<dyn Ability>, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn a_kill_at_any_point_loses_nothing_and_does_nothing_twice() {
+async fn kill_at_any_point_loses_and_repeats_nothing() {
     let mut stages = 0;
     for polls in 1.. {
         let mut scene = Scene::new().await.with_model([planned(json!([
@@ -120,7 +120,7 @@ async fn a_kill_at_any_point_loses_nothing_and_does_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_paid_answer_is_not_asked_for_again() {
+async fn stored_answer_is_not_requested_again() {
     // The answer is persisted before the step is completed: a role that ends in between reads it.
     for polls in 1.. {
         let scene = Scene::new()
@@ -156,7 +156,7 @@ async fn a_paid_answer_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_before_the_task_comes_again_is_kept() {
+async fn answer_before_repeated_task_is_stored() {
     let scene = Scene::new()
         .await
         .with_steps(vec![asks("coder", "mend it")]);
@@ -176,7 +176,7 @@ async fn an_answer_that_comes_before_the_task_comes_again_is_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_to_another_role_is_not_kept() {
+async fn answer_for_other_role_is_ignored() {
     let mut scene = Scene::new()
         .await
         .with_steps(vec![asks("coder", "mend it")]);
@@ -191,7 +191,7 @@ async fn an_answer_to_another_role_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_kill_around_a_time_out_makes_one_new_request() {
+async fn kill_around_timeout_makes_one_new_request() {
     for polls in 1.. {
         let mut scene = Scene::new()
             .await
@@ -241,7 +241,7 @@ async fn a_kill_around_a_time_out_makes_one_new_request() {
 }
 
 #[tokio::test]
-async fn a_kill_around_a_cancel_gives_the_task_up() {
+async fn kill_around_cancel_abandons_task() {
     for polls in 1.. {
         let scene = Scene::new()
             .await

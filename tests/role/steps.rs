@@ -6,7 +6,7 @@ use plan_agent::role::RoleStatus;
 use super::*;
 
 #[tokio::test]
-async fn steps_are_done_in_their_order_and_see_what_came_before() {
+async fn steps_run_in_order_and_see_earlier_results() {
     let scene = Scene::new().await.with_steps(vec![
         says("a{{task.name}}"),
         action("echo", json!({"text": "{{steps.1.result}}b", "times": 2})),
@@ -29,7 +29,7 @@ async fn steps_are_done_in_their_order_and_see_what_came_before() {
 }
 
 #[tokio::test]
-async fn what_is_put_into_a_step_is_data() {
+async fn inserted_text_is_not_expanded() {
     let scene = Scene::new().await.with_steps(vec![
         says("{{task.description}}"),
         says("{{steps.1.result}}"),
@@ -43,7 +43,7 @@ async fn what_is_put_into_a_step_is_data() {
 }
 
 #[tokio::test]
-async fn an_error_of_an_action_ends_the_task_with_the_reason_and_the_rest_is_left_out() {
+async fn action_error_fails_task_and_skips_rest() {
     let mut scene =
         Scene::new()
             .await
@@ -73,7 +73,7 @@ async fn an_error_of_an_action_ends_the_task_with_the_reason_and_the_rest_is_lef
 }
 
 #[tokio::test]
-async fn an_ability_that_panics_or_never_ends_fails_its_step() {
+async fn panicking_or_hanging_action_fails_its_step() {
     let schema = || json!({"type": "object", "properties": {}});
     let panics = ability("odd", "panics at once", schema(), move |_| {
         assert!(schema().is_null(), "at once");
@@ -104,7 +104,7 @@ async fn an_ability_that_panics_or_never_ends_fails_its_step() {
 }
 
 #[tokio::test]
-async fn parameters_are_fitted_to_the_schema_when_the_step_is_done() {
+async fn step_parameters_are_converted_to_schema() {
     let scene = Scene::new().await.with_steps(vec![
         says("3"),
         action("echo", json!({"text": "x", "times": "{{steps.1.result}}"})),
@@ -124,7 +124,7 @@ async fn parameters_are_fitted_to_the_schema_when_the_step_is_done() {
 }
 
 #[tokio::test]
-async fn what_a_step_says_is_bounded_and_harmless() {
+async fn step_result_is_bounded_and_printable() {
     let schema = || json!({"type": "object", "properties": {}});
     let mut scene = Scene::new()
         .await
@@ -145,7 +145,7 @@ async fn what_a_step_says_is_bounded_and_harmless() {
 }
 
 #[tokio::test]
-async fn what_is_put_into_a_step_is_bounded() {
+async fn inserted_text_is_bounded() {
     let often = "{{steps.1.result}}".repeat(50);
     let long = "x".repeat(100 * 1024);
     let schema = || json!({"type": "object", "properties": {}});
@@ -175,7 +175,7 @@ async fn what_is_put_into_a_step_is_bounded() {
 }
 
 #[tokio::test]
-async fn tasks_wait_while_another_one_waits_and_too_many_are_rejected() {
+async fn waiting_role_queues_tasks_up_to_limit() {
     let scene = Scene::new()
         .await
         .with_steps(vec![asks("coder", "mend it")]);
@@ -225,7 +225,7 @@ async fn tasks_wait_while_another_one_waits_and_too_many_are_rejected() {
 }
 
 #[tokio::test]
-async fn the_state_follows_the_work() {
+async fn role_state_follows_work() {
     let schema = json!({"type": "object", "properties": {}});
     let begun = Arc::new(Notify::new());
     let tells = Arc::clone(&begun);

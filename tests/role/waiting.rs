@@ -23,7 +23,7 @@ fn awaited(role: &Role) -> RequestId {
 }
 
 #[tokio::test]
-async fn a_request_is_kept_sent_and_waited_for() {
+async fn request_is_stored_sent_and_awaited() {
     let scene = scene().await;
     let role = scene.given("Review it").await;
     let request = awaited(&role);
@@ -60,7 +60,7 @@ async fn a_request_is_kept_sent_and_waited_for() {
 }
 
 #[tokio::test]
-async fn an_answer_is_taken_up_where_the_plan_stopped() {
+async fn answer_resumes_plan_at_request() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
@@ -80,7 +80,7 @@ async fn an_answer_is_taken_up_where_the_plan_stopped() {
 }
 
 #[tokio::test]
-async fn a_plan_that_ends_in_a_request_is_completed_by_the_answer() {
+async fn answer_completes_plan_ending_in_request() {
     let scene = Scene::new()
         .await
         .with_steps(vec![asks("coder", "mend it")]);
@@ -93,7 +93,7 @@ async fn a_plan_that_ends_in_a_request_is_completed_by_the_answer() {
 }
 
 #[tokio::test]
-async fn error_and_rejected_fail_the_step() {
+async fn error_or_rejected_answer_fails_step() {
     for (status, word) in [(ERROR, "error"), (REJECTED, "rejected")] {
         let scene = scene().await;
         let mut role = scene.given("Review it").await;
@@ -111,7 +111,7 @@ async fn error_and_rejected_fail_the_step() {
 }
 
 #[tokio::test]
-async fn a_report_that_another_process_has_recorded_is_the_answer() {
+async fn report_recorded_by_other_process_is_the_answer() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
@@ -167,7 +167,7 @@ pub(super) async fn report(scene: &Scene, request: &RequestId, results: &str) {
 }
 
 #[tokio::test]
-async fn answers_for_strangers_late_or_twice_change_nothing() {
+async fn stale_or_misdirected_answers_change_nothing() {
     let scene = Scene::new()
         .await
         .with_steps(vec![asks("coder", "one"), asks("coder", "two")]);
@@ -199,7 +199,7 @@ async fn answers_for_strangers_late_or_twice_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_refused_fails_the_step_at_once() {
+async fn refused_request_fails_step_immediately() {
     let refusals = [
         RequestRefused::UnknownRole {
             role: "coder".to_owned(),
@@ -242,7 +242,7 @@ async fn a_request_that_is_refused_fails_the_step_at_once() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_sent_now_is_sent_later() {
+async fn unsent_request_is_sent_later() {
     for (sending, restart) in [(false, false), (false, true), (true, false), (true, true)] {
         let scene = scene().await;
         let place = if sending {
@@ -272,7 +272,7 @@ async fn a_request_that_cannot_be_sent_now_is_sent_later() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_fails_the_step() {
+async fn request_timeout_fails_step() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
@@ -298,7 +298,7 @@ async fn a_wait_that_is_too_long_fails_the_step() {
 }
 
 #[tokio::test]
-async fn an_answer_in_the_store_goes_before_the_time_out() {
+async fn stored_answer_precedes_timeout() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
@@ -309,7 +309,7 @@ async fn an_answer_in_the_store_goes_before_the_time_out() {
 }
 
 #[tokio::test]
-async fn after_a_time_out_the_request_is_made_again_twice_at_most() {
+async fn request_is_retried_twice_after_timeout() {
     let mut scene = scene().await;
     scene.settings.on_timeout = OnTimeout::Retry;
     let mut role = scene.given("Review it").await;
@@ -334,7 +334,7 @@ async fn after_a_time_out_the_request_is_made_again_twice_at_most() {
 }
 
 #[tokio::test]
-async fn after_a_time_out_the_rest_is_planned_anew_once() {
+async fn rest_is_replanned_once_after_timeout() {
     let mut scene = scene().await.with_model([planned(json!([
         {"name": "Ask the tester", "uses": "role:tester", "params": {"description": "test {{steps.1.result}}"}},
         {"name": "Say", "uses": "echo", "params": {"text": "tested: {{steps.3.result}}"}},
@@ -384,7 +384,7 @@ async fn after_a_time_out_the_rest_is_planned_anew_once() {
 }
 
 #[tokio::test]
-async fn a_cancelled_task_is_given_up_and_its_request_taken_back() {
+async fn cancel_abandons_task_and_withdraws_request() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
@@ -410,7 +410,7 @@ async fn a_cancelled_task_is_given_up_and_its_request_taken_back() {
 }
 
 #[tokio::test]
-async fn a_request_of_another_role_is_answered_like_a_task() {
+async fn collaboration_request_is_handled_like_task() {
     let scene = Scene::new().await.with_steps(vec![says("fine")]);
     let mut role = scene.role();
     let mut message = task("Review it");

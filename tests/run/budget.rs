@@ -21,7 +21,7 @@ fn asked(scene: &Scene) -> (String, String) {
 }
 
 #[test]
-fn attempts_that_are_used_up_pause_the_plan_until_more_are_allowed() {
+fn used_attempts_pause_plan_until_raised() {
     let scene = Scene::by_rules("budget.attempts = 2");
     let agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["run", "--plan", "chain.md"]);
@@ -62,7 +62,7 @@ fn attempts_that_are_used_up_pause_the_plan_until_more_are_allowed() {
 }
 
 #[test]
-fn a_person_can_end_the_plan_instead() {
+fn budget_question_allows_abort() {
     let scene = Scene::by_rules("budget.attempts = 1");
     let agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
@@ -75,7 +75,7 @@ fn a_person_can_end_the_plan_instead() {
 }
 
 #[test]
-fn a_budget_that_was_raised_needs_no_answer() {
+fn raised_budget_needs_no_answer() {
     let scene = Scene::by_rules("budget.attempts = 1");
     let _agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
@@ -96,7 +96,7 @@ fn a_budget_that_was_raised_needs_no_answer() {
 }
 
 #[test]
-fn what_is_under_way_when_a_limit_is_reached_is_let_end() {
+fn attempt_in_progress_ends_after_budget_limit() {
     let scene = Scene::by_rules("budget.attempts = 1\nrun.max_parallel = 2");
     let foreground = scene.start(&["run", "--plan", "two.md"]);
     let command = scene.take_any();
@@ -112,7 +112,7 @@ fn what_is_under_way_when_a_limit_is_reached_is_let_end() {
 }
 
 #[test]
-fn calls_are_counted_before_they_are_made_and_a_summary_is_dispensable() {
+fn llm_calls_count_in_advance_and_skip_summary() {
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match asked.kind.as_str() {
             "plan" => planned(&[("First", &[]), ("Second", &[1])]),
@@ -141,7 +141,7 @@ fn calls_are_counted_before_they_are_made_and_a_summary_is_dispensable() {
 }
 
 #[test]
-fn calls_that_fail_and_are_made_again_count_too() {
+fn retried_llm_calls_count() {
     let server = LlmServer::start(|_| Answer::error(503, "try later"));
     let config = "budget.llm_calls = 3\nllm.tries = 9\nllm.retry_delay = '1ms'";
     let scene = Scene::with_model(&server, Shape::Chat, config);
@@ -158,7 +158,7 @@ fn calls_that_fail_and_are_made_again_count_too() {
 }
 
 #[test]
-fn a_report_that_may_not_be_judged_waits() {
+fn report_waits_when_budget_forbids_judge() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("Only", &[])]),
         _ => all_well(asked),
@@ -190,7 +190,7 @@ fn a_report_that_may_not_be_judged_waits() {
 }
 
 #[test]
-fn tokens_of_the_model_are_limited() {
+fn llm_tokens_are_limited() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[]), ("Second", &[1])]),
         _ => all_well(asked),
@@ -203,7 +203,7 @@ fn tokens_of_the_model_are_limited() {
 }
 
 #[test]
-fn time_is_limited_and_does_not_pass_while_only_a_person_is_waited_for() {
+fn wall_time_stops_while_only_human_is_awaited() {
     let scene = Scene::by_rules("budget.wall_time = '1ms'");
     let agent = scene.agent(|_| Act::success("done"));
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
@@ -228,7 +228,7 @@ fn time_is_limited_and_does_not_pass_while_only_a_person_is_waited_for() {
 }
 
 #[test]
-fn a_kill_does_not_give_a_call_back() {
+fn killed_llm_call_still_counts() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("Only", &[])]),
         _ => Answer::Hang,

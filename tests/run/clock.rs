@@ -98,7 +98,7 @@ const SHORT: &str = "run.task_timeout = '6s'\nrun.task_deadline = '7s'";
 const LONGER: Duration = Duration::from_secs(8);
 
 #[test]
-fn a_daemon_stopped_with_its_worker_gives_nobody_up() {
+fn suspended_daemon_with_worker_times_out_no_attempt() {
     let scene = Scene::by_rules(SHORT);
     let daemon = scene.leave(&[&["run", "--plan", "one.md"], &AGENT[..]].concat());
     scene.await_begun(1);
@@ -115,7 +115,7 @@ fn a_daemon_stopped_with_its_worker_gives_nobody_up() {
 }
 
 #[test]
-fn a_daemon_and_a_worker_that_were_stopped_go_on_where_they_were() {
+fn suspended_daemon_and_worker_continue_attempt() {
     let scene = Scene::by_rules(SHORT);
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
     let worker = scene.env.start(&[&["worker"], &AGENT[..]].concat());
@@ -135,7 +135,7 @@ fn a_daemon_and_a_worker_that_were_stopped_go_on_where_they_were() {
 }
 
 #[test]
-fn a_report_that_came_while_the_daemon_was_stopped_counts() {
+fn report_during_suspension_counts() {
     let scene = Scene::by_rules("run.task_timeout = '2s'\nrun.task_deadline = '3s'");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
     let command = scene.take_any();
@@ -148,7 +148,7 @@ fn a_report_that_came_while_the_daemon_was_stopped_counts() {
 }
 
 #[test]
-fn who_stays_silent_after_the_daemon_woke_is_given_up() {
+fn silent_agent_times_out_after_daemon_wakes() {
     let scene = Scene::by_rules("run.task_timeout = '2s'");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.take_any();
@@ -161,7 +161,7 @@ fn who_stays_silent_after_the_daemon_woke_is_given_up() {
 
 /// However long the daemon has been at work.
 #[test]
-fn a_command_counts_as_waiting_from_when_it_was_issued() {
+fn unclaimed_timeout_counts_from_issue() {
     let scene = Scene::by_rules("run.task_timeout = '4s'");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let first = scene.take_any();
@@ -182,7 +182,7 @@ fn a_command_counts_as_waiting_from_when_it_was_issued() {
 }
 
 #[test]
-fn a_check_that_ended_while_the_daemon_was_stopped_is_believed() {
+fn check_ended_during_suspension_counts() {
     let scene = Scene::by_rules(
         "run.checks = ['slow']\nchecks.slow = { run = ['sh', '-c', ': > checking; until [ -e go ]; do sleep 0.05; done'], timeout = '3s' }",
     );
@@ -222,7 +222,7 @@ fn near(seconds: i64, expected: i64) -> bool {
 }
 
 #[test]
-fn a_wall_clock_that_jumps_gives_nobody_up() {
+fn wall_clock_jump_times_out_no_attempt() {
     let mut scene = Scene::by_rules("run.task_timeout = '30m'\nrun.task_deadline = '1h'");
     if let Err(why) = with_a_clock_to_set(&mut scene) {
         return skip(&why);
@@ -274,7 +274,7 @@ fn a_wall_clock_that_jumps_gives_nobody_up() {
 }
 
 #[test]
-fn a_usage_limit_told_by_a_clock_that_jumped_ends_when_it_should() {
+fn usage_limit_ends_on_time_after_clock_jump() {
     for shift in [DAY, -DAY] {
         let mut scene = Scene::by_rules("");
         if let Err(why) = with_a_clock_to_set(&mut scene) {

@@ -9,7 +9,7 @@ use super::*;
 use crate::common::env::lives;
 
 #[test]
-fn a_paused_plan_takes_back_what_nobody_has_taken_and_goes_on_later() {
+fn pause_withdraws_unclaimed_command_until_resume() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.await_any();
@@ -27,7 +27,7 @@ fn a_paused_plan_takes_back_what_nobody_has_taken_and_goes_on_later() {
 }
 
 #[test]
-fn what_is_under_way_in_a_paused_plan_is_finished() {
+fn paused_plan_finishes_running_attempt() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "chain.md", "--no-input"]);
     let first = scene.take_any();
@@ -44,7 +44,7 @@ fn what_is_under_way_in_a_paused_plan_is_finished() {
 }
 
 #[test]
-fn a_plan_is_ended_from_outside() {
+fn abort_ends_plan_of_foreground_run() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "chain.md", "--json"]);
     let first = scene.take_any();
@@ -64,7 +64,7 @@ fn a_plan_is_ended_from_outside() {
 }
 
 #[test]
-fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
+fn detached_daemon_answers_commands_and_stops() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let first = scene.take_any();
@@ -83,7 +83,7 @@ fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
     assert!(said.contains("resume"), "{said}");
     let status = scene.status();
     assert_eq!(status["daemon"], Value::Null);
-    assert_eq!(status["last_daemon"]["why"], "it was told to stop");
+    assert_eq!(status["last_daemon"]["why"], "it was asked to stop");
     assert!(status["last_daemon"]["ended_at"].is_string(), "{status}");
     assert_eq!(status["plan"]["status"], "running");
 
@@ -93,13 +93,13 @@ fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
     assert_eq!(
         agent.attempts(),
         [(2, 1), (3, 1)],
-        "the first is not handed out again"
+        "the first is not dispatched again"
     );
     assert_eq!(scene.status()["tasks"][0]["result"], "while nobody looked");
 }
 
 #[test]
-fn a_second_daemon_leaves_and_names_the_first() {
+fn second_daemon_exits_and_names_first() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
     let pid = format!("pid {}", daemon.pid.as_raw_pid());
@@ -127,7 +127,7 @@ fn a_second_daemon_leaves_and_names_the_first() {
 }
 
 #[test]
-fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
+fn concurrent_starts_make_one_plan() {
     // In the foreground the working one does not end by itself.
     for (flag, ends) in [("--detach", 6), ("--no-input", 5)] {
         let scene = Scene::by_rules("");
@@ -162,7 +162,7 @@ fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
 }
 
 #[test]
-fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
+fn resume_after_kill_repeats_nothing() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let first = scene.take_any();
@@ -183,13 +183,13 @@ fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
 }
 
 #[test]
-fn how_the_last_daemon_ended_is_told() {
+fn status_shows_how_last_daemon_ended() {
     let scene = Scene::by_rules("");
     let _first = scene.leave(&["run", "--plan", "chain.md"]);
     scene.works(&["stop"]);
     let status = scene.works(&["status"]);
     assert!(
-        status.contains("The last one ended at ") && status.contains(": it was told to stop."),
+        status.contains("The last one ended at ") && status.contains(": it was asked to stop."),
         "{status}"
     );
     let next = scene.leave(&["resume"]);
@@ -209,7 +209,7 @@ fn how_the_last_daemon_ended_is_told() {
 }
 
 #[test]
-fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
+fn leftover_check_ends_before_rerun() {
     // It names itself, also works in a process of its own, and ignores a request to end.
     let check = r#"trap "" TERM; echo $$ >> runs; until [ -e ../../go ]; do sleep 0.05; done"#;
     let scene = Scene::by_rules(&format!(
@@ -236,7 +236,7 @@ fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
 }
 
 #[test]
-fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
+fn unfiled_stale_report_is_filed_after_kill() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let daemon = scene.leave(&["run", "--plan", "two.md"]);
     let first = scene.take_any();
@@ -264,7 +264,7 @@ fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
 }
 
 #[test]
-fn an_unreadable_report_that_a_killed_daemon_did_not_file_counts_once() {
+fn unfiled_unreadable_report_counts_once_after_kill() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.take_any();
@@ -286,7 +286,7 @@ fn an_unreadable_report_that_a_killed_daemon_did_not_file_counts_once() {
 }
 
 #[test]
-fn what_is_left_among_the_reports_is_named_at_the_end() {
+fn run_names_unread_files_at_end() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "one.md"]);
     let only = scene.take_any();
@@ -301,7 +301,7 @@ fn what_is_left_among_the_reports_is_named_at_the_end() {
 }
 
 #[test]
-fn signals_end_it_resumably() {
+fn signals_end_run_resumably() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
         let foreground = scene.start(&["run", "--plan", "chain.md"]);
@@ -318,7 +318,7 @@ fn signals_end_it_resumably() {
 }
 
 #[test]
-fn a_signal_before_there_is_a_plan_leaves_nothing() {
+fn signal_before_plan_leaves_nothing() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
         let pipe = scene.pipe("pipe.md");
@@ -334,7 +334,7 @@ fn a_signal_before_there_is_a_plan_leaves_nothing() {
 }
 
 #[test]
-fn a_signal_before_the_plan_is_looked_up_says_how_it_goes_on() {
+fn signal_before_plan_lookup_shows_resume_hint() {
     let scene = Scene::by_rules("");
     let pipe = scene.pipe("pipe.toml");
     let foreground = scene.start(&["resume", "abc", "--agent", "shell", "--config", "pipe.toml"]);
@@ -346,7 +346,7 @@ fn a_signal_before_the_plan_is_looked_up_says_how_it_goes_on() {
 }
 
 #[test]
-fn a_signal_before_the_daemon_works_keeps_the_plan() {
+fn signal_before_daemon_start_keeps_plan() {
     let scene = Scene::by_rules("");
     let pipe = scene.pipe("pipe.toml");
     let open = || File::options().write(true).open(&pipe).unwrap();
@@ -376,7 +376,7 @@ fn a_signal_before_the_daemon_works_keeps_the_plan() {
 }
 
 #[test]
-fn a_signal_while_the_model_thinks_loses_nothing() {
+fn signal_during_llm_call_loses_nothing() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" if asked.nth == 0 => Answer::Hang,
         "plan" => planned(&[("First", &[])]),
@@ -397,7 +397,7 @@ fn a_signal_while_the_model_thinks_loses_nothing() {
 }
 
 #[test]
-fn the_folder_may_be_removed_and_made_again() {
+fn exchange_folder_may_be_recreated() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let first = scene.take_any();
@@ -426,7 +426,7 @@ fn the_folder_may_be_removed_and_made_again() {
 }
 
 #[test]
-fn a_lost_command_is_handed_out_again_by_the_next_daemon_under_its_id() {
+fn next_daemon_reissues_lost_command_under_same_id() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.await_any();
@@ -444,7 +444,7 @@ fn a_lost_command_is_handed_out_again_by_the_next_daemon_under_its_id() {
 }
 
 #[test]
-fn tasks_side_by_side() {
+fn two_tasks_run_in_parallel() {
     let scene = Scene::by_rules("run.max_parallel = 2");
     let foreground = scene.start(&["run", "--plan", "two.md"]);
     wait_until("both commands are there", DEADLINE, || {
@@ -458,7 +458,7 @@ fn tasks_side_by_side() {
 }
 
 #[test]
-fn a_lock_that_a_child_of_a_killed_daemon_holds_a_moment_longer_is_waited_for() {
+fn start_waits_for_lock_of_killed_daemon() {
     let scene = Scene::by_rules("");
     drop(scene.leave(&["run", "--plan", "one.md"]));
     scene.await_end();
@@ -491,7 +491,7 @@ fn pauses(pid: Pid, name: &str) -> u64 {
 }
 
 #[test]
-fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
+fn daemon_that_lost_lock_exits() {
     for replaced in [false, true] {
         let scene = Scene::by_rules("");
         let lock = scene.path("daemon.lock");
@@ -527,7 +527,7 @@ fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
 }
 
 #[test]
-fn a_signal_ends_it_while_the_store_is_busy() {
+fn signal_ends_run_while_store_is_busy() {
     for (args, code) in [
         (&["run", "--plan", "chain.md"][..], Some(143)),
         (&["run", "--plan", "chain.md", "--json"], Some(143)),

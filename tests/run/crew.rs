@@ -51,7 +51,7 @@ fn results(scene: &Scene) -> Vec<String> {
 const RUN: [&str; 5] = ["run", "--plan", "plan.md", "--team", "team.yaml"];
 
 #[test]
-fn each_role_has_its_own_agent_and_others_have_that_of_the_command_line() {
+fn roles_use_own_or_command_line_agent() {
     let own = format!(
         "- {{id: tester, kind: files, folder: own, worker: {}}}\n- {{id: writer, kind: files}}\n- {{id: editor, kind: files, folder: own}}\n",
         worker("tester")
@@ -86,7 +86,7 @@ fn each_role_has_its_own_agent_and_others_have_that_of_the_command_line() {
 }
 
 #[test]
-fn a_role_has_no_more_at_work_than_its_lanes() {
+fn role_concurrency_is_bounded_by_lanes() {
     let plan: Vec<(&str, &str)> = (0..12)
         .map(|n| ("Part", if n % 2 == 0 { "coder" } else { "tester" }))
         .collect();
@@ -107,7 +107,7 @@ fn a_role_has_no_more_at_work_than_its_lanes() {
 }
 
 #[test]
-fn as_many_are_at_work_as_the_roles_do_together_unless_the_configuration_says_less() {
+fn default_lanes_are_sum_of_roles() {
     let scene = scene_with("", &role("coder", 2), &[("One", "coder"), ("Two", "coder")]);
     // Neither ends before the other has begun.
     let meet = ": > \"met.$$\"; until [ \"$(ls | grep -c '^met\\.')\" = 2 ]; do sleep 0.02; done\n";
@@ -117,7 +117,7 @@ fn as_many_are_at_work_as_the_roles_do_together_unless_the_configuration_says_le
 }
 
 #[test]
-fn a_silent_agent_holds_up_none_of_the_others() {
+fn silent_agent_blocks_no_other_role() {
     let mut plan: Vec<(&str, &str)> = vec![("Silent", "stuck")];
     plan.extend([("Part", "coder"); 9]);
     let scene = scene(10, &(role("stuck", 1) + &role("coder", 9)), &plan);
@@ -136,7 +136,7 @@ fn a_silent_agent_holds_up_none_of_the_others() {
 }
 
 #[test]
-fn a_role_whose_agent_cannot_work_holds_up_nobody_else() {
+fn misconfigured_role_blocks_no_other_role() {
     let mut plan: Vec<(&str, &str)> = vec![("Review", "reviewer"); 4];
     plan.extend([("Part", "coder"); 4]);
     let roles = "- {id: reviewer, kind: files, worker: claude, concurrency: 3}\n".to_owned()
@@ -174,7 +174,7 @@ printf '%s\n' '{{"type":"result","is_error":false,"permission_denials":[],"sessi
 }
 
 #[test]
-fn an_agent_of_a_role_is_examined_before_anything_starts() {
+fn run_checks_role_agents_before_start() {
     let scene = scene(
         2,
         "- {id: coder, kind: files, worker: codex}\n",
@@ -188,7 +188,7 @@ fn an_agent_of_a_role_is_examined_before_anything_starts() {
 }
 
 #[test]
-fn a_worker_of_its_own_gets_its_role_from_the_team() {
+fn separate_worker_reads_role_from_team() {
     let roles = role("coder", 2)
         + "- {id: reviewer, kind: files, worker: external}\n- {id: architect, kind: agent}\n";
     let scene = scene(2, &roles, &[("One", "coder"), ("Two", "reviewer")]);
@@ -214,7 +214,7 @@ fn a_worker_of_its_own_gets_its_role_from_the_team() {
 }
 
 #[test]
-fn a_role_for_whom_nobody_is_there_takes_no_lane_from_the_others() {
+fn role_without_worker_takes_no_lane() {
     let roles = "- {id: ghost, kind: files, worker: external, concurrency: 2}\n".to_owned()
         + &role("coder", 1);
     let plan = [

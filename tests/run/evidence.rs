@@ -14,7 +14,7 @@ fn producing(files: &str) -> String {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told_to_the_retry() {
+fn retry_names_missing_produced_file() {
     let scene = Scene::by_rules("");
     scene
         .env
@@ -51,7 +51,7 @@ fn a_file_that_is_not_there_is_told_to_the_retry() {
 }
 
 #[test]
-fn a_file_that_leads_out_of_the_workspace_is_refused_when_the_plan_is_made() {
+fn plan_rejects_produced_file_outside_workspace() {
     let scene = Scene::by_rules("");
     fs::create_dir_all(scene.env.path("volumes/workspace")).unwrap();
     symlink("..", scene.env.path("volumes/workspace/up")).unwrap();
@@ -112,7 +112,7 @@ fn git(folder: &Path, words: &[&str]) -> bool {
 }
 
 #[test]
-fn the_judge_is_shown_what_changed() {
+fn judge_prompt_lists_changed_files() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[]), ("Second", &[1])]),
         _ => all_well(asked),
@@ -143,7 +143,7 @@ fn the_judge_is_shown_what_changed() {
 }
 
 #[test]
-fn a_folder_with_many_files_is_looked_at_as_well() {
+fn changes_are_found_in_large_folder() {
     let scene = Scene::by_rules("");
     for number in 0..200 {
         scene
@@ -164,7 +164,7 @@ fn a_folder_with_many_files_is_looked_at_as_well() {
 
 /// The state of git when the command was dispatched is still known to the next daemon, and the repository stays as it was.
 #[test]
-fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
+fn git_finds_changes_after_kill() {
     let scene = Scene::by_rules("");
     let workspace = scene.env.path("volumes/workspace");
     for (name, text) in [
@@ -208,7 +208,7 @@ fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
 }
 
 #[test]
-fn where_git_cannot_look_any_more_it_is_not_said_that_nothing_changed() {
+fn broken_repository_is_not_reported_as_unchanged() {
     let scene = Scene::by_rules("");
     let workspace = scene.env.path("volumes/workspace");
     scene.env.write("volumes/workspace/gone", "1");
@@ -231,7 +231,7 @@ fn where_git_cannot_look_any_more_it_is_not_said_that_nothing_changed() {
 }
 
 #[test]
-fn who_else_was_at_work_is_told() {
+fn evidence_names_concurrent_task() {
     let scene = Scene::by_rules("run.max_parallel = 2");
     let run = scene.start(&["run", "--plan", "two.md"]);
     let left = scene.take_task(1);
@@ -251,7 +251,7 @@ fn who_else_was_at_work_is_told() {
 
 /// The model is asked only in case of doubt: not about SUCCESS with checks that all pass.
 #[test]
-fn where_there_is_no_doubt_the_model_is_not_asked() {
+fn clear_success_needs_no_judge_call() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => {
             let mut plan = vec![
@@ -282,7 +282,7 @@ fn where_there_is_no_doubt_the_model_is_not_asked() {
 
 /// The checks do not get an agent's key, because they run code that the agent wrote.
 #[test]
-fn a_check_gets_only_the_variables_that_are_named_for_it() {
+fn check_gets_only_listed_variables() {
     let config = "worker.env = ['PATH', 'AGENT_KEY']\nrun.checks = ['show']\n\
         [checks.show]\nrun = ['sh', '-c', 'env > seen.txt']\nenv = ['CARGO_HOME']";
     let mut scene = Scene::by_rules(config);
@@ -302,7 +302,7 @@ fn a_check_gets_only_the_variables_that_are_named_for_it() {
 }
 
 #[test]
-fn a_workspace_that_cannot_be_used_is_refused_at_the_start() {
+fn run_rejects_unusable_workspace() {
     let scene = Scene::by_rules("");
     scene.env.write("file", "");
     for (named, told) in [
@@ -345,7 +345,7 @@ fn a_workspace_that_cannot_be_used_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_workspace_that_cannot_be_written_to_is_refused_at_the_start() {
+fn run_rejects_read_only_workspace() {
     use std::os::unix::fs::PermissionsExt;
     if rustix::process::geteuid().is_root() {
         skip("root may write everywhere");

@@ -203,7 +203,7 @@ fn nobody_is_believed(scene: &Scene) {
 }
 
 #[test]
-fn nobody_who_only_claims_success_is_believed_by_the_rules() {
+fn rules_reject_false_success() {
     let scene = Scene::by_rules(CONFIG);
     let _agent = start(&scene);
     let ran = scene.run(&["run", "--plan", "lies.md", "--no-input"]);
@@ -227,7 +227,7 @@ fn nobody_who_only_claims_success_is_believed_by_the_rules() {
 
 /// The model says `next` to everything.
 #[test]
-fn nor_by_a_model_that_believes_everything() {
+fn false_success_is_rejected_despite_model() {
     let server = LlmServer::start(all_well);
     let scene = Scene::with_model(&server, Shape::Chat, CONFIG);
     let _agent = start(&scene);

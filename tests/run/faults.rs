@@ -13,7 +13,7 @@ fn passing(status: u16) -> Answer {
 }
 
 #[test]
-fn faults_that_pass_are_waited_out() {
+fn transient_llm_faults_are_retried() {
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
             ("plan", 0) => passing(429),
@@ -39,7 +39,7 @@ fn faults_that_pass_are_waited_out() {
 }
 
 #[test]
-fn a_model_that_hangs_is_asked_again() {
+fn hanging_model_is_retried() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
         ("plan", 0) => Answer::Hang,
         ("plan", 1) => Answer::HangInBody,
@@ -54,7 +54,7 @@ fn a_model_that_hangs_is_asked_again() {
 
 /// Unusable answers are requested once more, with their problem.
 #[test]
-fn an_answer_that_cannot_be_used_is_asked_for_once_more() {
+fn unusable_answer_is_requested_once_more() {
     let unusable = || {
         [
             (Answer::Text("Sure, here is your plan!".to_owned()), "JSON"),
@@ -216,12 +216,12 @@ fn no_plan_comes(shape: Shape, fault: &Lasting) {
 }
 
 #[test]
-fn without_a_plan_the_goal_is_kept_whatever_the_model_does() {
+fn lasting_plan_fault_keeps_goal() {
     side_by_side(&lasting(), no_plan_comes);
 }
 
 #[test]
-fn without_a_usable_plan_the_goal_is_kept() {
+fn unusable_plan_keeps_goal() {
     let plan = |text: &str| Answer::Json(json!({"name": "P", "description": "", "tasks": text}));
     let faults = [
         Lasting::of(Answer::error(401, "who are you"), "401", 1),
@@ -282,7 +282,7 @@ fn no_judgement_comes(shape: Shape, fault: &Lasting) {
 }
 
 #[test]
-fn with_a_plan_a_judge_that_fails_is_a_question_whatever_it_does() {
+fn lasting_judge_fault_asks_human() {
     let verdict = |decision: &str| verdict(decision, "words");
     let own = [
         Lasting::of(verdict("maybe"), "no usable answer", 2),
@@ -295,7 +295,7 @@ fn with_a_plan_a_judge_that_fails_is_a_question_whatever_it_does() {
 
 /// The default of the configuration: five tries.
 #[test]
-fn the_usual_tries_are_five() {
+fn default_llm_tries_are_five() {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", &Lasting::of(passing(500), "500", 5), &mended);
     let scene = Scene::with_model(&server, Shape::Messages, "");
@@ -305,7 +305,7 @@ fn the_usual_tries_are_five() {
 }
 
 #[test]
-fn a_goal_without_a_plan_is_taken_up_by_resume() {
+fn resume_plans_goal_without_plan() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
         ("plan", 0) => Answer::error(400, "no such model"),
         ("plan", _) => planned(&[("First", &[])]),
@@ -329,7 +329,7 @@ fn a_goal_without_a_plan_is_taken_up_by_resume() {
 }
 
 #[test]
-fn with_a_plan_a_model_that_fails_is_a_question() {
+fn failed_judge_call_asks_human() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
         ("plan", _) => planned(&[("First", &[])]),
         ("judge", 0) => Answer::error(401, "the key has expired"),
@@ -358,7 +358,7 @@ fn with_a_plan_a_model_that_fails_is_a_question() {
 }
 
 #[test]
-fn the_key_is_seen_nowhere_but_by_the_model() {
+fn api_key_reaches_only_model() {
     const CANARY: &str = "sk-canary-0123456789";
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
@@ -430,7 +430,7 @@ fn the_key_is_seen_nowhere_but_by_the_model() {
 
 /// A person's own server gets any text as the key; the words of its model are not changed.
 #[test]
-fn a_short_key_leaves_the_words_of_the_model_whole() {
+fn short_api_key_is_not_masked_in_answers() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("Run pytest", &[])]),
         _ => all_well(asked),
@@ -457,7 +457,7 @@ fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) {
 }
 
 #[test]
-fn redirects_are_not_followed() {
+fn llm_redirects_are_not_followed() {
     let elsewhere = LlmServer::start(all_well);
     let there = elsewhere.url();
     let server = LlmServer::start(move |_| Answer::Redirect(format!("{there}/v1/messages")));
@@ -469,7 +469,7 @@ fn redirects_are_not_followed() {
 }
 
 #[test]
-fn a_key_goes_over_plain_http_to_this_machine_only() {
+fn run_rejects_remote_plain_http() {
     let mut scene =
         Scene::new("llm.provider = 'openai'\nllm.base_url = 'http://models.example/v1'\n");
     scene.env.set("OPENAI_API_KEY", "sk-canary");
@@ -480,7 +480,7 @@ fn a_key_goes_over_plain_http_to_this_machine_only() {
 }
 
 #[test]
-fn bad_input_is_one_clear_error_and_nothing_half_made() {
+fn bad_input_gives_one_error_and_no_files() {
     let given = |config: &str, plan: &str, args: &[&str]| {
         let scene = Scene::by_rules(config);
         scene.env.write("plan.md", plan);
@@ -538,7 +538,7 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
 }
 
 #[test]
-fn a_broken_prompt_is_an_error_at_the_start() {
+fn broken_prompt_fails_at_start() {
     let scene = Scene::by_rules("");
     scene.env.write("prompts/command.md", "fine\n{{ nowhere");
     let ran = scene.run(&["run", "--plan", "one.md"]);
@@ -549,7 +549,7 @@ fn a_broken_prompt_is_an_error_at_the_start() {
 }
 
 #[test]
-fn a_change_of_the_plan_that_does_not_come_is_a_question() {
+fn failed_replan_asks_human() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
         ("plan", _) => planned(&[("First", &[])]),
         ("judge", 0) => verdict("replan", "Another way."),
@@ -579,7 +579,7 @@ fn a_change_of_the_plan_that_does_not_come_is_a_question() {
 }
 
 #[test]
-fn an_audit_that_does_not_come_can_be_done_by_the_person() {
+fn failed_audit_can_be_approved_by_human() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[])]),
         "audit" => Answer::error(400, "no"),

@@ -37,22 +37,22 @@ fn scarce(kind: &str, most: u32, agent: &[&str]) {
 }
 
 #[test]
-fn without_a_way_to_hear_events_a_plan_is_carried_out() {
+fn plan_runs_without_inotify() {
     scarce("max_inotify_instances", 0, &[]);
 }
 
 #[test]
-fn without_any_watch_a_plan_is_carried_out() {
+fn plan_runs_without_watches() {
     scarce("max_inotify_watches", 0, &[]);
 }
 
 #[test]
-fn with_watches_for_some_folders_only_a_plan_is_carried_out() {
+fn plan_runs_with_partial_watches() {
     scarce("max_inotify_watches", 3, &[]);
 }
 
 #[test]
-fn without_any_watch_a_worker_finds_its_commands() {
+fn worker_finds_commands_without_inotify() {
     let script = "printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\ndone\n' > \"$1\"";
     let agent = [
         "--agent", "command", "--", "sh", "-c", script, "sh", "{report}",
@@ -61,7 +61,7 @@ fn without_any_watch_a_worker_finds_its_commands() {
 }
 
 #[test]
-fn a_report_whose_event_is_lost_in_an_overflow_is_found() {
+fn report_is_found_after_event_overflow() {
     let Some(most) = fs::read_to_string(QUEUE)
         .ok()
         .and_then(|text| text.trim().parse::<usize>().ok())
@@ -91,7 +91,7 @@ fn a_report_whose_event_is_lost_in_an_overflow_is_found() {
 }
 
 #[test]
-fn a_folder_that_is_removed_is_made_again_and_what_was_in_it_too() {
+fn removed_folder_and_commands_are_restored() {
     let scene = Scene::by_rules("run.max_parallel = 2");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
     let left = scene.take_task(1);
@@ -116,7 +116,7 @@ fn a_folder_that_is_removed_is_made_again_and_what_was_in_it_too() {
 }
 
 #[test]
-fn a_question_that_went_with_its_folder_is_asked_again() {
+fn removed_question_is_written_again() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let command = scene.take_any();
@@ -129,7 +129,7 @@ fn a_question_that_went_with_its_folder_is_asked_again() {
 }
 
 #[test]
-fn a_folder_that_somebody_else_makes_again_is_looked_into() {
+fn folder_recreated_by_others_is_scanned() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let folder = scene.path("reports/pending");

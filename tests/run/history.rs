@@ -45,7 +45,7 @@ async fn delete(store: &Store, id: &PlanId) {
 }
 
 #[test]
-fn a_plan_that_was_carried_out_is_taken_back_and_carried_out_again() {
+fn completed_plan_is_restored_and_rerun() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(0));
@@ -94,7 +94,7 @@ fn a_plan_that_was_carried_out_is_taken_back_and_carried_out_again() {
 }
 
 #[test]
-fn a_plan_that_a_daemon_carries_out_is_not_restored_and_goes_on_afterwards() {
+fn restore_refuses_plan_of_running_daemon() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.take_any();
@@ -106,7 +106,7 @@ fn a_plan_that_a_daemon_carries_out_is_not_restored_and_goes_on_afterwards() {
     assert!(ran.stderr.contains("Hint: `plan-agent stop`"), "{ran:?}");
     assert_eq!(scene.events(), before);
 
-    // The task that was in progress is done again: the agent is told to stop, and its late report has no effect.
+    // The task that was in progress is done again: the agent is asked to stop, and its late report has no effect.
     scene.works(&["stop"]);
     let at = before.last().unwrap()["seq"].to_string();
     scene.works(&["restore", "--at", &at]);
@@ -123,7 +123,7 @@ fn a_plan_that_a_daemon_carries_out_is_not_restored_and_goes_on_afterwards() {
 }
 
 #[test]
-fn a_change_that_there_is_not_is_named() {
+fn restore_names_unknown_change() {
     let scene = Scene::by_rules("");
     let id = with_store(&scene, async |store| make(&store, "release").await);
     let ran = scene.run(&["restore", id.as_str(), "--at", "7"]);
@@ -141,7 +141,7 @@ fn a_change_that_there_is_not_is_named() {
 }
 
 #[test]
-fn the_plans_of_tools_are_listed_named_and_never_meant_by_chance() {
+fn tool_plans_are_listed_but_not_default() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run(&["run", "--plan", "one.md"]).code, Some(0));
@@ -233,7 +233,7 @@ fn the_plans_of_tools_are_listed_named_and_never_meant_by_chance() {
 }
 
 #[test]
-fn a_restored_plan_of_a_tool_stays_its_current_one_or_put_away() {
+fn restored_tool_plan_stays_current_or_archived() {
     let scene = Scene::by_rules("");
     let tool = |name: &str, arguments: &str| scene.works(&["tool", name, arguments]);
     let create = |goal: &str| {
@@ -265,7 +265,7 @@ fn a_restored_plan_of_a_tool_stays_its_current_one_or_put_away() {
 }
 
 #[test]
-fn a_deleted_plan_is_restored_if_nobody_has_its_key() {
+fn deleted_plan_is_restored_if_key_is_free() {
     let scene = Scene::by_rules("");
     with_store(&scene, async |store| {
         let first = make(&store, "release").await;

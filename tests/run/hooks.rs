@@ -17,7 +17,7 @@ fn log(scene: &Scene) -> String {
 }
 
 #[test]
-fn every_change_is_told_once_and_the_question_and_the_end() {
+fn hooks_receive_changes_question_and_end_once() {
     let config = ["question", "finish", "change"].map(heard).concat();
     let scene = Scene::by_rules(&format!("run.max_attempts = 1\n{config}"));
     let _agent = scene.agent(|command| match command.task() {
@@ -89,7 +89,7 @@ fn every_change_is_told_once_and_the_question_and_the_end() {
 }
 
 #[test]
-fn a_slow_hook_holds_nothing_up_and_hears_of_many_changes_at_once() {
+fn slow_hook_blocks_nothing_and_gets_batched_changes() {
     let slow = "hooks.on_change = ['sh', '-c', 'cat >> change.jsonl; while ! test -e go; do sleep 0.01; done']";
     let scene = Scene::by_rules(slow);
     let _agent = scene.agent(|_| Act::success("done"));
@@ -116,7 +116,7 @@ fn a_slow_hook_holds_nothing_up_and_hears_of_many_changes_at_once() {
 }
 
 #[test]
-fn a_hook_that_hangs_fails_or_floods_is_ended_and_told_of() {
+fn bad_hook_is_ended_and_logged() {
     for (argv, why) in [
         (
             "['sh', '-c', 'trap \"\" TERM; sleep 1000 & sleep 1000; sleep 1000']",
@@ -144,7 +144,7 @@ fn a_hook_that_hangs_fails_or_floods_is_ended_and_told_of() {
 }
 
 #[test]
-fn a_hook_gets_only_the_variables_that_are_named() {
+fn hook_gets_only_listed_variables() {
     let mut scene = Scene::by_rules(
         "hooks.on_finish = ['sh', '-c', 'env > env.txt; pwd >> env.txt']\nhooks.env = ['MAIL_TOKEN']",
     );
@@ -162,7 +162,7 @@ fn a_hook_gets_only_the_variables_that_are_named() {
 }
 
 #[test]
-fn a_question_that_is_open_is_told_again_after_a_kill() {
+fn open_question_hook_repeats_after_kill() {
     let config = format!("run.max_attempts = 1\n{}", heard("question"));
     let scene = Scene::by_rules(&config);
     let _agent = scene.agent(|_| Act::failed("the port is taken"));
@@ -180,7 +180,7 @@ fn a_question_that_is_open_is_told_again_after_a_kill() {
 }
 
 #[test]
-fn a_hook_outlives_a_killed_daemon_only_until_the_next() {
+fn next_daemon_ends_leftover_hook() {
     let hangs = "run.max_attempts = 1\nhooks.on_question = ['sh', '-c', 'echo $$ >> pids.txt; exec sleep 1000']\nhooks.timeout = '1h'";
     let scene = Scene::by_rules(hangs);
     let _agent = scene.agent(|_| Act::failed("the port is taken"));

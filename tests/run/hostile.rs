@@ -11,7 +11,7 @@ use crate::common::agent::report;
 use crate::common::hostile::{KINDS, laborious, slips, texts};
 
 #[test]
-fn hostile_files_are_filed_and_nothing_comes_of_them() {
+fn hostile_files_are_filed_without_effect() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
     let first = scene.take_any();
@@ -76,7 +76,7 @@ fn hostile_files_are_filed_and_nothing_comes_of_them() {
 }
 
 #[test]
-fn a_hostile_report_of_the_right_name_is_no_success_either() {
+fn hostile_report_with_valid_name_is_rejected() {
     let texts = texts().into_iter().map(|(_, text)| text).chain(slips());
     let texts: Vec<Vec<u8>> = texts.collect();
     let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
@@ -95,7 +95,7 @@ fn a_hostile_report_of_the_right_name_is_no_success_either() {
 }
 
 #[test]
-fn signs_of_life_that_cannot_be_read_do_no_harm() {
+fn unreadable_heartbeats_do_no_harm() {
     let json = |text: &str| text.as_bytes().to_vec();
     let texts = [
         json(r#"{"session_id": "\ud800"}"#),
@@ -126,7 +126,7 @@ fn signs_of_life_that_cannot_be_read_do_no_harm() {
 }
 
 #[test]
-fn escapes_in_a_report_reach_no_terminal() {
+fn report_escapes_reach_no_terminal() {
     let scene = Scene::by_rules("");
     let hostile =
         "\u{1b}]52;c;aGk=\u{7} \u{1b}[2J \u{9d}0;x\u{9c} \u{202e}gnp.exe <script>alert(1)</script>";
@@ -155,7 +155,7 @@ fn escapes_in_a_report_reach_no_terminal() {
 }
 
 #[test]
-fn reports_made_to_be_laborious_are_read_like_any_other() {
+fn expensive_reports_are_read() {
     let texts = laborious();
     let (scene, _daemon, commands) = many(texts.len());
     for (command, (_, text)) in commands.iter().zip(&texts) {
@@ -166,7 +166,7 @@ fn reports_made_to_be_laborious_are_read_like_any_other() {
 }
 
 #[test]
-fn a_report_for_a_command_that_was_taken_back_is_stale() {
+fn report_for_withdrawn_command_is_stale() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
     let first = scene.take_any();
@@ -181,7 +181,7 @@ fn a_report_for_a_command_that_was_taken_back_is_stale() {
 }
 
 #[test]
-fn of_three_reports_under_one_name_the_first_counts() {
+fn first_of_three_same_name_reports_counts() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
     let first = scene.take_any();
@@ -207,7 +207,7 @@ fn of_three_reports_under_one_name_the_first_counts() {
 
 /// The next one arrives in the moment in which the previous one is moved away.
 #[test]
-fn reports_that_follow_each_other_under_one_name_are_all_filed() {
+fn successive_same_name_reports_are_all_filed() {
     const REPORTS: usize = 300;
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
@@ -224,7 +224,7 @@ fn reports_that_follow_each_other_under_one_name_are_all_filed() {
 
 /// Each text contains its number at its beginning and at its end, and all have the same length.
 #[test]
-fn of_a_report_that_is_truncated_and_rewritten_a_whole_text_is_read() {
+fn rewritten_report_is_read_whole() {
     let (scene, _daemon, commands) = many(24);
     let result = |round: usize| format!("begin {round} {} end {round}", "x".repeat(60));
     for round in 0..4 {
@@ -260,7 +260,7 @@ fn of_a_report_that_is_truncated_and_rewritten_a_whole_text_is_read() {
 /// Reports that exist when they are listed and are gone when they are read, or archived: every file that is not removed is
 /// archived.
 #[test]
-fn reports_that_vanish_while_they_are_looked_at_are_nobodys_trouble() {
+fn vanishing_reports_do_no_harm() {
     let scene = Scene::by_rules("");
     let run = scene.start(&["run", "--plan", "two.md"]);
     let first = scene.take_any();
@@ -319,7 +319,7 @@ fn reports_that_vanish_while_they_are_looked_at_are_nobodys_trouble() {
 }
 
 #[test]
-fn twenty_thousand_files_at_once_are_all_filed() {
+fn files_twenty_thousand_reports() {
     const FILES: usize = 20_000;
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);

@@ -28,7 +28,7 @@ fn stubborn(command: &Command) -> Act {
 }
 
 #[test]
-fn three_failures_are_a_question_and_other_tasks_go_on() {
+fn three_failures_ask_human_and_other_tasks_continue() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
@@ -54,7 +54,7 @@ fn three_failures_are_a_question_and_other_tasks_go_on() {
 }
 
 #[test]
-fn the_first_answer_wins_and_the_second_is_told_so() {
+fn first_answer_wins_and_second_is_refused() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
@@ -72,7 +72,7 @@ fn the_first_answer_wins_and_the_second_is_told_so() {
 }
 
 #[test]
-fn whoever_answers_in_the_file_too_late_is_told_so() {
+fn late_file_answer_gets_notice() {
     let scene = Scene::by_rules("");
     // After the answer the command waits, so that the daemon does too.
     let _agent = scene.agent(|command| match command.attempt() {
@@ -111,7 +111,7 @@ fn whoever_answers_in_the_file_too_late_is_told_so() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_taken_gets_a_complaint_beside_it() {
+fn invalid_answer_gets_problem_file() {
     let scene = Scene::by_rules("");
     let _agent = scene.agent(stubborn);
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
@@ -143,7 +143,7 @@ fn an_answer_that_cannot_be_taken_gets_a_complaint_beside_it() {
 }
 
 #[test]
-fn without_a_person_it_ends_with_4_and_goes_on_after_the_answer() {
+fn no_input_run_exits_4_and_resumes_after_answer() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
     let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
@@ -173,7 +173,7 @@ fn without_a_person_it_ends_with_4_and_goes_on_after_the_answer() {
 }
 
 #[test]
-fn a_task_can_be_left_out_or_the_plan_ended() {
+fn human_can_skip_task_or_abort_plan() {
     for (choice, code, tasks) in [
         ("skip", 0, ["skipped", "completed", "completed"]),
         ("abort", 3, ["pending", "pending", "pending"]),
@@ -192,7 +192,7 @@ fn a_task_can_be_left_out_or_the_plan_ended() {
 }
 
 #[test]
-fn a_person_can_have_the_plan_changed() {
+fn human_can_request_replan() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[]), ("Second", &[1])]),
         "judge" if judged(asked).0 == 1 => verdict("retry", "The port is taken; take another one."),
@@ -221,7 +221,7 @@ fn a_person_can_have_the_plan_changed() {
 }
 
 #[test]
-fn an_agent_can_ask_the_person() {
+fn agent_can_ask_human() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     let agent = scene.agent(|command| match command.attempt() {
         1 => Act::Report(
@@ -262,7 +262,7 @@ fn edits(scene: &mut Scene, script: &str) -> (Running, Terminal) {
 }
 
 #[test]
-fn a_plan_is_edited_before_it_is_approved() {
+fn plan_can_be_edited_before_approval() {
     let mut scene = Scene::by_rules("");
     let (mut running, mut terminal) = edits(
         &mut scene,
@@ -278,7 +278,7 @@ fn a_plan_is_edited_before_it_is_approved() {
 }
 
 #[test]
-fn a_signal_and_the_end_of_the_plan_end_the_editor() {
+fn signal_or_plan_end_closes_editor() {
     for (by_signal, code) in [(true, 143), (false, 3)] {
         let mut scene = Scene::by_rules("");
         let script = "echo precious >> \"$1\"; echo $$ > editor; while :; do sleep 0.02; done";
@@ -312,7 +312,7 @@ fn a_signal_and_the_end_of_the_plan_end_the_editor() {
 
 /// Nearly every drawn id equals the previous one.
 #[test]
-fn no_question_has_the_id_of_another_one() {
+fn question_ids_are_unique() {
     const DRAWN: &str = "q070707";
     for earlier in ["questions/pending", "questions/answered"] {
         let mut scene = Scene::by_rules("run.max_attempts = 1\nrun.max_parallel = 9");

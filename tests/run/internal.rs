@@ -81,7 +81,7 @@ fn plan_of(scene: &Scene) -> String {
 }
 
 #[test]
-fn a_report_for_a_request_is_recorded_in_the_internal_plan_that_waits_for_it() {
+fn request_report_is_recorded_in_internal_plan() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let command = scene.take_any();
@@ -113,7 +113,7 @@ fn a_report_for_a_request_is_recorded_in_the_internal_plan_that_waits_for_it() {
 }
 
 #[test]
-fn internal_plans_end_with_the_plan_that_they_are_for_and_so_do_their_requests() {
+fn internal_plans_and_requests_end_with_parent_plan() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let command = scene.take_any();
@@ -147,7 +147,7 @@ fn internal_plans_end_with_the_plan_that_they_are_for_and_so_do_their_requests()
 }
 
 #[test]
-fn internal_plans_that_a_killed_daemon_left_end_with_the_next_one() {
+fn next_daemon_ends_leftover_internal_plans() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let command = scene.take_any();

@@ -55,7 +55,7 @@ fn write(command: &Command, name: &str, text: &str) {
 }
 
 #[test]
-fn what_agents_do_side_by_side_comes_together_on_one_branch() {
+fn parallel_results_merge_into_one_branch() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -129,7 +129,7 @@ fn what_agents_do_side_by_side_comes_together_on_one_branch() {
 }
 
 #[test]
-fn a_conflict_is_named_and_laid_before_the_agent() {
+fn merge_conflict_is_given_to_agent() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -171,7 +171,7 @@ fn a_conflict_is_named_and_laid_before_the_agent() {
 }
 
 #[test]
-fn a_conflict_that_nobody_resolves_becomes_a_question() {
+fn unresolved_conflict_asks_human() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -231,7 +231,7 @@ fn a_conflict_that_nobody_resolves_becomes_a_question() {
 }
 
 #[test]
-fn what_passes_alone_and_fails_together_is_not_accepted() {
+fn checks_run_on_merged_result() {
     let Some(isolated) = Isolated::new(
         "run.checks = ['few']\nchecks.few = { run = ['sh', '-c', 'test $(ls *.txt | wc -l) -lt 4'] }",
     ) else {
@@ -281,7 +281,7 @@ fn what_passes_alone_and_fails_together_is_not_accepted() {
 }
 
 #[test]
-fn what_a_person_puts_onto_the_branch_is_asked_about_and_kept() {
+fn human_commits_on_branch_ask_and_are_kept() {
     for back in [false, true] {
         let Some(isolated) = Isolated::new("") else {
             return;
@@ -334,7 +334,7 @@ fn what_a_person_puts_onto_the_branch_is_asked_about_and_kept() {
 }
 
 #[test]
-fn a_branch_that_the_person_has_checked_out_is_not_moved_from_under_them() {
+fn checked_out_branch_is_not_moved() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -370,7 +370,7 @@ fn a_branch_that_the_person_has_checked_out_is_not_moved_from_under_them() {
 }
 
 #[test]
-fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
+fn run_rejects_workspace_without_worktrees() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -445,7 +445,7 @@ fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_file_that_is_only_laid_out_is_not_produced() {
+fn checked_out_file_is_not_produced() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -487,7 +487,7 @@ fn a_file_that_is_only_laid_out_is_not_produced() {
 }
 
 #[test]
-fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
+fn diff_is_raw_for_programs_and_escaped_for_terminal() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -546,7 +546,7 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
 }
 
 #[test]
-fn a_file_that_git_ignores_is_in_no_result() {
+fn ignored_file_is_in_no_result() {
     let Some(isolated) = Isolated::new("run.max_attempts = 1") else {
         return;
     };
@@ -568,7 +568,7 @@ fn a_file_that_git_ignores_is_in_no_result() {
 }
 
 #[test]
-fn what_git_cannot_work_with_is_told_to_the_agent() {
+fn git_problems_are_reported_to_agent() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
@@ -613,7 +613,7 @@ fn what_git_cannot_work_with_is_told_to_the_agent() {
 }
 
 #[test]
-fn what_was_accepted_and_is_not_on_the_branch_outlives_an_abort() {
+fn accepted_result_off_branch_survives_abort() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };

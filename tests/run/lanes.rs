@@ -73,7 +73,7 @@ fn outcome(lanes: u32) -> Vec<Value> {
 }
 
 #[test]
-fn one_lane_and_ten_come_to_the_same() {
+fn one_and_ten_lanes_give_same_result() {
     let (one, ten) = (outcome(1), outcome(10));
     for (one, ten) in one.iter().zip(&ten) {
         assert_eq!(format!("{one:#}"), format!("{ten:#}"));

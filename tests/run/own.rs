@@ -45,7 +45,7 @@ fn assert_untouched(target: &Path, instead: Instead, of: &str) {
 }
 
 #[test]
-fn a_start_writes_through_no_link_and_waits_for_no_pipe() {
+fn start_follows_no_links_or_pipes() {
     use Instead::{Dangling, Link, Pipe, Second};
     let run = &["run", "--plan", "one.md"][..];
     let detach = &["run", "--plan", "one.md", "--detach"][..];
@@ -73,7 +73,7 @@ fn a_start_writes_through_no_link_and_waits_for_no_pipe() {
 }
 
 #[test]
-fn a_folder_that_is_a_link_is_not_used() {
+fn run_refuses_linked_folders() {
     for name in [
         "active",
         "active/.tmp",
@@ -104,7 +104,7 @@ fn a_folder_that_is_a_link_is_not_used() {
 }
 
 #[test]
-fn the_workspace_may_be_a_link() {
+fn workspace_may_be_a_link() {
     let scene = Scene::by_rules("");
     fs::create_dir_all(scene.env.path("project")).unwrap();
     fs::create_dir_all(scene.path("")).unwrap();
@@ -115,7 +115,7 @@ fn the_workspace_may_be_a_link() {
 }
 
 #[test]
-fn a_daemon_at_work_writes_through_no_link() {
+fn daemon_writes_through_no_link() {
     let scene = Scene::by_rules(
         "run.checks = ['fine']\nchecks.fine = { run = ['echo', 'checked'] }\nhooks.on_change = ['echo', 'heard']",
     );
@@ -138,7 +138,7 @@ fn a_daemon_at_work_writes_through_no_link() {
 }
 
 #[test]
-fn a_worker_writes_through_no_link() {
+fn worker_writes_through_no_link() {
     for (kind, instead) in [
         ("logs/ID.out", Instead::Link),
         ("logs/ID.err", Instead::Second),
@@ -163,7 +163,7 @@ fn a_worker_writes_through_no_link() {
 }
 
 #[test]
-fn who_is_to_stop_is_told_so_whatever_lies_in_the_place_of_the_mark() {
+fn cancel_mark_replaces_any_file() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "one.md"]);
     let command = scene.take_any();
@@ -224,7 +224,7 @@ roles:
 "#;
 
 #[test]
-fn a_mark_that_somebody_forged_ends_nobody() {
+fn forged_mark_kills_no_process() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
     let scene = Scene::by_rules(&config);
@@ -277,7 +277,7 @@ fn a_mark_that_somebody_forged_ends_nobody() {
 }
 
 #[test]
-fn what_is_left_of_a_check_is_ended_whoever_led_it() {
+fn leftover_check_group_is_ended_without_leader() {
     for (check, leader_goes) in [
         ("sleep 1000 & wait", true),
         // The environment is empty.
@@ -328,7 +328,7 @@ fn in_group(group: Pid) -> Vec<String> {
 }
 
 #[test]
-fn a_sign_of_life_that_somebody_forged_ends_nobody() {
+fn forged_heartbeat_kills_no_process() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let command = scene.await_any();
@@ -398,7 +398,7 @@ fn ordinary(scene: &Scene) -> Option<&'static [&'static str]> {
 }
 
 #[test]
-fn no_agent_check_or_hook_reads_the_key_of_the_model() {
+fn agents_checks_and_hooks_cannot_read_api_key() {
     const CANARY: &str = "sk-canary-of-the-environment";
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[])]),
@@ -432,7 +432,7 @@ fn no_agent_check_or_hook_reads_the_key_of_the_model() {
 }
 
 #[test]
-fn no_other_process_reads_the_environment_of_ours() {
+fn process_environment_is_not_readable() {
     let scene = Scene::by_rules("");
     let Some(user) = ordinary(&scene) else {
         return;

@@ -5,7 +5,7 @@ use super::*;
 use crate::common::agent::report_in;
 
 #[test]
-fn a_plan_file_is_carried_out_by_the_shell() {
+fn shell_agent_runs_plan_file() {
     let scene = Scene::by_rules("");
     scene.env.write(
         "plan.md",
@@ -71,7 +71,7 @@ fn a_plan_file_is_carried_out_by_the_shell() {
 }
 
 #[test]
-fn the_state_of_a_long_plan_is_cut_unless_more_is_asked_for() {
+fn status_of_long_plan_is_truncated_by_limit() {
     let scene = Scene::by_rules("");
     let tasks: String = (1..=60)
         .map(|number| format!("- [ ] Task {number}\n"))
@@ -102,7 +102,7 @@ fn the_state_of_a_long_plan_is_cut_unless_more_is_asked_for() {
 }
 
 #[test]
-fn what_led_to_a_replan_is_left_out_and_what_was_learned_is_told() {
+fn replan_skips_cause_and_passes_feedback() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("Open a socket", &[]), ("Write the client", &[1])]),
         "judge" if judged(asked) == (1, 1) => Answer::Json(json!({
@@ -137,7 +137,7 @@ fn what_led_to_a_replan_is_left_out_and_what_was_learned_is_told() {
 
 /// The complete path: planned, retried in its session, replanned by edits, audited, summarised.
 #[test]
-fn a_goal_is_planned_judged_replanned_audited_and_summarised() {
+fn goal_is_planned_judged_replanned_and_audited() {
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match asked.kind.as_str() {
             "plan" => planned(&[
@@ -261,7 +261,7 @@ fn a_goal_is_planned_judged_replanned_audited_and_summarised() {
 }
 
 #[test]
-fn a_retry_without_a_session_tells_the_whole_story() {
+fn retry_without_session_contains_whole_task() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("Write the parser", &[])]),
         "judge" if asked.nth == 0 => verdict("retry", "Empty lines are lost."),
@@ -282,7 +282,7 @@ fn a_retry_without_a_session_tells_the_whole_story() {
 }
 
 #[test]
-fn a_plan_is_made_shown_and_carried_out_later() {
+fn plan_is_made_shown_and_run_later() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[]), ("Second", &[1])]),
         _ => all_well(asked),
@@ -310,7 +310,7 @@ fn a_plan_is_made_shown_and_carried_out_later() {
 }
 
 #[test]
-fn a_plan_is_reviewed_before_anything_starts() {
+fn plan_review_precedes_first_task() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[])]),
         _ => all_well(asked),
@@ -327,7 +327,7 @@ fn a_plan_is_reviewed_before_anything_starts() {
 }
 
 #[test]
-fn a_plan_may_have_one_session_for_all_its_tasks() {
+fn plan_session_covers_all_tasks() {
     let scene = Scene::by_rules("run.session = 'plan'");
     let agent = scene.agent(|_| Act::Report(report_in("the-one", "SUCCESS", "done")));
     scene.works(&["run", "--plan", "chain.md"]);
@@ -362,7 +362,7 @@ fn a_plan_may_have_one_session_for_all_its_tasks() {
 }
 
 #[test]
-fn a_key_of_the_environment_goes_to_the_address_that_the_environment_names() {
+fn environment_base_url_receives_environment_key() {
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match asked.kind.as_str() {
             "plan" => planned(&[("Only", &[])]),
@@ -385,7 +385,7 @@ fn a_key_of_the_environment_goes_to_the_address_that_the_environment_names() {
 }
 
 #[test]
-fn the_planner_is_told_of_plain_files_alone_and_waits_for_none() {
+fn plan_prompt_describes_only_plain_files() {
     for repository in [false, true] {
         let server = LlmServer::start(|asked| match asked.kind.as_str() {
             "plan" => planned(&[("First", &[])]),

@@ -7,7 +7,7 @@ use super::*;
 use crate::common::agent::{report, report_in};
 
 #[test]
-fn a_command_in_silence_is_given_up_and_its_agent_told() {
+fn silent_command_times_out_and_is_cancelled() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.take_any();
@@ -19,7 +19,7 @@ fn a_command_in_silence_is_given_up_and_its_agent_told() {
         timed_out["reason"]
             .as_str()
             .unwrap()
-            .contains("no sign of life")
+            .contains("no heartbeat")
     );
     assert_eq!((second.kind(), second.session()), ("new", "auto"));
     scene.succeed(&second, "done");
@@ -27,7 +27,7 @@ fn a_command_in_silence_is_given_up_and_its_agent_told() {
 }
 
 #[test]
-fn signs_of_life_help_only_until_the_deadline() {
+fn heartbeats_do_not_extend_deadline() {
     let scene = Scene::by_rules("run.task_timeout = '1h'\nrun.task_deadline = '700ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.take_any();
@@ -49,12 +49,12 @@ fn signs_of_life_help_only_until_the_deadline() {
 }
 
 #[test]
-fn a_command_that_nobody_takes_is_a_question_that_a_report_closes() {
+fn report_closes_unclaimed_command_question() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let command = scene.await_any();
     let (id, text) = scene.await_questions(1).remove(0);
-    assert!(text.contains("nobody takes commands"), "{text}");
+    assert!(text.contains("no worker takes commands"), "{text}");
     assert_eq!(
         scene.status()["questions"][0]["choices"],
         json!(["wait", "skip", "abort"])
@@ -70,7 +70,7 @@ fn a_command_that_nobody_takes_is_a_question_that_a_report_closes() {
 }
 
 #[test]
-fn a_late_report_counts_while_nobody_has_taken_its_successor() {
+fn late_report_counts_before_next_attempt_is_claimed() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.take_any();
@@ -87,7 +87,7 @@ fn a_late_report_counts_while_nobody_has_taken_its_successor() {
 }
 
 #[test]
-fn a_report_after_the_decision_is_stale_and_changes_nothing() {
+fn report_after_verdict_is_stale() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
     let first = scene.take_any();
@@ -103,7 +103,7 @@ fn a_report_after_the_decision_is_stale_and_changes_nothing() {
 }
 
 #[test]
-fn the_judge_is_shown_a_stale_report() {
+fn judge_prompt_contains_stale_report() {
     let filed = Arc::new(AtomicBool::new(false));
     let gate = Arc::clone(&filed);
     let server = LlmServer::start(move |asked| match asked.kind.as_str() {
@@ -136,7 +136,7 @@ fn the_judge_is_shown_a_stale_report() {
 }
 
 #[test]
-fn reports_that_come_twice_or_for_nothing_are_filed() {
+fn duplicate_and_unknown_reports_are_filed() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
     let first = scene.take_any();
@@ -166,7 +166,7 @@ fn reports_that_come_twice_or_for_nothing_are_filed() {
 }
 
 #[test]
-fn a_report_written_slowly_in_place_is_read_once() {
+fn report_written_in_place_is_read_once() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::InPlace(report("SUCCESS", "word by word")));
     scene.works(&["run", "--plan", "one.md"]);
@@ -180,7 +180,7 @@ fn a_report_written_slowly_in_place_is_read_once() {
 }
 
 #[test]
-fn an_unreadable_report_is_asked_for_again() {
+fn unreadable_report_is_repaired() {
     let scene = Scene::by_rules("");
     let repairs = |command: &Command| command.body().contains("only write the report once more");
     let agent = scene.agent(move |command| match repairs(command) {
@@ -208,7 +208,7 @@ fn an_unreadable_report_is_asked_for_again() {
 }
 
 #[test]
-fn a_report_that_stays_unreadable_is_a_failure() {
+fn persistently_unreadable_report_is_failure() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     let agent = scene.agent(|_| Act::Report("no front matter".to_owned()));
     let ran = scene.run(&["run", "--plan", "one.md"]);
@@ -223,7 +223,7 @@ fn a_report_that_stays_unreadable_is_a_failure() {
 }
 
 #[test]
-fn a_usage_limit_costs_no_attempt() {
+fn usage_limit_costs_no_attempt() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     let agent = scene.agent(|command| match command.attempt() {
         1 => Act::Report(
@@ -239,7 +239,7 @@ fn a_usage_limit_costs_no_attempt() {
 
 /// Before it is rejected, a file of that name may still be renamed to its final name.
 #[test]
-fn what_is_not_named_like_a_report_is_rejected_and_told() {
+fn misnamed_report_is_rejected_and_logged() {
     let scene = Scene::by_rules("");
     let run = scene.start(&["run", "--plan", "one.md"]);
     let command = scene.take_any();
@@ -275,7 +275,7 @@ fn what_is_not_named_like_a_report_is_rejected_and_told() {
 }
 
 #[test]
-fn a_report_with_a_very_long_name_is_filed_under_a_shorter_one() {
+fn report_with_long_name_is_filed_shortened() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let command = scene.take_any();

@@ -281,24 +281,24 @@ fn nothing_runs(kind: Kind, isolation: &str, attacks: &[Attack]) {
 }
 
 #[test]
-fn nothing_an_agent_puts_into_a_repository_is_run() {
+fn code_in_shared_repository_is_never_run() {
     let attacks = [CONFIGURATION, ANOTHER, ANOTHER_COMMON, WITHIN];
     nothing_runs(Kind::Repository, "shared", &attacks);
 }
 
 #[test]
-fn nothing_runs_where_an_agent_makes_the_repository() {
+fn code_in_agent_created_repository_is_never_run() {
     nothing_runs(Kind::Plain, "shared", &[NEW, ANOTHER, WITHIN]);
 }
 
 #[test]
-fn nothing_an_agent_puts_into_the_project_of_worktrees_is_run() {
+fn code_in_worktree_project_is_never_run() {
     let attacks = [CONFIGURATION, ANOTHER, ANOTHER_COMMON, WITHIN];
     nothing_runs(Kind::Repository, "worktree", &attacks);
 }
 
 #[test]
-fn nothing_runs_where_the_workspace_is_a_worktree_or_a_submodule() {
+fn code_in_linked_workspace_is_never_run() {
     for isolation in ["shared", "worktree"] {
         for kind in [Kind::Linked, Kind::Submodule] {
             nothing_runs(kind, isolation, &[CONFIGURATION]);
@@ -334,7 +334,7 @@ fn with_filters(program: &Path) -> (Scene, Project) {
 }
 
 #[test]
-fn filters_of_the_person_go_on_working_and_those_of_an_agent_are_not_run() {
+fn git_filters_run_only_if_configured_by_person() {
     for program in gits() {
         let (scene, project) = with_filters(&program);
         let marks = scene.env.path("marks");
@@ -397,7 +397,7 @@ fn filters_of_the_person_go_on_working_and_those_of_an_agent_are_not_run() {
 }
 
 #[test]
-fn a_filter_that_agents_could_change_is_refused_at_the_start() {
+fn run_rejects_filter_that_agents_can_change() {
     for program in gits() {
         let (scene, project) = with_filters(&program);
         scene.env.write("project/clean.sh", "#!/bin/sh\ncat\n");
@@ -413,7 +413,7 @@ fn a_filter_that_agents_could_change_is_refused_at_the_start() {
 }
 
 #[test]
-fn where_the_project_has_another_repository_by_now_nothing_of_that_is_used() {
+fn replaced_repository_is_not_used() {
     for program in gits() {
         let mut scene = Scene::by_rules("run.workspace = 'project'\nrun.isolation = 'worktree'");
         scene.env.show("git", &program);
@@ -447,7 +447,7 @@ fn where_the_project_has_another_repository_by_now_nothing_of_that_is_used() {
 }
 
 #[test]
-fn a_program_in_the_workspace_is_not_taken_for_git() {
+fn git_is_never_run_from_workspace() {
     for isolation in ["shared", "worktree"] {
         let mut scene = Scene::by_rules(&format!(
             "run.workspace = 'project'\nrun.isolation = '{isolation}'"

@@ -39,7 +39,7 @@ fn done_by(scene: &Scene) -> Vec<(u64, String)> {
 }
 
 #[test]
-fn each_worker_takes_what_its_role_is_assigned() {
+fn workers_claim_commands_of_their_roles() {
     let scene = Scene::by_rules("run.max_parallel = 4\n");
     scene.env.write("volumes/workspace/worker.sh", WORKER);
     scene.env.write(
@@ -67,7 +67,7 @@ fn each_worker_takes_what_its_role_is_assigned() {
 }
 
 #[test]
-fn of_several_workers_on_one_folder_one_gets_each_command() {
+fn several_workers_claim_each_command_once() {
     const TASKS: usize = 24;
     let scene = Scene::by_rules("run.max_parallel = 8\n");
     scene.env.write("volumes/workspace/worker.sh", WORKER);

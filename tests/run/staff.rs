@@ -75,7 +75,7 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn run_tells_all_that_is_wrong_with_a_team_at_once_and_doctor_the_same() {
+fn run_and_doctor_report_all_team_problems() {
     let scene = Scene::by_rules("checks.test.run = ['true']\nmcp.docs.command = ['false']\n");
     scene.env.write("team.yaml", WRONG);
     let ran = scene.run(&["run", "goal", "--team", "team.yaml"]);
@@ -114,7 +114,7 @@ fn run_tells_all_that_is_wrong_with_a_team_at_once_and_doctor_the_same() {
 }
 
 #[test]
-fn an_agent_that_is_missing_is_not_told_as_a_missing_model() {
+fn missing_agent_is_not_reported_as_missing_model() {
     let scene = Scene::new("");
     let team = "\
 name: Two
@@ -152,7 +152,7 @@ roles:
 }
 
 #[test]
-fn tools_of_a_server_are_looked_at_by_run_and_doctor() {
+fn run_and_doctor_validate_mcp_tools() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
     let scene = Scene::by_rules(&config);
@@ -174,7 +174,7 @@ fn tools_of_a_server_are_looked_at_by_run_and_doctor() {
 }
 
 #[test]
-fn a_server_that_a_killed_daemon_left_is_ended_by_the_next() {
+fn next_daemon_ends_leftover_mcp_server() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     // The end of its input does not end it.
     let script = format!("echo $$ >> ../pids; {ours} mcp --dialect tasks; sleep 1000");
@@ -212,7 +212,7 @@ fn a_server_that_a_killed_daemon_left_is_ended_by_the_next() {
 }
 
 #[test]
-fn a_parameter_without_a_default_is_not_empty() {
+fn required_parameter_cannot_be_empty() {
     let scene = Scene::by_rules("run.team = 'team.yaml'\n");
     scene.env.write("team.yaml", TEAM);
     let plan = ["plan", "--workflow", "feature", "--param"];
@@ -231,7 +231,7 @@ fn a_parameter_without_a_default_is_not_empty() {
 }
 
 #[test]
-fn plan_makes_a_plan_of_a_workflow_and_resume_carries_it_out() {
+fn plan_makes_workflow_plan_and_resume_runs_it() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
     let ran = scene.run(&[
@@ -255,7 +255,7 @@ fn plan_makes_a_plan_of_a_workflow_and_resume_carries_it_out() {
 }
 
 #[test]
-fn who_names_nothing_to_do_is_told_the_workflows_that_there_are() {
+fn run_without_goal_lists_workflows() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
     let ran = scene.run(&["run", "--team", "team.yaml"]);
@@ -267,7 +267,7 @@ fn who_names_nothing_to_do_is_told_the_workflows_that_there_are() {
 }
 
 #[test]
-fn a_task_that_no_role_would_take_is_refused_and_seen() {
+fn task_without_matching_role_is_refused_and_shown() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
     scene.env.write(
@@ -318,7 +318,7 @@ fn a_task_that_no_role_would_take_is_refused_and_seen() {
     let task = r#"{"subject": "Two", "description": "Do it."}"#;
     scene.works(&["tool", "TaskCreate", task, "--plan", &plan]);
     let status = scene.works(&["status"]);
-    assert!(status.contains("Two · for nobody"), "{status}");
+    assert!(status.contains("Two · for no role"), "{status}");
     assert!(
         status.contains("every role of the team takes only its own tasks"),
         "{status}"
@@ -341,7 +341,7 @@ fn a_task_that_no_role_would_take_is_refused_and_seen() {
 }
 
 #[test]
-fn who_has_to_be_started_elsewhere_is_said_with_the_line_to_type() {
+fn run_shows_command_for_external_worker() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
     scene
@@ -371,7 +371,7 @@ fn who_has_to_be_started_elsewhere_is_said_with_the_line_to_type() {
 }
 
 #[test]
-fn a_model_does_not_choose_a_workflow_with_a_task_for_nobody() {
+fn model_cannot_choose_workflow_with_unassigned_task() {
     let chosen = |workflow: &str, parameters: Value| {
         Answer::Json(json!({
             "name": "", "description": "", "workflow": workflow, "parameters": parameters, "tasks": [],

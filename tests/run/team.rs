@@ -66,7 +66,7 @@ fn review_steps() -> Answer {
     ]}))
 }
 
-/// Tells whether a command is what another role asks of the coder, who is behind files.
+/// Returns whether a command is what another role asks of the coder, who is behind files.
 fn is_request(command: &Command) -> bool {
     command.field("request_id").is_some() && command.field("assignee") == Some("coder")
 }
@@ -101,7 +101,7 @@ fn requests(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_out_and_a_crash() {
+fn team_workflow_survives_rejection_timeout_and_crash() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "steps" => review_steps(),
         // The description of the task alone, without its name.
@@ -248,7 +248,7 @@ fn first_failure(team: &str, role: &str, config: &str) -> String {
 }
 
 #[test]
-fn roles_that_ask_each_other_in_a_circle_are_refused_at_once() {
+fn circular_requests_are_refused() {
     let said = first_failure(&row(&["a", "b", "c"], "a"), "a", "");
     assert!(said.contains("status: FAILED"), "{said}");
     assert!(
@@ -258,7 +258,7 @@ fn roles_that_ask_each_other_in_a_circle_are_refused_at_once() {
 }
 
 #[test]
-fn requests_within_requests_go_only_so_deep() {
+fn nested_requests_have_bounded_depth() {
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let said = first_failure(&row(&names, "a"), "a", "");
     assert!(
@@ -275,7 +275,7 @@ fn requests_within_requests_go_only_so_deep() {
 }
 
 #[test]
-fn a_role_without_a_model_is_refused_unless_it_never_asks_one() {
+fn role_that_needs_model_is_refused_without_one() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
     let args = [
@@ -297,7 +297,7 @@ fn a_role_without_a_model_is_refused_unless_it_never_asks_one() {
 }
 
 #[test]
-fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
+fn internal_request_survives_crash() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
         // The process is killed while the model of the second role is working.
         ("ask", 0) => Answer::Hang,
@@ -330,7 +330,7 @@ fn asks_coder(more: &str) -> String {
 }
 
 #[test]
-fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
+fn abort_withdraws_role_requests() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", &asks_coder(""));
     scene.env.write("pass.md", &one_for("a"));
@@ -347,14 +347,14 @@ fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
 }
 
 #[test]
-fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
+fn attempt_end_withdraws_role_requests() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
     scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     let request = scene.take("a request", is_request);
     scene.await_events("timed_out", 1);
-    // The worker at work is told to stop.
+    // The worker at work is asked to stop.
     scene.await_name("active", &format!("{}.cancel", request.id));
     let question = scene.await_questions(1).remove(0);
     scene.fill_in(&question.0, "retry", "");
@@ -375,7 +375,7 @@ fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
+fn repeated_kills_duplicate_no_request() {
     let killed = Arc::new(AtomicBool::new(false));
     let was_killed = Arc::clone(&killed);
     let server = LlmServer::start(move |asked| match asked.kind.as_str() {
@@ -461,7 +461,7 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
 }
 
 #[test]
-fn what_a_role_cannot_work_with_is_said_before_anything_begins() {
+fn run_reports_unusable_role_before_start() {
     let scene = Scene::by_rules("mcp.docs.command = ['false']\n");
     let team = row(&["a"], "b") + "- {id: b, kind: files, description: Codes.}\n";
     let team = team.replace("actions: [ask]", "actions: [ask]\n  tools: [docs.search]");
@@ -491,7 +491,7 @@ fn what_a_role_cannot_work_with_is_said_before_anything_begins() {
 }
 
 #[test]
-fn of_many_that_ask_one_role_at_once_sixteen_wait_and_the_rest_are_rejected() {
+fn request_queue_holds_sixteen_and_rejects_rest() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "ask" => Answer::Hang,
         _ => all_well(asked),

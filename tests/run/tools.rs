@@ -27,7 +27,7 @@ fn done(task: u32) -> Value {
 }
 
 #[test]
-fn the_word_of_a_tool_is_the_report_of_the_agent_at_work() {
+fn tool_update_counts_as_report() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let first = scene.take_any();
@@ -36,7 +36,7 @@ fn the_word_of_a_tool_is_the_report_of_the_agent_at_work() {
     let second = scene.take_task(2);
     let reported = scene.events_named("reported");
     assert_eq!(reported[0]["by"], "command line", "{reported:?}");
-    // The agent continues as if nothing had happened; its later report has no effect, and it is not told to stop.
+    // The agent continues as if nothing had happened; its later report has no effect, and it is not asked to stop.
     let file = "---\nstatus: FAILED\nusage: {input_tokens: 70, output_tokens: 5}\n---\n\n## Core results\n\nno\n";
     scene.submit(&first.id, file);
     scene.await_name("reports/stale", &format!("report-{}.md", first.id));
@@ -62,7 +62,7 @@ fn the_word_of_a_tool_is_the_report_of_the_agent_at_work() {
 }
 
 #[test]
-fn the_word_of_the_notebook_is_the_report_of_the_agent_at_work() {
+fn notebook_update_counts_as_report() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
     scene.take_any();
@@ -92,7 +92,7 @@ printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\ndone\n' > "$1.part" &
 "#;
 
 #[test]
-fn an_agent_reaches_its_plan_from_the_folder_it_works_in() {
+fn agent_finds_plan_from_its_workspace() {
     for workspace in ["volumes/workspace", "project"] {
         let scene = Scene::by_rules(&format!("run.workspace = '{workspace}'"));
         fs::create_dir_all(scene.env.path(workspace)).unwrap();
@@ -111,7 +111,7 @@ fn an_agent_reaches_its_plan_from_the_folder_it_works_in() {
 }
 
 #[test]
-fn within_the_exchange_folder_its_plan_is_seen_and_controlled() {
+fn commands_inside_exchange_folder_use_its_plan() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
     scene.take_any();
@@ -135,7 +135,7 @@ fn within_the_exchange_folder_its_plan_is_seen_and_controlled() {
 }
 
 #[test]
-fn plans_of_the_own_folder_come_before_those_of_who_started_it() {
+fn own_folder_plan_precedes_parent_process_plan() {
     let scene = Scene::by_rules("");
     scene.works(&[
         "tool",
@@ -160,7 +160,7 @@ fn plans_of_the_own_folder_come_before_those_of_who_started_it() {
 }
 
 #[test]
-fn the_shell_does_not_run_what_a_tool_wrote_into_a_persons_task() {
+fn shell_does_not_run_task_text_from_tool() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     scene.env.write(
         "plan.md",
@@ -185,7 +185,7 @@ fn the_shell_does_not_run_what_a_tool_wrote_into_a_persons_task() {
 }
 
 #[test]
-fn a_check_still_decides_on_what_a_tool_says() {
+fn checks_decide_on_tool_reports() {
     let scene = Scene::by_rules(
         "[run]\nchecks = [\"there\"]\n[checks]\nthere = { run = [\"test\", \"-e\", \"there\"] }",
     );
@@ -204,7 +204,7 @@ fn a_check_still_decides_on_what_a_tool_says() {
 }
 
 #[test]
-fn what_nobody_has_begun_is_taken_back_when_a_tool_says_that_it_is_done() {
+fn tool_completion_withdraws_unclaimed_command() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
     let first = scene.await_any();
@@ -214,7 +214,7 @@ fn what_nobody_has_begun_is_taken_back_when_a_tool_says_that_it_is_done() {
 }
 
 #[test]
-fn tasks_that_wait_are_added_changed_and_skipped_while_a_daemon_works() {
+fn tools_edit_waiting_tasks_while_daemon_runs() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
     let first = scene.take_any();
@@ -265,7 +265,7 @@ const AGENT: &str = "n=$(ls told-* 2>/dev/null | wc -l); n=$((n + 1)); \
     printf -- '---\\nstatus: FAILED\\n---\\n\\n## Core results\\n\\nlate\\n' > \"$1\"";
 
 #[test]
-fn the_agent_that_reported_through_a_tool_ends_calmly_before_the_next_task_begins() {
+fn next_task_waits_for_agent_that_reported_by_tool() {
     let scene = Scene::by_rules("worker.env = [\"PROGRAM\", \"CONFIG\", \"PLAN\"]");
     scene.works(&["plans"]);
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);

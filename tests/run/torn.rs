@@ -106,7 +106,7 @@ fn await_a_look(scene: &Scene) {
 }
 
 #[test]
-fn torn_commands_are_put_back_whole_and_nothing_else_is_touched() {
+fn torn_commands_are_restored_whole() {
     let cases = cases();
     let (scene, daemon, commands) = handed_out(cases.len());
     kill(&scene, daemon);
@@ -182,7 +182,7 @@ const KEEPS: &str = "cat \"$2\" > told; \
 
 /// The workers of the same process do not begin before the recovery.
 #[test]
-fn no_worker_of_the_daemon_takes_a_torn_command() {
+fn daemon_worker_never_claims_torn_command() {
     for (what, folder, left_behind) in [
         ("nobody had it", "commands/pending", false),
         ("a worker had it", "commands/processed", true),
@@ -219,7 +219,7 @@ fn no_worker_of_the_daemon_takes_a_torn_command() {
 }
 
 #[test]
-fn torn_questions_are_put_back_whole_and_answers_stay() {
+fn torn_questions_are_restored_and_answers_kept() {
     let answered = |text: &str| text.replacen("answer:", "answer: perhaps", 1).into_bytes();
     let kept: (&str, Tear) = ("filled in", answered);
     for (what, tear) in TORN.into_iter().chain([kept]) {
@@ -249,7 +249,7 @@ fn torn_questions_are_put_back_whole_and_answers_stay() {
 
 /// A role's request to a worker behind files is a command like any other.
 #[test]
-fn a_torn_request_of_a_role_is_put_back_whole() {
+fn torn_role_request_is_restored_whole() {
     const TEAM: &str = "name: Two\nroles:\n\
         - id: a\n  kind: agent\n  description: Asks.\n  actions: [ask]\n  templates:\n  - name: pass\n    matches: [pass]\n    \
         steps:\n    - {name: Ask it, ask: coder, description: Mend the flag.}\n\
@@ -297,7 +297,7 @@ fn report_of_a_session() -> String {
 }
 
 #[test]
-fn a_session_is_ended_once_whoever_clears_the_folders() {
+fn session_ends_once_despite_cleared_folders() {
     let scene = Scene::by_rules("");
     let end = ended(&scene);
     for folder in ["commands/processed", "commands/pending"] {

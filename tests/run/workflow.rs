@@ -35,7 +35,7 @@ fn with_team(scene: &Scene) {
 }
 
 #[test]
-fn a_workflow_becomes_a_plan_without_a_model() {
+fn workflow_becomes_plan_without_model() {
     let scene = Scene::by_rules(&format!("run.team = 'team.yaml'\n{CHECK}"));
     with_team(&scene);
     let agent = scene.agent(|_| Act::success("It is there."));
@@ -86,7 +86,7 @@ fn a_workflow_becomes_a_plan_without_a_model() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_with_the_way_out_before_anything_is_made() {
+fn workflow_problems_have_hints_and_leave_no_files() {
     let scene = Scene::by_rules("");
     with_team(&scene);
     scene.env.write(
@@ -185,7 +185,7 @@ fn what_does_not_fit_is_told_with_the_way_out_before_anything_is_made() {
 }
 
 #[test]
-fn a_plan_whose_roles_the_team_has_no_more_is_not_resumed() {
+fn resume_refuses_plan_with_removed_roles() {
     let scene = Scene::by_rules(CHECK);
     with_team(&scene);
     let daemon = scene.leave(&[
@@ -218,7 +218,7 @@ fn a_plan_whose_roles_the_team_has_no_more_is_not_resumed() {
 }
 
 #[test]
-fn doctor_looks_at_the_team() {
+fn doctor_validates_team() {
     let mut scene = Scene::by_rules("");
     with_team(&scene);
     scene.env.show_script("claude", "echo 9.9.9");
@@ -265,7 +265,7 @@ fn without_checks() -> String {
 }
 
 #[test]
-fn a_model_chooses_a_workflow_and_mends_its_parameters() {
+fn model_chooses_workflow_and_corrects_parameters() {
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match asked.kind.as_str() {
             "plan" if asked.prompt().contains("`feature` is missing") => Answer::Json(json!({
@@ -301,7 +301,7 @@ fn a_model_chooses_a_workflow_and_mends_its_parameters() {
 }
 
 #[test]
-fn a_model_gives_its_own_tasks_to_roles_of_the_team_only() {
+fn model_assigns_tasks_only_to_team_roles() {
     let server = LlmServer::start(|asked| {
         let task = |role: &str| {
             let mut task = a_task("Write", &[]);
@@ -337,7 +337,7 @@ fn a_model_gives_its_own_tasks_to_roles_of_the_team_only() {
 }
 
 #[test]
-fn an_optional_task_that_keeps_failing_is_skipped_and_nobody_is_asked() {
+fn failing_optional_task_is_skipped_without_question() {
     let scene = Scene::by_rules("run.team = 'team.yaml'\n");
     scene.env.write("team.yaml", &without_checks());
     scene.env.write("coder.md", "You write short code.");

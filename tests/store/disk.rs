@@ -31,7 +31,7 @@ impl Wal {
 }
 
 #[tokio::test]
-async fn what_many_callers_want_at_once_is_flushed_at_once() {
+async fn concurrent_changes_share_commits() {
     let given = Given::new(Kinds::File);
     let store = given.open().await;
     make(&store, "aaaaaaaa").await;
@@ -54,7 +54,7 @@ async fn what_many_callers_want_at_once_is_flushed_at_once() {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_point_leaves_a_state_that_was_committed() {
+async fn crash_at_any_point_leaves_committed_state() {
     let given = Given::new(Kinds::File);
     let store = given.open().await;
     // Before the first change there is no plan.
@@ -101,7 +101,7 @@ async fn a_crash_at_any_point_leaves_a_state_that_was_committed() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_and_nothing_is_lost_by_it() {
+async fn full_disk_is_reported_and_loses_nothing() {
     let Some(disk) = SmallDisk::mount() else {
         return;
     };
@@ -168,7 +168,7 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
-async fn a_change_writes_as_little_in_a_large_plan_as_in_a_small_one() {
+async fn change_cost_is_independent_of_plan_size() {
     let mut costs = Vec::new();
     for tasks in [10, 1_000, 10_000] {
         let given = Given::new(Kinds::File);

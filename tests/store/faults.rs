@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 #[tokio::test]
-async fn a_failing_statement_leaves_memory_and_disk_as_they_were() {
+async fn failed_statement_changes_neither_memory_nor_disk() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -45,7 +45,7 @@ async fn a_failing_statement_leaves_memory_and_disk_as_they_were() {
 }
 
 #[tokio::test]
-async fn a_panic_is_the_error_of_its_caller_alone() {
+async fn panic_fails_only_its_caller() {
     on_every_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
@@ -117,7 +117,7 @@ async fn a_panic_is_the_error_of_its_caller_alone() {
         // A failure after a change does not undo the change.
         let then = |_: &mut TaskId| panic!("boom");
         let last = store
-            .change_then(&plan(), "test", "added", add("last"), then)
+            .change_prepared(&plan(), "test", "added", |_| {}, add("last"), then)
             .await;
         assert_eq!(last.unwrap(), TaskId(50));
         let (seq, rows) = state(&store).await;
@@ -140,7 +140,7 @@ async fn found_plans(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_damaged_row_is_an_error_that_names_the_plan() {
+async fn damaged_row_error_names_plan() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -200,7 +200,7 @@ async fn a_damaged_row_is_an_error_that_names_the_plan() {
 }
 
 #[tokio::test]
-async fn what_a_newer_version_wrote_is_refused_and_not_touched() {
+async fn newer_format_is_refused_and_untouched() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -232,7 +232,7 @@ async fn what_a_newer_version_wrote_is_refused_and_not_touched() {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused_and_not_touched() {
+async fn non_database_file_is_refused_and_untouched() {
     let given = Given::new(Kinds::File);
     fs::write(given.file(), "a letter to a friend\n".repeat(100)).unwrap();
     let before = fs::read(given.file()).unwrap();
@@ -245,7 +245,7 @@ async fn what_is_no_database_is_refused_and_not_touched() {
 }
 
 #[tokio::test]
-async fn nothing_is_acknowledged_once_the_file_is_gone() {
+async fn removed_file_fails_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plans.db");
     let store = Store::open(&path, now).await.unwrap();
@@ -276,7 +276,7 @@ async fn nothing_is_acknowledged_once_the_file_is_gone() {
 }
 
 #[tokio::test]
-async fn the_file_is_its_owners_only_whatever_it_is_called() {
+async fn database_file_mode_is_owner_only() {
     for name in [
         "plans.db",
         "with space.db",

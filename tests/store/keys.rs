@@ -40,7 +40,7 @@ async fn found(store: &Store, key: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_key_is_free_again_once_its_plan_is_deleted() {
+async fn deleted_plan_frees_its_key() {
     on_every_store(async |given| {
         let store = given.open().await;
         assert_eq!(found(&store, "release").await, None);
@@ -69,7 +69,7 @@ async fn a_key_is_free_again_once_its_plan_is_deleted() {
 }
 
 #[tokio::test]
-async fn an_id_that_another_plan_has_is_no_obstacle_to_a_key() {
+async fn taken_id_does_not_block_key() {
     on_every_store(async |given| {
         let store = given.open().await;
         let first = create(&store, "x").await.unwrap();
@@ -85,7 +85,7 @@ async fn an_id_that_another_plan_has_is_no_obstacle_to_a_key() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_refused_leaves_its_key_free() {
+async fn refused_plan_leaves_key_free() {
     on_every_store(async |given| {
         let store = given.open().await;
         for _ in 0..2 {
@@ -101,7 +101,7 @@ async fn a_plan_that_is_refused_leaves_its_key_free() {
 }
 
 #[tokio::test]
-async fn many_callers_at_once_make_one_plan_of_a_key() {
+async fn concurrent_callers_make_one_plan_per_key() {
     on_every_store(async |given| {
         let store = given.open().await;
         let tries: Vec<_> = (0..40)
@@ -124,7 +124,7 @@ async fn many_callers_at_once_make_one_plan_of_a_key() {
 }
 
 #[tokio::test]
-async fn two_processes_that_want_a_key_at_once_get_one_plan_of_it() {
+async fn two_processes_make_one_plan_per_key() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -133,7 +133,7 @@ async fn two_processes_that_want_a_key_at_once_get_one_plan_of_it() {
         let start = |_| {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command
-                .args(["--exact", "--ignored", "store::keys::one_of_two_creators"])
+                .args(["--exact", "--ignored", "store::keys::creator_process"])
                 .env(CREATOR, given.place())
                 .stdout(Stdio::null());
             command.spawn().unwrap()
@@ -151,7 +151,7 @@ async fn two_processes_that_want_a_key_at_once_get_one_plan_of_it() {
 
 #[tokio::test]
 #[ignore = "a process of its own, started by the test of two processes"]
-async fn one_of_two_creators() {
+async fn creator_process() {
     let store = open_at(&std::env::var(CREATOR).unwrap()).await.unwrap();
     for number in 0..CONTENDED {
         match create(&store, &format!("key {number}")).await {
@@ -162,7 +162,7 @@ async fn one_of_two_creators() {
 }
 
 #[tokio::test]
-async fn an_owner_finds_its_current_plans_and_its_history() {
+async fn owner_finds_current_and_archived_plans() {
     on_every_store(async |given| {
         let store = given.open().await;
         for (id, owner, made) in [
@@ -259,7 +259,7 @@ fn old_plan(id: &str, made: i64) -> String {
 }
 
 #[tokio::test]
-async fn what_an_older_version_wrote_is_taken_over() {
+async fn older_format_is_migrated() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -305,7 +305,7 @@ async fn what_an_older_version_wrote_is_taken_over() {
 }
 
 #[tokio::test]
-async fn what_an_owner_has_in_use_is_listed_oldest_first_with_key_and_parent() {
+async fn current_plans_are_listed_oldest_first() {
     on_every_store(async |given| {
         let store = given.open().await;
         let make = async |id: &str, at: i64| {

@@ -7,7 +7,7 @@ use plan_agent::plan::{ModelQuestionKind, QuestionId, SessionId};
 use super::*;
 
 #[tokio::test]
-async fn rows_follow_the_log_and_a_start_needs_only_what_came_after_them() {
+async fn start_reads_rows_and_later_log_only() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -44,7 +44,7 @@ async fn rows_follow_the_log_and_a_start_needs_only_what_came_after_them() {
 }
 
 #[tokio::test]
-async fn rows_that_cannot_be_written_keep_no_change_back() {
+async fn failed_row_write_blocks_no_change() {
     on_every_store(async |given| {
         if !given.shared() {
             return;
@@ -71,7 +71,7 @@ async fn rows_that_cannot_be_written_keep_no_change_back() {
 }
 
 #[tokio::test]
-async fn a_command_is_found_however_many_small_plans_there_are() {
+async fn command_is_found_among_many_plans() {
     on_every_store(async |given| {
         let store = given.open().await;
         let id = |number: usize| format!("plan{number:04}");

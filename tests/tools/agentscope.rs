@@ -61,7 +61,7 @@ async fn ours() -> PlanNotebook {
 }
 
 #[tokio::test]
-async fn states_go_both_ways_between_agentscope_and_here() {
+async fn state_exchanges_with_agentscope_both_ways() {
     let ours = ours().await;
     let state = ours.state_dict().await.unwrap();
     let theirs = match agentscope(&state) {

@@ -23,7 +23,7 @@ fn size(mcp: &mut Mcp, tool: &str, arguments: &Value) -> usize {
 }
 
 #[test]
-fn a_list_of_ten_thousand_tasks_goes_out_in_small_parts() {
+fn ten_thousand_tasks_are_paged() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &["--dialect", "all"]);
     let quotes = "\"".repeat(450);
@@ -76,7 +76,7 @@ fn a_list_of_ten_thousand_tasks_goes_out_in_small_parts() {
 }
 
 #[test]
-fn what_does_not_fit_is_answered_under_its_own_id() {
+fn invalid_request_error_has_its_id() {
     let env = TestEnv::new();
     let mut mcp = Mcp::begin(&env, &[]);
     assert!(mcp.write(r#"{"jsonrpc": "2.0", "id": 1, "method": "initialize"}"#));
@@ -121,7 +121,7 @@ fn listen(mcp: &mut Mcp, id: &str) {
 }
 
 #[test]
-fn the_end_of_the_input_ends_a_stream_of_news() {
+fn end_of_input_ends_event_stream() {
     let env = TestEnv::new();
     let mut mcp = Mcp::begin(&env, &[]);
     listen(&mut mcp, "L");
@@ -131,7 +131,7 @@ fn the_end_of_the_input_ends_a_stream_of_news() {
 }
 
 #[test]
-fn not_every_number_of_streams_is_opened() {
+fn number_of_event_streams_is_bounded() {
     let env = TestEnv::new();
     let mut mcp = Mcp::begin(&env, &[]);
     for number in 0..=256 {
@@ -148,7 +148,7 @@ fn not_every_number_of_streams_is_opened() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_read_from_either() {
+fn mcp_applies_backpressure_to_slow_client() {
     const ASKED: usize = 2000;
     let env = TestEnv::new();
     let mut child = env
@@ -193,7 +193,7 @@ fn a_client_that_does_not_read_is_not_read_from_either() {
 
 /// Calls wait for the store while more of them arrive: their total size is bounded, and every one is answered.
 #[test]
-fn large_calls_wait_outside_until_there_is_room() {
+fn large_calls_use_bounded_memory() {
     const CALLS: u64 = 20;
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);

@@ -9,7 +9,7 @@ fn parsed(ran: &Ran) -> Value {
 }
 
 #[test]
-fn a_list_of_tools_needs_no_folder_and_makes_none() {
+fn tools_list_needs_no_folder() {
     let env = TestEnv::new();
     let all = env.run(&["tools", "--json"]);
     assert_eq!(all.code, Some(0), "{all:?}");
@@ -27,7 +27,7 @@ fn a_list_of_tools_needs_no_folder_and_makes_none() {
 }
 
 #[test]
-fn wrong_usage_is_told_and_prints_nothing() {
+fn wrong_tool_usage_prints_only_error() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.run(&["tools", "--dialect", "x"]).seen(&env), @r"
     error: invalid value 'x' for '--dialect <plan-tool|plan-manager|notebook|tasks|all>': must be one of plan-tool, plan-manager, notebook, tasks, all
@@ -42,7 +42,7 @@ fn wrong_usage_is_told_and_prints_nothing() {
 
 /// A script uses each of these in the same way: it reads one line of JSON and checks the exit code.
 #[test]
-fn what_no_tool_understands_is_answered_in_the_shape_of_the_dialect() {
+fn invalid_tool_call_answers_in_dialect_format() {
     let env = TestEnv::new();
     let answer = |args: &[&str]| {
         let ran = env.run(&[&["tool"], args].concat());
@@ -96,7 +96,7 @@ fn what_no_tool_understands_is_answered_in_the_shape_of_the_dialect() {
 }
 
 #[test]
-fn the_function_for_scripts_that_the_readme_shows_reads_every_answer() {
+fn readme_script_reads_every_answer() {
     let env = TestEnv::new();
     let readme = include_str!("../../README.md");
     let (_, script) = readme.split_once("```python\n").expect("the script");

@@ -167,7 +167,7 @@ fn note(env: &TestEnv, plan: &str) {
 }
 
 #[tokio::test]
-async fn a_daemon_and_seven_callers_lose_no_change() {
+async fn daemon_and_seven_callers_lose_no_change() {
     let env = &TestEnv::new();
     let own = (1..=OWN).map(|n| format!("## own-{n}\n\n```sh\ntrue\n```\n"));
     let file = format!("---\nname: own\n---\n\n{}", own.collect::<String>());

@@ -152,7 +152,7 @@ fn list() -> Value {
 }
 
 #[test]
-fn whoever_does_not_know_the_token_is_refused() {
+fn request_without_token_is_refused() {
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
     let right = format!("Bearer {}", served.token);
@@ -189,7 +189,7 @@ fn whoever_does_not_know_the_token_is_refused() {
 
 /// A client that shows no token has a place among others without one: however many they are, they keep no client out.
 #[test]
-fn connections_without_a_token_keep_nobody_out() {
+fn unauthorized_connections_block_no_client() {
     // As many as would outlast this test, if the server waited for each batch of them.
     const IDLE: usize = 448;
     let env = TestEnv::new();
@@ -215,7 +215,7 @@ fn connections_without_a_token_keep_nobody_out() {
 
 /// Unfinished bodies hold a bounded number of bytes, however many clients send them.
 #[test]
-fn large_bodies_wait_outside_until_there_is_room() {
+fn large_bodies_use_bounded_memory() {
     const CLIENTS: usize = 32;
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
@@ -269,7 +269,7 @@ fn large_bodies_wait_outside_until_there_is_room() {
 }
 
 #[test]
-fn a_body_that_stops_in_the_middle_holds_up_nobody() {
+fn stalled_body_blocks_no_client() {
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
     let all = (64 << 20).to_string();
@@ -281,7 +281,7 @@ fn a_body_that_stops_in_the_middle_holds_up_nobody() {
 }
 
 #[test]
-fn a_page_in_a_browser_is_refused_even_with_the_token() {
+fn browser_origin_is_refused_despite_token() {
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
     let own = format!("http://{}", served.address);
@@ -302,7 +302,7 @@ fn a_page_in_a_browser_is_refused_even_with_the_token() {
 }
 
 #[test]
-fn what_is_no_call_is_answered_as_such() {
+fn invalid_http_requests_get_errors() {
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
     let body = list().to_string();
@@ -327,7 +327,7 @@ fn what_is_no_call_is_answered_as_such() {
 }
 
 #[test]
-fn a_server_that_is_started_again_is_not_noticed() {
+fn restart_is_invisible_to_http_clients() {
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
     let begun = served.rpc(
@@ -358,7 +358,7 @@ fn a_server_that_is_started_again_is_not_noticed() {
 }
 
 #[test]
-fn one_that_listens_is_told_what_another_process_changes() {
+fn http_listener_receives_changes_of_other_process() {
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
     let version = "2026-07-28";
@@ -398,7 +398,7 @@ fn one_that_listens_is_told_what_another_process_changes() {
 }
 
 #[test]
-fn a_client_of_the_present_protocol_is_named_in_the_history() {
+fn log_names_client_of_current_protocol() {
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
     let version = "2026-07-28";
@@ -438,7 +438,7 @@ fn a_client_of_the_present_protocol_is_named_in_the_history() {
 }
 
 #[test]
-fn a_token_that_others_can_read_is_not_trusted() {
+fn token_readable_by_others_is_refused() {
     let env = TestEnv::new();
     drop(serve(&env, "127.0.0.1:0"));
     let token = env.path("volumes/mcp.token");
@@ -455,7 +455,7 @@ fn a_token_that_others_can_read_is_not_trusted() {
 }
 
 #[test]
-fn only_this_machine_is_served() {
+fn serves_only_local_addresses() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.run(&["mcp", "--http", "0.0.0.0:0"]).seen(&env), @r"
     error: invalid value '0.0.0.0:0' for '--http <127.0.0.1:PORT>': must be an address of this machine, such as 127.0.0.1:8765

@@ -14,7 +14,7 @@ use crate::common::mcp::Mcp;
 const DIALECTS: [&str; 4] = ["plan-tool", "plan-manager", "notebook", "tasks"];
 
 #[test]
-fn a_client_of_any_age_is_told_who_serves() {
+fn initialize_supports_all_protocol_versions() {
     for (asked, answered) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -40,7 +40,7 @@ fn a_client_of_any_age_is_told_who_serves() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_and_the_next_one_is_heard() {
+fn invalid_message_gets_error_and_next_is_read() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
     let deep = "[".repeat(100_000);
@@ -91,7 +91,7 @@ fn what_is_no_message_is_answered_and_the_next_one_is_heard() {
 }
 
 #[test]
-fn a_line_without_end_is_skipped() {
+fn oversized_line_is_skipped() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
     let line = "x".repeat(65 * 1024 * 1024);
@@ -102,7 +102,7 @@ fn a_line_without_end_is_skipped() {
 }
 
 #[test]
-fn the_end_of_the_input_is_the_end() {
+fn end_of_input_ends_server() {
     let env = TestEnv::new();
     assert_eq!(Mcp::begin(&env, &[]).end().0.code(), Some(0));
     let mut mcp = Mcp::begin(&env, &[]);
@@ -111,7 +111,7 @@ fn the_end_of_the_input_is_the_end() {
 }
 
 #[test]
-fn what_was_asked_before_the_end_is_answered() {
+fn requests_before_end_of_input_are_answered() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
     let ids: Vec<u64> = (0..40)
@@ -124,7 +124,7 @@ fn what_was_asked_before_the_end_is_answered() {
 }
 
 #[test]
-fn a_request_to_end_is_obeyed() {
+fn sigterm_ends_server() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
     let pid = Pid::from_child(&mcp.running.child);
@@ -134,7 +134,7 @@ fn a_request_to_end_is_obeyed() {
 }
 
 #[test]
-fn every_dialect_is_listed_in_few_words() {
+fn dialect_tool_lists_are_short() {
     let mut sum = 0;
     for dialect in DIALECTS.iter().chain(&["all"]) {
         let env = TestEnv::new();
@@ -169,7 +169,7 @@ fn every_dialect_is_listed_in_few_words() {
 }
 
 #[test]
-fn the_notebook_speaks_to_the_model() {
+fn notebook_answers_and_hints_are_text() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &["--dialect", "notebook"]);
     let call = json!({"name": "create_plan", "arguments": {
@@ -206,7 +206,7 @@ fn the_notebook_speaks_to_the_model() {
 }
 
 #[test]
-fn a_hint_is_short_in_every_script() {
+fn hint_with_wide_characters_is_at_most_4_kb() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
     for _ in 0..4 {
@@ -223,7 +223,7 @@ fn a_hint_is_short_in_every_script() {
 }
 
 #[test]
-fn an_unknown_tool_is_named_with_the_nearest_one() {
+fn unknown_tool_error_suggests_nearest_name() {
     for dialect in DIALECTS.iter().chain(&["all"]) {
         let env = TestEnv::new();
         let mut mcp = Mcp::start(&env, &["--dialect", dialect]);
@@ -241,7 +241,7 @@ fn an_unknown_tool_is_named_with_the_nearest_one() {
 }
 
 #[test]
-fn what_a_client_does_is_there_for_everybody_under_its_name() {
+fn client_changes_are_stored_under_its_name() {
     let env = TestEnv::new();
     let mut mcp = Mcp::begin(&env, &[]);
     mcp.initialize("baker\u{1b}[31m", "2025-06-18");
@@ -268,7 +268,7 @@ fn what_a_client_does_is_there_for_everybody_under_its_name() {
 }
 
 #[test]
-fn nothing_but_the_known_resources_and_prompts_is_there() {
+fn rejects_unknown_resources_and_prompts() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
     let error = mcp.refused("resources/read", json!({"uri": "plan://nix"}));
@@ -286,7 +286,7 @@ fn nothing_but_the_known_resources_and_prompts_is_there() {
 }
 
 #[test]
-fn a_plan_that_is_not_there_cannot_be_served() {
+fn mcp_refuses_unknown_plan() {
     let env = TestEnv::new();
     let ran = env.run(&["mcp", "--plan", "abc"]);
     insta::assert_snapshot!(ran.seen(&env), @r"
@@ -319,7 +319,7 @@ async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
 }
 
 #[tokio::test]
-async fn the_plan_and_the_hint_are_read_and_told_of_when_another_process_changes_them() {
+async fn resources_notify_changes_of_other_process() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
     let read = |mcp: &mut Mcp, uri: &str| {

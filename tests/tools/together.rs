@@ -22,7 +22,7 @@ fn tasks(count: usize) -> Vec<PlannedTask> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_task_is_lost_that_several_add() {
+async fn concurrent_adds_lose_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plans.db");
     let first = manager(&file, 0).await;
@@ -54,7 +54,7 @@ async fn no_task_is_lost_that_several_add() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_task_is_started_once_however_many_ask_for_the_next() {
+async fn concurrent_starts_start_each_task_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plans.db");
     let first = manager(&file, 0).await;
@@ -86,7 +86,7 @@ async fn each_task_is_started_once_however_many_ask_for_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_several_new_plans_one_is_current_and_all_are_kept() {
+async fn concurrent_new_plans_leave_one_current() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plans.db");
     let mut callers = JoinSet::new();

@@ -10,7 +10,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn the_commented_file_says_what_the_defaults_are() {
+fn template_matches_defaults() {
     assert_eq!(
         parse(TEMPLATE, Path::new("config.toml")).unwrap(),
         Config::default()
@@ -18,7 +18,7 @@ fn the_commented_file_says_what_the_defaults_are() {
 }
 
 #[test]
-fn the_commented_file_has_every_key() {
+fn template_has_every_key() {
     // With its optional keys taken in, the file must still be read, and set every key there is.
     let all = TEMPLATE
         .lines()
@@ -38,7 +38,7 @@ fn the_commented_file_has_every_key() {
 }
 
 #[test]
-fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
+fn unknown_key_has_position_and_suggestion() {
     insta::assert_snapshot!(problem("[run]\nmax_atempts = 2"), @r"
     config.toml:2:1: unknown key `run.max_atempts`
     Hint: did you mean `run.max_attempts`?
@@ -59,7 +59,7 @@ fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_named_with_its_place() {
+fn invalid_value_has_position() {
     insta::assert_snapshot!(problem("[run]\n\nmax_attempts = 0"), @"config.toml:3:16: `run.max_attempts`: must be 1 or more");
     insta::assert_snapshot!(problem("[run]\nmax_replans = -1"), @"config.toml:2:15: `run.max_replans`: invalid value: integer `-1`, expected u32");
     insta::assert_snapshot!(problem("[run]\ntask_timeout = \"soon\""), @r#"config.toml:2:16: `run.task_timeout`: `soon` is no duration, which is written "90s", "10m" or "1h 30m""#);
@@ -92,7 +92,7 @@ fn a_value_that_does_not_fit_is_named_with_its_place() {
 }
 
 #[test]
-fn judging_is_a_word_or_a_section() {
+fn judge_is_word_or_section() {
     let judge = |text: &str| parse(text, Path::new("c")).unwrap().llm.judge;
     let model = Some("m".to_owned());
     for (text, when, model) in [
@@ -120,7 +120,7 @@ fn judging_is_a_word_or_a_section() {
 }
 
 #[test]
-fn plain_http_is_for_this_machine_only() {
+fn config_allows_plain_http_only_locally() {
     for url in [
         "http://127.0.0.1:8080/v1",
         "http://localhost/v1/",
@@ -142,7 +142,7 @@ fn plain_http_is_for_this_machine_only() {
 }
 
 #[test]
-fn durations_are_read_as_people_write_them() {
+fn reads_human_durations() {
     for (text, seconds) in [
         ("90s", 90),
         ("10m", 600),
@@ -158,7 +158,7 @@ fn durations_are_read_as_people_write_them() {
 }
 
 #[test]
-fn hostile_text_is_an_error_and_nothing_else() {
+fn hostile_config_is_an_error() {
     for text in [
         "\0",
         "\u{feff}[run",
@@ -178,7 +178,7 @@ fn overridden(name: &str, value: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn the_environment_overrides_every_kind_of_key() {
+fn environment_overrides_every_kind_of_key() {
     let config = |name, value| overridden(name, value).unwrap();
     assert_eq!(
         config("PLAN_AGENT_RUN_MAX_ATTEMPTS", "5").run.max_attempts,
@@ -198,7 +198,7 @@ fn the_environment_overrides_every_kind_of_key() {
 }
 
 #[test]
-fn an_error_in_the_environment_names_the_variable() {
+fn environment_error_names_variable() {
     let problem = |name, value| overridden(name, value).unwrap_err();
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected u32"#);

@@ -80,7 +80,7 @@ fn git(place: &TaskWorktree, words: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_worktree_is_laid_out_once_and_what_is_half_there_is_made_whole() {
+async fn worktree_is_created_once_and_repaired() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -141,7 +141,7 @@ async fn a_worktree_is_laid_out_once_and_what_is_half_there_is_made_whole() {
 }
 
 #[tokio::test]
-async fn what_an_agent_left_is_committed_wherever_it_went_on() {
+async fn agent_changes_are_committed_on_task_branch() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -193,7 +193,7 @@ async fn what_an_agent_left_is_committed_wherever_it_went_on() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_begun_in_the_worktree_and_ends_when_its_marks_are_gone() {
+async fn conflict_is_resolved_in_worktree() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -243,7 +243,7 @@ async fn a_conflict_is_begun_in_the_worktree_and_ends_when_its_marks_are_gone() 
 }
 
 #[tokio::test]
-async fn only_what_is_merged_and_holds_nothing_else_is_put_away() {
+async fn only_merged_clean_worktree_is_removed() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -265,7 +265,7 @@ async fn only_what_is_merged_and_holds_nothing_else_is_put_away() {
 }
 
 #[tokio::test]
-async fn a_branch_moves_only_from_where_it_is_expected() {
+async fn branch_moves_only_from_expected_commit() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -300,7 +300,7 @@ async fn a_branch_moves_only_from_where_it_is_expected() {
 }
 
 #[tokio::test]
-async fn what_blocks_a_reader_is_not_searched_for_marks() {
+async fn conflict_search_skips_pipes() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -324,7 +324,7 @@ async fn what_blocks_a_reader_is_not_searched_for_marks() {
 }
 
 #[tokio::test]
-async fn a_repository_within_the_work_is_neither_committed_as_a_link_nor_deleted() {
+async fn nested_repository_is_not_committed_or_deleted() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -360,7 +360,7 @@ async fn a_repository_within_the_work_is_neither_committed_as_a_link_nor_deleted
 }
 
 #[tokio::test]
-async fn marks_that_an_agent_committed_in_a_merge_are_found() {
+async fn finds_committed_conflict_marks() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -391,7 +391,7 @@ async fn marks_that_an_agent_committed_in_a_merge_are_found() {
 }
 
 #[tokio::test]
-async fn a_worktree_that_a_killed_git_left_locked_is_laid_out() {
+async fn locked_worktree_of_killed_git_is_recreated() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -405,7 +405,7 @@ async fn a_worktree_that_a_killed_git_left_locked_is_laid_out() {
 }
 
 #[tokio::test]
-async fn a_branch_that_stands_for_another_is_moved_without_it() {
+async fn symbolic_branch_moves_without_its_target() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -427,7 +427,7 @@ async fn a_branch_that_stands_for_another_is_moved_without_it() {
 }
 
 #[tokio::test]
-async fn what_a_worktree_says_of_itself_counts_only_if_the_repository_says_it_too() {
+async fn worktree_link_must_match_repository() {
     let Some(given) = Given::new().await else {
         return;
     };
@@ -467,7 +467,7 @@ async fn what_a_worktree_says_of_itself_counts_only_if_the_repository_says_it_to
 
 /// The loop has one thread, and so has what blocks here: as long as that is taken nothing is removed.
 #[test]
-fn a_folder_is_removed_where_that_holds_up_nobody() {
+fn worktree_removal_does_not_block_event_loop() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(1)

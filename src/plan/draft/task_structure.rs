@@ -544,7 +544,7 @@ mod tests {
     use crate::plan::{Plan, Row, Time};
 
     #[test]
-    fn whoever_inserts_at_one_place_again_and_again_moves_few_others() {
+    fn repeated_inserts_move_few_tasks() {
         for always_behind_the_first in [true, false] {
             let mut plan = Plan::new(head());
             let mut draft = Draft::new(&mut plan, Time(1));

@@ -276,7 +276,7 @@ impl ChangedFiles {
     pub fn text(&self, most: usize) -> String {
         if self.files.is_empty() {
             let none = match self.seen {
-                ChangeDetection::Nothing => "nobody could look which files changed",
+                ChangeDetection::Nothing => "which files changed is not known",
                 ChangeDetection::Git | ChangeDetection::Listing => "no file changed",
                 ChangeDetection::Times => "no file was written; removed ones are not seen",
                 ChangeDetection::Part => "no file was written among those that were looked at",

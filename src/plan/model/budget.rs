@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_daemon_is_counted_once() {
+    fn daemon_active_time_is_counted_once() {
         let lived = |since, seconds| ActiveTime {
             since: Time(since),
             span: Duration::from_secs(seconds),

@@ -107,7 +107,7 @@ fn stop(plan: &mut Plan, world: &Observations) -> BudgetLimit {
 }
 
 #[test]
-fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
+fn attempt_limit_stops_only_next_attempt() {
     let mut plan = running(&[("a", &[]), ("b", &[0])]);
     let two = Budget {
         attempts: Some(2),
@@ -160,7 +160,7 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
 }
 
 #[test]
-fn a_command_that_is_taken_back_uses_no_attempt() {
+fn withdrawn_command_uses_no_attempt() {
     let mut plan = running(&[("a", &[])]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     assert_eq!(plan.attempts_made(), 1);
@@ -172,7 +172,7 @@ fn a_command_that_is_taken_back_uses_no_attempt() {
 }
 
 #[test]
-fn a_report_waits_for_its_judge_until_the_budget_allows_the_call() {
+fn judge_call_waits_for_budget() {
     let mut plan = running(&[("a", &[])]);
     let cheap = Budget {
         cost_usd: Some(1.0),
@@ -208,7 +208,7 @@ fn a_report_waits_for_its_judge_until_the_budget_allows_the_call() {
 }
 
 #[test]
-fn the_last_call_is_heard_before_the_plan_stops() {
+fn running_llm_call_ends_before_budget_stop() {
     let mut plan = running(&[("a", &[])]);
     let one = Budget {
         llm_calls: Some(1),
@@ -240,7 +240,7 @@ fn the_last_call_is_heard_before_the_plan_stops() {
 }
 
 #[test]
-fn a_summary_that_the_budget_forbids_holds_up_no_end_and_an_audit_does() {
+fn used_budget_skips_summary_but_stops_before_audit() {
     let mut plan = running(&[("a", &[])]);
     attempt(&mut plan, 1, ReportStatus::Success);
     let used = Budget {
@@ -270,7 +270,7 @@ fn a_summary_that_the_budget_forbids_holds_up_no_end_and_an_audit_does() {
 }
 
 #[test]
-fn time_is_used_by_what_is_under_way_and_once() {
+fn wall_time_counts_concurrent_work_once() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     let short = Budget {
         wall_time: Some(Duration::from_secs(90)),
@@ -299,7 +299,7 @@ fn time_is_used_by_what_is_under_way_and_once() {
 }
 
 #[test]
-fn a_budget_that_is_raised_answers_its_question() {
+fn raised_budget_closes_its_question() {
     let mut plan = running(&[("a", &[])]);
     let calls = |calls| Budget {
         llm_calls: Some(calls),

@@ -17,7 +17,7 @@ fn of_person(names: &[&str], owner: &str) -> Plan {
 }
 
 #[test]
-fn words_that_a_tool_or_a_model_changes_are_no_longer_a_persons() {
+fn edit_by_tool_or_model_changes_task_origin() {
     let words = |text: &str| TaskChanges {
         description: Some(text.to_owned()),
         ..TaskChanges::default()
@@ -52,7 +52,7 @@ fn words_that_a_tool_or_a_model_changes_are_no_longer_a_persons() {
 }
 
 #[test]
-fn a_plan_that_a_person_has_yet_to_start_is_edited_and_not_begun() {
+fn draft_plan_allows_edits_but_no_start() {
     let mut plan = of_person(&["a", "b"], crate::plan::DAEMON);
     let before = plan.clone();
     type Operation = fn(&mut Draft<'_>) -> Result<(), Refusal>;
@@ -79,7 +79,7 @@ fn a_plan_that_a_person_has_yet_to_start_is_edited_and_not_begun() {
 }
 
 #[test]
-fn nothing_is_started_in_a_paused_plan() {
+fn paused_plan_starts_no_task() {
     let mut plan = of_person(&["a", "b"], "tasks");
     apply(&mut plan, |draft| {
         draft.start_task(TaskId(1))?;
@@ -92,7 +92,7 @@ fn nothing_is_started_in_a_paused_plan() {
 }
 
 #[test]
-fn the_number_of_an_attempt_is_not_used_again() {
+fn reset_plan_never_reuses_attempt_numbers() {
     let mut plan = running(&[("a", &[])]);
     attempt(&mut plan, 1, ReportStatus::Failed);
     attempt(&mut plan, 2, ReportStatus::Success);
@@ -117,7 +117,7 @@ fn the_number_of_an_attempt_is_not_used_again() {
 }
 
 #[test]
-fn a_restored_plan_stays_where_it_is_among_those_of_its_owner() {
+fn restored_plan_stays_selected_or_archived() {
     let mut plan = of_person(&["a"], "tasks");
     let earlier = plan.clone();
     apply_at(&mut plan, Time(5), |draft| draft.reactivate());
@@ -140,7 +140,7 @@ fn a_restored_plan_stays_where_it_is_among_those_of_its_owner() {
 }
 
 #[test]
-fn a_plan_that_was_abandoned_is_not_changed_until_it_goes_on() {
+fn aborted_plan_refuses_changes_until_resumed() {
     let mut plan = of_person(&["a"], "notebook");
     apply(&mut plan, |draft| draft.finish_plan(false, "enough"));
     let before = plan.clone();

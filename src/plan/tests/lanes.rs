@@ -1,4 +1,4 @@
-//! Lanes: over the plan, and of each role; what is handed out is what a look at every task says.
+//! Lanes: over the plan, and of each role; what is dispatched is what a look at every task says.
 
 use std::cell::Cell;
 
@@ -26,7 +26,7 @@ pub(super) fn check_walk(plan: &Plan) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Returns what is to be handed out now.
+/// Returns what is to be dispatched now.
 fn issued(plan: &Plan) -> Vec<TaskId> {
     let issued = |step: &DueStep| match step {
         DueStep::Issue(task) => Some(*task),
@@ -36,7 +36,7 @@ fn issued(plan: &Plan) -> Vec<TaskId> {
     steps.iter().filter_map(issued).collect()
 }
 
-/// Returns what is to be handed out now, by a look at every task.
+/// Returns what is to be dispatched now, by a look at every task.
 fn expected(plan: &Plan) -> Vec<TaskId> {
     let head = plan.head();
     let counts = plan.counts();
@@ -115,7 +115,7 @@ fn numbers(tasks: &[TaskId]) -> Vec<u32> {
 }
 
 #[test]
-fn a_role_at_its_limit_holds_up_nobody_else() {
+fn full_role_does_not_block_other_roles() {
     let tasks = [
         ("a", Some("coder")),
         ("b", Some("coder")),
@@ -144,7 +144,7 @@ fn a_role_at_its_limit_holds_up_nobody_else() {
 }
 
 #[test]
-fn the_lanes_of_the_plan_bound_those_of_the_roles() {
+fn plan_lanes_bound_role_lanes() {
     let tasks = [("a", Some("coder")), ("b", Some("reviewer")), ("c", None)];
     let plan = with_roles(&tasks, 2, &[("coder", 5), ("reviewer", 5)]);
     assert_eq!(numbers(&issued(&plan)), [1, 2]);
@@ -153,7 +153,7 @@ fn the_lanes_of_the_plan_bound_those_of_the_roles() {
 }
 
 #[test]
-fn tasks_of_a_full_role_cost_one_look_however_many_they_are() {
+fn full_role_is_checked_once_for_all_its_tasks() {
     let coder = ("a", Some("coder"));
     let mut tasks = vec![coder; 10_000];
     tasks.push(("last", Some("reviewer")));
@@ -170,7 +170,7 @@ fn tasks_of_a_full_role_cost_one_look_however_many_they_are() {
 }
 
 #[test]
-fn an_attempt_may_become_as_old_as_its_role_allows() {
+fn role_sets_attempt_deadline() {
     let mut plan = with_roles(&[("a", Some("coder")), ("b", None)], 2, &[("coder", 1)]);
     let mut policy = plan.head().policy.clone();
     policy.roles.get_mut("coder").unwrap().task_deadline = Some(Duration::from_secs(30));
@@ -226,7 +226,7 @@ pub(super) fn check_held(plan: &Plan) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
+fn lost_role_has_unclaimed_commands_withdrawn() {
     let tasks = [
         ("a", Some("coder")),
         ("b", Some("coder")),
@@ -263,7 +263,7 @@ fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_task_waits_for_its_role_while_that_has_something_else_in_hand() {
+fn unclaimed_timeout_waits_for_busy_role() {
     let mut plan = with_roles(&[("a", Some("coder"))], 2, &[("coder", 1)]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(1).plus(Duration::from_secs(601));
@@ -286,7 +286,7 @@ fn a_task_waits_for_its_role_while_that_has_something_else_in_hand() {
 }
 
 #[test]
-fn a_command_that_nobody_takes_holds_up_only_its_role() {
+fn unclaimed_command_blocks_only_its_role() {
     let tasks = [
         ("a", Some("ghost")),
         ("b", Some("ghost")),

@@ -27,7 +27,7 @@ fn tip(plan: &Plan) -> &str {
 }
 
 #[test]
-fn results_are_merged_one_at_a_time_in_the_order_of_their_reports() {
+fn results_merge_singly_in_report_order() {
     let mut plan = isolated(&[("a", &[]), ("b", &[])]);
     assert_eq!(plan.workspace_of(TaskId(2)), "/trees/task-2");
     apply(&mut plan, |draft| {
@@ -66,7 +66,7 @@ fn results_are_merged_one_at_a_time_in_the_order_of_their_reports() {
 }
 
 #[test]
-fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
+fn late_accepted_result_is_merged_again() {
     let mut plan = isolated(&[("a", &[]), ("b", &[])]);
     let done = |draft: &mut Draft<'_>, task: u32, decision| {
         draft.issue(TaskId(task), issue(task))?;
@@ -114,7 +114,7 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
 }
 
 #[test]
-fn a_branch_that_somebody_else_moved_stays_there_until_a_human_has_answered() {
+fn moved_branch_waits_for_human_answer() {
     let mut plan = isolated(&[("a", &[])]);
     let elsewhere = |draft: &mut Draft<'_>| draft.branch_elsewhere("theirs", "moved", question(1));
     apply(&mut plan, elsewhere);

@@ -429,7 +429,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reachable_plan_holds_its_promises(policy in budget::policy(), ops in prop::collection::vec(op(), 1..60), isolated: bool) {
+    fn reachable_plans_keep_invariants(policy in budget::policy(), ops in prop::collection::vec(op(), 1..60), isolated: bool) {
         let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[])]);
         change(&mut plan, |draft| draft.start(policy, "/work")).unwrap();
         if isolated {

@@ -41,7 +41,7 @@ pub(crate) fn command(n: u32) -> CommandId {
     CommandId::new(format!("task-{n:04}"))
 }
 
-/// Returns the n-th command, to be handed out.
+/// Returns the n-th command, to be dispatched.
 pub(crate) fn issue(n: u32) -> NewCommand {
     NewCommand {
         id: command(n),

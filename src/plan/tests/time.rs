@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
+fn timeout_counts_from_last_heartbeat_and_needs_scan() {
     let mut plan = running(&[("a", &[])]);
     apply_at(&mut plan, Time(0), |draft| {
         draft.issue(TaskId(1), issue(1))?;
@@ -36,7 +36,7 @@ fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
 }
 
 #[test]
-fn a_command_issued_within_the_change_has_not_waited_since_the_start() {
+fn new_command_does_not_time_out_at_daemon_start() {
     let mut plan = running(&[("a", &[])]);
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
     apply_at(
@@ -61,7 +61,7 @@ fn a_command_issued_within_the_change_has_not_waited_since_the_start() {
 }
 
 #[test]
-fn what_a_daemon_did_not_live_through_is_nobody_s_silence() {
+fn suspended_time_counts_for_no_timeout() {
     let mut plan = running(&[("a", &[])]);
     apply_at(&mut plan, Time(0), |draft| {
         draft.issue(TaskId(1), issue(1))?;
@@ -92,7 +92,7 @@ fn what_a_daemon_did_not_live_through_is_nobody_s_silence() {
 }
 
 #[test]
-fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
+fn unclaimed_command_asks_human_until_claimed() {
     let mut plan = running(&[("a", &[])]);
     apply_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(0).plus(Duration::from_secs(601));
@@ -114,7 +114,7 @@ fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
 }
 
 #[test]
-fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
+fn wrong_start_clock_delays_no_timeout() {
     let mut plan = running(&[("a", &[])]);
     let year = Time(0).plus(Duration::from_secs(365 * 24 * 3600));
     apply_at(&mut plan, year, |draft| {
@@ -133,7 +133,7 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
 }
 
 #[test]
-fn what_a_person_is_asked_for_an_attempt_is_nobody_s_silence_and_nobody_s_age() {
+fn open_question_pauses_timeout_and_deadline() {
     let mut plan = running(&[("a", &[])]);
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
     apply_at(&mut plan, Time(0), |draft| {
@@ -174,7 +174,7 @@ fn what_a_person_is_asked_for_an_attempt_is_nobody_s_silence_and_nobody_s_age() 
 }
 
 #[test]
-fn a_question_for_a_request_goes_with_the_attempt_that_it_is_for() {
+fn request_question_closes_with_its_attempt() {
     let request = CommandId::new("task-asked");
     let asked = |ends: &dyn Fn(&mut Draft<'_>) -> Result<(), Refusal>| {
         let mut plan = running(&[("a", &[])]);

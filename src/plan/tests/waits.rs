@@ -47,7 +47,7 @@ fn told(
 }
 
 #[test]
-fn a_wait_is_told_once_and_ends_once() {
+fn request_begins_and_ends_once() {
     let mut plan = running(&[("a", &[])]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let begin = |draft: &mut Draft<'_>| {
@@ -70,7 +70,7 @@ fn a_wait_is_told_once_and_ends_once() {
 }
 
 #[test]
-fn what_is_waited_for_ends_with_the_attempt_that_it_is_for() {
+fn requests_end_with_their_attempt() {
     type End = fn(&mut Draft<'_>);
     let ends: [End; 4] = [
         |draft| drop(draft.report(&command(1), report(ReportStatus::Success, Time(2)))),
@@ -90,7 +90,7 @@ fn what_is_waited_for_ends_with_the_attempt_that_it_is_for() {
 }
 
 #[test]
-fn an_attempt_of_before_there_were_waits_is_read() {
+fn reads_stored_attempt_without_requests() {
     let mut plan = running(&[("a", &[])]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let mut stored = serde_json::to_value(attempt_of(&plan, 1)).unwrap();
@@ -100,7 +100,7 @@ fn an_attempt_of_before_there_were_waits_is_read() {
 }
 
 #[test]
-fn a_restored_plan_tells_that_nobody_waits_any_more() {
+fn restored_plan_withdraws_open_requests() {
     let mut plan = running(&[("a", &[])]);
     let earlier = Plan::from_rows(plan.rows()).unwrap();
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
@@ -120,7 +120,7 @@ fn a_restored_plan_tells_that_nobody_waits_any_more() {
 }
 
 #[test]
-fn a_task_that_somebody_has_taken_is_not_for_nobody() {
+fn claimed_task_is_not_unassigned() {
     let mut plan = running(&[("a", &[])]);
     let mut head = plan.head().clone();
     head.policy.roles_only = true;

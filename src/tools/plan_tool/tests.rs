@@ -93,7 +93,7 @@ async fn state(toolbox: &Toolbox) -> (i64, Vec<plan::Row>) {
 }
 
 #[tokio::test]
-async fn transitions_are_those_of_the_table() {
+async fn status_transitions_follow_table() {
     for from in TaskStatus::ALL {
         for to in TaskStatus::ALL {
             let toolbox = made().await;
@@ -122,7 +122,7 @@ async fn transitions_are_those_of_the_table() {
 #[tokio::test]
 async fn tasks_go_from_status_to_status() {
     let table = r#"
-        == a_summary_that_is_left_out_stays: a release
+        == omitted_summary_is_kept: a release
         get_task {"task_id": "code"} =~ {"status": "ready", "result_summary": null}
         update_task_status {"task_id": "code", "status": "inprogress", "result_summary": "begun"}
         get_task {"task_id": "code"} =~ {"status": "inprogress", "result_summary": "begun"}
@@ -139,14 +139,14 @@ async fn tasks_go_from_status_to_status() {
         update_task_status {"task_id": "code", "status": "completed", "result_summary": "another"}
         get_task {"task_id": "code"} =~ {"status": "completed", "result_summary": "no disk"}
 
-        == a_task_is_skipped_with_a_reason_unless_it_is_optional: a release
+        == required_task_needs_skip_reason: a release
         ! update_task_status {"task_id": "code", "status": "skipped"}
         ! update_task_status {"task_id": "code", "status": "skipped", "result_summary": " "}
         update_task_status {"task_id": "code", "status": "skipped", "result_summary": "not needed"}
         update_task_status {"task_id": "news", "status": "skipped"}
         ! update_task_status {"task_id": "测试", "status": "skipped"} => task `测试` is not optional: say in result_summary why it is skipped
 
-        == the_status_of_the_plan_follows_its_tasks: a release
+        == plan_status_follows_tasks: a release
         update_task_status {"task_id": "code", "status": "error"}
         get_plan_status => "running"
         update_task_status {"task_id": "测试", "status": "completed"}
@@ -163,7 +163,7 @@ async fn tasks_go_from_status_to_status() {
         get_plan_status => "completed"
         get_plan_structure =~ {"completion_time": "…Z"}
 
-        == tasks_are_found_by_their_role_and_status: a release
+        == finds_tasks_by_role_and_status: a release
         get_tasks_for_role {"plan_id": "r1", "role_id": "dev"} =~ [{"task_id": "code"}, {"task_id": "news"}]
         update_task_status {"plan_id": "r1", "task_id": "code", "status": "inprogress"}
         get_tasks_for_role {"plan_id": "r1", "role_id": "dev"} =~ [{"task_id": "news"}]
@@ -171,7 +171,7 @@ async fn tasks_go_from_status_to_status() {
         get_tasks_for_role {"plan_id": "r1", "role_id": "qa", "status": "ready"} =~ [{"task_id": "测试"}]
         get_tasks_for_role {"plan_id": "r1", "role_id": "nobody"} => []
 
-        == a_plan_of_a_daemon_is_meant_only_by_its_name: a daemon's
+        == daemon_plan_needs_explicit_name: a daemon's
         ! get_plan_status => there is no plan yet
         get_plan_status {"plan_id": "daemons"} => "running"
         update_task_status {"plan_id": "daemons", "task_id": "2", "status": "skipped", "result_summary": "not needed"}
@@ -180,7 +180,7 @@ async fn tasks_go_from_status_to_status() {
         ! update_task_status {"plan_id": "daemons", "task_id": "1", "status": "error"}
         ! delete_plan {"plan_id": "daemons"} => the plan is running
 
-        == bad_input_is_declined_and_changes_nothing: a release
+        == plan_tool_declines_bad_input: a release
         update_task_status {"task_id": "code", "status": "completed"}
         ! get_tasks => there is no tool `get_tasks`; is `get_task` meant?
         ! TaskList => there is no tool `TaskList` here; the dialect `tasks` has it
@@ -213,7 +213,7 @@ async fn tasks_go_from_status_to_status() {
 }
 
 #[tokio::test]
-async fn a_deleted_plan_is_unknown_and_its_id_is_free_again() {
+async fn deleted_plan_frees_its_id() {
     let toolbox = made().await;
     update(&toolbox, "code", "completed", None).await;
     assert_eq!(
@@ -264,7 +264,7 @@ async fn a_deleted_plan_is_unknown_and_its_id_is_free_again() {
 }
 
 #[tokio::test]
-async fn answers_are_bounded() {
+async fn plan_tool_answers_are_bounded() {
     let toolbox = toolbox().await;
     let long = "文".repeat(2000);
     let steps: Vec<Value> = (0..10_000)
@@ -305,7 +305,7 @@ async fn answers_are_bounded() {
 }
 
 #[tokio::test]
-async fn what_a_task_depends_on_is_bounded_and_paged_to_its_end() {
+async fn plan_tool_pages_dependencies() {
     let toolbox = toolbox().await;
     let key = |n: usize| format!("{n:03}{}", "文".repeat(120));
     let keys: Vec<String> = (0..200).map(key).collect();
@@ -330,7 +330,7 @@ async fn what_a_task_depends_on_is_bounded_and_paged_to_its_end() {
 }
 
 #[tokio::test]
-async fn the_library_returns_what_the_document_says() {
+async fn library_returns_documented_values() {
     let plans = PlanTool::new(toolbox().await);
     let structure: Structure = serde_json::from_value(release()).unwrap();
     let create = |structure: Structure| plans.create_plan_from_structure("r1", structure);
@@ -374,7 +374,7 @@ async fn the_library_returns_what_the_document_says() {
 }
 
 #[tokio::test]
-async fn callers_at_once_lose_nothing() {
+async fn concurrent_callers_lose_no_update() {
     let toolbox = toolbox().await;
     let tasks: Vec<Value> = (0..64)
         .map(|n| json!({"task_id": n.to_string(), "name": "T"}))
@@ -399,7 +399,7 @@ async fn callers_at_once_lose_nothing() {
 }
 
 #[tokio::test]
-async fn plans_outlive_the_process() {
+async fn plans_persist_across_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plans.db");
     let before = PlanTool::new(Toolbox::open(&file, "one").await.unwrap());
@@ -416,7 +416,7 @@ async fn plans_outlive_the_process() {
 }
 
 #[test]
-fn words_and_states_map_onto_each_other() {
+fn plan_tool_states_map_to_core() {
     for status in TaskStatus::ALL {
         assert_eq!(TaskStatus::from(CoreStatus::from(status)), status);
         assert_eq!(json!(status), status.as_str());

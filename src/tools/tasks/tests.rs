@@ -71,7 +71,7 @@ async fn three() -> Toolbox {
 }
 
 #[tokio::test]
-async fn several_tasks_are_made_in_one_step() {
+async fn task_create_makes_several_tasks_in_one_change() {
     let toolbox = three().await;
     let calls = r#"
         TaskGet {"taskId": 3} =~ {"blockedBy": ["1", "2"]}
@@ -84,7 +84,7 @@ async fn several_tasks_are_made_in_one_step() {
 }
 
 #[tokio::test]
-async fn dry_run_says_what_would_be_made_and_makes_nothing() {
+async fn task_create_dry_run_makes_nothing() {
     let toolbox = toolbox().await;
     let tasks = json!({"tasks": [{"subject": "one"}, {"subject": "two", "blockedBy": [1]}], "dry_run": true});
     let answer = json!({
@@ -101,7 +101,7 @@ async fn dry_run_says_what_would_be_made_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn a_deleted_plan_is_not_changed() {
+async fn task_tools_refuse_deleted_plan() {
     let toolbox = three().await;
     let plan = toolbox.current(Dialect::Tasks).await.unwrap();
     let delete = |draft: &mut Draft<'_>| draft.archive(ArchiveState::Deleted);
@@ -116,7 +116,7 @@ async fn a_deleted_plan_is_not_changed() {
 }
 
 #[tokio::test]
-async fn what_a_task_waits_for_and_what_waits_for_it_is_paged_to_the_end() {
+async fn task_get_pages_blockers_and_dependants() {
     let toolbox = toolbox().await;
     let before: Vec<usize> = (1..=250).collect();
     let mut tasks = vec![json!({"subject": "before"}); 250];
@@ -149,7 +149,7 @@ async fn what_a_task_waits_for_and_what_waits_for_it_is_paged_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_list_is_filtered_paged_and_bounded() {
+async fn task_list_is_filtered_paged_and_bounded() {
     let toolbox = toolbox().await;
     let tasks: Vec<Value> = (0..10_000)
         .map(|n| {
@@ -184,7 +184,7 @@ async fn a_list_is_filtered_paged_and_bounded() {
 }
 
 #[tokio::test]
-async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
+async fn bound_plan_of_other_owner_keeps_ids() {
     let toolbox = three().await;
     let id = PlanId::new("mine");
     let head = PlanHead::new(id.clone(), "a goal", Time(0));
@@ -205,7 +205,7 @@ async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
 }
 
 #[tokio::test]
-async fn two_callers_at_once_make_one_list() {
+async fn concurrent_callers_make_one_list() {
     let toolbox = toolbox().await;
     // Another dialect's plan has the name that a task list would get.
     let head = PlanHead::new(PlanId::new("tasks"), "", Time(0));
@@ -226,7 +226,7 @@ async fn two_callers_at_once_make_one_list() {
 }
 
 #[test]
-fn words_and_states_map_onto_each_other() {
+fn task_words_map_to_core() {
     for status in [
         TaskState::Pending,
         TaskState::InProgress,
@@ -241,7 +241,7 @@ fn words_and_states_map_onto_each_other() {
 #[tokio::test]
 async fn the_task_list_is_kept() {
     let table = r##"
-        == the_first_task_makes_the_list_and_ids_are_numbers_as_text: nothing
+        == first_task_creates_list_with_numeric_ids: nothing
         TaskList => []
         TaskCreate {"subject": "Fix it", "description": "d", "activeForm": "Fixing it"} => {"id": "1", "subject": "Fix it"}
         TaskCreate {"subject": "Test it", "owner": "me", "metadata": {"k": [1]}, "addBlockedBy": ["1"]}
@@ -249,7 +249,7 @@ async fn the_task_list_is_kept() {
         TaskGet {"taskId": 1} => {"id": "1", "subject": "Fix it", "description": "d", "status": "pending", "activeForm": "Fixing it", "blocks": ["2"], "blockedBy": []}
         TaskGet {"taskId": 2} => {"id": "2", "subject": "Test it", "description": "", "status": "pending", "owner": "me", "metadata": {"k": [1]}, "blocks": [], "blockedBy": ["1"]}
 
-        == a_task_goes_from_pending_to_completed: three
+        == task_goes_from_pending_to_completed: three
         TaskUpdate {"taskId": "1", "status": "in_progress", "owner": "me"} => {"taskId": "1", "updatedFields": ["owner", "status"], "statusChange": {"from": "pending", "to": "in_progress"}}
         = running
         // The same again changes nothing; a task may also end without a word in between.
@@ -260,12 +260,12 @@ async fn the_task_list_is_kept() {
         TaskUpdate {"taskId": 3, "status": "completed"}
         = completed
 
-        == a_task_that_waits_cannot_begin_nor_be_completed: three
+        == waiting_task_cannot_start_or_complete: three
         ! TaskUpdate {"taskId": "3", "status": "in_progress", "subject": "x"} => task `3` waits for `1`, `2`
         ! TaskUpdate {"taskId": "3", "status": "completed", "subject": "x"} => task `3` waits for `1`, `2`
         ! TaskUpdate {"taskId": "3", "status": "failed", "subject": "x"} => task `3` waits for `1`, `2`
 
-        == a_deleted_task_is_not_listed_and_nothing_waits_for_it: three
+        == deleted_task_is_hidden_and_blocks_nothing: three
         // Also one in progress, and a completed one.
         TaskUpdate {"taskId": 1, "status": "deleted"}
         TaskList =~ [{"id": "2", "status": "pending"}, {"id": "3", "status": "pending"}]
@@ -279,7 +279,7 @@ async fn the_task_list_is_kept() {
         TaskUpdate {"taskId": 2, "status": "pending"}
         TaskList =~ [{"id": "2", "status": "pending"}]
 
-        == what_is_said_of_a_task_changes_in_every_state: three
+        == task_texts_change_in_every_state: three
         // What is done is not described anew.
         TaskUpdate {"taskId": 1, "activeForm": "Doing", "owner": "me", "metadata": {"a": 1, "b": {"c": 2}}, "subject": " uno ", "description": "d"} =~ {"updatedFields": ["subject", "description", "owner", "activeForm", "metadata"]}
         TaskGet {"taskId": 1} =~ {"subject": "uno"}
@@ -290,7 +290,7 @@ async fn the_task_list_is_kept() {
         TaskGet {"taskId": 1} => {"id": "1", "subject": "uno", "description": "how far it is", "status": "completed", "activeForm": "Doing", "metadata": {"b": {"c": 2}, "d": "x"}, "blocks": ["2", "3"], "blockedBy": []}
         ! TaskUpdate {"taskId": 1, "subject": "x"} => task `1` is completed
 
-        == dependencies_are_added_from_both_ends: nothing
+        == dependencies_are_added_from_both_sides: nothing
         TaskCreate {"subject": "one"}
         TaskCreate {"subject": "two"}
         TaskCreate {"subject": "three"}
@@ -302,7 +302,7 @@ async fn the_task_list_is_kept() {
         TaskUpdate {"taskId": 1, "status": "in_progress"}
         ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => task `1` is in_progress
 
-        == an_error_names_the_field_and_calls_a_new_task_by_its_name: three
+        == task_error_names_field_and_new_task: three
         ! TaskCreate {"subject": "s", "activeForm": "$x20000"} => `activeForm` has 20000 bytes; at most 4096 fit
         ! TaskCreate {"tasks": [{"subject": "s"}, {"subject": "s", "activeForm": "$x20000"}]} => `tasks[1].activeForm` has 20000 bytes; at most 4096 fit
         ! TaskUpdate {"taskId": 1, "activeForm": "$x20000"} => `activeForm` has 20000 bytes; at most 4096 fit
@@ -310,7 +310,7 @@ async fn the_task_list_is_kept() {
         ! TaskCreate {"tasks": [{"subject": "Knead"}, {"subject": "Bake", "blockedBy": [3]}]} => the new task `Bake` at place 2 depends on `place 3`, which does not exist
         ! TaskUpdate {"taskId": 1, "addBlockedBy": [77]} => task `1` depends on `77`, which does not exist
 
-        == bad_input_is_refused_and_changes_nothing: three
+        == task_tools_reject_bad_input: three
         TaskUpdate {"taskId": 1, "status": "in_progress"}
         ! TaskCreat => there is no tool `TaskCreat`; is `TaskCreate` meant?
         ! createPlan => there is no tool `createPlan` here; the dialect `plan-manager` has it
@@ -348,7 +348,7 @@ async fn the_task_list_is_kept() {
         ! TaskUpdate {"taskId": 1, "addBlockedBy": [2]} => task `1` is in_progress
         ! TaskUpdate {"taskId": 2, "status": "in_progress", "owner": "me"} => task `2` waits for `1`
 
-        == what_came_of_a_task_is_kept_and_can_be_said_again: three
+        == task_result_is_kept_and_replaceable: three
         TaskUpdate {"taskId": 1, "status": "completed", "result": "precious"}
         TaskUpdate {"taskId": 1, "status": "deleted"}
         TaskUpdate {"taskId": 1, "status": "completed"}
@@ -360,7 +360,7 @@ async fn the_task_list_is_kept() {
         // Of a task that was deleted before anything came of it, nothing has come.
         TaskGet {"taskId": 2} =~ {"result": null}
 
-        == what_is_settled_can_be_taken_back: three
+        == settled_task_can_be_reopened: three
         TaskUpdate {"taskId": 1, "status": "completed", "result": "r"}
         TaskUpdate {"taskId": 2, "status": "completed", "result": "r"}
         TaskUpdate {"taskId": 3, "status": "completed", "result": "r"}

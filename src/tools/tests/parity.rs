@@ -261,7 +261,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_dialect_leads_to_the_same_states(
+    fn all_dialects_reach_same_states(
         count in 1..6_usize,
         wishes in prop::collection::vec(wish(), 1..25),
         leave_out: bool,
@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn dialects_in_turn_on_one_plan_lead_there_too(
+    fn mixed_dialects_reach_same_states(
         turns in prop::collection::vec(prop::sample::select(&Dialect::ALL[..]), 1..12),
         made_by in prop::sample::select(&Dialect::ALL[..]),
         count in 1..6_usize,

@@ -59,7 +59,7 @@ fn question(id: &str, reason: &str) -> HumanQuestion {
 }
 
 #[test]
-fn shows_the_state_the_reasons_and_the_questions() {
+fn mission_shows_states_reasons_and_questions() {
     let mut tasks = [
         task(1, "Count", TaskState::Completed),
         task(2, "Test", TaskState::Completed),
@@ -157,7 +157,7 @@ fn shows_the_state_the_reasons_and_the_questions() {
 }
 
 #[test]
-fn a_strangers_text_stays_text() {
+fn mission_escapes_foreign_text() {
     let mut odd = task(
         1,
         "# Title\n## Tasks\n- [x] 9 · done `code ``` <script>alert(1)</script> \u{1b}[31m\u{202e}",
@@ -196,7 +196,7 @@ fn a_strangers_text_stays_text() {
 }
 
 #[test]
-fn a_large_plan_shows_what_is_around_the_work() {
+fn mission_of_large_plan_shows_active_tasks() {
     let tasks = (1..=10_000).map(|number| {
         let status = match number {
             ..=5000 => TaskState::Completed,
@@ -220,7 +220,7 @@ fn a_large_plan_shows_what_is_around_the_work() {
 }
 
 #[test]
-fn no_plan_makes_it_larger_than_its_bound() {
+fn mission_size_is_bounded() {
     for filler in ["🎉", "<", "`", "核\n", "!["] {
         let long = filler.repeat(100_000);
         let tasks = (1..=500).map(|number| {

@@ -14,7 +14,7 @@ fn text(plan: &Plan, daemon: Option<u32>, limit: usize) -> String {
 }
 
 #[test]
-fn a_person_sees_what_is_done_under_way_and_asked() {
+fn status_shows_tasks_and_questions() {
     insta::assert_snapshot!(text(&sample_plan::plan(), Some(7), 50), @r#"
     kqzjwmha  Word counter  running
     Goal: Count the words of a file
@@ -37,7 +37,7 @@ fn a_person_sees_what_is_done_under_way_and_asked() {
 }
 
 #[test]
-fn a_person_sees_who_is_at_work() {
+fn status_shows_busy_lanes() {
     let page = text(&sample_plan::with_roles(), Some(7), 50);
     insta::assert_snapshot!(page, @r#"
     kqzjwmha  Word counter  running
@@ -64,7 +64,7 @@ fn a_person_sees_who_is_at_work() {
 }
 
 #[test]
-fn a_person_and_programs_see_who_waits_for_whom() {
+fn status_shows_open_requests() {
     let plan = sample_plan::with_a_wait();
     let page = text(&plan, Some(7), 50);
     let about = |line: &&str| line.contains("coder");
@@ -81,7 +81,7 @@ fn a_person_and_programs_see_who_waits_for_whom() {
 }
 
 #[test]
-fn a_small_page_shows_what_goes_on() {
+fn short_status_shows_current_tasks() {
     insta::assert_snapshot!(text(&sample_plan::plan(), None, 2), @r#"
     kqzjwmha  Word counter  stopped
     Goal: Count the words of a file
@@ -105,7 +105,7 @@ fn a_small_page_shows_what_goes_on() {
 }
 
 #[test]
-fn programs_get_the_agreed_shape() {
+fn status_json_has_documented_fields() {
     let status = view(&sample_plan::plan(), Some(7), 50);
     insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap(), @r#"
     {
@@ -267,7 +267,7 @@ fn programs_get_the_agreed_shape() {
 }
 
 #[test]
-fn a_window_never_leaves_the_plan() {
+fn window_stays_within_plan() {
     let plan = sample_plan::plan();
     for limit in [0, 1, 4, 5, 6, usize::MAX] {
         let view = view(&plan, None, limit);
@@ -278,7 +278,7 @@ fn a_window_never_leaves_the_plan() {
 }
 
 #[test]
-fn spans_have_one_unit() {
+fn durations_have_one_unit() {
     let said = [0, 119, 120, 7199, 7200].map(|seconds| span(Duration::from_secs(seconds)));
     assert_eq!(said, ["0 s", "119 s", "2 min", "119 min", "2 h"]);
 }

@@ -68,7 +68,7 @@ fn pair(name: &str, text: &str) -> (String, String) {
 }
 
 #[test]
-fn what_was_renamed_in_comes_before_the_rest_of_the_folder_and_only_once() {
+fn renamed_report_is_scanned_first_and_once() {
     let mut given = Given::new();
     for name in ["report-task-a.md", "report-task-b.md", "report-task-c.md"] {
         given.write(name, name);
@@ -94,7 +94,7 @@ fn what_was_renamed_in_comes_before_the_rest_of_the_folder_and_only_once() {
 }
 
 #[test]
-fn a_report_is_handed_over_once_per_content() {
+fn scan_returns_report_once_per_content() {
     let mut given = Given::new();
     given.arrive("report-task-a.md", "one");
     assert_eq!(given.texts(), [pair("report-task-a.md", "one")]);
@@ -106,7 +106,7 @@ fn a_report_is_handed_over_once_per_content() {
 }
 
 #[test]
-fn the_hash_is_that_of_the_bytes() {
+fn report_hash_covers_bytes() {
     let mut given = Given::new();
     given.arrive("report-task-a.md", "abc");
     let scan = given.scan();
@@ -114,7 +114,7 @@ fn the_hash_is_that_of_the_bytes() {
 }
 
 #[test]
-fn what_is_being_written_is_waited_for() {
+fn scan_waits_for_report_being_written() {
     let mut given = Given::new();
     let name = "report-task-a.md";
     given.write(name, "ha");
@@ -132,7 +132,7 @@ fn what_is_being_written_is_waited_for() {
 }
 
 #[test]
-fn without_events_an_old_file_is_finished_and_a_fresh_one_is_not() {
+fn without_events_only_old_file_is_finished() {
     let mut given = Given::new();
     given.write("report-task-new.md", "new");
     given.write("report-task-old.md", "old");
@@ -144,7 +144,7 @@ fn without_events_an_old_file_is_finished_and_a_fresh_one_is_not() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_named_and_never_opened() {
+fn special_files_are_rejected_unopened() {
     let mut given = Given::new();
     let secret = given.volumes.root().join("secret");
     fs::write(&secret, "secret").unwrap();
@@ -193,7 +193,7 @@ fn what_is_no_plain_file_is_named_and_never_opened() {
 }
 
 #[test]
-fn hard_links_and_huge_files_are_refused() {
+fn rejects_hard_links_and_huge_files() {
     let mut given = Given::new();
     let old = SystemTime::now() - Duration::from_secs(10);
     let secret = given.volumes.root().join("secret");
@@ -221,7 +221,7 @@ fn hard_links_and_huge_files_are_refused() {
 }
 
 #[test]
-fn strangers_are_left_alone() {
+fn scan_ignores_foreign_files() {
     let mut given = Given::new();
     for name in [
         ".report-task-a.md.swp",
@@ -240,7 +240,7 @@ fn strangers_are_left_alone() {
 }
 
 #[test]
-fn a_flood_comes_in_bounded_portions() {
+fn many_reports_come_in_bounded_batches() {
     let mut given = Given::new();
     for number in 0..1_000 {
         given.arrive(&format!("report-task-{number:04}.md"), "text");
@@ -260,7 +260,7 @@ fn a_flood_comes_in_bounded_portions() {
 }
 
 #[test]
-fn large_reports_come_in_portions_too() {
+fn large_reports_come_in_bounded_batches() {
     let mut given = Given::new();
     let text = "x".repeat(1 << 20);
     for number in 0..20 {
@@ -271,7 +271,7 @@ fn large_reports_come_in_portions_too() {
 }
 
 #[test]
-fn signs_tell_who_works_on_what() {
+fn scan_reads_heartbeats_of_open_commands() {
     let mut given = Given::new();
     let [taken, live, idle] = ["task-a", "task-b", "task-c"].map(CommandId::new);
     fs::write(given.volumes.command(Folder::CommandsProcessed, &taken), "").unwrap();
@@ -298,7 +298,7 @@ fn signs_tell_who_works_on_what() {
 }
 
 #[test]
-fn an_answer_is_handed_over_when_its_file_changes() {
+fn scan_returns_answer_when_file_changes() {
     let mut given = Given::new();
     let id = QuestionId::new("q1");
     let open = [id.clone()];
@@ -341,7 +341,7 @@ fn an_answer_is_handed_over_when_its_file_changes() {
 }
 
 #[test]
-fn a_missing_folder_is_an_empty_one() {
+fn missing_folder_scans_as_empty() {
     let mut given = Given::new();
     fs::remove_dir(given.volumes.path(Folder::ReportsPending)).unwrap();
     assert_eq!(given.texts(), []);

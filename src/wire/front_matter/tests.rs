@@ -14,7 +14,7 @@ fn note(header: &str) -> Result<Note, Problem> {
 }
 
 #[test]
-fn lines_are_those_of_the_file() {
+fn line_numbers_refer_to_file() {
     let text =
         "\u{feff}\r\n```md\r\n\r\n---\r\n\r\n# about\r\nN: x\r\n---\r\n\r\n\r\nbody\r\n```\r\n";
     let front = split(text).unwrap();
@@ -28,7 +28,7 @@ fn lines_are_those_of_the_file() {
 }
 
 #[test]
-fn without_front_matter_all_of_it_is_body() {
+fn text_without_front_matter_is_body() {
     let front = split_any("\n\n# Title\n---\n").unwrap();
     assert_eq!((front.body.as_str(), front.body_line), ("# Title\n---", 3));
     assert!(split("\n\n# Title\n").is_err());
@@ -38,14 +38,14 @@ fn without_front_matter_all_of_it_is_body() {
 }
 
 #[test]
-fn delimiters_in_the_body_belong_to_it() {
+fn body_keeps_delimiters() {
     let front = split("---\nn: 1\n---\n\na\n\n---\n\n| x |\n|---\nb\n").unwrap();
     assert_eq!(front.body, "a\n\n---\n\n| x |\n|---\nb");
     assert_eq!(front.body_line, 5);
 }
 
 #[test]
-fn only_an_indentation_that_all_lines_have_is_taken_away() {
+fn removes_only_common_indentation() {
     for (header, read) in [
         ("  n: 1\n  note: x", Some(1)),
         ("\tn: 1\n\tnote: x", Some(1)),
@@ -65,7 +65,7 @@ fn only_an_indentation_that_all_lines_have_is_taken_away() {
 }
 
 #[test]
-fn ordinary_text_is_not_taken_for_yaml() {
+fn plain_text_values_are_not_yaml_syntax() {
     for (value, text) in [
         ("a & b", "a & b"),
         ("Done! *really*", "Done! *really*"),
@@ -83,7 +83,7 @@ fn ordinary_text_is_not_taken_for_yaml() {
 }
 
 #[test]
-fn duplicates_and_misfits_are_told() {
+fn reports_duplicate_and_invalid_fields() {
     let told = |header| note(header).unwrap_err().to_string();
     assert_eq!(
         told("n: 1\nx: 2\nN: 3"),
@@ -101,7 +101,7 @@ fn duplicates_and_misfits_are_told() {
 }
 
 #[test]
-fn fields_are_read_without_yaml() {
+fn reads_fields_without_yaml() {
     let front =
         split("---\na: b: c # d\n\n# e\n\"F\": 'g' # h\ni:\n- j\n\tk\nl: \"m\" n\n---\n").unwrap();
     let fields = front.fields().unwrap();
@@ -122,7 +122,7 @@ fn fields_are_read_without_yaml() {
 }
 
 #[test]
-fn what_makes_a_parser_explode_never_reaches_it() {
+fn guard_rejects_yaml_anchors() {
     for header in [
         "a: &a x",
         "a:\t&a x",

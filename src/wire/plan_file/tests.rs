@@ -23,7 +23,7 @@ fn new(targets: &[usize]) -> Vec<TaskRef> {
 }
 
 #[test]
-fn tasks_with_attributes_are_read() {
+fn reads_tasks_with_attributes() {
     let text = "\u{feff}---\r\nname: Words\r\ngoal: |\r\n  Count: words\r\n  *fast*\r\norder: Dependencies\r\nconstraints:\r\n- Python\r\n- no network\r\n---\r\n\
         # Words\r\n\r\nAbout it.\r\n\r\n## 1. Count\r\n\r\n- assignee: coder\r\n- expected: count.py\r\n  and its docs\r\n- checks: lint, test\r\n\r\n\
         Write it.\r\n\r\n```sh\r\n## not a task\r\n- after: 9\r\n```\r\n\r\n### Detail\r\n- a list\r\n\r\n\
@@ -69,7 +69,7 @@ fn tasks_with_attributes_are_read() {
 }
 
 #[test]
-fn a_file_names_the_plan_as_far_as_it_says_nothing() {
+fn plan_name_defaults_to_title_or_file_name() {
     for (name, text, expected) in [
         ("a/my-plan.md", "## One\n", ["my-plan", "my-plan"]),
         ("p.md", "# Title\n## One\n", ["Title", "Title"]),
@@ -87,7 +87,7 @@ fn a_file_names_the_plan_as_far_as_it_says_nothing() {
 }
 
 #[test]
-fn lists_in_a_description_are_no_attributes() {
+fn description_lists_are_no_attributes() {
     for description in [
         "- Note: this\n- that",
         "* first: do it\n* then: rest",
@@ -102,7 +102,7 @@ fn lists_in_a_description_are_no_attributes() {
 }
 
 #[test]
-fn a_checklist_is_done_one_after_the_other() {
+fn checklist_is_read_as_sequential_tasks() {
     let plan = read(
         "# Trip\n\nBefore.\n\n- [x] Pack\n- [ ] Drive\n  carefully\n  - [ ] refuel\n* [X] Eat\n1. [ ] Sleep\n",
     );
@@ -132,7 +132,7 @@ fn a_checklist_is_done_one_after_the_other() {
 }
 
 #[test]
-fn structure_data_is_read_as_yaml_and_json() {
+fn reads_plans_in_yaml_and_json() {
     let yaml = "name: Ship\ndescription: d\nworkflow_template_source: SOP\nsteps:\n- step_id: s1\n  name: Build\n  tasks:\n  \
         - {task_id: a, name: Code, assignee: dev, description: \"d: 1\"}\n- step_id: s2\n  name: ''\n  tasks:\n  \
         - task_id: 7\n    name: Test\n    assignee: qa\n    description: |\n      &x *y\n    optional: true\n    dependencies: [a]\n";
@@ -155,7 +155,7 @@ fn structure_data_is_read_as_yaml_and_json() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn plan_file_reports_all_problems() {
     let text = "---\ngoal: g\nordr: free\norder: backwards\n---\n\n## 1. One\n- after: 2, 9, 1\n- asignee: me\n- expected: a\n- expected: b\n\n\
         ## 3. Two\n- after: One, Thre\n- optional: perhaps\n\n## Same\n## Same\n##\n- after: same\n";
     insta::assert_snapshot!(problems("plan.md", text), @r"
@@ -175,7 +175,7 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
-fn files_and_checks_are_known_by_their_places() {
+fn validates_produced_files_and_checks() {
     let markdown = "## One\n- produces: ./a.txt, src//b.rs\n  c.md\n- checks: test, lnt\n";
     let yaml = "name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: T\n    checks: [test, lnt]\n    \
         produces: [./a.txt, src//b.rs, c.md]\n";
@@ -202,7 +202,7 @@ fn files_and_checks_are_known_by_their_places() {
 }
 
 #[test]
-fn a_field_that_is_nearly_a_known_one_is_a_slip_and_others_are_left_alone() {
+fn near_miss_field_is_problem_and_others_are_ignored() {
     let yaml = "name: x\ngaol: g\nsteps:\n- step_id: a\n  owner: me\n  tasks:\n  - task_id: t\n    name: T\n    \
                 dependancies: [u]\n    metadata: {}\n  - {task_id: u, name: U, optoinal: true}\n";
     insta::assert_snapshot!(problems("p.yaml", yaml), @r"
@@ -266,7 +266,7 @@ fn json_takes_what_its_types_take_and_knows_every_place() {
 }
 
 #[test]
-fn problems_of_other_files() {
+fn reports_problems_of_broken_plan_files() {
     let cases = [
         problems("plan.md", ""),
         problems("plan.md", "---\ngoal: g\n---\nSome words.\n"),
@@ -317,7 +317,7 @@ fn problems_of_other_files() {
 }
 
 #[test]
-fn big_and_hostile_files_are_survived() {
+fn parses_large_and_hostile_plan_files() {
     let chain: String = (1..=10_000)
         .map(|n| format!("## {n}. T\n- after: {}\n", n - 1))
         .collect();
@@ -347,7 +347,7 @@ fn big_and_hostile_files_are_survived() {
 }
 
 #[test]
-fn a_plan_is_written_like_this() {
+fn renders_plan_file() {
     let mut first = sample_plans::task(1, "Count", TaskState::Completed);
     first.description =
         "Write it.\n\n```sh\n## no task\n```\n## Heading\n- after: all\n\\- after: x".to_owned();
@@ -418,7 +418,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_written_plan_is_read_again(
+    fn plan_file_round_trips(
         goal in text(),
         tasks in proptest::collection::vec(
             ("\\PC{0,12}", text(), text(), any::<bool>(), proptest::collection::vec(any::<usize>(), 0..3)),
@@ -457,7 +457,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_survived(text in "((#|-|\\*|`|~| |\\[x?\\]|after: |[0-9]|[a-z]|,|---|\n){0,40})") {
+    fn plan_parser_survives_any_text(text in "((#|-|\\*|`|~| |\\[x?\\]|after: |[0-9]|[a-z]|,|---|\n){0,40})") {
         if let Ok(plan) = parse("p.md", &text) {
             prop_assert!(!plan.tasks.is_empty());
         }

@@ -30,7 +30,7 @@ fn problems(text: &str) -> String {
 }
 
 #[test]
-fn a_whole_report_is_read() {
+fn reads_full_report() {
     let text = "---\nid: task-7\nstatus: PARTIAL_SUCCESS\nsession_id: s.1\nusage: {input_tokens: 10, output_tokens: 20, cost_usd: 0.5}\n\
         blocked_until: 2026-11-21T10:00:00Z\nquestion: Which one?\nrequest_id: r-1\ncollaboration: completed\ntitle: Mine\n---\n\n\
         # Report\n\n## 核心成果\n\nA\n\n### Detail\n\nB\n\n## 填坑记录\n\nC\n\n## Odd\n\nD\n\n## Next-step suggestions / 下一步建议\n\nE\n";
@@ -54,7 +54,7 @@ fn a_whole_report_is_read() {
 }
 
 #[test]
-fn slips_whose_meaning_is_evident_are_read() {
+fn reads_reports_with_evident_slips() {
     let plain = with("status: SUCCESS\nsession_id: s-1");
     for text in [
         format!("\u{feff}{plain}"),
@@ -85,7 +85,7 @@ fn slips_whose_meaning_is_evident_are_read() {
 }
 
 #[test]
-fn a_spoiled_field_does_not_spoil_the_others() {
+fn invalid_field_keeps_other_fields() {
     for (field, kept) in [
         ("note: a: b", "a: b"),
         ("note: done\n\tand more", "done\n\tand more"),
@@ -124,7 +124,7 @@ fn a_spoiled_field_does_not_spoil_the_others() {
 }
 
 #[test]
-fn a_spoiled_header_is_only_read_where_the_status_is_evident() {
+fn broken_header_needs_evident_status() {
     for header in [
         "note: a: b\nstatus: FINE",
         "note: a: b\nstatus: SUCCESS\nstatus: SUCCESS",
@@ -148,7 +148,7 @@ fn a_spoiled_header_is_only_read_where_the_status_is_evident() {
 
 /// A status counts at the left edge, or where every line has the indentation that it has.
 #[test]
-fn the_status_of_something_else_is_not_the_reports() {
+fn nested_status_is_not_report_status() {
     for header in [
         "    session_id: s\nmeta:\n  status: SUCCESS",
         "  session_id: s\nmeta:\n  status: SUCCESS",
@@ -181,7 +181,7 @@ fn the_status_of_something_else_is_not_the_reports() {
 }
 
 #[test]
-fn numbers_stay_text_and_sessions_may_be_unknown() {
+fn numeric_ids_stay_text_and_session_is_optional() {
     let text = with("id: 123\nstatus: SUCCESS\nsession_id: 0123");
     let report = parse("report-123.md", text.as_bytes()).unwrap();
     assert_eq!(report.command.as_str(), "task-123");
@@ -201,7 +201,7 @@ fn numbers_stay_text_and_sessions_may_be_unknown() {
 }
 
 #[test]
-fn slips_whose_meaning_is_not_evident_are_told_with_the_mend() {
+fn ambiguous_report_is_rejected_with_hint() {
     let cases = [
         "---\nstatus: SUCCESS\nsession_id: s-1\n\n## Core results\n\nIt works.\n",
         "# Report\n\nstatus: SUCCESS\n\nIt works.\n",
@@ -246,7 +246,7 @@ fn slips_whose_meaning_is_not_evident_are_told_with_the_mend() {
 }
 
 #[test]
-fn hostile_headers_are_refused() {
+fn rejects_hostile_headers() {
     let bomb = |levels: usize| {
         let level = |level: usize| {
             let before = vec![format!("*a{}", level - 1); 9].join(",");
@@ -322,7 +322,7 @@ fn hostile_headers_are_refused() {
 }
 
 #[test]
-fn hostile_files_are_refused() {
+fn rejects_hostile_report_files() {
     let plain = with("status: SUCCESS");
     for bytes in [
         vec![b'-'; 8 << 20],
@@ -342,7 +342,7 @@ fn hostile_files_are_refused() {
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_kept_in_the_body_for_whoever_shows_it() {
+fn report_body_keeps_control_characters() {
     let body = "\u{1b}[31mred\u{1b}[0m <script>alert(1)</script> \u{202e}";
     let report = read(&format!(
         "---\nstatus: FAILED\ntitle: <script>\n---\n{body}\n"
@@ -353,7 +353,7 @@ fn what_a_terminal_would_obey_is_kept_in_the_body_for_whoever_shows_it() {
 }
 
 #[test]
-fn text_without_headings_is_the_result_and_a_question_needs_no_text() {
+fn text_without_headings_is_result() {
     let report = read("---\nstatus: FAILED\n---\n# Title\nNothing worked.\n").unwrap();
     assert_eq!(report.results, "# Title\nNothing worked.");
     let report = read("---\nstatus: FAILED\nquestion: Which port?\n---\n").unwrap();
@@ -362,7 +362,7 @@ fn text_without_headings_is_the_result_and_a_question_needs_no_text() {
 }
 
 #[test]
-fn names_of_reports() {
+fn derives_command_from_report_name() {
     for (name, command) in [
         ("report-task-019a.md", Some("task-019a")),
         ("report-019a.md", Some("task-019a")),
@@ -390,7 +390,7 @@ fn names_of_reports() {
 }
 
 #[test]
-fn a_rejection_says_how_to_mend_it() {
+fn rejection_shows_problems_and_example() {
     let problems = read(&with("status: done\u{1b}[31m`\nid: task-8")).unwrap_err();
     insta::assert_snapshot!(rejection(NAME, &problems), @r"
     # `report-task-7.md` was not accepted
@@ -501,7 +501,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn damage_never_makes_a_success(
+    fn damaged_failure_never_reads_as_success(
         seed in proptest::sample::select(FAILURES.to_vec()),
         damages in proptest::collection::vec(damage(), 1..5),
     ) {
@@ -512,19 +512,19 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn report_parser_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(parse(NAME, &bytes).is_err());
     }
 
     #[test]
-    fn any_header_is_survived(header in "([a-z]{0,6}[:&*!|>\\[\\]{},'\"#?%-]{0,2}[ \n\t]?){0,20}") {
+    fn report_parser_survives_any_header(header in "([a-z]{0,6}[:&*!|>\\[\\]{},'\"#?%-]{0,2}[ \n\t]?){0,20}") {
         if let Ok(report) = read(&with(&header)) {
             prop_assert_ne!(report.status, ReportStatus::Success);
         }
     }
 
     #[test]
-    fn however_lines_are_indented_only_a_status_of_the_header_itself_counts(
+    fn only_top_level_status_counts(
         lines in proptest::collection::vec((0_usize..6, proptest::sample::select(vec![
             "status: SUCCESS", "status: FAILED", "session_id: s", "meta:", "note: a: b", "note: |", "# status: SUCCESS", "", "- x",
         ])), 1..7),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_filled_and_what_is_put_there_is_not_looked_at() {
+    fn fill_does_not_expand_inserted_text() {
         let value = |name: &str| match name {
             "a" => Some("{{b}} \\{{".to_owned()),
             "b" => Some("B".to_owned()),

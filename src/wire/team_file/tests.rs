@@ -75,7 +75,7 @@ fn given(value: Value) -> Map<String, Value> {
 }
 
 #[test]
-fn a_team_is_read_with_all_that_it_says() {
+fn reads_full_team() {
     let team = parse(TEAM).unwrap();
     assert_eq!(team.name, "Team");
     let architect = &team.roles[0];
@@ -132,7 +132,7 @@ fn a_team_is_read_with_all_that_it_says() {
 }
 
 #[test]
-fn a_plan_is_made_from_a_workflow() {
+fn workflow_instantiates_plan() {
     let team = parse(TEAM).unwrap();
     let workflow = team.workflow("feature").unwrap();
     let said =
@@ -158,7 +158,7 @@ fn a_plan_is_made_from_a_workflow() {
 }
 
 #[test]
-fn the_example_is_right() {
+fn team_example_is_valid() {
     let team = parse(EXAMPLE).map_err(told).unwrap();
     let known = KnownNames {
         agents: &["claude"],
@@ -179,7 +179,7 @@ fn the_example_is_right() {
 }
 
 #[test]
-fn all_problems_of_a_team_are_told_at_once() {
+fn reports_all_team_problems() {
     let text = r#"
 nam: Team
 roles:
@@ -255,7 +255,7 @@ roles:
 }
 
 #[test]
-fn all_problems_of_a_workflow_are_told_at_once() {
+fn reports_all_workflow_problems() {
     let text = r#"
 roles:
 - {id: coder, kind: files}
@@ -321,7 +321,7 @@ workflows:
 }
 
 #[test]
-fn files_that_are_no_team_are_refused() {
+fn rejects_files_that_are_no_team() {
     for text in [
         "",
         "[]",
@@ -345,7 +345,7 @@ fn files_that_are_no_team_are_refused() {
 }
 
 #[test]
-fn parameters_that_do_not_fit_are_all_told() {
+fn reports_all_invalid_parameters() {
     let team = parse(TEAM).unwrap();
     let workflow = team.workflow("feature").unwrap();
     let refused = |value: Value| told(workflow.instantiate(&given(value)).unwrap_err());
@@ -378,7 +378,7 @@ fn parameters_that_do_not_fit_are_all_told() {
 }
 
 #[test]
-fn names_outside_of_the_file_are_looked_up() {
+fn validates_names_outside_team_file() {
     let team = parse(TEAM).unwrap();
     let known = |tools| KnownNames {
         checks: &["tests"],

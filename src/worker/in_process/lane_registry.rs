@@ -97,7 +97,7 @@ impl LaneRegistry {
         self.news.subscribe()
     }
 
-    /// Tells whether a role is one of those in the process.
+    /// Returns whether a role is one of those in the process.
     pub(super) fn has(&self, role: &RoleId) -> bool {
         self.state().lanes.contains_key(role)
     }
@@ -277,7 +277,7 @@ impl RegistryState {
         Some((Some(before.request.clone()), before.on.clone()))
     }
 
-    /// Tells whether a person is asked for what a lane waits for, or for what that waits for.
+    /// Returns whether a person is asked for what a lane waits for, or for what that waits for.
     fn is_with_person(&self, mut lane: Lane) -> bool {
         for _ in 0..self.all_lanes().count() {
             let lanes = self.lanes.get(&lane.role);

@@ -47,7 +47,7 @@ impl RequestTimeout {
         }
     }
 
-    /// Tells whether the wait is over, where an answer that lies there already is waited for a little longer.
+    /// Returns whether the wait is over, where an answer that lies there already is waited for a little longer.
     pub fn over(&mut self, hold: RequestWait, lies_there: impl FnOnce() -> bool) -> bool {
         let RequestWait::Runs { taken } = hold else {
             return false;
@@ -93,7 +93,7 @@ pub(super) fn left_of(
     patience.saturating_sub(used).max(GRACE.min(patience))
 }
 
-/// Returns when the earlier processes gave their last signs of life, by the commands that these were for.
+/// Returns when the earlier processes gave their last heartbeats, by the commands that these were for.
 pub(super) fn last_lives(volumes: &Volumes, clock: &Clock) -> BTreeMap<CommandId, Time> {
     let of = |id: CommandId| {
         let written = std::fs::metadata(volumes.life(&id)).ok()?.modified().ok()?;
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_restart_what_was_left_is_left_and_never_nothing() {
+    fn restart_keeps_remaining_request_timeout() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         let at = |minute| Time::default().plus(minutes(minute));
         let left = |patience, asked, lived| left_of(patience, at(asked), lived, Duration::ZERO);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_somebody_could_have_done_meanwhile_counts() {
+    fn request_timeout_runs_only_while_role_is_free() {
         let mut patience = RequestTimeout::new(RequestId::make(), Duration::from_secs(60));
         let (taken, untaken) = (
             RequestWait::Runs { taken: true },

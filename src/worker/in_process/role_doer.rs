@@ -368,7 +368,7 @@ impl RoleDoer {
         read.await
     }
 
-    /// Tells whether an answer lies among the reports that the daemon has not read yet.
+    /// Returns whether an answer lies among the reports that the daemon has not read yet.
     fn lies_there(&self, request: &RequestId) -> bool {
         let folder = self.house.volumes.path(Folder::ReportsPending);
         let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -437,7 +437,7 @@ impl RoleDoer {
     }
 }
 
-/// Tells whether a fault may pass by itself, as a full disk does.
+/// Returns whether a fault may pass by itself, as a full disk does.
 fn passes(error: &RoleError) -> bool {
     match error {
         RoleError::Store(StoreError::Database(_)) | RoleError::Framework(_) => true,

@@ -51,7 +51,7 @@ pub(super) struct SharedContext {
     pub max_depth: usize,
     pub timing: Timing,
     pub board: LaneRegistry,
-    /// When an earlier process gave its last sign of life for a command.
+    /// When an earlier process gave its last heartbeat for a command.
     lived: Mutex<BTreeMap<CommandId, Time>>,
     /// The roles to whom the commands are assigned that a worker has. Every lane that waits wants to know at every change of the
     /// store: as the text of a command never changes, it is read once.
@@ -83,7 +83,7 @@ impl SharedContext {
         }
     }
 
-    /// Tells whether a worker of a role behind files has a command.
+    /// Returns whether a worker of a role behind files has a command.
     ///
     /// # Errors
     /// What the file system says.
@@ -162,7 +162,7 @@ impl SharedContext {
         Ok(())
     }
 
-    /// Returns when an earlier process gave its last sign of life for a command.
+    /// Returns when an earlier process gave its last heartbeat for a command.
     pub(super) fn lived_last(&self, command: &CommandId) -> Option<Time> {
         self.lived().get(command).copied()
     }
@@ -171,7 +171,7 @@ impl SharedContext {
         self.lived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether the plan wants a command back that was handed out for a task of it.
+    /// Returns whether the plan wants a command back that was dispatched for a task of it.
     pub(super) async fn recalled(&self, command: &CommandId) -> bool {
         // A command by hand belongs to no plan.
         let Ok(Some(plan)) = self.store.plan_of(command).await else {

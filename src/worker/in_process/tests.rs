@@ -31,7 +31,7 @@ use given::{Given, acts, asks, resident, role, top};
 const LONG: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_command_for_a_role_becomes_its_task_and_what_came_of_it_the_report() {
+async fn role_command_becomes_task_and_report() {
     let given = Given::new().await;
     let write = acts(
         "write_file",
@@ -55,7 +55,7 @@ async fn a_command_for_a_role_becomes_its_task_and_what_came_of_it_the_report() 
 }
 
 #[tokio::test]
-async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer() {
+async fn external_role_answers_request_by_report() {
     let given = Given::new().await;
     let running = given.start(
         vec![resident(&given, "a", LONG, vec![asks("coder")])],
@@ -89,7 +89,7 @@ async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer(
 }
 
 #[tokio::test]
-async fn how_long_a_person_was_asked_is_known_to_whoever_waits_for_it() {
+async fn asking_role_knows_time_spent_on_human_answer() {
     let given = Given::new().await;
     let residents = vec![
         resident(&given, "a", LONG, vec![asks("b")]),
@@ -130,7 +130,7 @@ async fn how_long_a_person_was_asked_is_known_to_whoever_waits_for_it() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_a_stop_is_waited_for_after_it_and_asked_once() {
+async fn request_survives_restart_and_is_sent_once() {
     let given = Given::new().await;
     let start = || {
         given.start(
@@ -162,7 +162,7 @@ async fn what_was_asked_before_a_stop_is_waited_for_after_it_and_asked_once() {
 }
 
 #[tokio::test]
-async fn roles_here_ask_each_other_and_a_stop_between_loses_nothing() {
+async fn chained_requests_survive_restart() {
     let given = Given::new().await;
     let start = || {
         let residents = vec![
@@ -190,7 +190,7 @@ async fn roles_here_ask_each_other_and_a_stop_between_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_cancelled_takes_back_what_it_asked_for() {
+async fn cancelled_task_withdraws_its_requests() {
     let given = Given::new().await;
     let residents = vec![
         resident(&given, "a", LONG, vec![asks("b")]),
@@ -222,7 +222,7 @@ async fn a_task_that_is_cancelled_takes_back_what_it_asked_for() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_in_time_fails_the_step() {
+async fn late_answer_fails_step() {
     let given = Given::new().await;
     let short = Duration::from_millis(50);
     let running = given.start(
@@ -240,7 +240,7 @@ async fn an_answer_that_does_not_come_in_time_fails_the_step() {
 }
 
 #[tokio::test]
-async fn a_role_that_breaks_down_has_failed_and_goes_on_with_the_next_task() {
+async fn panicking_role_reports_failure() {
     let given = Given::new().await;
     let running = given.start(
         vec![resident(&given, "a", LONG, vec![acts("break", &[])])],
@@ -253,7 +253,7 @@ async fn a_role_that_breaks_down_has_failed_and_goes_on_with_the_next_task() {
 }
 
 #[tokio::test]
-async fn a_role_that_hangs_ends_with_its_lane() {
+async fn hanging_role_ends_on_stop() {
     let given = Given::new().await;
     let running = given.start(
         vec![resident(&given, "a", LONG, vec![acts("hang", &[])])],
@@ -287,7 +287,7 @@ fn request(from: &str, to: &str, plan: &str) -> StructuredMessage {
 }
 
 #[tokio::test]
-async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
+async fn invalid_requests_are_refused_before_sending() {
     let given = Given::new().await;
     let names = ["a", "b", "c", "d", "e"];
     let residents = names.map(|name| resident(&given, name, LONG, Vec::new()));
@@ -341,7 +341,7 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
 }
 
 #[tokio::test]
-async fn a_request_is_published_once_however_often_it_is_sent() {
+async fn repeated_send_publishes_request_once() {
     let given = Given::new().await;
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
     let house = Arc::new(SharedContext::new(given.options(residents, &["coder"])));
@@ -391,7 +391,7 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
 }
 
 #[tokio::test]
-async fn a_check_that_a_killed_process_left_is_ended_before_anything_begins() {
+async fn start_ends_leftover_check_of_killed_process() {
     let given = Given::new().await;
     let marks = given.volumes.path(Folder::Active);
     let (place, folder) = (marks.clone(), given.root.path().to_owned());
@@ -414,7 +414,7 @@ async fn a_check_that_a_killed_process_left_is_ended_before_anything_begins() {
 }
 
 #[tokio::test]
-async fn the_time_for_an_answer_does_not_run_while_whoever_is_asked_has_something_else_in_hand() {
+async fn answer_timeout_pauses_while_role_is_busy() {
     let given = Given::new().await;
     let short = Duration::from_millis(20);
     let busy = CommandId::new("task-busy");
@@ -446,7 +446,7 @@ async fn the_time_for_an_answer_does_not_run_while_whoever_is_asked_has_somethin
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_back_now_is_taken_back_later() {
+async fn failed_recall_is_retried_later() {
     let given = Given::new().await;
     let running = given.start(
         vec![resident(&given, "a", LONG, vec![asks("coder")])],
@@ -484,7 +484,7 @@ async fn what_cannot_be_taken_back_now_is_taken_back_later() {
 }
 
 #[tokio::test]
-async fn a_wait_of_an_earlier_process_counts_before_its_lane_has_taken_it_up() {
+async fn restored_request_blocks_cycle_before_resume() {
     let given = Given::new().await;
     let residents = || {
         vec![

@@ -27,7 +27,7 @@ impl Given {
 }
 
 #[tokio::test]
-async fn a_worker_takes_only_what_its_role_is_assigned() {
+async fn worker_claims_only_commands_of_its_role() {
     let given = Given::new();
     let anybodys = given.of_person("task-1", "echo anybody >> made");
     let coders = given.of_role("task-2", "coder", "echo coder >> made");
@@ -59,7 +59,7 @@ async fn a_worker_takes_only_what_its_role_is_assigned() {
 }
 
 #[tokio::test]
-async fn what_lies_in_a_role_s_own_folder_is_that_role_s() {
+async fn role_folder_commands_go_only_to_that_role() {
     let mut given = Given::new();
     given.volumes = given.volumes.with_own(&["reviewer".to_owned()]).unwrap();
     let own = given.of_role("task-2", "reviewer", "echo own >> made");
@@ -88,7 +88,7 @@ async fn what_lies_in_a_role_s_own_folder_is_that_role_s() {
 }
 
 #[tokio::test]
-async fn a_worker_of_another_role_does_not_take_up_what_one_left_behind() {
+async fn other_role_does_not_resume_interrupted_command() {
     for own in [true, false] {
         let mut given = Given::new();
         if own {
@@ -118,7 +118,7 @@ async fn a_worker_of_another_role_does_not_take_up_what_one_left_behind() {
 }
 
 #[tokio::test]
-async fn an_unsigned_claim_is_taken_up_by_whom_the_command_is_for() {
+async fn unsigned_claim_is_resumed_by_its_role() {
     let given = Given::new();
     let id = given.of_role("task-1", "coder", "echo run >> made");
     given.volumes.claim(&id).unwrap();

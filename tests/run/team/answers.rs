@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
+fn question_of_external_role_reaches_human() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
     let other = row(&["c"], "coder").replace("name: Row\nroles:\n", "");
     let other = other.replace(
@@ -71,7 +71,7 @@ fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
 }
 
 #[test]
-fn a_question_about_a_request_outlives_the_daemon_and_is_answered_meanwhile() {
+fn request_question_survives_daemon_and_takes_answer() {
     let scene = Scene::by_rules("");
     // The first role waits for the second, and that for the coder.
     let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
@@ -122,7 +122,7 @@ fn a_question_about_a_request_outlives_the_daemon_and_is_answered_meanwhile() {
 }
 
 #[test]
-fn a_question_about_a_request_ends_with_the_task() {
+fn request_question_ends_with_task() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", &asks_coder(""));
     scene.env.write("pass.md", &one_for("a"));
@@ -143,7 +143,7 @@ fn a_question_about_a_request_ends_with_the_task() {
 }
 
 #[test]
-fn a_report_that_cannot_be_read_is_asked_for_once_more_and_then_told_the_role_that_waits_for_it() {
+fn unreadable_request_report_is_repaired_once() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
     scene.env.write("team.yaml", &asks_coder(""));
     scene.env.write("pass.md", &one_for("a"));

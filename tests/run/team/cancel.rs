@@ -30,7 +30,7 @@ fn given_up(shelf: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_kill_between_the_end_of_a_plan_and_of_what_its_roles_do_leaves_no_request_behind() {
+fn kill_after_plan_end_leaves_no_request() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", &asks_coder(""));
     scene.env.write("pass.md", &one_for("a"));
@@ -72,7 +72,7 @@ fn no_way_there(scene: &Scene) -> Option<tempfile::TempDir> {
 }
 
 #[test]
-fn a_kill_between_the_end_of_a_role_s_work_and_the_withdrawal_of_its_request_leaves_none_behind() {
+fn kill_before_withdrawal_leaves_no_request() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
     scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
     scene.env.write("pass.md", &one_for("a"));

@@ -35,7 +35,7 @@ const RUN: [&str; 6] = [
 ];
 
 #[test]
-fn a_role_adds_a_task_to_the_plan_that_it_works_for() {
+fn role_adds_task_to_parent_plan() {
     let scene = Scene::by_rules("run.max_parallel = 2\n");
     let steps = "    - {name: Note, tool: plan.TaskCreate, params: {subject: Mend the flag, description: It is broken., owner: coder}}
     - {name: Look, tool: plan.TaskList, params: {}}";
@@ -72,7 +72,7 @@ fn a_role_adds_a_task_to_the_plan_that_it_works_for() {
 }
 
 #[test]
-fn a_role_uses_the_tools_of_a_server_and_has_its_refusals_as_reasons() {
+fn role_uses_mcp_tools_and_reports_their_errors() {
     let program = env!("CARGO_BIN_EXE_plan-agent");
     let server = format!(
         "mcp.docs.command = ['{program}', 'mcp', '--dialect', 'tasks']\nrun.max_attempts = 1\n"
@@ -110,7 +110,7 @@ fn a_role_uses_the_tools_of_a_server_and_has_its_refusals_as_reasons() {
 }
 
 #[test]
-fn what_a_role_writes_is_in_the_worktree_of_its_task_and_is_merged_like_any_other_s() {
+fn role_output_in_worktree_is_merged() {
     let config = "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 3\n";
     let scene = Scene::by_rules(config);
     let Some(project) = Project::new(&scene.env) else {

@@ -106,14 +106,14 @@ fn over(scene: &Scene) {
 }
 
 #[test]
-fn every_view_shows_who_waits_for_whom_until_the_answer_is_there() {
+fn views_show_open_request_until_answer() {
     let (scene, _daemon) = begun();
     let request = scene.take("a request", is_request);
     shown(&scene, &request);
     // The log also says which role works on a task.
     let log = || scene.works(&["log"]);
     assert!(
-        log().contains("task 1: handed out (reviewer)\n"),
+        log().contains("task 1: dispatched (reviewer)\n"),
         "{}",
         log()
     );
@@ -128,13 +128,13 @@ fn every_view_shows_who_waits_for_whom_until_the_answer_is_there() {
     scene.await_status("completed");
     let handed: Vec<String> = log()
         .lines()
-        .filter_map(|line| Some(line.split_once("handed out ")?.1.to_owned()))
+        .filter_map(|line| Some(line.split_once("dispatched ")?.1.to_owned()))
         .collect();
     assert_eq!(handed, ["(reviewer)", "(coder)"]);
 }
 
 #[test]
-fn a_task_of_a_role_that_is_asked_for_something_says_so() {
+fn task_of_asked_role_shows_request() {
     let scene = Scene::by_rules("run.max_parallel = 2\n");
     scene.env.write("team.yaml", REVIEW);
     scene
@@ -153,8 +153,7 @@ fn a_task_of_a_role_that_is_asked_for_something_says_so() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_while_a_role_waits_leaves_what_every_view_shows_and_the_next_one_ends_it()
- {
+fn open_request_stays_visible_after_kill() {
     for answered_meanwhile in [false, true] {
         let (scene, daemon) = begun();
         let request = scene.take("a request", is_request);
@@ -206,7 +205,7 @@ fn chain() -> Vec<(String, String)> {
 }
 
 #[test]
-fn each_wait_within_another_one_ends_by_its_own_word() {
+fn nested_requests_end_with_own_outcome() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
     let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
     let team = row(&["a", "b"], "coder") + coder;
@@ -231,7 +230,7 @@ fn each_wait_within_another_one_ends_by_its_own_word() {
 }
 
 #[test]
-fn a_wait_that_is_too_long_ends_with_those_that_were_for_it() {
+fn request_timeout_ends_nested_requests() {
     let scene = Scene::by_rules("");
     let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
     let team = row(&["a", "b"], "coder").replacen(
@@ -265,7 +264,7 @@ fn a_wait_that_is_too_long_ends_with_those_that_were_for_it() {
 }
 
 #[test]
-fn nobody_is_missed_who_has_something_else_in_hand() {
+fn busy_worker_causes_no_unclaimed_question() {
     let scene = Scene::by_rules("run.max_parallel = 3\nrun.task_timeout = '5s'\n");
     let tester = "- {id: tester, kind: files, worker: external, description: Tests.}\n";
     scene.env.write("team.yaml", &(REVIEW.to_owned() + tester));
@@ -290,7 +289,7 @@ fn nobody_is_missed_who_has_something_else_in_hand() {
 }
 
 #[test]
-fn a_role_that_waits_reads_what_others_have_in_hand_once() {
+fn waiting_role_reads_claimed_commands_once() {
     const TASKS: u32 = 8;
     let scene = Scene::by_rules("run.max_parallel = 12\n");
     let team = REVIEW.replace("worker: external", "worker: external, concurrency: 12");

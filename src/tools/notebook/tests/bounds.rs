@@ -17,7 +17,7 @@ async fn large(count: usize) -> PlanNotebook {
 }
 
 #[tokio::test]
-async fn a_hint_never_exceeds_four_kilobytes() {
+async fn hint_is_at_most_four_kilobytes() {
     let notebook = large(2000).await;
     for at in [0, 1] {
         for text in [hint(&notebook).await, {
@@ -40,7 +40,7 @@ async fn a_hint_never_exceeds_four_kilobytes() {
 }
 
 #[tokio::test]
-async fn the_largest_answers_stay_below_sixteen_kilobytes() {
+async fn notebook_answers_stay_below_16_kb() {
     let notebook = large(10_000).await;
     let indices: Vec<i64> = (0..10_000).collect();
     let wrong: Vec<i64> = (10_000..20_000).collect();
@@ -67,7 +67,7 @@ async fn the_largest_answers_stay_below_sixteen_kilobytes() {
 }
 
 #[tokio::test]
-async fn the_schemas_and_descriptions_are_short() {
+async fn notebook_schemas_and_descriptions_are_short() {
     let size: usize = TOOLS
         .iter()
         .map(|tool| tool.name.len() + tool.description.len() + tool.schema().to_string().len())
@@ -76,7 +76,7 @@ async fn the_schemas_and_descriptions_are_short() {
 }
 
 #[tokio::test]
-async fn bad_arguments_are_refused_and_change_nothing() {
+async fn notebook_rejects_bad_arguments() {
     let notebook = with_plan(&["a", "b"]).await;
     let long = "x".repeat(300 * 1024);
     let calls = format!(
@@ -109,7 +109,7 @@ async fn bad_arguments_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_plan_that_a_daemon_carries_out_is_not_taken_from_it() {
+async fn notebook_does_not_control_daemon_plan() {
     let notebook = notebook().await;
     let bound = crate::tools::tests::of_a_daemon(&notebook.toolbox, &["a", "b"]).await;
     // Unnamed, it is never meant.
@@ -131,7 +131,7 @@ async fn a_plan_that_a_daemon_carries_out_is_not_taken_from_it() {
 }
 
 #[tokio::test]
-async fn a_plan_of_another_dialect_can_be_seen_as_a_notebook() {
+async fn notebook_reads_plan_of_other_dialect() {
     let notebook = notebook().await;
     let tasks = json!([
         {"name": "one", "dependencies": [], "reasoning": ""},
@@ -160,7 +160,7 @@ async fn a_plan_of_another_dialect_can_be_seen_as_a_notebook() {
 }
 
 #[tokio::test]
-async fn an_index_beyond_all_numbers_is_told_what_fits() {
+async fn huge_index_error_names_range() {
     let notebook = with_plan(&["a", "b"]).await;
     let calls = r#"
         ! update_subtask_state {"subtask_idx": 9223372036854775808, "state": "todo"} => INVALID_INDEX: …Must be between 0 and 1.
@@ -170,7 +170,7 @@ async fn an_index_beyond_all_numbers_is_told_what_fits() {
 }
 
 #[tokio::test]
-async fn hooks_are_not_called_when_nothing_changes() {
+async fn unchanged_plan_calls_no_hook() {
     let notebook = with_plan(&["a"]).await;
     let calls = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&calls);
@@ -185,7 +185,7 @@ async fn hooks_are_not_called_when_nothing_changes() {
 }
 
 #[tokio::test]
-async fn a_paused_plan_is_gone_on_with_calmly() {
+async fn paused_plan_allows_finishing_but_no_start() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 0).await;
     let plan = notebook.current().await.unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_plan_is_created_with_its_fields() {
+async fn create_plan_stores_all_fields() {
     let notebook = notebook().await;
     let calls = r#"
         create_plan {"name": "Report", "description": "Check it", "expected_outcome": "A verdict", "subtasks": [{"name": "Read", "description": "all of it", "expected_outcome": "claims"}, {"name": "Check", "description": "each", "expected_outcome": "true or false"}]} => Plan 'Report' created successfully with 2 subtasks; its ID is '…'.
@@ -37,7 +37,7 @@ async fn a_plan_is_created_with_its_fields() {
 }
 
 #[tokio::test]
-async fn a_plan_replaces_the_one_before_it_which_goes_into_the_history_abandoned() {
+async fn replaced_plan_enters_history_as_abandoned() {
     let notebook = with_plan(&["a", "b"]).await;
     let old = current(&notebook).await.id;
     set(&notebook, 0, SubTaskState::InProgress).await;
@@ -57,7 +57,7 @@ async fn a_plan_replaces_the_one_before_it_which_goes_into_the_history_abandoned
 }
 
 #[tokio::test]
-async fn a_plan_that_cannot_be_is_not_created_and_replaces_nothing() {
+async fn invalid_plan_is_not_created() {
     let notebook = with_plan(&["a"]).await.with_max_subtasks(Some(3));
     let subtask = |name: &str, state: &str| json!({"name": name, "description": "", "expected_outcome": "", "state": state});
     let unnamed = json!({"name": "a", "description": ""});
@@ -105,7 +105,7 @@ async fn a_plan_that_cannot_be_is_not_created_and_replaces_nothing() {
 }
 
 #[tokio::test]
-async fn a_plan_may_be_created_with_states_that_fit() {
+async fn create_plan_accepts_consistent_states() {
     let notebook = notebook().await;
     let calls = r#"
         create_plan {"name": "P", "description": "", "expected_outcome": "", "subtasks": [{"name": "a", "description": "", "expected_outcome": "", "state": "done", "outcome": "ok", "created_at": "2026-01-31 09:30:00.125", "finished_at": "2026-01-31 10:00:00.000"}, {"name": "b", "description": "", "expected_outcome": "", "state": "abandoned"}, {"name": "c", "description": "", "expected_outcome": "", "state": "in_progress"}]}
@@ -121,7 +121,7 @@ async fn a_plan_may_be_created_with_states_that_fit() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_be_and_changes_nothing() {
+async fn notebook_dry_run_changes_nothing() {
     let notebook = with_plan(&["a"]).await;
     let before = trace(&notebook).await;
     let calls = r#"
@@ -133,7 +133,7 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_subtask_that_is_done_from_the_beginning_was_finished_by_then() {
+async fn subtask_created_as_done_has_finish_time() {
     let notebook = notebook().await;
     let done = json!({"name": "a", "description": "d", "expected_outcome": "e", "state": "done"});
     let open = json!({"name": "b", "description": "d", "expected_outcome": "e"});

@@ -11,7 +11,7 @@ async fn kept(storage: &dyn PlanStorage, id: &str) -> NotebookPlan {
 }
 
 #[tokio::test]
-async fn a_finished_plan_goes_into_the_history_and_there_is_none() {
+async fn finished_plan_moves_to_history() {
     let notebook = with_plan(&["a"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
@@ -33,7 +33,7 @@ async fn a_finished_plan_goes_into_the_history_and_there_is_none() {
 }
 
 #[tokio::test]
-async fn an_abandoned_plan_abandons_its_open_subtasks() {
+async fn abandoned_plan_abandons_open_subtasks() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
@@ -53,7 +53,7 @@ async fn an_abandoned_plan_abandons_its_open_subtasks() {
 }
 
 #[tokio::test]
-async fn a_recovered_plan_goes_on_where_it_was() {
+async fn recovered_plan_keeps_its_progress() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
@@ -74,7 +74,7 @@ async fn a_recovered_plan_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_recovered_plan_replaces_the_present_one_which_is_abandoned() {
+async fn recovered_plan_replaces_current_plan() {
     let notebook = with_plan(&["a", "b"]).await;
     let old = current(&notebook).await.id;
     set(&notebook, 0, SubTaskState::InProgress).await;
@@ -90,7 +90,7 @@ async fn a_recovered_plan_replaces_the_present_one_which_is_abandoned() {
 }
 
 #[tokio::test]
-async fn a_present_plan_that_is_done_stays_done_when_another_is_recovered() {
+async fn replaced_done_plan_stays_done() {
     let notebook = with_plan(&["a"]).await;
     let old = current(&notebook).await.id;
     create(&notebook, "Other", &["c"]).await;
@@ -114,7 +114,7 @@ async fn a_present_plan_that_is_done_stays_done_when_another_is_recovered() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_unknown_or_current_is_not_recovered() {
+async fn recover_rejects_unknown_or_current_plan() {
     let notebook = with_plan(&["a"]).await;
     let id = current(&notebook).await.id;
     let calls = format!(
@@ -130,7 +130,7 @@ async fn a_plan_that_is_unknown_or_current_is_not_recovered() {
 }
 
 #[tokio::test]
-async fn what_a_recovered_plan_becomes_leaves_the_history_as_it_was() {
+async fn changes_after_recovery_keep_history_entry() {
     let notebook = with_plan(&["a", "b"]).await;
     let id = current(&notebook).await.id;
     notebook
@@ -152,7 +152,7 @@ async fn what_a_recovered_plan_becomes_leaves_the_history_as_it_was() {
 }
 
 #[tokio::test]
-async fn the_history_is_paged_newest_first_and_says_what_is_left() {
+async fn history_is_paged_newest_first() {
     let notebook = notebook().await;
     run(
         &notebook,
@@ -176,7 +176,7 @@ async fn the_history_is_paged_newest_first_and_says_what_is_left() {
 }
 
 #[tokio::test]
-async fn plans_are_added_once_unless_overridden_and_deleted_by_id() {
+async fn storage_adds_plans_once_and_deletes_by_id() {
     let own: Arc<dyn PlanStorage> = Arc::new(InMemoryPlanStorage::default());
     for storage in [own, notebook().await.storage()] {
         let mut plan = NotebookPlan::new("Report", "", "", subtasks(&["a", "b"]));
@@ -200,7 +200,7 @@ async fn plans_are_added_once_unless_overridden_and_deleted_by_id() {
 }
 
 #[tokio::test]
-async fn the_store_keeps_no_current_plan_in_the_history() {
+async fn storage_rejects_current_plan() {
     let notebook = with_plan(&["a"]).await;
     let storage = notebook.storage();
     let plan = current(&notebook).await;
@@ -217,7 +217,7 @@ async fn the_store_keeps_no_current_plan_in_the_history() {
 }
 
 #[tokio::test]
-async fn a_programs_own_storage_has_the_history() {
+async fn custom_storage_holds_history() {
     let storage = Arc::new(InMemoryPlanStorage::default());
     let notebook = notebook().await.with_storage(storage.clone());
     create(&notebook, "One", &["a", "b"]).await;
@@ -308,7 +308,7 @@ impl PlanStorage for Moody {
 }
 
 #[tokio::test]
-async fn a_storage_that_fails_is_told_and_the_plan_goes_on() {
+async fn failed_storage_is_reported_and_plan_stays() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a"]).await.with_storage(storage.clone());
     storage.away.store(true, Ordering::SeqCst);
@@ -336,7 +336,7 @@ fn meanwhile(storage: &Moody, notebook: &PlanNotebook) {
 }
 
 #[tokio::test]
-async fn a_storage_keeps_the_plan_as_it_ends_whatever_others_do_meanwhile() {
+async fn storage_gets_final_plan_with_concurrent_changes() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
@@ -349,7 +349,7 @@ async fn a_storage_keeps_the_plan_as_it_ends_whatever_others_do_meanwhile() {
 }
 
 #[tokio::test]
-async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why() {
+async fn concurrent_recover_has_one_winner() {
     for _ in 0..5 {
         let notebook = with_plan(&["a", "b"]).await;
         let id = current(&notebook).await.id;
@@ -374,7 +374,7 @@ async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why(
 }
 
 #[tokio::test]
-async fn a_plan_that_has_changed_since_it_was_seen_is_not_written_over() {
+async fn stale_write_does_not_overwrite_plan() {
     let notebook = with_plan(&["a"]).await;
     let plan = current(&notebook).await;
     notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
@@ -388,7 +388,7 @@ async fn a_plan_that_has_changed_since_it_was_seen_is_not_written_over() {
 }
 
 #[tokio::test]
-async fn a_caller_that_was_overtaken_reads_which_plan_is_current() {
+async fn overtaken_caller_learns_current_plan() {
     let notebook = with_plan(&["a"]).await;
     let plan = current(&notebook).await;
     let error = crate::store::StoreError::Overtaken(None);
@@ -411,7 +411,7 @@ async fn a_caller_that_was_overtaken_reads_which_plan_is_current() {
 }
 
 #[tokio::test]
-async fn a_storage_has_a_replaced_plan_with_what_others_did_meanwhile() {
+async fn storage_gets_replaced_plan_with_concurrent_changes() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
@@ -424,7 +424,7 @@ async fn a_storage_has_a_replaced_plan_with_what_others_did_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_storage_has_nothing_of_a_plan_that_goes_on_after_all() {
+async fn failed_replace_leaves_no_export() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let old = current(&notebook).await.id;
@@ -450,7 +450,7 @@ async fn a_storage_has_nothing_of_a_plan_that_goes_on_after_all() {
 }
 
 #[tokio::test]
-async fn a_look_puts_nothing_away() {
+async fn reading_archives_nothing() {
     let notebook = with_plan(&["a"]).await;
     let old = notebook.current().await.unwrap();
     create(&notebook, "Other", &["b"]).await;
@@ -472,7 +472,7 @@ async fn a_look_puts_nothing_away() {
 }
 
 #[tokio::test]
-async fn a_bound_plan_that_is_finished_is_said_to_be() {
+async fn finished_bound_plan_refuses_changes() {
     let notebook = with_plan(&["a"]).await;
     let plan = notebook.current().await.unwrap();
     notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
@@ -488,7 +488,7 @@ async fn a_bound_plan_that_is_finished_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn pages_beside_the_history_say_what_is_there() {
+async fn empty_history_page_shows_remaining_count() {
     let notebook = with_plan(&["a"]).await;
     create(&notebook, "Other", &["b"]).await;
     let calls = r#"
@@ -501,12 +501,12 @@ async fn pages_beside_the_history_say_what_is_there() {
 #[tokio::test]
 async fn plans_end_and_come_back() {
     let table = r#"
-        == a_plan_with_open_subtasks_is_not_done: a b
+        == plan_with_open_subtasks_cannot_be_done: a b
         update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
         finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
         ! finish_plan {"state": "done", "outcome": "x"} => OPEN_SUBTASKS: …1 of 2 subtasks are open…index 1, named 'b'…
 
-        == a_plan_ends_only_by_the_words_for_it: a
+        == finish_plan_rejects_other_states: a
         ! finish_plan {"state": "todo", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
         ! finish_plan {"state": "in_progress", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
         ! finish_plan {"state": "finished", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…

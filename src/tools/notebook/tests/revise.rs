@@ -8,7 +8,7 @@ fn revise(at: i64, action: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn adding_inserts_before_the_index_and_at_the_end() {
+async fn add_inserts_before_index_or_at_end() {
     let notebook = with_plan(&["a", "b"]).await;
     for (at, name, after) in [
         (0, "x", "x a b"),
@@ -32,7 +32,7 @@ async fn adding_inserts_before_the_index_and_at_the_end() {
 }
 
 #[tokio::test]
-async fn no_more_subtasks_are_added_than_are_allowed() {
+async fn add_respects_subtask_limit() {
     let notebook = with_plan(&["a", "b"]).await.with_max_subtasks(Some(2));
     let given = revise(2, "add", "c");
     let calls = format!("! revise_current_plan {given} => TOO_MANY_SUBTASKS: …at most 2…");
@@ -52,7 +52,7 @@ async fn no_more_subtasks_are_added_than_are_allowed() {
 }
 
 #[tokio::test]
-async fn what_is_added_in_progress_has_its_turn() {
+async fn subtask_added_in_progress_respects_order() {
     let notebook = with_plan(&["a", "b"]).await;
     let mut early = revise(2, "add", "c");
     early["subtask"]["state"] = json!("in_progress");
@@ -69,7 +69,7 @@ async fn what_is_added_in_progress_has_its_turn() {
 }
 
 #[tokio::test]
-async fn revising_changes_the_texts_and_no_state() {
+async fn revise_changes_texts_but_no_state() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     finish(&notebook, 1).await;
     for at in [1, 2] {
@@ -100,7 +100,7 @@ async fn revising_changes_the_texts_and_no_state() {
 }
 
 #[tokio::test]
-async fn deleting_takes_a_subtask_out_whatever_its_state_but_not_the_only_one() {
+async fn delete_removes_any_subtask_but_last() {
     let notebook = with_plan(&["a", "b", "c", "d"]).await;
     finish(&notebook, 1).await;
     let calls = r#"
@@ -115,7 +115,7 @@ async fn deleting_takes_a_subtask_out_whatever_its_state_but_not_the_only_one() 
 }
 
 #[tokio::test]
-async fn errors_of_a_revision_begin_with_error_and_name_what_is_allowed() {
+async fn revise_errors_name_allowed_values() {
     let calls = r#"
         ! revise_current_plan {"subtask_idx": 0, "action": "insert", "subtask": {"name": "x", "description": "", "expected_outcome": ""}} => INVALID_ACTION: Error: …one of add, revise, delete…
         ! revise_current_plan {"subtask_idx": 0, "action": "add"} => MISSING_SUBTASK: Error: The subtask is missing; the action 'add' needs it.

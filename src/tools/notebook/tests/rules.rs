@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::PlanState;
 
 #[tokio::test]
-async fn the_tools_stand_in_agentscopes_order_with_its_arguments() {
+async fn tools_match_agentscope_order_and_arguments() {
     let tools = notebook().await.list_tools();
     let shape = |tool: &Tool| {
         let schema = tool.schema();
@@ -52,7 +52,7 @@ async fn the_tools_stand_in_agentscopes_order_with_its_arguments() {
 }
 
 #[tokio::test]
-async fn arguments_may_come_as_text() {
+async fn arguments_may_be_text() {
     let notebook = notebook().await;
     let subtask = r#"{"name": "a", "description": "d", "expected_outcome": "o"}"#;
     let texts = |subtasks: Value| json!({"name": "P", "description": "", "expected_outcome": "", "subtasks": subtasks});
@@ -73,7 +73,7 @@ async fn arguments_may_come_as_text() {
 }
 
 #[tokio::test]
-async fn a_stale_subtask_in_progress_is_taken_up_again() {
+async fn restarted_notebook_resumes_subtask_in_progress() {
     let notebook = with_plan(&["a", "b"]).await;
     set(&notebook, 0, SubTaskState::InProgress).await;
     let before = trace(&notebook).await;
@@ -86,7 +86,7 @@ async fn a_stale_subtask_in_progress_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_subtask_may_be_abandoned_or_set_back_which_forgets_its_outcome() {
+async fn reset_subtask_loses_its_outcome() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 1).await;
     set(&notebook, 1, SubTaskState::Abandoned).await;
@@ -103,7 +103,7 @@ async fn a_subtask_may_be_abandoned_or_set_back_which_forgets_its_outcome() {
 }
 
 #[tokio::test]
-async fn a_plan_of_which_nothing_is_begun_is_to_be_done_again() {
+async fn plan_without_started_subtask_is_todo() {
     let notebook = with_plan(&["a", "b"]).await;
     set(&notebook, 0, SubTaskState::InProgress).await;
     let calls = r#"
@@ -114,7 +114,7 @@ async fn a_plan_of_which_nothing_is_begun_is_to_be_done_again() {
 }
 
 #[tokio::test]
-async fn an_unknown_state_or_one_that_is_not_set_here_is_refused_with_the_allowed_ones() {
+async fn invalid_state_error_lists_allowed_states() {
     let notebook = with_plan(&["a"]).await;
     let calls = r#"
         ! update_subtask_state {"subtask_idx": 0, "state": "done"} => INVALID_STATE: Invalid state…one of todo, in_progress, abandoned…
@@ -127,7 +127,7 @@ async fn an_unknown_state_or_one_that_is_not_set_here_is_refused_with_the_allowe
 }
 
 #[tokio::test]
-async fn an_index_out_of_range_is_refused_with_the_range() {
+async fn index_error_names_range() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     for at in [-1, 3, i64::MAX, i64::MIN] {
         let calls = format!(
@@ -143,7 +143,7 @@ async fn an_index_out_of_range_is_refused_with_the_range() {
 }
 
 #[tokio::test]
-async fn a_finished_subtask_has_its_outcome_and_the_next_one_is_begun_and_named() {
+async fn finish_subtask_starts_next_one() {
     let notebook = with_plan(&["a", "b"]).await;
     set(&notebook, 0, SubTaskState::InProgress).await;
     let calls = r#"
@@ -162,7 +162,7 @@ async fn a_finished_subtask_has_its_outcome_and_the_next_one_is_begun_and_named(
 }
 
 #[tokio::test]
-async fn subtasks_are_viewed_in_detail_and_wrong_indices_told() {
+async fn view_subtasks_shows_details_and_wrong_indices() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let (success, text) = call(
         &notebook,
@@ -180,7 +180,7 @@ async fn subtasks_are_viewed_in_detail_and_wrong_indices_told() {
 }
 
 #[tokio::test]
-async fn an_answer_has_the_text_and_the_metadata() {
+async fn answer_has_text_and_metadata() {
     let notebook = notebook().await;
     let end = json!({"state": "done", "outcome": ""});
     let answer = notebook.call("finish_plan", end).await;
@@ -194,7 +194,7 @@ async fn an_answer_has_the_text_and_the_metadata() {
 }
 
 #[tokio::test]
-async fn the_states_of_the_core_have_one_word_each_way() {
+async fn notebook_states_map_to_core_and_back() {
     for state in [
         SubTaskState::Todo,
         SubTaskState::InProgress,
@@ -212,7 +212,7 @@ async fn the_states_of_the_core_have_one_word_each_way() {
 }
 
 #[tokio::test]
-async fn two_callers_at_once_one_wins_and_the_other_reads_why() {
+async fn concurrent_finish_has_one_winner() {
     let notebook = with_plan(&["a", "b"]).await;
     set(&notebook, 0, SubTaskState::InProgress).await;
     let other = PlanNotebook::new(notebook.toolbox.clone());
@@ -232,7 +232,7 @@ async fn two_callers_at_once_one_wins_and_the_other_reads_why() {
 }
 
 #[tokio::test]
-async fn a_plan_that_was_put_away_meanwhile_is_not_changed() {
+async fn archived_plan_is_not_changed() {
     let notebook = with_plan(&["a"]).await;
     let plan = notebook.current().await.unwrap();
     let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan));
@@ -246,7 +246,7 @@ async fn a_plan_that_was_put_away_meanwhile_is_not_changed() {
 }
 
 #[tokio::test]
-async fn the_log_tells_which_tool_and_who() {
+async fn log_names_tool_and_caller() {
     let toolbox = Toolbox::in_memory().await.unwrap();
     let notebook = PlanNotebook::new(toolbox.with_caller("agent seven"));
     create(&notebook, "P", &["a"]).await;
@@ -262,7 +262,7 @@ async fn the_log_tells_which_tool_and_who() {
 }
 
 #[tokio::test]
-async fn a_plan_whose_subtasks_are_settled_is_open_here_and_ended_for_everybody_else() {
+async fn settled_plan_stays_open_only_in_notebook() {
     let notebook = with_plan(&["a", "b"]).await;
     let plan = notebook.current().await.unwrap();
     let seen = async || {
@@ -303,14 +303,14 @@ async fn a_plan_whose_subtasks_are_settled_is_open_here_and_ended_for_everybody_
 #[tokio::test]
 async fn a_plan_is_gone_through() {
     let table = r#"
-        == without_a_plan_one_must_be_created_first: nothing
+        == calls_without_plan_are_rejected: nothing
         ! view_subtasks {"subtask_idx": [0]} => NO_PLAN: …created first with 'create_plan'.
         ! update_subtask_state {"subtask_idx": 0, "state": "todo"} => NO_PLAN: …created first with 'create_plan'.
         ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NO_PLAN: …created first with 'create_plan'.
         ! revise_current_plan {"subtask_idx": 0, "action": "delete"} => NO_PLAN: …created first with 'create_plan'.
         ! finish_plan {"state": "done", "outcome": "x"} => NO_PLAN: There is no plan to finish.
 
-        == a_subtask_begins_only_in_its_turn_and_the_first_violation_is_told: a b c
+        == subtask_starts_only_in_order: a b c
         ! update_subtask_state {"subtask_idx": 2, "state": "in_progress"} => NOT_DONE_YET: …index 0, named 'a', is not done yet…
         update_subtask_state {"subtask_idx": 0, "state": "in_progress"} => …index 0, named 'a'…'in_progress'…state of the plan is now 'in_progress'.
         ! update_subtask_state {"subtask_idx": 1, "state": "in_progress"} => NOT_DONE_YET: …
@@ -322,27 +322,27 @@ async fn a_plan_is_gone_through() {
         @ cip
         ! update_subtask_state {"subtask_idx": 0, "state": "in_progress"} => ALREADY_IN_PROGRESS: …index 1, named 'b', is in progress already…
 
-        == a_subtask_is_not_finished_before_those_before_it: a b c
+        == subtask_cannot_finish_before_earlier_ones: a b c
         update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
         finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
         ! finish_subtask {"subtask_idx": 2, "subtask_outcome": "x"} => NOT_DONE_YET: …index 1, named 'b', is not done yet…
 
-        == only_what_is_in_progress_is_finished: a b c
+        == only_subtask_in_progress_finishes: a b c
         ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NOT_IN_PROGRESS: …'todo', not in progress…
         update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
         finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"}
         ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NOT_IN_PROGRESS: …'done', not in progress…
 
-        == finishing_revives_nothing_that_is_settled: a b c
+        == finish_subtask_skips_settled_subtasks: a b c
         update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
         update_subtask_state {"subtask_idx": 1, "state": "abandoned"}
         finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => …next subtask at index 2, named 'c'…
         @ csi
 
-        == an_unknown_tool_is_told_with_the_one_that_is_meant: nothing
+        == unknown_notebook_tool_error_suggests_name: nothing
         ! finish_subtasks => UNKNOWN_TOOL: …'finish_subtask' meant?
 
-        == one_that_is_to_be_done_again_comes_before_the_one_that_was_begun_after_it: a b c
+        == reset_subtask_resets_later_subtask_in_progress: a b c
         update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
         finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
         @ cip

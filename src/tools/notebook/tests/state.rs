@@ -34,7 +34,7 @@ fn agentscope() -> Value {
 }
 
 #[tokio::test]
-async fn an_agentscope_state_is_loaded_and_written_again_as_it_was() {
+async fn agentscope_state_round_trips() {
     let notebook = notebook().await;
     notebook.load_state_dict(&agentscope()).await.unwrap();
     assert_eq!(notebook.state_dict().await.unwrap(), agentscope());
@@ -48,7 +48,7 @@ async fn an_agentscope_state_is_loaded_and_written_again_as_it_was() {
 }
 
 #[tokio::test]
-async fn an_empty_notebook_has_an_empty_state() {
+async fn empty_notebook_has_empty_state() {
     let empty = json!({"storage": {"plans": {}}, "current_plan": null});
     let notebook = notebook().await;
     assert_eq!(notebook.state_dict().await.unwrap(), empty);
@@ -57,7 +57,7 @@ async fn an_empty_notebook_has_an_empty_state() {
 }
 
 #[tokio::test]
-async fn our_own_state_goes_into_another_store() {
+async fn state_loads_into_another_store() {
     let notebook = with_plan(&["a", "b"]).await;
     notebook
         .finish_plan(PlanEnd::Abandoned, "later")
@@ -74,7 +74,7 @@ async fn our_own_state_goes_into_another_store() {
 }
 
 #[tokio::test]
-async fn loading_a_state_again_changes_nothing_but_what_differs() {
+async fn reloading_state_changes_only_differences() {
     let notebook = notebook().await;
     notebook.load_state_dict(&agentscope()).await.unwrap();
     let rows = trace(&notebook).await.len();
@@ -91,7 +91,7 @@ async fn finish_first(notebook: &PlanNotebook) {
 }
 
 #[tokio::test]
-async fn a_recovered_plan_is_in_a_state_twice_and_comes_back_so() {
+async fn recovered_plan_round_trips_in_state() {
     let notebook = with_plan(&["a", "b"]).await;
     let id = current(&notebook).await.id;
     notebook
@@ -111,7 +111,7 @@ async fn a_recovered_plan_is_in_a_state_twice_and_comes_back_so() {
 }
 
 #[tokio::test]
-async fn a_present_plan_that_the_state_does_not_name_goes_into_the_history() {
+async fn loading_state_archives_other_current_plan() {
     for state in [
         agentscope(),
         json!({"storage": {"plans": {}}, "current_plan": null}),
@@ -129,7 +129,7 @@ async fn a_present_plan_that_the_state_does_not_name_goes_into_the_history() {
 }
 
 #[tokio::test]
-async fn a_state_that_agentscope_allows_and_its_rules_forbid_is_loaded_and_can_be_worked_off() {
+async fn inconsistent_agentscope_state_loads() {
     let notebook = notebook().await;
     let mut state = agentscope();
     state["current_plan"]["subtasks"][1]["state"] = json!("in_progress");
@@ -153,7 +153,7 @@ async fn a_state_that_agentscope_allows_and_its_rules_forbid_is_loaded_and_can_b
 }
 
 #[tokio::test]
-async fn a_state_of_another_shape_is_refused_with_the_place_and_nothing_changes() {
+async fn malformed_state_error_names_path() {
     let notebook = with_plan(&["a"]).await;
     let before = trace(&notebook).await;
     let plan = "/storage/plans/5TDNfkaXCvCQgHX5GoXRZe";
@@ -208,7 +208,7 @@ async fn a_state_of_another_shape_is_refused_with_the_place_and_nothing_changes(
 }
 
 #[tokio::test]
-async fn what_a_terminal_obeys_is_left_out_of_a_loaded_state() {
+async fn loaded_state_drops_terminal_controls() {
     let notebook = notebook().await;
     let mut state = agentscope();
     state["current_plan"]["name"] = json!("\u{1b}[31mRed");
@@ -222,7 +222,7 @@ async fn what_a_terminal_obeys_is_left_out_of_a_loaded_state() {
 }
 
 #[tokio::test]
-async fn a_state_goes_through_a_programs_own_storage() {
+async fn state_uses_custom_storage() {
     let storage = Arc::new(InMemoryPlanStorage::default());
     let notebook = notebook().await.with_storage(storage.clone());
     notebook.load_state_dict(&agentscope()).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_state_goes_through_a_programs_own_storage() {
 }
 
 #[test]
-fn moments_are_local_time_with_milliseconds() {
+fn notebook_times_are_local_with_milliseconds() {
     let text = "2026-01-31 09:30:00.125";
     let moment = model::parse_time(text).unwrap();
     assert_eq!(model::time_text(moment), text);

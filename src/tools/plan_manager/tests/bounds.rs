@@ -25,7 +25,7 @@ async fn large(tasks: i64) -> Manager {
 }
 
 #[tokio::test]
-async fn no_answer_that_names_no_limit_is_large() {
+async fn answers_without_limit_are_bounded() {
     let manager = large(10_000).await;
     let all: Vec<i64> = (1..=9999).collect();
     let given = json!({"name": "Last", "dependencies": all, "reasoning": "needs all"});
@@ -47,7 +47,7 @@ async fn no_answer_that_names_no_limit_is_large() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_paged_to_its_end() {
+async fn long_lists_are_paged() {
     let manager = Manager::with_tasks(&[&[][..]; 120]).await;
     for (name, list) in [
         ("getPlan", "tasks"),
@@ -75,7 +75,7 @@ async fn a_long_list_is_paged_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_long_text_is_cut_in_a_list_and_whole_in_get_task_by_id() {
+async fn get_task_by_id_returns_whole_text() {
     let manager = Manager::empty().await;
     let text = "x".repeat(10_000);
     let task = json!({"name": text, "reasoning": text});
@@ -91,7 +91,7 @@ async fn a_long_text_is_cut_in_a_list_and_whole_in_get_task_by_id() {
 }
 
 #[tokio::test]
-async fn a_long_list_of_dependencies_is_counted_and_whole_in_get_task_by_id() {
+async fn get_task_by_id_returns_all_dependencies() {
     let manager = Manager::with_tasks(&[&[][..]; 100]).await;
     let all: Vec<i64> = (1..=100).collect();
     let given = json!({"name": "Last", "dependencies": all, "reasoning": ""});
@@ -105,7 +105,7 @@ async fn a_long_list_of_dependencies_is_counted_and_whole_in_get_task_by_id() {
 }
 
 #[tokio::test]
-async fn the_dependencies_of_a_task_are_paged_to_their_end() {
+async fn plan_manager_pages_dependencies() {
     let manager = Manager::with_tasks(&[&[][..]; 1000]).await;
     let all: Vec<i64> = (1..=1000).collect();
     let given = json!({"name": "Last", "dependencies": all, "reasoning": ""});
@@ -120,7 +120,7 @@ async fn the_dependencies_of_a_task_are_paged_to_their_end() {
 }
 
 #[tokio::test]
-async fn the_prompt_shows_the_work_of_a_large_plan_in_4_kb() {
+async fn plan_prompt_of_large_plan_fits_in_4_kb() {
     let manager = large(2_000).await;
     let reason = "机械键盘 ".repeat(100);
     for task in 1..=30 {

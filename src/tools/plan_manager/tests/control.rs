@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_reset_plan_is_as_if_nothing_had_been_started() {
+async fn reset_plan_forgets_all_progress() {
     let manager = Manager::with_tasks(&[&[], &[1], &[], &[], &[]]).await;
     let fresh = manager.ok("getTaskList", json!({})).await;
     let calls = r#"
@@ -25,7 +25,7 @@ async fn a_reset_plan_is_as_if_nothing_had_been_started() {
 }
 
 #[tokio::test]
-async fn without_a_plan_each_function_says_how_to_make_one() {
+async fn error_without_plan_names_create_plan() {
     let manager = Manager::empty().await;
     for (name, given) in errors::fitting() {
         if name != "createPlan" {
@@ -42,7 +42,7 @@ pub(super) async fn of_a_daemon() -> Manager {
 }
 
 #[tokio::test]
-async fn a_daemons_plan_is_never_meant_unless_it_is_named() {
+async fn daemon_plan_is_never_the_default() {
     let store = of_a_daemon().await.0.store().clone();
     let unbound = Toolbox::new(store, crate::tools::ToolSettings::default(), "test");
     Manager(unbound)
@@ -51,7 +51,7 @@ async fn a_daemons_plan_is_never_meant_unless_it_is_named() {
 }
 
 #[tokio::test]
-async fn a_bound_plan_is_meant_also_when_another_is_current() {
+async fn bound_plan_precedes_current_plan() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let bound = Manager(manager.0.clone().with_plan(manager.plan().await));
     manager.ok("createPlan", keyboards()).await;
@@ -64,7 +64,7 @@ async fn a_bound_plan_is_meant_also_when_another_is_current() {
 }
 
 #[tokio::test]
-async fn a_deleted_plan_is_not_changed() {
+async fn plan_manager_refuses_deleted_plan() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let plan = manager.plan().await;
     let bound = Manager(manager.0.clone().with_plan(plan.clone()));
@@ -78,7 +78,7 @@ async fn a_deleted_plan_is_not_changed() {
 #[tokio::test]
 async fn a_plan_is_paused_resumed_and_reset() {
     let table = r#"
-        == a_paused_plan_starts_nothing_until_it_is_resumed: [[], []]
+        == plan_manager_pause_stops_starts_until_resume: [[], []]
         startNextTask
         pausePlan => {"message": "Plan paused successfully"}
         completeTask {"task_id": 1, "result": "done"}
@@ -86,13 +86,13 @@ async fn a_plan_is_paused_resumed_and_reset() {
         resumePlan => {"message": "Plan resumed successfully"}
         startNextTask =~ {"task": {"id": 2}}
 
-        == a_plan_that_was_not_begun_can_be_paused: [[]]
+        == idle_plan_can_be_paused: [[]]
         pausePlan
         ! startNextTask => PLAN_NOT_ACTIVE: …
         resumePlan
         getPlanStatus =~ {"status": "running"}
 
-        == pausing_and_resuming_fit_the_state_of_the_plan: [[]]
+        == pause_and_resume_require_matching_status: [[]]
         ! resumePlan => PLAN_NOT_ACTIVE: …
         startNextTask
         ! resumePlan => INVALID_STATUS: …
@@ -102,7 +102,7 @@ async fn a_plan_is_paused_resumed_and_reset() {
         ! pausePlan => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
         ! resumePlan => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
 
-        == an_ended_and_a_paused_plan_can_be_reset: [[]]
+        == ended_or_paused_plan_can_be_reset: [[]]
         pausePlan
         resetPlan
         startNextTask
@@ -110,7 +110,7 @@ async fn a_plan_is_paused_resumed_and_reset() {
         resetPlan
         getPlanStatus =~ {"status": "idle"}
 
-        == a_plan_that_a_daemon_carries_out_is_not_started_removed_from_paused_or_reset_here: a daemon's
+        == plan_manager_does_not_control_daemon_plan: a daemon's
         ! startNextTask => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
         ! removeTask {"task_id": 1} => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
         ! pausePlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
@@ -118,7 +118,7 @@ async fn a_plan_is_paused_resumed_and_reset() {
         ! resetPlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
         ! createPlan {"goal": "goal", "tasks": []} => PLAN_NOT_ACTIVE: …bound to plan `daemons`…
 
-        == waiting_tasks_of_a_plan_that_a_daemon_carries_out_are_added_updated_and_skipped: a daemon's
+        == plan_manager_edits_waiting_tasks_of_daemon_plan: a daemon's
         addTask {"name": "Three", "dependencies": [2], "reasoning": ""}
         updateTask {"task_id": 3, "updates": {"name": "Last"}}
         skipTask {"task_id": 1, "reason": "no"}

@@ -37,7 +37,7 @@ pub(super) fn fitting() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn there_is_a_tool_for_each_function_of_the_document_and_of_section_8() {
+fn tools_cover_all_documented_functions() {
     let named: BTreeSet<&str> = fitting().into_iter().map(|(name, _)| name).collect();
     let tools: BTreeSet<&str> = TOOLS.iter().map(|tool| tool.name).collect();
     assert_eq!(tools, named);
@@ -45,7 +45,7 @@ fn there_is_a_tool_for_each_function_of_the_document_and_of_section_8() {
 }
 
 #[tokio::test]
-async fn the_example_of_section_4_comes_out_as_it_stands() {
+async fn section_4_example_matches() {
     let manager = Manager::with_tasks(&[]).await;
     let answer = manager.call("getTaskById", json!({"task_id": 1})).await;
     let error =
@@ -54,7 +54,7 @@ async fn the_example_of_section_4_comes_out_as_it_stands() {
 }
 
 #[tokio::test]
-async fn an_unknown_task_is_not_found_by_any_function() {
+async fn every_function_rejects_unknown_task() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let of_one = fitting()
         .into_iter()
@@ -69,7 +69,7 @@ async fn an_unknown_task_is_not_found_by_any_function() {
 }
 
 #[tokio::test]
-async fn what_is_missing_too_much_or_of_a_wrong_type_is_an_invalid_argument() {
+async fn rejects_missing_extra_and_mistyped_arguments() {
     let manager = Manager::with_tasks(&[&[], &[]]).await;
     manager.start().await;
     for (name, fitting) in fitting() {
@@ -104,7 +104,7 @@ async fn what_is_missing_too_much_or_of_a_wrong_type_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn every_word_for_an_error_is_one_of_seven() {
+async fn error_codes_are_the_seven_documented() {
     let words = [
         ManagerErrorCode::TaskNotFound,
         ManagerErrorCode::InvalidDependency,
@@ -129,7 +129,7 @@ async fn every_word_for_an_error_is_one_of_seven() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_an_error_in_the_envelope() {
+async fn store_error_uses_error_envelope() {
     let error = PlanManagerError::from(ToolError::Store(crate::store::StoreError::Closed));
     assert_eq!(
         error.to_json(),
@@ -140,19 +140,19 @@ async fn a_store_that_fails_is_an_error_in_the_envelope() {
 #[tokio::test]
 async fn input_that_does_not_fit_is_refused() {
     let table = r#"
-        == an_error_of_the_arguments_names_the_place: [[]]
+        == argument_error_names_path: [[]]
         ! addTask {"name": "n", "dependencies": [1, "x"], "reasoning": "r"} => INVALID_ARGUMENT: `dependencies[1]` is "x", not a whole number {"argument":"dependencies[1]"}
 
-        == what_is_evident_is_taken: [[], []]
+        == plan_manager_accepts_evident_forms: [[], []]
         startNextTask null
         failTask {"task_id": "1", "error_message": "no", "should_retry": "true"}
         updateTask {"task_id": 2.0, "updates": "{\"dependencies\": [\"1\"]}"} =~ {"updated_task": {"dependencies": [1]}}
         addTask {"name": "n", "dependencies": "[1, 2]", "reasoning": "", "after_task_id": null}
 
-        == an_unknown_function_names_the_one_that_is_meant: [[]]
+        == unknown_function_error_suggests_name: [[]]
         ! completetask => INVALID_ARGUMENT: There is no tool `completetask`; is `completeTask` meant?
 
-        == a_huge_text_is_refused_and_a_terminals_commands_are_left_out: [[]]
+        == rejects_huge_text_and_drops_control_characters: [[]]
         ! addTask {"name": "$x300000", "dependencies": [], "reasoning": ""} => INVALID_ARGUMENT: …
         ! $x300000 => INVALID_ARGUMENT: …
         addTask {"name": "a\u001b[31mb", "dependencies": [], "reasoning": "\u001b]0;t\u0007r"} =~ {"new_task": {"name": "ab", "reasoning": "r"}}

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn the_log_names_the_function_and_the_reason() {
+async fn log_names_function_and_reason() {
     let manager = Manager::with_tasks(&[&[], &[]]).await;
     let calls = r#"
         startNextTask
@@ -27,7 +27,7 @@ async fn the_log_names_the_function_and_the_reason() {
 #[tokio::test]
 async fn a_plan_is_carried_out() {
     let table = r#"
-        == the_example_of_section_5_runs_as_it_stands: keyboards
+        == section_5_example_runs: keyboards
         startNextTask
         getCurrentTask =~ {"id": 1}
         completeTask {"task_id": 1, "result": "Successfully navigated to homepage"}
@@ -38,7 +38,7 @@ async fn a_plan_is_carried_out() {
         getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"name": "Close popup dialog"}]}
         getTaskList {} =~ {"tasks": [{"id": 1}, {"id": 5}, {"id": 2}, {"id": 3}, {"id": 4}, {"id": 6}]}
 
-        == the_calls_of_section_6_work_one_after_the_other: keyboards
+        == section_6_calls_run_in_sequence: keyboards
         startNextTask
         getCurrentTask =~ {"id": 1}
         completeTask {"task_id": 1, "result": "Successfully loaded JD homepage"}
@@ -47,23 +47,23 @@ async fn a_plan_is_carried_out() {
         getTaskById {"task_id": 3} =~ {"task": {"dependencies": [1, 5]}}
         skipTask {"task_id": 4, "reason": "Price filter not needed"} =~ {"message": "Task skipped: Price filter not needed"}
 
-        == the_current_task_has_the_fields_of_the_document: keyboards
+        == current_task_has_documented_fields: keyboards
         startNextTask
         getCurrentTask => {"id": 1, "name": "Navigate to JD homepage", "status": "in_progress", "dependencies": [], "reasoning": "Need to open the target website first"}
 
-        == the_current_task_is_null_when_none_is_in_progress: keyboards
+        == current_task_is_null_without_task_in_progress: keyboards
         getCurrentTask => null
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         getCurrentTask => null
         getPlanStatus =~ {"current_task_id": null}
 
-        == starting_returns_the_task_and_names_it: keyboards
+        == start_next_task_returns_task_and_message: keyboards
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         startNextTask => {"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "in_progress", "dependencies": [1], "reasoning": "Can only search after homepage is loaded", "result": null}, "message": "Started task 2: Search for mechanical keyboard"}
 
-        == the_first_executable_task_in_the_plans_order_starts: [[2], [], []]
+        == first_executable_task_in_order_starts: [[2], [], []]
         addTask {"name": "First", "dependencies": [], "reasoning": "", "after_task_id": 1}
         startNextTask =~ {"task": {"id": 4}}
         completeTask {"task_id": 4, "result": "done"}
@@ -75,32 +75,32 @@ async fn a_plan_is_carried_out() {
         startNextTask
         ! startNextTask => INVALID_STATUS: Task 1 is in progress {"current_task_id":1}
 
-        == nothing_starts_when_every_task_waits: [[], [1], [2]]
+        == start_fails_when_all_tasks_are_blocked: [[], [1], [2]]
         startNextTask
         failTask {"task_id": 1, "error_message": "no", "should_retry": false}
         ! startNextTask => INVALID_STATUS: … {"blocked_tasks":[2,3],"failed_tasks":[1],"waits_for":[1]}
 
-        == nothing_starts_in_a_plan_without_tasks: []
+        == start_fails_in_empty_plan: []
         ! startNextTask => INVALID_STATUS: The plan has no tasks; addTask adds one
 
-        == nothing_starts_in_a_plan_that_has_ended: [[]]
+        == start_fails_in_ended_plan: [[]]
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         ! startNextTask => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
 
-        == a_completed_task_keeps_its_result: keyboards
+        == completed_task_keeps_result: keyboards
         startNextTask
         completeTask {"task_id": 1, "result": "Open"} => {"task_id": 1, "message": "Task completed successfully"}
         getTaskById {"task_id": 1} =~ {"task": {"status": "completed", "result": "Open"}}
 
-        == only_a_task_in_progress_is_completed: [[], [1]]
+        == only_task_in_progress_completes: [[], [1]]
         ! completeTask {"task_id": 1, "result": "done"} => INVALID_STATUS: Task 1 is pending {"status":"pending","task_id":1}
         ! completeTask {"task_id": 2, "result": "done"} => INVALID_STATUS: Task 2 is blocked {"status":"blocked","task_id":2}
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         ! completeTask {"task_id": 1, "result": "again"} => INVALID_STATUS: …
 
-        == the_plan_is_completed_with_its_last_task: [[], [1]]
+        == plan_completes_with_last_task: [[], [1]]
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         getPlanStatus =~ {"status": "running"}
@@ -108,7 +108,7 @@ async fn a_plan_is_carried_out() {
         completeTask {"task_id": 2, "result": "done"}
         getPlanStatus =~ {"status": "completed", "progress": 1.0}
 
-        == the_plan_has_failed_when_a_task_of_its_settled_ones_has: [[], []]
+        == plan_fails_when_settled_with_failed_task: [[], []]
         startNextTask
         failTask {"task_id": 1, "error_message": "no", "should_retry": false}
         getPlanStatus =~ {"status": "running"}
@@ -116,12 +116,12 @@ async fn a_plan_is_carried_out() {
         completeTask {"task_id": 2, "result": "done"}
         getPlanStatus =~ {"status": "failed"}
 
-        == a_failed_task_is_tried_again_unless_it_is_said_otherwise: [[]]
+        == failed_task_is_retried_by_default: [[]]
         startNextTask
         failTask {"task_id": 1, "error_message": "time-out"} => {"task_id": 1, "will_retry": true, "retry_count": 1, "message": "Task failed, will retry"}
         getTaskById {"task_id": 1} =~ {"task": {"status": "pending", "result": null}, "retry_count": 1, "last_error": "time-out"}
 
-        == the_third_failure_is_the_last: [[], []]
+        == third_failure_is_final: [[], []]
         startNextTask =~ {"task": {"id": 1}}
         failTask {"task_id": 1, "error_message": "error 1"} =~ {"retry_count": 1, "will_retry": true, "message": "Task failed, will retry"}
         startNextTask =~ {"task": {"id": 1}}
@@ -131,20 +131,20 @@ async fn a_plan_is_carried_out() {
         getTaskById {"task_id": 1} =~ {"task": {"status": "failed", "result": "error 3"}}
         startNextTask =~ {"task": {"id": 2}}
 
-        == a_success_ends_the_row_of_failures: [[], [1]]
+        == success_resets_failure_count: [[], [1]]
         startNextTask
         failTask {"task_id": 1, "error_message": "once"}
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         getTaskById {"task_id": 1} =~ {"retry_count": null, "task": {"result": "done"}}
 
-        == should_retry_false_fails_at_once: [[], [1]]
+        == should_retry_false_fails_immediately: [[], [1]]
         startNextTask
         failTask {"task_id": 1, "error_message": "gone", "should_retry": false} =~ {"will_retry": false, "retry_count": 1}
         getTaskById {"task_id": 1} =~ {"task": {"status": "failed", "result": "gone"}}
         getTaskById {"task_id": 2} =~ {"task": {"status": "blocked"}}
 
-        == only_a_task_in_progress_fails: [[]]
+        == only_task_in_progress_can_fail: [[]]
         ! failTask {"task_id": 1, "error_message": "no"} => INVALID_STATUS: …
         "#;
     cases(table).await;

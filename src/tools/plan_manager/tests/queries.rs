@@ -23,7 +23,7 @@ pub(super) async fn of_every_state() -> Manager {
 }
 
 #[tokio::test]
-async fn the_document_of_section_2_1_is_what_get_plan_returns() {
+async fn get_plan_returns_section_2_1_document() {
     let manager = Manager::with_keyboards().await;
     manager.start().await;
     let mut plan = manager.ok("getPlan", json!({})).await;
@@ -49,7 +49,7 @@ async fn the_document_of_section_2_1_is_what_get_plan_returns() {
 }
 
 #[tokio::test]
-async fn updated_at_moves_with_each_change() {
+async fn updated_at_follows_changes() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let times = async || {
         let meta = manager.ok("getPlan", json!({})).await["meta"].clone();
@@ -66,7 +66,7 @@ async fn updated_at_moves_with_each_change() {
 }
 
 #[tokio::test]
-async fn a_task_has_the_fields_of_the_document_and_no_others() {
+async fn task_has_only_documented_fields() {
     let manager = of_every_state().await;
     let list = manager.ok("getTaskList", json!({})).await;
     let wanted = [
@@ -84,7 +84,7 @@ async fn a_task_has_the_fields_of_the_document_and_no_others() {
 }
 
 #[tokio::test]
-async fn progress_counts_what_was_skipped_and_is_0_without_tasks() {
+async fn progress_counts_skipped_and_is_zero_without_tasks() {
     let manager = of_every_state().await;
     let calls = r#"
         getPlanStatus =~ {"completed_tasks": 1, "failed_tasks": 1, "pending_tasks": 3, "in_progress_tasks": 1, "skipped_tasks": 1}
@@ -100,7 +100,7 @@ async fn progress_counts_what_was_skipped_and_is_0_without_tasks() {
 }
 
 #[tokio::test]
-async fn an_abandoned_plan_is_shown_as_failed() {
+async fn aborted_plan_shows_as_failed() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let (store, plan) = (manager.0.store(), manager.plan().await);
     let abandoned = store.change(&plan, "", "", |draft| draft.abandon("no"));
@@ -113,7 +113,7 @@ async fn an_abandoned_plan_is_shown_as_failed() {
 }
 
 #[tokio::test]
-async fn the_plan_is_written_as_a_prompt() {
+async fn plan_prompt_snapshot() {
     let manager = of_every_state().await;
     let prompt = manager.ok("getPlanPrompt", json!({})).await;
     insta::assert_snapshot!(prompt["prompt"].as_str().unwrap(), @r#"
@@ -134,10 +134,10 @@ async fn the_plan_is_written_as_a_prompt() {
 #[tokio::test]
 async fn plans_and_tasks_are_shown() {
     let table = r#"
-        == the_six_states_of_a_task_have_their_words: every state
+        == task_states_have_documented_words: every state
         getTaskList =~ {"tasks": [{"status": "completed"}, {"status": "in_progress"}, {"status": "pending"}, {"status": "blocked"}, {"status": "failed"}, {"status": "skipped"}]}
 
-        == the_list_is_filtered_by_each_state: every state
+        == task_list_filters_by_state: every state
         getTaskList {"status_filter": "completed"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 1, "status": "completed"}]}
         getTaskList {"status_filter": "in_progress"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 2, "status": "in_progress"}]}
         getTaskList {"status_filter": "pending"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 3, "status": "pending"}]}
@@ -147,14 +147,14 @@ async fn plans_and_tasks_are_shown() {
         getTaskList =~ {"total": 6, "filtered": 6}
         ! getTaskList {"status_filter": "done"} => INVALID_ARGUMENT: `status_filter` is "done", not one of pending, in_progress, completed, failed, skipped, blocked {"argument":"status_filter"}
 
-        == pending_leaves_out_what_is_blocked: [[], [1], []]
+        == pending_filter_excludes_blocked: [[], [1], []]
         getTaskList {"status_filter": "pending"} =~ {"tasks": [{"id": 1}, {"id": 3}]}
         getTaskList {"status_filter": "blocked"} =~ {"tasks": [{"id": 2}]}
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         getTaskList {"status_filter": "pending"} =~ {"tasks": [{"id": 2}, {"id": 3}]}
 
-        == the_example_of_the_plan_status_comes_out_as_it_stands: [[], [], [], [], []]
+        == plan_status_example_matches: [[], [], [], [], []]
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         startNextTask
@@ -162,7 +162,7 @@ async fn plans_and_tasks_are_shown() {
         startNextTask
         getPlanStatus => {"status": "running", "progress": 0.4, "current_task_id": 3, "total_tasks": 5, "completed_tasks": 2, "failed_tasks": 0, "pending_tasks": 3, "in_progress_tasks": 1, "skipped_tasks": 0}
 
-        == the_five_states_of_a_plan_have_their_words: [[]]
+        == plan_states_have_documented_words: [[]]
         getPlanStatus =~ {"status": "idle"}
         startNextTask
         getPlanStatus =~ {"status": "running"}
@@ -175,10 +175,10 @@ async fn plans_and_tasks_are_shown() {
         failTask {"task_id": 1, "error_message": "no", "should_retry": false}
         getPlanStatus =~ {"status": "failed"}
 
-        == a_task_is_found_by_its_id: keyboards
+        == get_task_by_id_finds_task: keyboards
         getTaskById {"task_id": 2} => {"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "blocked", "dependencies": [1], "reasoning": "Can only search after homepage is loaded", "result": null}}
 
-        == executable_are_pending_tasks_whose_dependencies_are_met: [[], [1], [], [2, 3]]
+        == executable_tasks_have_met_dependencies: [[], [1], [], [2, 3]]
         getExecutableTaskList =~ {"count": 2, "executable_tasks": [{"id": 1}, {"id": 3}]}
         startNextTask
         getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 3}]}
@@ -188,12 +188,12 @@ async fn plans_and_tasks_are_shown() {
         skipTask {"task_id": 3, "reason": "no"}
         getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 4}]}
 
-        == the_plan_is_drawn_as_a_graph_in_both_languages: [[], [1]]
+        == dependency_graph_has_both_formats: [[], [1]]
         getDependencyGraph => {"format": "mermaid", "graph": "graph LR\n  t1[\"1 · Task 1<br/>ready\"]:::pending\n…  t1 --> t2\n…"}
         getDependencyGraph {"format": "dot"} => {"format": "dot", "graph": "…  t1 -> t2;\n…"}
         ! getDependencyGraph {"format": "png"} => INVALID_ARGUMENT: …
 
-        == tasks_that_may_be_done_side_by_side_are_found: [[], [], [1], [1, 2], [4], [3, 5]]
+        == get_parallel_tasks_groups_tasks: [[], [], [1], [1, 2], [4], [3, 5]]
         startNextTask
         getParallelTasks => {"parallel_tasks": [1, 2], "groups": [[1, 2], [3, 4], [5], [6]]}
         failTask {"task_id": 1, "error_message": "no", "should_retry": false}

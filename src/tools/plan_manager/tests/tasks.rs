@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn dependencies_exist() {
+async fn rejects_unknown_dependencies() {
     let manager = Manager::with_tasks(&[&[]]).await;
     for unknown in [0, 2, 9, -1, 99_999_999_999_i64] {
         let calls = format!(
@@ -17,7 +17,7 @@ async fn dependencies_exist() {
 }
 
 #[tokio::test]
-async fn each_field_of_a_task_is_updated_alone() {
+async fn update_task_changes_single_fields() {
     let manager = Manager::with_tasks(&[&[], &[1]]).await;
     let mut task = manager.task(2).await;
     for (field, value) in [
@@ -38,7 +38,7 @@ async fn each_field_of_a_task_is_updated_alone() {
 }
 
 #[tokio::test]
-async fn a_plan_is_made_with_its_tasks_in_one_change() {
+async fn create_plan_is_one_change() {
     let manager = Manager::empty().await;
     let created = manager.ok("createPlan", keyboards()).await;
     let wanted = json!({
@@ -51,7 +51,7 @@ async fn a_plan_is_made_with_its_tasks_in_one_change() {
 }
 
 #[tokio::test]
-async fn a_new_plan_takes_the_place_of_the_old_one_which_stays_in_the_history() {
+async fn create_plan_archives_old_plan() {
     let manager = Manager::with_keyboards().await;
     let old = manager.plan().await;
     let given = json!({"goal": "Another", "tasks": [{"name": "One"}]});
@@ -64,7 +64,7 @@ async fn a_new_plan_takes_the_place_of_the_old_one_which_stays_in_the_history() 
 }
 
 #[tokio::test]
-async fn a_dry_run_checks_everything_and_makes_nothing() {
+async fn plan_manager_dry_run_creates_nothing() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let before = rows(&manager.0).await;
     let mut given = keyboards();
@@ -86,38 +86,38 @@ async fn a_dry_run_checks_everything_and_makes_nothing() {
 #[tokio::test]
 async fn tasks_are_added_changed_skipped_and_removed() {
     let table = r#"
-        == an_added_task_is_returned_as_it_is: [[]]
+        == add_task_returns_new_task: [[]]
         addTask {"name": "Close popup", "dependencies": [1], "reasoning": "because"} => {"new_task": {"id": 2, "name": "Close popup", "status": "blocked", "dependencies": [1], "reasoning": "because", "result": null}, "message": "Task added successfully"}
 
-        == a_task_is_added_at_the_end_or_behind_another: [[], []]
+        == add_task_appends_or_inserts_after: [[], []]
         addTask {"name": "At the end", "dependencies": [], "reasoning": ""}
         addTask {"name": "Behind", "dependencies": [], "reasoning": "", "after_task_id": 1} =~ {"new_task": {"id": 4}}
         addTask {"name": "Behind", "dependencies": [], "reasoning": "", "after_task_id": 1} =~ {"new_task": {"id": 5}}
         getTaskList {} =~ {"tasks": [{"id": 1}, {"id": 5}, {"id": 4}, {"id": 2}, {"id": 3}]}
 
-        == a_task_is_added_only_behind_one_that_exists: [[]]
+        == add_task_after_unknown_task_fails: [[]]
         ! addTask {"name": "n", "dependencies": [], "reasoning": "", "after_task_id": 7} => TASK_NOT_FOUND: Task with ID 7 not found
 
-        == a_removed_task_is_no_dependency_and_its_id_is_not_used_again: [[], []]
+        == removed_task_id_is_not_reused: [[], []]
         removeTask {"task_id": 2}
         ! addTask {"name": "n", "dependencies": [2], "reasoning": ""} => INVALID_DEPENDENCY: …
         addTask {"name": "n", "dependencies": [], "reasoning": ""} =~ {"new_task": {"id": 3}}
 
-        == a_plan_that_has_ended_goes_on_with_a_new_task: [[]]
+        == add_task_reopens_ended_plan: [[]]
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         addTask {"name": "One more", "dependencies": [1], "reasoning": ""}
         getPlanStatus =~ {"status": "running", "progress": 0.5}
         startNextTask =~ {"task": {"id": 2}}
 
-        == an_update_changes_something: [[]]
+        == empty_update_is_rejected: [[]]
         ! updateTask {"task_id": 1, "updates": {}} => INVALID_ARGUMENT: …
         ! updateTask {"task_id": 1, "updates": {"name": null}} => INVALID_ARGUMENT: …
         ! updateTask {"task_id": 1, "updates": {"name": " "}} => INVALID_ARGUMENT: …
         ! updateTask {"task_id": 1, "updates": {"status": "completed"}} => INVALID_ARGUMENT: …
         ! updateTask {"task_id": 1, "updates": {"result": "x"}} => INVALID_ARGUMENT: …
 
-        == only_a_task_that_waits_is_updated_or_removed: [[], [], [], []]
+        == only_waiting_task_is_updated_or_removed: [[], [], [], []]
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         startNextTask
@@ -133,21 +133,21 @@ async fn tasks_are_added_changed_skipped_and_removed() {
         ! updateTask {"task_id": 4, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 4 is in_progress {"status":"in_progress","task_id":4}
         ! removeTask {"task_id": 4} => TASK_NOT_EDITABLE: Task 4 is in_progress {"status":"in_progress","task_id":4}
 
-        == a_blocked_task_is_updated_skipped_and_removed_like_a_pending_one: [[], [1], [1]]
+        == blocked_task_can_be_edited_skipped_and_removed: [[], [1], [1]]
         updateTask {"task_id": 2, "updates": {"name": "n"}}
         skipTask {"task_id": 2, "reason": "no"}
         removeTask {"task_id": 3}
 
-        == an_update_that_makes_a_circle_is_refused_with_the_way_round: [[], [1]]
+        == update_error_shows_dependency_cycle: [[], [1]]
         ! updateTask {"task_id": 1, "updates": {"dependencies": [2]}} => CIRCULAR_DEPENDENCY: The dependencies form a cycle: 1 → 2 → 1 {"cycle":[1,2,1]}
         ! updateTask {"task_id": 1, "updates": {"dependencies": [1]}} => CIRCULAR_DEPENDENCY: … {"cycle":[1,1]}
 
-        == a_skipped_task_tells_why_and_lets_others_go_on: [[], [1]]
+        == skipped_task_keeps_reason_and_unblocks_others: [[], [1]]
         skipTask {"task_id": 1, "reason": "reason"} => {"task_id": 1, "message": "Task skipped: reason"}
         getTaskById {"task_id": 1} =~ {"task": {"status": "skipped", "result": "reason"}}
         getTaskById {"task_id": 2} =~ {"task": {"status": "pending"}}
 
-        == a_task_in_progress_and_a_failed_one_can_be_skipped: [[], []]
+        == running_or_failed_task_can_be_skipped: [[], []]
         startNextTask
         skipTask {"task_id": 1, "reason": "no"}
         startNextTask
@@ -156,7 +156,7 @@ async fn tasks_are_added_changed_skipped_and_removed() {
         skipTask {"task_id": 2, "reason": "not needed"}
         getPlanStatus =~ {"status": "completed"}
 
-        == a_completed_task_is_not_skipped_nor_one_skipped_twice: [[], []]
+        == completed_or_skipped_task_cannot_be_skipped: [[], []]
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         skipTask {"task_id": 2, "reason": "no"}
@@ -164,21 +164,21 @@ async fn tasks_are_added_changed_skipped_and_removed() {
         ! skipTask {"task_id": 2, "reason": "no"} => TASK_NOT_EDITABLE: … {"status":"skipped","task_id":2}
         getPlanStatus =~ {"status": "completed"}
 
-        == a_removed_task_is_gone: [[], []]
+        == remove_task_deletes_task: [[], []]
         removeTask {"task_id": 1} => {"task_id": 1, "message": "Task removed successfully"}
         ! getTaskById {"task_id": 1} => TASK_NOT_FOUND: …
         getPlanStatus =~ {"total_tasks": 1}
 
-        == a_task_that_others_depend_on_is_not_removed: [[], [1], [1]]
+        == task_with_dependants_cannot_be_removed: [[], [1], [1]]
         ! removeTask {"task_id": 1} => INVALID_DEPENDENCY: Task `1` is needed by `2`, `3` {"dependants":[2,3],"task_id":1}
 
-        == a_plan_whose_last_open_task_is_removed_is_completed: [[], [1]]
+        == removing_last_open_task_completes_plan: [[], [1]]
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
         removeTask {"task_id": 2}
         getPlanStatus =~ {"status": "completed"}
 
-        == a_plan_that_does_not_hold_together_is_not_made: [[]]
+        == create_plan_rejects_inconsistent_plan: [[]]
         ! createPlan {"goal": "g", "tasks": [{"name": "a"}, {"name": "b", "dependencies": [0]}]} => INVALID_DEPENDENCY: … {"dependency":0}
         ! createPlan {"goal": "g", "tasks": [{"name": "a"}, {"name": "b", "dependencies": [-1]}]} => INVALID_DEPENDENCY: … {"dependency":-1}
         ! createPlan {"goal": "g", "tasks": [{"name": "a"}, {"name": "b", "dependencies": [3]}]} => INVALID_DEPENDENCY: … {"dependency":3}
@@ -190,7 +190,7 @@ async fn tasks_are_added_changed_skipped_and_removed() {
         ! createPlan {"goal": "g", "tasks": "no list"} => INVALID_ARGUMENT: …
         ! createPlan {"goal": " ", "tasks": []} => INVALID_ARGUMENT: …
 
-        == a_new_task_is_called_by_its_name_and_one_that_exists_by_its_number: [[], []]
+        == dependency_error_names_new_task_or_task_id: [[], []]
         ! addTask {"name": "Last", "dependencies": [77], "reasoning": "r"} => INVALID_DEPENDENCY: The new task `Last` depends on `77`, which does not exist {"dependency":77}
         ! updateTask {"task_id": 2, "updates": {"dependencies": [77]}} => INVALID_DEPENDENCY: Task `2` depends on `77`, which does not exist {"dependency":77}
         "#;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_plan_is_made_with_every_task_ready() {
+async fn created_plan_has_all_tasks_ready() {
     let toolbox = made().await;
     assert_eq!(plan_status(&toolbox).await, "running");
     assert_eq!(
@@ -27,7 +27,7 @@ async fn a_plan_is_made_with_every_task_ready() {
 }
 
 #[tokio::test]
-async fn the_structure_comes_back_with_its_steps_and_states() {
+async fn plan_structure_returns_steps_and_states() {
     let toolbox = made().await;
     update(&toolbox, "code", "completed", Some("done")).await;
     let mut answer = done(&toolbox, "get_plan_structure", json!({"plan_id": "r1"})).await;
@@ -60,7 +60,7 @@ async fn the_structure_comes_back_with_its_steps_and_states() {
 }
 
 #[tokio::test]
-async fn a_plan_id_that_is_taken_or_a_bad_structure_makes_nothing() {
+async fn rejects_taken_plan_id_and_bad_structure() {
     let toolbox = made().await;
     let with = |change: &dyn Fn(&mut Value)| {
         let mut structure = release();
@@ -146,7 +146,7 @@ async fn a_plan_id_that_is_taken_or_a_bad_structure_makes_nothing() {
 }
 
 #[tokio::test]
-async fn dry_run_checks_everything_and_makes_nothing() {
+async fn plan_tool_dry_run_creates_nothing() {
     let toolbox = toolbox().await;
     let mut arguments = json!({"plan_id": "r1", "structure_data": release(), "dry_run": true});
     assert_eq!(
@@ -159,7 +159,7 @@ async fn dry_run_checks_everything_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn without_an_id_one_is_made_and_the_latest_plan_is_meant() {
+async fn generates_plan_id_and_defaults_to_latest_plan() {
     let toolbox = made().await;
     let other = json!({"structure_data": {"name": "n", "steps": [
         {"step_id": "s", "name": "", "tasks": [{"task_id": "t", "name": "T"}]},

@@ -24,7 +24,7 @@ fn board(roles: &[(&str, usize)]) -> LaneRegistry {
 }
 
 #[test]
-fn a_queue_that_is_full_rejects_until_there_is_room() {
+fn full_queue_rejects_requests() {
     let board = board(&[("a", 1), ("b", 20)]);
     for index in 0..QUEUE {
         board.keep_place(&lane("b", index), &role("a")).unwrap();
@@ -49,7 +49,7 @@ fn a_queue_that_is_full_rejects_until_there_is_room() {
 }
 
 #[test]
-fn whoever_would_wait_for_a_role_that_waits_for_it_is_refused() {
+fn rejects_circular_request() {
     let board = board(&[("a", 1), ("b", 1), ("c", 1), ("d", 2)]);
     // c is at what a asked and waits for b; b has its own work.
     board.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("c"), false);
@@ -76,7 +76,7 @@ fn whoever_would_wait_for_a_role_that_waits_for_it_is_refused() {
 }
 
 #[test]
-fn a_free_lane_makes_it_no_circle_and_a_request_that_is_in_hand_waits_for_its_own_lane() {
+fn free_lane_breaks_request_cycle() {
     let board = board(&[("a", 1), ("b", 2)]);
     board.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("b"), false);
     board.works(&lane("b", 0), &id("wb"));
@@ -90,7 +90,7 @@ fn a_free_lane_makes_it_no_circle_and_a_request_that_is_in_hand_waits_for_its_ow
 }
 
 #[test]
-fn a_request_waits_for_a_lane_that_does_something_else() {
+fn request_to_busy_lane_is_held() {
     let board = board(&[("a", 1)]);
     let hold = || board.hold(&role("a"), &id("r"));
     assert_eq!(hold(), UNTAKEN);
@@ -101,7 +101,7 @@ fn a_request_waits_for_a_lane_that_does_something_else() {
 }
 
 #[test]
-fn two_roles_that_ask_each_other_at_once_are_not_both_let_through() {
+fn rejects_one_of_two_mutual_requests() {
     let board = board(&[("a", 1), ("b", 1), ("c", 1)]);
     board.works(&lane("a", 0), &id("wa"));
     board.works(&lane("b", 0), &id("wb"));
@@ -118,7 +118,7 @@ fn two_roles_that_ask_each_other_at_once_are_not_both_let_through() {
 }
 
 #[test]
-fn what_was_waited_for_before_a_crash_is_waited_for_by_whoever_takes_it_up() {
+fn restored_request_counts_for_cycles() {
     let board = board(&[("a", 1), ("b", 1), ("c", 2)]);
     board.waited(&role("a"), id("wa"), id("rb"), role("b"));
     board.works(&lane("b", 0), &id("wb"));
@@ -147,7 +147,7 @@ fn what_was_waited_for_before_a_crash_is_waited_for_by_whoever_takes_it_up() {
 }
 
 #[test]
-fn whoever_waits_for_one_that_waits_for_a_person_waits_for_that_person() {
+fn wait_for_person_passes_through_requests() {
     let board = board(&[("a", 1), ("b", 1)]);
     // a has asked b, which has asked somebody behind files, who has a question.
     board.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("b"), false);
