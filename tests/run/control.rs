@@ -296,7 +296,7 @@ fn run_names_unread_files_at_end() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(
         scene.env.normal(&ran.stderr),
-        "! nobody reads what is left in `[FOLDER]/volumes/reports/pending`: notes.txt\n"
+        "! unread files are left in `[FOLDER]/volumes/reports/pending`: notes.txt\n"
     );
 }
 
