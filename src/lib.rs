@@ -10,11 +10,11 @@ pub mod plan;
 
 pub mod wire;
 
-pub mod bounded_text;
+pub mod bounded_read;
 
 pub mod config;
 
-pub mod clock;
+pub mod plan_time;
 
 pub mod own_files;
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use plan_agent::clock::Clock;
 use plan_agent::plan::{
     AttemptKind, CommandId, Draft, HumanQuestionKind, NewCommand, NewTask, PlanHead, PlanId,
     PlanPolicy, QuestionId, Report, ReportStatus, TaskId, TaskRef,
 };
+use plan_agent::plan_time::Clock;
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

@@ -9,7 +9,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Modules of one level: a module in a row does not name the others in that row.
 const APART: [&[&str]; 3] = [
-    &["config", "clock"],
+    &["config", "plan_time"],
     &["store", "volumes", "exec"],
     &["worker", "daemon"],
 ];

@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan_agent::clock::Clock;
 use plan_agent::llm::{
     BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request, RetryPolicy,
 };
@@ -23,6 +22,7 @@ use plan_agent::plan::{
     AttemptKind, CommandId, Event, NewCommand, NewTask, Plan, PlanHead, PlanId, PlanPolicy, ROLE,
     RoleRequestEnd, Time,
 };
+use plan_agent::plan_time::Clock;
 use plan_agent::role::{
     Abilities, Ability, AgentBaseRole as _, CollaborationStatus, Framework, FrameworkError,
     MessageKind, OtherRole, RequestId, RequestRefused, Role, RoleId, RoleModel, RoleSettings,

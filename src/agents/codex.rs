@@ -10,7 +10,7 @@ use super::coding_agent::{
 use super::installed_programs::{AgentProgram, Login, ProgramVersion, home};
 use super::permissions::Commands;
 use super::run_outcome::{RunOutcome, RunReading, RunUsage};
-use crate::bounded_text;
+use crate::bounded_read;
 use crate::plan::SessionId;
 use crate::wire::text::one_line;
 
@@ -184,7 +184,7 @@ struct CodexProvider {
 
 /// Reads which provider a configuration chooses, if the configuration defines that provider itself.
 fn provider(path: &str) -> Option<CodexProvider> {
-    let config: toml::Table = bounded_text::read_file(Path::new(path), MAX_CONFIG)
+    let config: toml::Table = bounded_read::read_file(Path::new(path), MAX_CONFIG)
         .ok()?
         .parse()
         .ok()?;

@@ -16,7 +16,7 @@ mod prompt;
 mod recorded_outputs;
 mod run_outcome;
 mod shell_blocks;
-mod written_report;
+mod substitute_report;
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ pub use permissions::{Commands, Permissions, UnknownPermission};
 pub use prompt::PromptKind;
 pub use run_outcome::{ModelFault, NextRun, Retries, RunOutcome, RunReading, RunUsage};
 pub use shell_blocks::Shell;
-pub use written_report::RunSummary;
+pub use substitute_report::RunSummary;
 
 /// An agent by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,14 +187,14 @@ impl Agent {
 impl Shell {
     /// Returns the report on a job whose blocks ended like this; if one failed, it is the last one.
     pub fn report(self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        written_report::of_blocks(job, ended)
+        substitute_report::of_blocks(job, ended)
     }
 }
 
 impl CommandTemplate {
     /// Returns the report on a job whose program ended like this.
     pub fn report(&self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        written_report::of_command(job, ended)
+        substitute_report::of_command(job, ended)
     }
 }
 
@@ -231,7 +231,7 @@ impl CodingAgentSetup {
         course: &RunSummary,
         left: Option<&[u8]>,
     ) -> ReportFile {
-        written_report::of_coding(job, self, course, left)
+        substitute_report::of_coding(job, self, course, left)
     }
 }
 
@@ -247,7 +247,7 @@ pub fn names() -> Vec<&'static str> {
 impl AgentRefusal {
     /// Returns the report that contains the refusal.
     pub fn report(&self, job: &AgentJob<'_>) -> ReportFile {
-        written_report::of_refusal(job, self)
+        substitute_report::of_refusal(job, self)
     }
 }
 

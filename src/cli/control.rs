@@ -10,7 +10,7 @@ use super::app::{App, BY};
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use super::plans;
+use super::plan_display;
 use crate::plan::{DAEMON, PlanId, PlanState};
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
@@ -63,7 +63,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit
 pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
-    let earlier = plans::as_it_was(app, &plan, at).await?;
+    let earlier = plan_display::as_it_was(app, &plan, at).await?;
     let lock = free_of_daemons(&plan, app)?;
     let why = format!("restored to change {at}");
     let restored = app.change(&plan, &why, move |draft| {

@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::signals::{LentTerminal, lend_terminal};
-use crate::bounded_text;
+use crate::bounded_read;
 use crate::wire::plan_file;
 
 /// Between asking the editor to end and ending it: it has to put the terminal in order.
@@ -69,7 +69,7 @@ impl Editor {
             status.success(),
             "the editor `{command}` ended with {status}"
         );
-        Ok(bounded_text::read_file(
+        Ok(bounded_read::read_file(
             self.file.path(),
             plan_file::MAX_BYTES,
         )?)
@@ -91,7 +91,7 @@ impl Editor {
             tracing::debug!(%error, "the editor goes on");
         }
         // What cannot be read again, such as a text that became too long, is the person's work as well.
-        let same = bounded_text::read_file(self.file.path(), plan_file::MAX_BYTES)
+        let same = bounded_read::read_file(self.file.path(), plan_file::MAX_BYTES)
             .is_ok_and(|text| text == self.given);
         if same {
             return None;

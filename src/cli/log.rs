@@ -6,7 +6,7 @@ use super::app::App;
 use super::args::LogArgs;
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use super::plans::{LOOK_AGAIN, settled};
+use super::plan_display::{LOOK_AGAIN, settled};
 use crate::view::{self, EventView};
 
 /// How many changes are read at once.

@@ -14,9 +14,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use super::failure::{Failure, way_out};
-use crate::clock::Clock;
 use crate::config::Environment;
 use crate::own_files;
+use crate::plan_time::Clock;
 
 /// What the log holds, such as `debug` or `plan_agent=trace`.
 const VARIABLE: &str = "PLAN_AGENT_LOG";

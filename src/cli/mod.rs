@@ -23,8 +23,8 @@ mod mcp;
 mod model_choice;
 mod new_plan;
 mod plan_by_name;
+mod plan_display;
 mod plan_process;
-mod plans;
 mod run;
 mod run_terminal;
 mod signals;
@@ -127,10 +127,10 @@ async fn carry_out(
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,
-        CliCommand::Plans(args) => plans::plans(&args, &look().await?, out).await,
-        CliCommand::Status(args) => plans::status(&args, &look().await?, out).await,
-        CliCommand::Show(args) => plans::show(&args, &look().await?, out).await,
-        CliCommand::Why(args) => plans::why(&args, &look().await?, out).await,
+        CliCommand::Plans(args) => plan_display::plans(&args, &look().await?, out).await,
+        CliCommand::Status(args) => plan_display::status(&args, &look().await?, out).await,
+        CliCommand::Show(args) => plan_display::show(&args, &look().await?, out).await,
+        CliCommand::Why(args) => plan_display::why(&args, &look().await?, out).await,
         CliCommand::Diff(args) => diff::diff(&args, &look().await?, out).await,
         CliCommand::Log(args) => log::log(&args, &look().await?, out).await,
     }

@@ -9,7 +9,7 @@ use super::app::App;
 use super::args;
 use super::failure::Failure;
 use super::signals;
-use crate::bounded_text;
+use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
 use crate::plan::{NewTask, PlanHead, Repository, Time};
@@ -103,7 +103,7 @@ impl App {
         let shown = path.display().to_string();
         let file = path.to_owned();
         let text = signals::beside(move || {
-            bounded_text::read_file(&file, plan_file::MAX_BYTES)
+            bounded_read::read_file(&file, plan_file::MAX_BYTES)
                 .with_context(|| format!("failed to read the plan file `{}`", file.display()))
                 .map_err(Failure::usage)
         })

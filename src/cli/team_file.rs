@@ -13,7 +13,7 @@ use super::new_plan::Wanted;
 use super::output::complain;
 use super::plan_process::FoundPlan;
 use crate::agents;
-use crate::bounded_text;
+use crate::bounded_read;
 use crate::config::Config;
 use crate::plan::{NewTask, PlanHead};
 use crate::role::ACTIONS;
@@ -56,7 +56,7 @@ impl TeamFile {
     /// # Errors
     /// It cannot be read.
     pub fn load(path: PathBuf, config: &Config) -> Result<Self, Failure> {
-        let text = bounded_text::read_file(&path, team_file::MAX_BYTES)
+        let text = bounded_read::read_file(&path, team_file::MAX_BYTES)
             .with_context(|| format!("failed to read the team file `{}`", path.display()))
             .map_err(|error| Failure::usage(error).hint(HOW_ONE_LOOKS))?;
         let (mut team, mut problems) = team_file::gather(&text);
@@ -274,7 +274,7 @@ fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem
         let Some(path) = &role.prompt else {
             continue;
         };
-        match bounded_text::read_file(&folder.join(path), MAX_PROMPT) {
+        match bounded_read::read_file(&folder.join(path), MAX_PROMPT) {
             Ok(text) => {
                 prompts.insert(role.id.clone(), text);
             }

@@ -10,7 +10,7 @@ use super::args::{self, Dialects};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::signals::{Ended, beside, unless};
-use crate::bounded_text;
+use crate::bounded_read;
 use crate::config::{Config, Planner};
 use crate::tools::{Dialect, Tool, ToolSettings, Toolbox};
 use crate::view::Style;
@@ -154,7 +154,7 @@ async fn read(arguments: String) -> Result<Value, Failure> {
 }
 
 fn read_input() -> Result<String, Failure> {
-    bounded_text::read(std::io::stdin(), MAX_INPUT).map_err(|error| {
+    bounded_read::read(std::io::stdin(), MAX_INPUT).map_err(|error| {
         let too_large = error.kind() == ErrorKind::FileTooLarge;
         let error = anyhow!(error).context("failed to read the arguments from standard input");
         let failure = Failure::usage(error);

@@ -3,9 +3,9 @@
 //! of the variable that has it.
 
 mod budget_limit;
+mod internal_waits;
 mod model_choice;
 mod read_config;
-mod timing;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,9 +18,9 @@ use crate::plan::{self, ConfirmAbort, JudgePolicy, MERGE_CHECK, PlanPolicy, Sess
 use crate::wire::command_file::Language;
 
 pub use budget_limit::ConfiguredLimit;
+pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use read_config::ConfigError;
-pub use timing::Timing;
 
 /// The name of the configuration file in the folder in which the program is started.
 pub const FILE_NAME: &str = "config.toml";

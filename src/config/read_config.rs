@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 
 use super::{Config, Environment, FILE_NAME, JudgeConfig};
-use crate::bounded_text;
+use crate::bounded_read;
 use crate::plan::JudgePolicy;
 use crate::wire::text::quoted;
 
@@ -123,7 +123,7 @@ impl ConfigError {
 /// Returns the file to read with its text: the named one, or the one in the current folder if it exists.
 pub fn find(named: Option<&Path>) -> Result<(Option<PathBuf>, String), ConfigError> {
     let path = named.unwrap_or(Path::new(FILE_NAME));
-    match bounded_text::read_file(path, MAX_BYTES) {
+    match bounded_read::read_file(path, MAX_BYTES) {
         Ok(text) => Ok((Some(path.to_owned()), text)),
         Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
             Ok((None, String::new()))

@@ -1,7 +1,7 @@
 //! How what came in changes the plan: reports, answers of a person, heartbeats, and what a model said.
 
+use super::carry_out_steps::new_question;
 use super::changed_files::QuickInspection;
-use super::decisions::new_question;
 use super::effect_work::{ModelDecision, ModelOutcome};
 use super::exchange::{Filed, FoundInput};
 use super::plan_run::EffectResult;

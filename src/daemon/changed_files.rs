@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::DaemonSettings;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use crate::clock::Clock;
 use crate::exec::{
     FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
 };
 use crate::plan::{
     ChangedFiles, CommandId, Draft, IntegrationBranch, Refusal, Repository, TaskId, Time,
 };
+use crate::plan_time::Clock;
 use crate::store::Store;
 
 /// As long as a folder has no more files than this, a look takes less time than to wake another thread for it.

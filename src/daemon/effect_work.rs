@@ -8,7 +8,6 @@ use anyhow::{Context as _, anyhow};
 use super::apply_input::take_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings, Models};
-use crate::clock::Clock;
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
 use crate::llm::{AskError, Model, PromptError, Prompts};
@@ -16,6 +15,7 @@ use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
     Plan, Refusal, ReplanEdit, Task, Time,
 };
+use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
 use crate::wire::team_file::Team;

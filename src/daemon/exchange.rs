@@ -12,8 +12,8 @@ use super::background_acts::Acts;
 use super::effect_work::blocking;
 use super::report_parsing::{self, AnswerFile, ParsedReport};
 use super::{DaemonSettings, role_requests};
-use crate::clock::Clock;
 use crate::plan::{AppliedReport, CommandId, HumanQuestion, PlanId, QuestionId, Refusal, Time};
+use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::volumes::{
     MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch, WorkerSign,

@@ -12,7 +12,7 @@ use crate::role::{WaitChain, end_waits};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
-use super::decisions::Decider;
+use super::carry_out_steps::Decider;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{BY, role_requests};
 

@@ -5,35 +5,35 @@
 
 mod apply_input;
 mod background_acts;
+mod carry_out_steps;
 mod changed_files;
-mod command_texts;
-mod decisions;
 mod effect_work;
-mod effects;
 mod exchange;
 mod hooks;
 mod internal_plans;
-mod loop_view;
+mod plan_digest;
 mod plan_run;
 mod recovery;
+mod render_before_commit;
 mod report_parsing;
 mod role_requests;
-mod rule_summary;
 mod settings;
+mod start_effects;
+mod summary_without_model;
 mod workspace_facts;
 mod worktrees;
 
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::clock::Clock;
 use crate::plan::PlanState;
+use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 pub use effect_work::make_plan;
 use exchange::{Exchange, FoundInput};
 pub use hooks::Hook;
 pub use internal_plans::tidy as tidy_internal;
-use loop_view::LoopView;
+use plan_digest::LoopView;
 use plan_run::PlanRun;
 pub use recovery::set_torn_aside;
 pub use settings::{DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};

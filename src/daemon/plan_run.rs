@@ -12,19 +12,19 @@ use tokio::sync::watch;
 
 use super::apply_input::{Effect, take, take_input};
 use super::background_acts::Acts;
+use super::carry_out_steps::{Decider, OutgoingCommand};
 use super::changed_files::{ChangeWatch, Inspected};
-use super::command_texts::{CommandTexts, in_two_parts, prepare_files};
-use super::decisions::{Decider, OutgoingCommand};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::exchange::FoundInput;
 use super::hooks::{Hook, HookNews, HookState};
+use super::render_before_commit::{CommandTexts, in_two_parts, prepare_files};
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
-use crate::clock::{Clock, LATE};
 use crate::plan::{
     CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId, Refusal,
     SessionId, Time, WorkerPoolState, WorkerPools,
 };
+use crate::plan_time::{Clock, LATE};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Unpublished, Volumes, Withdrawal, WorkerSign};
 
@@ -437,7 +437,7 @@ impl PlanRun {
             }
             EffectResult::Inspected(_, found) => self.lookout.remember(found),
             EffectResult::Branch(BranchReport::Elsewhere { reason, .. }) => {
-                (self.settings.notice)(reason)
+                (self.settings.notice)(reason);
             }
             EffectResult::Told(news) => self.told.note(news.clone()),
             EffectResult::MissionWritten(seq) => {

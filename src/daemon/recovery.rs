@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::decisions::OutgoingCommand;
+use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::PlanRun;
 use super::worktrees::WorktreeLayout;
 use super::{DaemonSettings, effect_work};

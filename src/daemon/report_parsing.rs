@@ -1,8 +1,8 @@
 //! Reads what a look at the folders found, before the plan sees it. Runs where blocking is allowed; parses the words of
 //! strangers.
 
-use crate::clock::Clock;
 use crate::plan::{CommandId, QuestionId, Report, Time};
+use crate::plan_time::Clock;
 use crate::volumes::{ArrivedReport, Scan, Unreadable};
 use crate::wire::text::printable;
 use crate::wire::{Problem, question_file, report_file};

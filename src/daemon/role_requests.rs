@@ -16,9 +16,9 @@ use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 
 use super::BY;
-use super::command_texts::{CommandTexts, in_two_parts};
-use super::decisions::{Decider, new_question};
+use super::carry_out_steps::{Decider, new_question};
 use super::exchange::Filed;
+use super::render_before_commit::{CommandTexts, in_two_parts};
 use super::report_parsing::{ParsedReport, UnreadableReport};
 
 /// Reports to one request that cannot be read: after so many there is no answer.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::exec::{Filters, Git, GitError, examine, workspace_files};
+use crate::exec::{Filters, Git, GitError, examine, link_free_access};
 use crate::wire::text::{clip, printable};
 
 /// Entries of the file tree.
@@ -51,7 +51,7 @@ fn of_files(workspace: &Path) -> String {
     }
     for name in ["README.md", "AGENTS.md", "CLAUDE.md"] {
         // A character has at most four bytes.
-        if let Ok((bytes, _)) = workspace_files::read(workspace, name, 4 * (DOCUMENT + 1), &[]) {
+        if let Ok((bytes, _)) = link_free_access::read(workspace, name, 4 * (DOCUMENT + 1), &[]) {
             let text = String::from_utf8_lossy(&bytes);
             write!(facts, "\n{name} begins:\n{}\n", clip(&text, DOCUMENT))
                 .expect("writing to a string does not fail");

@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn now() -> Time {
-        crate::clock::Clock::start().now()
+        crate::plan_time::Clock::start().now()
     }
 
     #[test]

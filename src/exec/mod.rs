@@ -7,11 +7,11 @@ mod checks;
 mod child_output;
 mod cpu_time;
 mod git;
+pub mod link_free_access;
 mod process_group;
 mod process_mark;
 mod produced_files;
 mod repository;
-pub mod workspace_files;
 mod worktree;
 
 pub use crate::config::CheckConfig;

@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 
 use super::child_output::ChildOutput;
-use crate::clock::TimeAllowance;
+use crate::plan_time::TimeAllowance;
 
 /// The time between TERM and KILL for a group.
 pub const GRACE: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 //! folders, where checks run on them. Every operation may be repeated after a kill: it first checks what exists. Work that is
 //! not merged anywhere is never deleted.
 
-mod leftovers;
 mod project;
+mod unmergeable_content;
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use super::git::{Git, GitError};
 use super::repository::link;
 use crate::plan::Repository;
 use crate::wire::text::clip;
-use leftovers::{marks_in, nested, own_repositories};
+use unmergeable_content::{marks_in, nested, own_repositories};
 
 pub use project::{ProjectError, project_head};
 

@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use super::error::{Fault, LlmError, own_words};
 use super::{BoxFuture, LanguageModel, ModelReply, Request};
 use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
-use crate::clock::Clock;
 use crate::exec::{self, ChildOutput, ChildSpec, ProcessMark, Stdin, environment_of_agent};
+use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
 const MAX_OUTPUT: u64 = 8 << 20;

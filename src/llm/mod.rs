@@ -5,29 +5,29 @@
 mod answer_extraction;
 mod answer_schema;
 mod coding_agent_model;
-mod command_text;
+mod command_body;
 mod error;
 mod http;
 mod http_apis;
-mod model;
 mod prompt_context;
 mod prompts;
 pub mod questions;
 mod quoting;
-mod sample_plan;
+mod template_trial;
+mod typed_questions;
 
 use std::future::Future;
 use std::pin::Pin;
 
 pub use answer_schema::Schema;
 pub use coding_agent_model::{AgentModel, AgentSettings};
-pub use command_text::{CommandContext, CommandKind, DependencyResult};
+pub use command_body::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
 pub use http::{HttpSettings, install_crypto};
 pub use http_apis::HttpModel;
-pub use model::{Answered, AskError, AskFault, Model, RetryPolicy, TypedQuestion};
 pub use prompts::{PromptError, PromptTemplate, Prompts};
 pub use quoting::indented;
+pub use typed_questions::{Answered, AskError, AskFault, Model, RetryPolicy, TypedQuestion};
 
 /// One question in the form that is sent.
 #[derive(Clone, Debug, PartialEq)]

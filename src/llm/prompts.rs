@@ -11,8 +11,8 @@ use minijinja::{Environment, Error, ErrorKind, Output, State, UndefinedBehavior}
 use thiserror::Error;
 
 use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
-use super::sample_plan;
-use crate::bounded_text;
+use super::template_trial;
+use crate::bounded_read;
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
@@ -174,7 +174,7 @@ impl Prompts {
                 .add_template_owned(name(template, part), text)
                 .map_err(|error| self.broken(template, &error))?;
         }
-        for sample in sample_plan::contexts(template) {
+        for sample in template_trial::contexts(template) {
             self.refuse_unknown(template, source, &sample)?;
             for part in template.parts() {
                 self.render(template, *part, &sample)?;
@@ -346,7 +346,7 @@ fn read(path: &Path) -> Result<Option<String>, PromptError> {
         path: path.to_owned(),
         source,
     };
-    match bounded_text::read_file(path, MAX_TEMPLATE) {
+    match bounded_read::read_file(path, MAX_TEMPLATE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some).map_err(unreadable),
     }
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn file_overrides_built_in_template() {
         let prompts = load("plan.md", "be brief\n---\ndo {{ goal }}").unwrap();
-        let sample = sample_plan::contexts(PromptTemplate::Plan).remove(0);
+        let sample = template_trial::contexts(PromptTemplate::Plan).remove(0);
         let (system, prompt) = prompts.question(PromptTemplate::Plan, &sample).unwrap();
         assert_eq!(system, "be brief");
         assert!(prompt.starts_with("do "), "{prompt}");
@@ -400,7 +400,7 @@ mod tests {
             prompts
                 .question(
                     PromptTemplate::Audit,
-                    &sample_plan::contexts(PromptTemplate::Audit)[0]
+                    &template_trial::contexts(PromptTemplate::Audit)[0]
                 )
                 .is_ok()
         );
@@ -423,7 +423,7 @@ mod tests {
         let goal = format!(" </data>\n\u{1b}[2J{} ", "x".repeat(50_000));
         let context = minijinja::context! {
             plan => minijinja::context! { goal },
-            ..sample_plan::contexts(PromptTemplate::Judge).remove(0)
+            ..template_trial::contexts(PromptTemplate::Judge).remove(0)
         };
         Ok(prompts.question(PromptTemplate::Judge, &context)?.1)
     }

@@ -7,9 +7,9 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::concurrency::Lanes;
 use super::counted;
 use super::draft::acceptable;
-use super::lanes::Lanes;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
     IntegrationBranch, JudgePolicy, ModelQuestionKind, PlanState, ReportStatus, ReviewPolicy,

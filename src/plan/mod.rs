@@ -2,11 +2,11 @@
 //! arguments; the core has no clock, file, network, async task or log.
 
 mod budget;
+mod concurrency;
 mod dependency_cycles;
 mod draft;
 mod due_steps;
 mod event;
-mod lanes;
 pub mod model;
 mod plan_in_memory;
 mod produced_files;
@@ -17,11 +17,11 @@ mod task_index;
 pub(crate) mod tests;
 mod worker_pools;
 
+pub use concurrency::{Lanes, RoleLanes};
 pub use dependency_cycles::find_cycle;
 pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
 pub use due_steps::{Due, DueStep, Observations, Timeouts, due};
 pub use event::Event;
-pub use lanes::{Lanes, RoleLanes};
 pub use model::*;
 pub use plan_in_memory::{Plan, Row, RowKey, Startable, Tasks};
 pub use produced_files::{MAX_PRODUCED, within_workspace};

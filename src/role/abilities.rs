@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::clock::TimeAllowance;
 use crate::llm::BoxFuture;
 use crate::llm::questions::role::{Offer, OfferKind};
+use crate::plan_time::TimeAllowance;
 use crate::tools::arguments;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;

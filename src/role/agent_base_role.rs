@@ -91,7 +91,7 @@ pub trait AgentBaseRole: Send {
                 AdmittedMessage::Begin(task) => self.execute_task(*task).await?,
                 AdmittedMessage::GoOn => self.execute_internal_plan().await?,
                 AdmittedMessage::Answer(answer) => {
-                    self.handle_collaboration_response(*answer).await?
+                    self.handle_collaboration_response(*answer).await?;
                 }
                 AdmittedMessage::Nothing => {}
             }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::exec::workspace_files;
+use crate::exec::link_free_access;
 use crate::exec::{CheckConfig, check, check_of_step};
 use crate::llm::BoxFuture;
 use crate::plan::within_workspace;
@@ -144,7 +144,7 @@ struct CheckParams {
 async fn read_file(at: Arc<Workplace>, params: PathParams) -> Result<String, String> {
     let path = path(&params.path)?;
     let place = path.clone();
-    let read = move || workspace_files::read(&at.workspace, &place, MAX_READ, &at.closed);
+    let read = move || link_free_access::read(&at.workspace, &place, MAX_READ, &at.closed);
     let (bytes, length) = blocking(read)
         .await?
         .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
@@ -169,9 +169,11 @@ async fn write_file(at: Arc<Workplace>, params: WriteParams) -> Result<String, S
     let path = path(&params.path)?;
     let (place, content) = (path.clone(), params.content);
     let bytes = content.len();
-    blocking(move || workspace_files::write(&at.workspace, &place, content.as_bytes(), &at.closed))
-        .await?
-        .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
+    blocking(move || {
+        link_free_access::write(&at.workspace, &place, content.as_bytes(), &at.closed)
+    })
+    .await?
+    .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
     Ok(format!("wrote {path}, {bytes} bytes"))
 }
 

@@ -20,10 +20,10 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::clock::TimeAllowance;
 use crate::exec::{
     ChildOutput, ChildSpec, ExecError, Piped, PipedGroup, ProcessMark, Stdin, environment, piped,
 };
+use crate::plan_time::TimeAllowance;
 use crate::wire::text::{clip, one_line, printable, quote};
 
 use super::abilities::{Abilities, Ability, Function};

@@ -253,7 +253,8 @@ impl Store {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.submit(plan, None, by, why, None, change, |_| {}).await
+        self.submit(plan, None, [by, why], None, change, |_| {})
+            .await
     }
 
     /// As [`Store::change`]. `prepare` gets the plan first, outside of the transaction, in a draft that is dropped: what it makes is
@@ -273,7 +274,7 @@ impl Store {
         then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
         let prepare = Some(Box::new(prepare) as store_thread::Prepare);
-        self.submit(plan, None, by, why, prepare, change, then)
+        self.submit(plan, None, [by, why], prepare, change, then)
             .await
     }
 
@@ -291,7 +292,7 @@ impl Store {
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
         let plan = head.id.clone();
-        self.submit(&plan, Some(head), by, why, None, change, |_| {})
+        self.submit(&plan, Some(head), [by, why], None, change, |_| {})
             .await
     }
 
@@ -299,8 +300,7 @@ impl Store {
         &self,
         plan: &PlanId,
         head: Option<PlanHead>,
-        by: &str,
-        why: &str,
+        [by, why]: [&str; 2],
         prepare: Option<store_thread::Prepare>,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
         then: impl FnOnce(&mut T) + Send + 'static,

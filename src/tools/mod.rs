@@ -28,9 +28,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::clock::Clock;
 use crate::llm::BoxFuture;
 use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
+use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
 

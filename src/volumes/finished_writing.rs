@@ -6,8 +6,8 @@ use std::fs::Metadata;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::clock::Clock;
 use crate::plan::Time;
+use crate::plan_time::Clock;
 
 /// After a writer has closed the file: editors, and writers that truncate and then write, open it again within this time.
 const AFTER_CLOSE: Duration = Duration::from_millis(300);

@@ -12,7 +12,7 @@ mod folder_layout;
 mod folder_listing;
 mod heartbeat;
 mod mission_file;
-mod question_files;
+mod open_questions;
 mod scan;
 mod torn_files;
 mod watch;

@@ -14,9 +14,9 @@ use super::worker_loop::{
     Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
 };
 use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd, Retries};
-use crate::clock::TimeAllowance;
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
+use crate::plan_time::TimeAllowance;
 use crate::volumes::{EXCHANGE, Folder, Heartbeat, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;

@@ -451,7 +451,7 @@ fn two_tasks_run_in_parallel() {
         scene.pending().len() == 2
     });
     for command in scene.pending().iter().rev() {
-        scene.succeed(&command, "done");
+        scene.succeed(command, "done");
     }
     let ran = foreground.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");

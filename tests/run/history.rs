@@ -1,7 +1,7 @@
 //! Earlier states of a plan, shown and restored, and the plans that tools have made alongside those of the daemon.
 
-use plan_agent::clock::Clock;
 use plan_agent::plan::{ArchiveState, NewTask, PlanHead, PlanId, TaskChanges, TaskId};
+use plan_agent::plan_time::Clock;
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
 

@@ -119,7 +119,7 @@ fn unreadable_heartbeats_do_no_harm() {
     }
     // The scan that finds the first report reads the heartbeats of all open commands.
     for command in &commands {
-        scene.succeed(&command, "done");
+        scene.succeed(command, "done");
     }
     scene.await_status("completed");
     assert_eq!(scene.status()["progress"]["completed"], commands.len());
@@ -400,7 +400,7 @@ fn made(kind: &str, result: io::Result<()>) -> bool {
 
 /// Checks that the daemon continues: the open task is reported, and the next one.
 fn finish(scene: &Scene, first: &Command) {
-    scene.succeed(&first, "done");
+    scene.succeed(first, "done");
     let second = scene.take_task(2);
     scene.succeed(&second, "done");
     scene.await_status("completed");

@@ -129,7 +129,7 @@ fn torn_commands_are_restored_whole() {
                 let sign = json!({"pid": std::process::id()}).to_string();
                 fs::write(active("json"), sign).unwrap();
             }
-            Held::Reported => scene.succeed(&command, "done"),
+            Held::Reported => scene.succeed(command, "done"),
         }
     }
 
@@ -166,7 +166,7 @@ fn torn_commands_are_restored_whole() {
 
     for (case, command) in cases.iter().zip(&commands) {
         if case.held != Held::Reported {
-            scene.succeed(&command, "done");
+            scene.succeed(command, "done");
         }
     }
     scene.await_status("completed");

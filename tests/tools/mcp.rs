@@ -1,7 +1,7 @@
 //! `plan-agent mcp` on standard input and output.
 
-use plan_agent::clock::Clock;
 use plan_agent::plan::{NewTask, PlanHead, PlanId, TaskId, Time};
+use plan_agent::plan_time::Clock;
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
 use rustix::process::{Pid, Signal, kill_process};

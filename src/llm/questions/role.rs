@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
 use super::{LONG_ANSWER, SHORT_ANSWER, unrendered};
 use crate::llm::Schema;
-use crate::llm::model::TypedQuestion;
 use crate::llm::prompt_context::role as view;
 pub use crate::llm::prompt_context::{DoneStep, Offer, OfferKind, RoleContext};
 use crate::llm::prompts::{PromptError, PromptTemplate, Prompts};
 use crate::llm::quoting::one_line;
+use crate::llm::typed_questions::TypedQuestion;
 
 /// The longest answer of a model at a step, in characters.
 const MAX_ANSWER: usize = 100_000;

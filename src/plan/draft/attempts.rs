@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::budget::money;
-use super::manual_steps::BY_HAND;
+use super::without_daemon::BY_HAND;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{

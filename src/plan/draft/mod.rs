@@ -6,13 +6,13 @@ mod budget;
 mod human_questions;
 mod imported_history;
 mod integration;
-mod manual_steps;
 mod model_questions;
 mod plan_control;
-mod restore;
+mod restore_earlier_state;
 mod role_requests;
 mod task_structure;
 mod verdicts;
+mod without_daemon;
 
 use std::collections::BTreeSet;
 

@@ -18,10 +18,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::clock::Clock;
 use crate::config::Timing;
 use crate::exec::end_steps_left_behind;
 use crate::llm::Prompts;
+use crate::plan_time::Clock;
 use crate::role::{Framework, Role, RoleId};
 use crate::store::Store;
 use crate::volumes::{Folder, Volumes};

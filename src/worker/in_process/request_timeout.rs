@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::shared_context::SharedContext;
-use crate::clock::{Clock, TimeAllowance};
 use crate::plan::{CommandId, Time};
+use crate::plan_time::{Clock, TimeAllowance};
 use crate::role::{RequestId, RoleId};
 use crate::volumes::{CommandPlace, Volumes};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::decisions::OutgoingCommand;
+use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{LoopView, effect_work, worktrees};
 use crate::plan::{CommandId, ModelQuestionKind};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::decisions::OutgoingCommand;
+use super::carry_out_steps::OutgoingCommand;
 use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, Prompts, questions};
 use crate::plan::{CommandId, Draft, DueStep, Refusal, Time};

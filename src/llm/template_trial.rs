@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use minijinja::value::Value;
 
-use super::command_text::{self, CommandContext, CommandKind};
+use super::command_body::{self, CommandContext, CommandKind};
 use super::prompt_context::{
     self, DoneStep, JudgeFacts, Offer, OfferKind, PlanContext, RoleContext,
 };
@@ -116,7 +116,7 @@ pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
                     [Language::En, Language::Zh].map(|language| {
                         let path = "reports/pending/report.md";
                         let kind = kind.clone();
-                        command_text::view(&CommandContext::new(plan, task, kind, language, path))
+                        command_body::view(&CommandContext::new(plan, task, kind, language, path))
                     })
                 })
                 .collect()

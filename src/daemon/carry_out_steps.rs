@@ -9,7 +9,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::DaemonSettings;
-use super::command_texts::{CommandTexts, UnrenderedCommand};
+use super::render_before_commit::{CommandTexts, UnrenderedCommand};
 use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, CommandKind, indented};
 use crate::plan::{
@@ -135,7 +135,7 @@ impl Decider {
             }
             DueStep::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
             DueStep::TimeOut(command, reason) => {
-                draft.time_out(command, reason, question(draft))?
+                draft.time_out(command, reason, question(draft))?;
             }
             DueStep::JudgeByRules(command) => {
                 let mut verdict = rule_decisions::judge(&attempt(draft, command)?, draft.now());
@@ -147,14 +147,16 @@ impl Decider {
             DueStep::Park(command) => draft.park(command)?,
             DueStep::AgentAsks(command) => draft.agent_asks(command, question(draft))?,
             DueStep::AskHuman(about, task, reason) => {
-                draft.ask(question(draft), *about, *task, reason)?
+                draft.ask(question(draft), *about, *task, reason)?;
             }
             DueStep::StopAtBudget(limit) => {
                 draft.count_time(world.active_time());
                 draft.stop_at_budget(*limit, question(draft))?;
             }
             DueStep::CountTime => draft.count_time(world.active_time()),
-            DueStep::Settle => draft.settle(&super::rule_summary::by_rules(draft.plan(), world))?,
+            DueStep::Settle => {
+                draft.settle(&super::summary_without_model::by_rules(draft.plan(), world))?;
+            }
             DueStep::Accept(command) => draft.accept_merged(command, question(draft))?,
             // Recorded along with every decision, or done outside.
             DueStep::RecordEnds
