@@ -1,7 +1,7 @@
 //! Plan time: the wall clock at the start of the process, advanced by the time since the machine was booted, which no person
 //! can set. It never runs backwards within a process, a jump of the wall clock does not move it, and it is still a time of day
 //! after the machine was suspended. Time in which a process was stopped or its machine suspended must not use up a deadline:
-//! code that waits for one counts active time, here by [`Allowance`], in the daemon by the delay of its wake-up.
+//! code that waits for one counts active time, here by [`TimeAllowance`], in the daemon by the delay of its wake-up.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -2,7 +2,7 @@
 //! of its document; [`crate::plan`] knows nothing of dialects. Tools hold no state: every call reads the store and every change
 //! is one [`Store::change`], so that any number of processes may use one plan simultaneously.
 //!
-//! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
+//! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`ToolAnswer`] out. The
 //! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
 //! [`notebook::PlanNotebook`] and [`TaskTools`].
 

@@ -1,4 +1,4 @@
-//! What is shown of a plan: types whose JSON is what programs get ([`PlanView`], [`EventView`], [`hook::Call`]), and the same in
+//! What is shown of a plan: types whose JSON is what programs get ([`PlanView`], [`EventView`], [`hook_input::HookCall`]), and the same in
 //! words for the terminal, MISSION.md and the log. Pure: takes a plan, returns values and text. Whatever came from a file, a model
 //! or an agent loses what a terminal would obey.
 

@@ -159,7 +159,7 @@ pub enum StepDoes {
 ///
 /// # Errors
 /// All problems of the file, with line and column. Problems that depend on what exists outside the file are returned by
-/// [`Team::misfits`].
+/// [`Team::problems`].
 pub fn parse(text: &str) -> Result<Team, Vec<Problem>> {
     match gather(text) {
         (team, none) if none.is_empty() => Ok(team),

@@ -118,7 +118,7 @@ pub struct HumanQuestion {
     /// The request on which the asking role works: the answer goes back to that role, and the attempt at the task goes on.
     #[serde(default)]
     pub request: Option<CommandId>,
-    /// The model question that failed, for [`About::Model`].
+    /// The model question that failed, for [`HumanQuestionKind::Model`].
     pub ask: Option<AskId>,
     /// What happened and what is asked.
     pub reason: String,

@@ -338,7 +338,7 @@ impl PlanNotebook {
     /// Removes a hook.
     ///
     /// # Errors
-    /// No hook has that name ([`ErrorCode::UnknownHook`]).
+    /// No hook has that name ([`NotebookErrorCode::UnknownHook`]).
     pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<(), NotebookError> {
         let mut hooks = self.hooks();
         let place = hooks.iter().position(|(name, _)| name == hook_name);
