@@ -85,7 +85,7 @@ const SUBJECT: usize = 200;
 /// The task list as Rust methods.
 ///
 /// ```
-/// use plan_agent::tools::tasks::{TaskCreate, TaskUpdate, TaskWord};
+/// use plan_agent::tools::tasks::{TaskCreate, TaskUpdateArguments, TaskWord};
 /// use plan_agent::tools::{TaskTools, Toolbox};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -96,7 +96,7 @@ const SUBJECT: usize = 200;
 /// let second = tasks.create(second).await?;
 /// assert_eq!(tasks.get(&second.id).await?.blocked_by, ["1"]);
 ///
-/// let done = |id: &str| TaskUpdate { status: Some(TaskWord::Completed), ..TaskUpdate::new(id) };
+/// let done = |id: &str| TaskUpdateArguments { status: Some(TaskWord::Completed), ..TaskUpdateArguments::new(id) };
 /// assert!(tasks.update(done(&second.id)).await.is_err()); // It waits for the first.
 /// tasks.update(done(&first.id)).await?;
 /// tasks.update(done(&second.id)).await?;

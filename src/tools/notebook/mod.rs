@@ -213,7 +213,7 @@ impl fmt::Debug for NotebookParts {
 ///
 /// ```
 /// use plan_agent::tools::Toolbox;
-/// use plan_agent::tools::notebook::{End, PlanNotebook, State, SubTask};
+/// use plan_agent::tools::notebook::{PlanEnd, PlanNotebook, SubTaskState, SubTask};
 ///
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// let notebook = PlanNotebook::new(Toolbox::in_memory().await.unwrap());
@@ -222,12 +222,12 @@ impl fmt::Debug for NotebookParts {
 ///     SubTask::new("Check", "Check each claim", "True or false for each"),
 /// ];
 /// notebook.create_plan("Report", "Check the report", "A verdict", subtasks).await.unwrap();
-/// notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+/// notebook.update_subtask_state(0, SubTaskState::InProgress).await.unwrap();
 /// let answer = notebook.finish_subtask(0, "three claims").await.unwrap();
 /// assert!(answer.text().contains("next subtask at index 1, named 'Check'"));
 /// let hint = notebook.get_current_hint().await.unwrap().unwrap();
 /// assert!(hint.content.contains("finish_subtask"));
-/// assert!(notebook.finish_plan(End::Done, "all true").await.is_err());
+/// assert!(notebook.finish_plan(PlanEnd::Done, "all true").await.is_err());
 /// # });
 /// ```
 #[derive(Clone, Debug)]

@@ -133,12 +133,12 @@ impl PlanEnd {
 /// One step of a plan. Moments are local time, `YYYY-MM-DD HH:MM:SS.mmm`.
 ///
 /// ```
-/// use plan_agent::tools::notebook::{State, SubTask};
+/// use plan_agent::tools::notebook::{SubTaskState, SubTask};
 ///
 /// let mut subtask = SubTask::new("Read", "Read the report", "A list of its claims");
 /// assert_eq!(subtask.to_oneline_markdown(), "- [ ] Read");
 /// subtask.finish("three claims");
-/// assert_eq!(subtask.state, State::Done);
+/// assert_eq!(subtask.state, SubTaskState::Done);
 /// assert_eq!(subtask.to_oneline_markdown(), "- [x] Read");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -43,10 +43,10 @@ impl Msg {
 /// Makes the hints of a notebook to which the program gave no other hints.
 ///
 /// ```
-/// use plan_agent::tools::notebook::{DefaultPlanToHint, Plan, SubTask};
+/// use plan_agent::tools::notebook::{DefaultPlanToHint, NotebookPlan, SubTask};
 ///
 /// assert!(DefaultPlanToHint.hint(None).contains("create_plan"));
-/// let plan = Plan::new("Report", "Write it", "A page", vec![SubTask::new("Read", "", "")]);
+/// let plan = NotebookPlan::new("Report", "Write it", "A page", vec![SubTask::new("Read", "", "")]);
 /// assert!(DefaultPlanToHint.hint(Some(&plan)).contains("subtask_idx=0"));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -44,7 +44,7 @@ const GOAL: usize = 1000;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// use plan_agent::tools::plan_manager::{ErrorCode, PlanManager, PlannedTask};
+/// use plan_agent::tools::plan_manager::{ManagerErrorCode, PlanManager, PlannedTask};
 /// use plan_agent::tools::Toolbox;
 ///
 /// let manager = PlanManager::new(Toolbox::in_memory().await?);
@@ -62,7 +62,7 @@ const GOAL: usize = 1000;
 /// assert_eq!(manager.get_plan_status().await?.progress, 0.5);
 ///
 /// let error = manager.remove_task(1).await.unwrap_err();
-/// assert_eq!(error.code, ErrorCode::TaskNotEditable);
+/// assert_eq!(error.code, ManagerErrorCode::TaskNotEditable);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
