@@ -4,7 +4,7 @@ use super::budget::money;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AskId, HumanQuestion, HumanQuestionKind, ModelCost, ModelQuestion, ModelQuestionKind,
+    AskId, Attempt, HumanQuestion, HumanQuestionKind, ModelCost, ModelQuestion, ModelQuestionKind,
     QuestionId,
 };
 
@@ -206,6 +206,22 @@ impl Draft<'_> {
     pub(super) fn drop_ask(&mut self, question: &HumanQuestion) {
         let now = self.now;
         self.change_ask(question, |ask| ask.answered = Some(now));
+    }
+
+    /// Closes the question to the model how an attempt is judged, and the question to a human about its failure.
+    pub(super) fn drop_judge_ask(&mut self, attempt: &Attempt) {
+        let subject = ModelQuestionKind::Judge(attempt.id.clone());
+        let open: Vec<ModelQuestion> = (self.plan.open_asks())
+            .filter(|ask| ask.subject == subject)
+            .cloned()
+            .collect();
+        for mut ask in open {
+            self.close_questions("the result was judged in another way", |question| {
+                question.ask.as_ref() == Some(&ask.id)
+            });
+            ask.answered = Some(self.now);
+            self.insert(ask);
+        }
     }
 
     fn change_ask(&mut self, question: &HumanQuestion, change: impl FnOnce(&mut ModelQuestion)) {

@@ -89,6 +89,10 @@ impl Draft<'_> {
         let results = attempt.report.as_ref().map_or("", |report| &report.results);
         let summary = or(&verdict.result_summary, results);
         let evidence = evidence(&attempt);
+        // An answer to a question about a completed task would work on it again.
+        self.close_questions("the task was completed", |question| {
+            question.task == Some(task.number)
+        });
         task.status = TaskState::Completed;
         task.result = Some(summary.chars().take(RESULT_CHARS).collect());
         task.failures = 0;
@@ -207,8 +211,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Returns a reported attempt as a decided one, with its report.
-    fn set_aside(&self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
+    /// Returns a reported attempt as a decided one, with its report. The model need not judge it any more.
+    fn set_aside(&mut self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
         let mut attempt = self.attempt(id)?;
         let Some(report) = attempt
             .report
@@ -218,6 +222,7 @@ impl Draft<'_> {
             return Err(Refusal::NotAwaited(id.clone()));
         };
         attempt.state = AttemptState::Judged;
+        self.drop_judge_ask(&attempt);
         Ok((attempt, report))
     }
 }

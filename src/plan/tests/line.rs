@@ -66,6 +66,32 @@ fn results_merge_singly_in_report_order() {
 }
 
 #[test]
+fn verdict_closes_questions_about_result() {
+    for decision in [Decision::Next, Decision::Retry] {
+        let mut plan = isolated(&[("a", &[])]);
+        apply(&mut plan, |draft| {
+            draft.issue(TaskId(1), issue(1))?;
+            hear(draft, 1, report(ReportStatus::Success, Time(2)))?;
+            merge(draft, &command(1), 1)?;
+            draft.checked(&command(1), vec![])?;
+            let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
+            draft.failed_ask(&ask, "unreachable", question(1))
+        });
+        assert_eq!(plan.open_questions().count(), 1);
+        apply(&mut plan, |draft| {
+            draft.judge(&command(1), &verdict(decision), question(2))
+        });
+        assert_eq!(plan.open_questions().count(), 0, "{decision:?}");
+        assert_eq!(plan.open_asks().count(), 0, "{decision:?}");
+        // The answer would have sent a completed task back to be merged again.
+        change(&mut plan, |draft| {
+            draft.answer(&question(1), AnswerChoice::Accept, "", "test")
+        })
+        .unwrap_err();
+    }
+}
+
+#[test]
 fn late_accepted_result_is_merged_again() {
     let mut plan = isolated(&[("a", &[]), ("b", &[])]);
     let done = |draft: &mut Draft<'_>, task: u32, decision| {
