@@ -189,7 +189,7 @@ pub(super) async fn ready(
         };
         residents.push(InProcessRole {
             id,
-            patience: role.collaboration_timeout,
+            timeout: role.collaboration_timeout,
             make: Arc::new(move |framework, workspace| blueprint.build(framework, workspace)),
         });
     }

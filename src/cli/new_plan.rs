@@ -125,7 +125,7 @@ impl App {
         workspace: &str,
     ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
         let team = self.team.as_ref().map(|file| &file.team);
-        let mut problems = self.misfits(&file, Path::new(workspace), team);
+        let mut problems = self.mismatches(&file, Path::new(workspace), team);
         if let Some(team) = self.team.as_ref().filter(|team| team.roles_only) {
             problems.extend(team.team.nobodys(&file.tasks));
         }
@@ -143,7 +143,7 @@ impl App {
     }
 
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by a team.
-    pub(super) fn misfits(
+    pub(super) fn mismatches(
         &self,
         file: &PlanFile,
         workspace: &Path,

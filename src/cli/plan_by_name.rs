@@ -114,7 +114,7 @@ fn pick_plan(
     let there = || {
         plans
             .iter()
-            .filter(|plan| plan.head.shelf != ArchiveState::Deleted)
+            .filter(|plan| plan.head.archive_state != ArchiveState::Deleted)
     };
     let Some(named) = named else {
         // The store lists the newest first.
@@ -257,11 +257,11 @@ mod tests {
         assert_eq!(picked(&plans, Some("release~2")), "release~2");
         // Where no daemon has a plan, that of a tool is meant.
         assert_eq!(picked(&plans[..2], None), "release~2");
-        plans[1].head.shelf = ArchiveState::Deleted;
+        plans[1].head.archive_state = ArchiveState::Deleted;
         assert_eq!(picked(&plans, None), "done");
         assert_eq!(picked(&plans, Some("release")), "release~2");
         assert_eq!(picked(&plans, Some("rel")), "release~2");
-        plans[0].head.shelf = ArchiveState::Deleted;
+        plans[0].head.archive_state = ArchiveState::Deleted;
         assert_eq!(picked(&plans, Some("release")), "release");
         insta::assert_snapshot!(picked(&plans[..2], None), @r"
         error: no plan here is left: which one is meant?

@@ -27,7 +27,7 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<E
         None => Vec::new(),
     };
     plans.retain(|ListedPlan { head, .. }| {
-        args.all || (head.shelf == ArchiveState::Current && head.owner != ROLE)
+        args.all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
     });
     let plans: Vec<ListedView> = plans.iter().map(ListedView::of).collect();
     if args.json {

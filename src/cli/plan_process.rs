@@ -52,7 +52,7 @@ pub(super) struct FoundPlan {
 pub(super) struct Work {
     pub app: App,
     pub prepared: PreparedRun,
-    pub crew: TeamWorkers,
+    pub workers: TeamWorkers,
     pub lock: DaemonLock,
 }
 
@@ -68,15 +68,15 @@ impl App {
     ///
     /// # Errors
     /// What is wrong in the configuration or the team, or somebody cannot work here.
-    pub(super) async fn manned(
+    pub(super) async fn with_workers(
         start: &CommandStart,
         how: &CarryOut,
     ) -> Result<(Self, TeamWorkers, Planner), Failure> {
         let mut app = Self::open(start, Access::Run).await?;
         app.load_team(&how.team).await?;
-        let crew = TeamWorkers::choose(&how.agent, &mut app).await?;
-        let planner = app.planner(crew.general())?;
-        Ok((app, crew, planner))
+        let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
+        let planner = app.planner(workers.general())?;
+        Ok((app, workers, planner))
     }
 
     /// Makes everything that can fail for reasons of the configuration.
@@ -138,7 +138,7 @@ impl App {
         prepared: &PreparedRun,
         head: &PlanHead,
         lock: &DaemonLock,
-        patience: HumanWait,
+        human_wait: HumanWait,
     ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
         let prompts = team.map(TeamFile::prompts_behind_files);
@@ -161,8 +161,8 @@ impl App {
             }),
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             timing: config.timing,
-            patience,
-            hands: StartedWorkers::none(),
+            human_wait,
+            started_workers: StartedWorkers::none(),
             hooks: config.hooks.clone(),
             folder: config.folder().to_owned(),
             program: self.program.to_string(),
@@ -193,14 +193,14 @@ impl Work {
             return detach::detach(&head.id, app, self.lock, how, &mut ended, output).await;
         }
         let asks = run_terminal::may_ask(how);
-        let patience = match asks {
+        let human_wait = match asks {
             true => HumanWait::Wait,
             false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str(), head.of_team());
-        let (mut settings, roles) = self.ready(head, patience, &kept, &mut ended).await?;
-        let manned = self.crew.general().is_some() || app.team.is_some();
-        let foreground = Foreground::new(app, &settings, how, asks, manned, output).await?;
+        let (mut settings, roles) = self.ready(head, human_wait, &kept, &mut ended).await?;
+        let with_workers = self.workers.general().is_some() || app.team.is_some();
+        let foreground = Foreground::new(app, &settings, how, asks, with_workers, output).await?;
         let started = self.start(&mut settings, roles);
         let stopped = stopped(&started.stop.subscribe());
         let store = app.store().await?.clone();
@@ -241,14 +241,14 @@ impl Work {
     async fn ready(
         &self,
         head: &PlanHead,
-        patience: HumanWait,
+        human_wait: HumanWait,
         kept: &str,
         ended: &mut Ended,
     ) -> Result<(DaemonSettings, Option<InProcessRoles>), Failure> {
         let app = &self.app;
         app.log()?;
-        let mut settings = app.settings(&self.prepared, head, &self.lock, patience);
-        self.crew.furnish(&mut settings)?;
+        let mut settings = app.settings(&self.prepared, head, &self.lock, human_wait);
+        self.workers.configure(&mut settings)?;
         let worktrees = settings.isolate || head.line.is_some();
         let roles = Box::pin(in_process_roles::ready(&settings, app, worktrees));
         let roles = unless(ended, kept, roles).await?;
@@ -266,7 +266,9 @@ impl Work {
 
     fn start(&self, settings: &mut DaemonSettings, roles: Option<InProcessRoles>) -> Started {
         let (stop, told) = watch::channel(false);
-        let workers = self.crew.man(settings, &self.app.config, &told);
+        let workers = self
+            .workers
+            .start_workers(settings, &self.app.config, &told);
         let roles = roles.map(|roles| tokio::spawn(roles.run(stopped(&told))));
         Started {
             stop,

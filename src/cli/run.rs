@@ -42,13 +42,13 @@ pub(super) async fn run(
         team: &args.carry_out.team,
     };
     let opened = async {
-        let (app, crew, planner) = App::manned(start, &args.carry_out).await?;
+        let (app, workers, planner) = App::with_workers(start, &args.carry_out).await?;
         let new = app.new_plan(&wanted, &planner).await?;
         app.introduce(&planner).await?;
         let work = Work {
             prepared: app.prepare(&planner)?,
             lock: app.take().await?,
-            crew,
+            workers,
             app,
         };
         Ok((work, new))
@@ -132,14 +132,14 @@ pub(super) async fn resume(
         args.carry_out.again()
     );
     let opened = async {
-        let (app, crew, planner) = App::manned(start, &args.carry_out).await?;
+        let (app, workers, planner) = App::with_workers(start, &args.carry_out).await?;
         app.introduce(&planner).await?;
         let prepared = app.prepare(&planner)?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
-        Ok((app, crew, prepared, plan))
+        Ok((app, workers, prepared, plan))
     };
-    let (app, crew, prepared, plan) = unless(&mut ended, &goes_on, opened).await?;
+    let (app, workers, prepared, plan) = unless(&mut ended, &goes_on, opened).await?;
     if go_on(&app, &plan).await? {
         output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
@@ -150,7 +150,7 @@ pub(super) async fn resume(
     let work = Work {
         app,
         prepared,
-        crew,
+        workers,
         lock,
     };
     work.in_sight(&found.head, &args.carry_out, ended, output)
@@ -236,12 +236,12 @@ pub(super) async fn daemon(
         app.load_team(&args.team).await?;
         let lock = app.take_over().await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
-        let crew = TeamWorkers::choose(&args.agent, &mut app).await?;
+        let workers = TeamWorkers::choose(&args.agent, &mut app).await?;
         let found = app.found(&plan).await?;
         app.check_team(&found)?;
         let work = Work {
-            prepared: app.prepare(&app.planner(crew.general())?)?,
-            crew,
+            prepared: app.prepare(&app.planner(workers.general())?)?,
+            workers,
             lock,
             app,
         };

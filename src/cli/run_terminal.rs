@@ -90,7 +90,7 @@ impl<'a> Foreground<'a> {
         settings: &DaemonSettings,
         how: &CarryOut,
         asks: bool,
-        manned: bool,
+        with_workers: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
         let (plan, json) = (&settings.plan, how.json);
@@ -103,7 +103,7 @@ impl<'a> Foreground<'a> {
         if !fresh && !json && !settled {
             output.line(&format!("plan {plan} goes on"))?;
         }
-        if !manned && !json {
+        if !with_workers && !json {
             let commands = app.volumes.path(Folder::CommandsPending);
             output.line(&format!(
                 "no --agent: commands wait in `{}`",
@@ -409,8 +409,9 @@ impl<'a> Foreground<'a> {
             Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
         };
         let parsed = plan_file::parse("plan.md", &edited);
-        let misfits = |file: &_| (self.app).misfits(file, &self.workspace, self.team.as_deref());
-        let fitting = parsed.and_then(|file| match misfits(&file) {
+        let mismatches =
+            |file: &_| (self.app).mismatches(file, &self.workspace, self.team.as_deref());
+        let fitting = parsed.and_then(|file| match mismatches(&file) {
             problems if problems.is_empty() => Ok(file),
             problems => Err(problems),
         });

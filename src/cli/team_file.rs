@@ -65,7 +65,7 @@ impl TeamFile {
         let folder = path.parent().unwrap_or(Path::new(""));
         let (prompts, unread) = prompts(&team, folder);
         problems.extend(unread);
-        problems.extend(misfits(&team, config));
+        problems.extend(mismatches(&team, config));
         problems.sort_by_key(|problem| (problem.line, problem.column));
         Ok(Self {
             path,
@@ -252,7 +252,7 @@ fn line_to_type(
 }
 
 /// Returns what in a team file names something that is not there.
-fn misfits(team: &Team, config: &Config) -> Vec<Problem> {
+fn mismatches(team: &Team, config: &Config) -> Vec<Problem> {
     let checks: Vec<&str> = config.checks.keys().map(String::as_str).collect();
     let tools = Dialect::ALL.into_iter().flat_map(Dialect::tools);
     let tools = tools.map(|tool| format!("plan.{}", tool.name));

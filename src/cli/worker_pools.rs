@@ -34,7 +34,7 @@ use crate::worker::{self, RoleFilter, WorkerHealth};
 pub(super) struct TeamWorkers {
     /// The agent of `--agent`.
     general: Option<Agent>,
-    hands: Vec<Workers>,
+    pools: Vec<Workers>,
     rules: BTreeMap<String, RoleRules>,
     /// Roles whose commands are published in folders of their own.
     own: Vec<String>,
@@ -89,7 +89,7 @@ impl TeamWorkers {
             .map(|role| role.concurrency)
             .reduce(u32::saturating_add);
         let most = app.config.max_parallel(together);
-        let mut crew = Self {
+        let mut workers = Self {
             general: general.clone(),
             most,
             ..Self::default()
@@ -100,16 +100,16 @@ impl TeamWorkers {
                 concurrency: role.concurrency,
                 task_deadline: role.timeout,
             };
-            crew.rules.insert(role.id.clone(), rules);
+            workers.rules.insert(role.id.clone(), rules);
             let own = role.folder == RoleFolder::Own;
             if own {
-                crew.own.push(role.id.clone());
+                workers.own.push(role.id.clone());
             }
             if role.kind == RoleKind::Agent || role.worker.is_some() || own {
                 others.insert(role.id.clone());
             }
             if let Some(agent) = agents.remove(&role.id) {
-                crew.hands.push(Workers {
+                workers.pools.push(Workers {
                     role: Some(role.id.clone()),
                     takes: RoleFilter::Only(role.id.clone()),
                     agent,
@@ -119,7 +119,7 @@ impl TeamWorkers {
                 });
             }
         }
-        crew.hands.extend(general.map(|agent| Workers {
+        workers.pools.extend(general.map(|agent| Workers {
             role: None,
             takes: match others.is_empty() {
                 true => RoleFilter::All,
@@ -129,11 +129,11 @@ impl TeamWorkers {
             lanes: most,
             deadline: app.config.run.task_deadline,
         }));
-        let roles_only = crew.roles_only();
+        let roles_only = workers.roles_only();
         if let Some(file) = &mut app.team {
             file.roles_only = roles_only;
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Returns the agent that was named for all.
@@ -150,7 +150,7 @@ impl TeamWorkers {
     ///
     /// # Errors
     /// The folder of a role cannot be made.
-    pub fn furnish(&self, daemon: &mut DaemonSettings) -> Result<(), VolumesError> {
+    pub fn configure(&self, daemon: &mut DaemonSettings) -> Result<(), VolumesError> {
         daemon.volumes = daemon.volumes.with_own(&self.own)?;
         daemon.policy.roles.clone_from(&self.rules);
         daemon.policy.max_parallel = self.most;
@@ -160,7 +160,7 @@ impl TeamWorkers {
 
     /// Starts the workers for a daemon that is furnished, and tells it of them. What one worker cannot do, the others
     /// of the same role cannot either: they end together, it is said once, and the daemon learns it.
-    pub fn man(
+    pub fn start_workers(
         &self,
         daemon: &mut DaemonSettings,
         config: &Config,
@@ -169,7 +169,7 @@ impl TeamWorkers {
         let (tell, gone) = watch::channel(BTreeSet::new());
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
-        for workers in &self.hands {
+        for workers in &self.pools {
             let fitness = WorkerHealth::default();
             unfit.insert(workers.role.clone(), fitness.watch());
             let lanes = workers.start(config, &daemon.volumes, &fitness, stopped);
@@ -184,7 +184,7 @@ impl TeamWorkers {
                 }
             });
         }
-        daemon.hands = StartedWorkers { unfit, gone };
+        daemon.started_workers = StartedWorkers { unfit, gone };
         tokio::spawn(async move { while ends.join_next().await.is_some() {} })
     }
 }

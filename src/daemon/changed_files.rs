@@ -181,8 +181,8 @@ impl ChangeWatch {
                 tracing::warn!(%error, "what changes is told by the times of the files");
             }
         }
-        let lookout = self.clone();
-        let listed = tokio::task::spawn_blocking(move || lookout.list(KEPT)).await;
+        let change_watch = self.clone();
+        let listed = tokio::task::spawn_blocking(move || change_watch.list(KEPT)).await;
         self.before = listed.ok().flatten().and_then(Self::keep);
         None
     }
@@ -271,7 +271,7 @@ impl PlanRun {
         if needless {
             return Ok(());
         }
-        self.lookout.repository = if worked {
+        self.change_watch.repository = if worked {
             // One that was not there before may be an agent's.
             recorded.map(|repository| *repository)
         } else {
@@ -281,8 +281,8 @@ impl PlanRun {
                 None
             })
         };
-        let tree = self.lookout.begin().await;
-        if let Some(repository) = self.lookout.repository.clone() {
+        let tree = self.change_watch.begin().await;
+        if let Some(repository) = self.change_watch.repository.clone() {
             let keep = move |draft: &mut Draft<'_>| {
                 draft.found_repository(&repository);
                 if let Some(tree) = tree {
@@ -297,17 +297,17 @@ impl PlanRun {
     }
 
     pub(super) fn inspect(&mut self, id: &CommandId) {
-        let (lookout, id) = (self.lookout.clone(), id.clone());
+        let (change_watch, id) = (self.change_watch.clone(), id.clone());
         let (settings, store) = self.handles();
         self.spawn(EffectKey::Inspect(id.clone()), async move {
-            let inspected = inspect(lookout, &store, &settings.plan, id.clone()).await?;
+            let inspected = inspect(change_watch, &store, &settings.plan, id.clone()).await?;
             Ok(EffectResult::Inspected(id, Box::new(inspected)))
         });
     }
 }
 
 async fn inspect(
-    lookout: ChangeWatch,
+    change_watch: ChangeWatch,
     store: &Store,
     plan: &crate::plan::PlanId,
     id: CommandId,
@@ -325,14 +325,14 @@ async fn inspect(
     let Some((since, tree, worktree, repository)) = known else {
         anyhow::bail!("the attempt is not in the plan");
     };
-    let lookout = ChangeWatch {
+    let change_watch = ChangeWatch {
         repository,
-        ..lookout
+        ..change_watch
     };
     let Some((line, task)) = worktree else {
-        return Ok(lookout.look(since, tree).await);
+        return Ok(change_watch.look(since, tree).await);
     };
-    let found = lookout.within(&line, task).look(since, tree).await;
+    let found = change_watch.within(&line, task).look(since, tree).await;
     Ok(Inspected {
         tree: None,
         listing: None,

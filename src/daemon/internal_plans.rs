@@ -118,7 +118,7 @@ async fn tend_to(
         abandon(store, &head.id).await?;
     }
     take_back(store, volumes, &head.id).await?;
-    let away = |draft: &mut Draft<'_>| match draft.plan().head().shelf {
+    let away = |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
         ArchiveState::Current => draft.archive(ArchiveState::History),
         // Its role was faster.
         ArchiveState::History | ArchiveState::Deleted => Ok(()),
@@ -223,7 +223,9 @@ mod tests {
         let top = PlanId::new("top");
         tidy(&store, &volumes, &top, Time::default()).await;
         let state = async |id: &PlanId| {
-            let read = store.read(id, |plan, _| (plan.status().clone(), plan.head().shelf));
+            let read = store.read(id, |plan, _| {
+                (plan.status().clone(), plan.head().archive_state)
+            });
             read.await.unwrap()
         };
         for id in &ours {

@@ -216,7 +216,7 @@ impl Daemon {
             () = self.exchange.wake.notified() => self.exchange.look_by(self.run.clock.now()),
             () = self.exchange.stored.notified() => {}
             Ok(()) = self.run.moved.changed() => {}
-            Ok(()) = self.run.hands.gone.changed() => {}
+            Ok(()) = self.run.started_workers.gone.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }
         // What else is done already belongs to the same moment.
@@ -255,7 +255,7 @@ impl Daemon {
             && (paused || !view.awaited.questions.is_empty());
         // An answer may have been saved a moment before the start.
         let looked = exchange.scan_began().is_some() && exchange.is_finished(started, now);
-        let leaves = run.settings.patience == HumanWait::Leave;
+        let leaves = run.settings.human_wait == HumanWait::Leave;
         let end = if view.stopped {
             DaemonEnd::Budget
         } else {
@@ -270,11 +270,11 @@ impl Daemon {
             settings,
             store,
             clock,
-            lookout,
+            change_watch,
             ..
         } = &self.run;
         effect_work::tell_unread(settings);
-        lookout.clear().await;
+        change_watch.clear().await;
         internal_plans::tidy(store, &settings.volumes, &settings.plan, clock.now()).await;
         if let Err(error) = worktrees::tidy(settings, store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");

@@ -118,11 +118,11 @@ pub(super) struct PlanRun {
     /// Commands that are committed and not yet in their folder.
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
     pub told: HookState,
-    pub lookout: ChangeWatch,
+    pub change_watch: ChangeWatch,
     /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
     pub moved: watch::Receiver<u64>,
-    pub hands: StartedWorkers,
+    pub started_workers: StartedWorkers,
     /// When it was seen that those have ended who were started for a role, or for all else.
     pub gone_at: BTreeMap<Option<String>, Time>,
     /// When internal plans are looked after next.
@@ -178,10 +178,10 @@ impl PlanRun {
                 ..Observations::default()
             },
             acts: Acts::new(Arc::clone(&settings.notice)),
-            lookout: ChangeWatch::new(&settings, clock),
+            change_watch: ChangeWatch::new(&settings, clock),
             told: HookState::since(told),
             moved: store.moved(),
-            hands: settings.hands.clone(),
+            started_workers: settings.started_workers.clone(),
             settings,
             store,
             clock,
@@ -255,7 +255,7 @@ impl PlanRun {
 
     /// Looks who is left to take commands.
     pub fn count_hands(&mut self) {
-        for role in self.hands.gone.borrow_and_update().iter() {
+        for role in self.started_workers.gone.borrow_and_update().iter() {
             if !self.gone_at.contains_key(role) {
                 self.gone_at.insert(role.clone(), self.world.now);
                 self.looks = true;
@@ -271,7 +271,7 @@ impl PlanRun {
         });
         Observations {
             asking: asking.collect(),
-            crews: self.crews(),
+            pools: self.pools(),
             ..self.world.clone()
         }
     }
@@ -282,23 +282,23 @@ impl PlanRun {
     }
 
     /// Returns how it is with those who were started to take commands.
-    fn crews(&self) -> WorkerPools {
-        let crew = |(role, unfit): (&Option<String>, &watch::Receiver<bool>)| {
-            let crew = match self.gone_at.get(role) {
+    fn pools(&self) -> WorkerPools {
+        let pool = |(role, unfit): (&Option<String>, &watch::Receiver<bool>)| {
+            let pool = match self.gone_at.get(role) {
                 Some(gone) => WorkerPoolState::Gone(*gone),
                 None if *unfit.borrow() => WorkerPoolState::Unfit,
                 None => WorkerPoolState::Works,
             };
-            (role.clone(), crew)
+            (role.clone(), pool)
         };
-        let mut crews = WorkerPools::default();
-        for (role, crew) in self.hands.unfit.iter().map(crew) {
+        let mut pools = WorkerPools::default();
+        for (role, pool) in self.started_workers.unfit.iter().map(pool) {
             match role {
-                Some(role) => drop(crews.roles.insert(role, crew)),
-                None => crews.others = Some(crew),
+                Some(role) => drop(pools.roles.insert(role, pool)),
+                None => pools.others = Some(pool),
             }
         }
-        crews
+        pools
     }
 
     /// Returns the plan as it is committed now.
@@ -334,9 +334,10 @@ impl PlanRun {
     /// Returns since when nobody is left to do anything, or to do what is left.
     pub fn left_alone_at(&self, view: &LoopView) -> Option<Time> {
         let is_gone = |role| self.gone_at.contains_key(role);
-        let all_gone = self.hands.unfit.contains_key(&None) && self.hands.unfit.keys().all(is_gone);
+        let all_gone = self.started_workers.unfit.contains_key(&None)
+            && self.started_workers.unfit.keys().all(is_gone);
         let unasked =
-            view.awaited.questions.is_empty() || self.settings.patience == HumanWait::Leave;
+            view.awaited.questions.is_empty() || self.settings.human_wait == HumanWait::Leave;
         let held = view.due.held && view.due.nothing() && unasked;
         let last = self.gone_at.values().max().copied();
         last.filter(|_| all_gone || held)
@@ -435,7 +436,7 @@ impl PlanRun {
                 let ends = command.and_then(|command| command.ends);
                 self.world.ends_published.extend(ends);
             }
-            EffectResult::Inspected(_, found) => self.lookout.remember(found),
+            EffectResult::Inspected(_, found) => self.change_watch.remember(found),
             EffectResult::Branch(BranchReport::Elsewhere { reason, .. }) => {
                 (self.settings.notice)(reason);
             }
@@ -525,14 +526,14 @@ impl PlanRun {
             return Ok(Effect::default());
         }
         let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
-        let quick = readable.then(|| self.lookout.quick(now)).flatten();
+        let quick = readable.then(|| self.change_watch.quick(now)).flatten();
         let (seen, volumes) = (quick.clone(), self.settings.volumes.clone());
         let taken = move |draft: &mut Draft<'_>| take(draft, &found, seen.as_ref(), &volumes);
         let world = self.now_world();
         let effect = self.change("something came in", world, taken).await?;
         self.signs = signs;
         if let Some(quick) = quick {
-            self.lookout.remember_quick(&quick);
+            self.change_watch.remember_quick(&quick);
         }
         Ok(effect)
     }

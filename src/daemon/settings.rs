@@ -36,8 +36,8 @@ pub struct DaemonSettings {
     /// Words for roles behind files that are told with each of their tasks, by the ids of the roles.
     pub role_prompts: Arc<BTreeMap<String, String>>,
     pub timing: Timing,
-    pub patience: HumanWait,
-    pub hands: StartedWorkers,
+    pub human_wait: HumanWait,
+    pub started_workers: StartedWorkers,
     /// Commands of the person that are told what happens.
     pub hooks: HooksConfig,
     /// The folder that they run in.

@@ -69,7 +69,7 @@ pub struct Observations {
     /// The questions that the model is being asked; each of these calls was counted when it began.
     pub asking: BTreeSet<ModelQuestionKind>,
     /// The workers that were started for dispatched commands.
-    pub crews: WorkerPools,
+    pub pools: WorkerPools,
     /// Until when a role was seen at work: its other tasks wait for the role itself, so a worker is not missing.
     pub held: BTreeMap<String, Time>,
     /// Sessions whose `end` command was published; the plan may not have recorded this yet.
@@ -218,7 +218,7 @@ pub fn due(plan: &Plan, world: &Observations) -> Due {
             _ => decide(plan, world, attempt, &mut due),
         }
     }
-    if head.status == PlanState::Running && !world.crews.none_left() {
+    if head.status == PlanState::Running && !world.pools.none_left() {
         go_on(plan, world, &mut due);
     }
     if head.usage.unrecorded(world.active_time()) >= RECORD {
@@ -241,17 +241,17 @@ fn may_begin(plan: &Plan, stopped: Option<BudgetLimit>, due: &mut Due) -> bool {
 
 /// Returns the state of the workers for a task.
 fn pool_of(plan: &Plan, world: &Observations, task: TaskId) -> WorkerPoolState {
-    world.crews.of(plan.role_of(task))
+    world.pools.of(plan.role_of(task))
 }
 
 fn await_report(plan: &Plan, world: &Observations, attempt: &Attempt, due: &mut Due) {
     let policy = &plan.head().policy;
     let paused = plan.head().status != PlanState::Running;
-    let crew = pool_of(plan, world, attempt.task);
-    let begins = !paused && crew == WorkerPoolState::Works;
-    if let WorkerPoolState::Gone(since) = crew
+    let pool = pool_of(plan, world, attempt.task);
+    let begins = !paused && pool == WorkerPoolState::Works;
+    if let WorkerPoolState::Gone(since) = pool
         && !world.signs.contains_key(&attempt.id)
-        && !world.crews.none_left()
+        && !world.pools.none_left()
     {
         // These workers returned the commands they had not begun. Withdrawing the command frees its lane for other tasks.
         due.held = true;
@@ -267,7 +267,7 @@ fn await_report(plan: &Plan, world: &Observations, attempt: &Attempt, due: &mut 
             (true, true) if may_begin(plan, plan.no_repair(world.active_time()), due) => {
                 due.step(DueStep::Repair(attempt.id.clone()));
             }
-            (true, _) => due.held |= crew != WorkerPoolState::Works,
+            (true, _) => due.held |= pool != WorkerPoolState::Works,
         }
         return;
     }
@@ -527,7 +527,7 @@ fn dispatch(plan: &Plan, world: &Observations, due: &mut Due) {
     let mut fresh = plan.startable();
     let held = Cell::new(false);
     let left_out = |lanes: &Lanes, role: Option<&str>| {
-        let lost = world.crews.of(role) != WorkerPoolState::Works;
+        let lost = world.pools.of(role) != WorkerPoolState::Works;
         held.set(held.get() | lost);
         lost || lanes.full_for(role)
     };

@@ -175,7 +175,10 @@ pub enum Event {
     /// It became its owner's current plan.
     TakenUp,
     /// It was archived or deleted.
-    PutAway { shelf: ArchiveState },
+    PutAway {
+        #[serde(rename = "shelf")]
+        archive_state: ArchiveState,
+    },
     /// The plan has ended.
     Settled { status: String, outcome: String },
 }

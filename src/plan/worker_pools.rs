@@ -34,7 +34,7 @@ impl WorkerPools {
 
     /// Returns whether no worker is left for any task.
     pub fn none_left(&self) -> bool {
-        let lost = |crew: WorkerPoolState| crew != WorkerPoolState::Works;
-        self.others.is_some_and(lost) && self.roles.values().all(|crew| lost(*crew))
+        let lost = |pool: WorkerPoolState| pool != WorkerPoolState::Works;
+        self.others.is_some_and(lost) && self.roles.values().all(|pool| lost(*pool))
     }
 }

@@ -439,7 +439,7 @@ impl Role {
 }
 
 fn put_away(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    match draft.plan().head().shelf {
+    match draft.plan().head().archive_state {
         ArchiveState::Current => draft.archive(ArchiveState::History),
         ArchiveState::History | ArchiveState::Deleted => Ok(()),
     }

@@ -58,19 +58,19 @@ pub(super) struct Lookup {
     /// `None` if the plan was deleted: its key is free again.
     pub key: Option<String>,
     owner: String,
-    shelf: ArchiveState,
+    archive_state: ArchiveState,
     kept: bool,
     taken_up: i64,
 }
 
 impl Lookup {
     pub(super) fn of(head: &PlanHead) -> Self {
-        let there = head.shelf != ArchiveState::Deleted;
+        let there = head.archive_state != ArchiveState::Deleted;
         Self {
             key: there.then(|| head.key().to_owned()),
             owner: head.owner.clone(),
-            shelf: head.shelf,
-            kept: there && (head.put_away.is_some() || head.shelf == ArchiveState::History),
+            archive_state: head.archive_state,
+            kept: there && (head.put_away.is_some() || head.archive_state == ArchiveState::History),
             taken_up: head.taken_up.unwrap_or(head.created_at).0,
         }
     }
@@ -79,7 +79,7 @@ impl Lookup {
         [
             self.key.as_deref().map_or(Value::Null, Value::Text),
             Value::Text(&self.owner),
-            Value::Text(self.shelf.as_str()),
+            Value::Text(self.archive_state.as_str()),
             Value::Number(self.kept.into()),
             Value::Number(self.taken_up),
         ]

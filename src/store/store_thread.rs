@@ -382,7 +382,7 @@ impl Owner {
         };
         let before = Lookup::of(cached.plan.head());
         let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
-        let deleted = !new && draft.plan().head().shelf == ArchiveState::Deleted;
+        let deleted = !new && draft.plan().head().archive_state == ArchiveState::Deleted;
         let ran = match guarded(|| run(&mut draft)) {
             Ok(ran) => ran.map_err(StoreError::from),
             Err(panicked) => {
@@ -393,7 +393,9 @@ impl Owner {
             }
         };
         let ran = ran.and_then(|()| {
-            if deleted && draft.has_changed() && draft.plan().head().shelf == ArchiveState::Deleted
+            if deleted
+                && draft.has_changed()
+                && draft.plan().head().archive_state == ArchiveState::Deleted
             {
                 return Err(Refusal::Deleted.into());
             }

@@ -97,7 +97,7 @@ impl Toolbox {
             let reason = reason.to_owned();
             let archive = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
-                if head.shelf == ArchiveState::Current && taken_up(head) <= replaced {
+                if head.archive_state == ArchiveState::Current && taken_up(head) <= replaced {
                     if dialect == Dialect::Notebook && !head.status.settled() {
                         draft.finish_plan(false, &reason)?;
                     }
@@ -149,8 +149,10 @@ mod tests {
     }
 
     async fn shelf_of(toolbox: &Toolbox, plan: &PlanId) -> ArchiveState {
-        let shelf = toolbox.store().read(plan, |plan, _| plan.head().shelf);
-        shelf.await.unwrap()
+        let archive_state = toolbox
+            .store()
+            .read(plan, |plan, _| plan.head().archive_state);
+        archive_state.await.unwrap()
     }
 
     #[tokio::test]
@@ -174,7 +176,7 @@ mod tests {
         let (old, _) = new_plan(&toolbox).await;
         let (new, _) = new_plan(&toolbox).await;
         let as_if_ended = |draft: &mut Draft<'_>| {
-            draft.describe(|head| head.shelf = ArchiveState::Current);
+            draft.describe(|head| head.archive_state = ArchiveState::Current);
             Ok::<_, ToolError>(())
         };
         toolbox.change(&old, "", as_if_ended).await.unwrap();

@@ -366,7 +366,7 @@ impl PlanTool {
         let plan = self.find(plan).await?;
         let (key, result) = (task.to_owned(), result.map(str::to_owned));
         let update = move |draft: &mut Draft<'_>| {
-            if draft.plan().head().shelf == ArchiveState::Deleted {
+            if draft.plan().head().archive_state == ArchiveState::Deleted {
                 return Err(Refusal::Deleted.into());
             }
             let task = find(draft.plan(), &key)?;

@@ -268,7 +268,7 @@ fn happened(event: &Event) -> (String, Style) {
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("made the current plan".to_owned(), Plain),
         Event::PutAway {
-            shelf: ArchiveState::Deleted,
+            archive_state: ArchiveState::Deleted,
         } => ("deleted; its history remains".to_owned(), Plain),
         Event::PutAway { .. } => ("put into the history".to_owned(), Plain),
         Event::Settled { status, .. } => (

@@ -43,19 +43,19 @@ const WAY_TO_SOMEBODY: &str = "stop and resume with --agent, or start a worker w
 impl ListedView {
     /// Returns the plan as a line for a person.
     pub fn line(&self, zone: &TimeZone, paint: Paint) -> String {
-        let shelf = match self.shelf {
+        let archive_state = match self.archive_state {
             ArchiveState::Current => None,
             ArchiveState::History => Some("in the history"),
             ArchiveState::Deleted => Some("deleted"),
         };
         let owner = Some(self.owner.as_str()).filter(|owner| *owner != DAEMON);
-        let known: Vec<String> = owner.into_iter().chain(shelf).map(name).collect();
+        let known: Vec<String> = owner.into_iter().chain(archive_state).map(name).collect();
         let known = match known.is_empty() {
             true => String::new(),
             false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
         };
         // A key may be used again: the id is what names a deleted plan.
-        let key = match self.shelf {
+        let key = match self.archive_state {
             ArchiveState::Deleted => self.id.as_str(),
             _ => &self.key,
         };

@@ -109,7 +109,7 @@ pub struct ListedView {
     pub(super) name: String,
     pub(super) owner: String,
     seq: i64,
-    pub(super) shelf: ArchiveState,
+    pub(super) archive_state: ArchiveState,
     pub(super) status: &'static str,
     #[serde(skip)]
     pub(super) made: Time,
@@ -224,7 +224,7 @@ impl ListedView {
             name: head.name.clone(),
             owner: head.owner.clone(),
             seq: listed.seq,
-            shelf: head.shelf,
+            archive_state: head.archive_state,
             status: head.status.as_str(),
             made: head.created_at,
         }

@@ -251,7 +251,7 @@ async fn kill_around_cancel_abandons_task() {
         // In an archived plan open requests would be overlooked.
         let plan = scene.plan().await;
         assert!(
-            plan.head().shelf == ArchiveState::Current || plan.recalls().count() == 0,
+            plan.head().archive_state == ArchiveState::Current || plan.recalls().count() == 0,
             "after {polls} polls"
         );
         scene

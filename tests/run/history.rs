@@ -190,7 +190,8 @@ fn tool_plans_are_listed_but_not_default() {
         .unwrap()
         .iter()
         .map(|plan| {
-            [&plan["key"], &plan["owner"], &plan["shelf"]].map(|word| word.as_str().unwrap())
+            [&plan["key"], &plan["owner"], &plan["archive_state"]]
+                .map(|word| word.as_str().unwrap())
         })
         .collect();
     assert_eq!(

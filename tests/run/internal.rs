@@ -72,7 +72,9 @@ impl Internal {
     }
 
     fn status(&self, plan: &PlanId) -> (PlanState, ArchiveState) {
-        self.read(plan, |plan| (plan.status().clone(), plan.head().shelf))
+        self.read(plan, |plan| {
+            (plan.status().clone(), plan.head().archive_state)
+        })
     }
 }
 

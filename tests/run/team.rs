@@ -200,12 +200,12 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
     assert_eq!(plans.lines().count(), 1, "{plans}");
     let all: Vec<Value> =
         serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
-    let shelves: Vec<&str> = all
+    let states: Vec<&str> = all
         .iter()
         .filter(|plan| plan["owner"] == "role")
-        .map(|plan| plan["shelf"].as_str().unwrap())
+        .map(|plan| plan["archive_state"].as_str().unwrap())
         .collect();
-    assert_eq!(shelves, ["history"; 3]);
+    assert_eq!(states, ["history"; 3]);
 }
 
 /// Roles in the process of which each asks the next by a template, and one task for the first.

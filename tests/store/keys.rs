@@ -24,8 +24,8 @@ async fn create(store: &Store, key: &str) -> Result<PlanId, StoreError> {
         .await
 }
 
-async fn put_away(store: &Store, id: &PlanId, shelf: ArchiveState) {
-    let away = move |draft: &mut Draft<'_>| draft.archive(shelf);
+async fn put_away(store: &Store, id: &PlanId, archive_state: ArchiveState) {
+    let away = move |draft: &mut Draft<'_>| draft.archive(archive_state);
     store.change(id, "test", "put away", away).await.unwrap();
 }
 

@@ -92,14 +92,14 @@ impl Draft<'_> {
         };
         // A deleted plan can be found again. Any other keeps its present archive state, even if another plan has become the
         // current one since.
-        let shelf = match now.shelf {
-            ArchiveState::Deleted => then.shelf,
-            shelf => shelf,
+        let archive_state = match now.archive_state {
+            ArchiveState::Deleted => then.archive_state,
+            archive_state => archive_state,
         };
         PlanHead {
             key: now.key.clone(),
             owner: now.owner.clone(),
-            shelf,
+            archive_state,
             taken_up: now.taken_up,
             put_away: now.in_history().map(Box::new),
             workspace: now.workspace.clone(),

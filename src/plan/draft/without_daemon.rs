@@ -264,7 +264,7 @@ impl Draft<'_> {
         let now = self.now;
         self.log(Event::TakenUp);
         self.change_head(|head| {
-            head.shelf = ArchiveState::Current;
+            head.archive_state = ArchiveState::Current;
             head.taken_up = Some(now);
         });
         Ok(())
@@ -274,12 +274,12 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A daemon carries the plan out, or it was deleted.
-    pub fn archive(&mut self, shelf: ArchiveState) -> Result<(), Refusal> {
+    pub fn archive(&mut self, archive_state: ArchiveState) -> Result<(), Refusal> {
         self.movable()?;
-        self.log(Event::PutAway { shelf });
+        self.log(Event::PutAway { archive_state });
         self.change_head(|head| {
-            head.shelf = shelf;
-            if shelf == ArchiveState::History {
+            head.archive_state = archive_state;
+            if archive_state == ArchiveState::History {
                 head.put_away = Some(Box::new(ArchivedEntry::of(head)));
             }
         });
@@ -291,7 +291,7 @@ impl Draft<'_> {
         if head.owner == DAEMON && !head.status.settled() {
             return Err(Refusal::PlanIs(head.status.clone()));
         }
-        if head.shelf == ArchiveState::Deleted {
+        if head.archive_state == ArchiveState::Deleted {
             return Err(Refusal::Deleted);
         }
         Ok(())

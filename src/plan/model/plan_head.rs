@@ -277,8 +277,8 @@ pub struct PlanHead {
     pub parent: Option<PlanId>,
     /// Who carries it out: `daemon`, or the dialect of the tool that made it.
     pub owner: String,
-    #[serde(default)]
-    pub shelf: ArchiveState,
+    #[serde(default, rename = "shelf")]
+    pub archive_state: ArchiveState,
     /// When a caller last made it the current plan.
     #[serde(default)]
     pub taken_up: Option<Time>,
@@ -336,7 +336,7 @@ impl PlanHead {
 
     /// Returns the plan's archive entry, if it has ever been archived.
     pub fn in_history(&self) -> Option<ArchivedEntry> {
-        match self.shelf {
+        match self.archive_state {
             ArchiveState::History => Some(ArchivedEntry::of(self)),
             ArchiveState::Current | ArchiveState::Deleted => self.put_away.as_deref().cloned(),
         }
@@ -362,7 +362,7 @@ impl PlanHead {
             source: None,
             parent: None,
             owner: crate::plan::DAEMON.to_owned(),
-            shelf: ArchiveState::default(),
+            archive_state: ArchiveState::default(),
             taken_up: None,
             put_away: None,
             workspace: String::new(),

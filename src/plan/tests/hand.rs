@@ -135,7 +135,7 @@ fn restored_plan_stays_selected_or_archived() {
             draft.archive(put_away)?;
             draft.restore(&earlier, 1)
         });
-        assert_eq!(plan.head().shelf, restored);
+        assert_eq!(plan.head().archive_state, restored);
     }
 }
 

@@ -198,11 +198,11 @@ fn role_sets_attempt_deadline() {
 }
 
 /// Returns a world in which those of a role are lost.
-fn lost(role: &str, crew: WorkerPoolState, scan: i64) -> Observations {
+fn lost(role: &str, pool: WorkerPoolState, scan: i64) -> Observations {
     Observations {
         scan_began: Some(Time(scan)),
-        crews: WorkerPools {
-            roles: [(role.to_owned(), crew)].into(),
+        pools: WorkerPools {
+            roles: [(role.to_owned(), pool)].into(),
             others: None,
         },
         ..Observations::default()
@@ -211,8 +211,8 @@ fn lost(role: &str, crew: WorkerPoolState, scan: i64) -> Observations {
 
 /// Where nothing goes on, somebody is asked, or those who would do it are lost.
 pub(super) fn check_held(plan: &Plan) -> Result<(), TestCaseError> {
-    for crew in [WorkerPoolState::Unfit, WorkerPoolState::Gone(Time(0))] {
-        let due = due(plan, &lost("coder", crew, 0));
+    for pool in [WorkerPoolState::Unfit, WorkerPoolState::Gone(Time(0))] {
+        let due = due(plan, &lost("coder", pool, 0));
         let rests = *plan.status() != PlanState::Running;
         let asked = plan.open_questions().next().is_some();
         prop_assert!(rests || !due.nothing() || due.held || asked);

@@ -19,7 +19,9 @@ impl ArchivedPlan {
     /// Refuses if another caller has changed or moved the plan since.
     pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<(), NotebookError> {
         let plan = draft.plan();
-        if plan.head().shelf == self.head.shelf && NotebookPlan::of(plan) == self.plan {
+        if plan.head().archive_state == self.head.archive_state
+            && NotebookPlan::of(plan) == self.plan
+        {
             return Ok(());
         }
         let (name, id) = (shown(&self.plan.name), &self.plan.id);
@@ -129,7 +131,7 @@ impl Archive {
         if head.in_history().is_none() {
             return Ok(None);
         }
-        if head.shelf == ArchiveState::History {
+        if head.archive_state == ArchiveState::History {
             return Ok(Some(
                 store
                     .read(&head.id, |plan, _| NotebookPlan::of(plan))
@@ -138,7 +140,7 @@ impl Archive {
         }
         // The plan was recovered: the log has its archived state.
         let archived = Event::PutAway {
-            shelf: ArchiveState::History,
+            archive_state: ArchiveState::History,
         };
         let (mut last, mut seq) = (0, None);
         loop {
@@ -163,7 +165,7 @@ impl PlanStorage for Archive {
         Box::pin(async move {
             let found = self.find(&plan.id).await?;
             let may = move |draft: &Draft<'_>, found: &ArchivedPlan| {
-                if draft.plan().head().shelf == ArchiveState::Current {
+                if draft.plan().head().archive_state == ArchiveState::Current {
                     let text = format!("the plan with ID '{}' is the current plan", found.plan.id);
                     return Err(StorageError::Key(text).into());
                 }
@@ -186,7 +188,7 @@ impl PlanStorage for Archive {
                 if head.in_history().is_none() {
                     return Err(unknown(&id).into());
                 }
-                if head.shelf == ArchiveState::Current {
+                if head.archive_state == ArchiveState::Current {
                     draft.describe(|head| head.put_away = None);
                     return Ok(());
                 }

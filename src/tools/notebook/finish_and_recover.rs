@@ -143,7 +143,7 @@ impl PlanNotebook {
         } = exported;
         let read = self.toolbox.store().read(&plan, |plan, _| {
             (
-                plan.head().shelf == ArchiveState::Current,
+                plan.head().archive_state == ArchiveState::Current,
                 NotebookPlan::of(plan),
             )
         });
@@ -280,7 +280,7 @@ impl PlanNotebook {
                 let plan = storage.get_plan(plan_id).await?;
                 let plan = plan.ok_or_else(|| not_in_history(plan_id))?;
                 match found {
-                    Some(found) if found.head.shelf == ArchiveState::Current => found.head,
+                    Some(found) if found.head.archive_state == ArchiveState::Current => found.head,
                     found => archive.archive_plan(why, plan, found).await?,
                 }
             }
@@ -289,13 +289,13 @@ impl PlanNotebook {
                 archived.ok_or_else(|| not_in_history(plan_id))?.head
             }
         };
-        if head.shelf == ArchiveState::Current {
+        if head.archive_state == ArchiveState::Current {
             return Err(current_already(&head));
         }
         let exported = self.export_current(&head).await?;
         let go_on = |draft: &mut Draft<'_>| match draft.plan().head() {
-            head if head.shelf == ArchiveState::Current => Err(current_already(head)),
-            head if head.shelf == ArchiveState::Deleted => Err(not_in_history(head.key())),
+            head if head.archive_state == ArchiveState::Current => Err(current_already(head)),
+            head if head.archive_state == ArchiveState::Deleted => Err(not_in_history(head.key())),
             _ => go_on(draft),
         };
         let toolbox = &self.toolbox;

@@ -301,7 +301,7 @@ impl NotebookPlan {
 /// Returns whether a plan is one of the notebook's that is neither finished nor archived.
 fn open(head: &PlanHead) -> bool {
     head.owner == Dialect::Notebook.as_str()
-        && head.shelf == ArchiveState::Current
+        && head.archive_state == ArchiveState::Current
         && head.status != PlanState::Abandoned
 }
 

@@ -287,7 +287,7 @@ async fn make(
 /// Refuses if the plan is no longer in use.
 pub(super) fn in_hand(draft: &Draft<'_>) -> Result<(), NotebookError> {
     let head = draft.plan().head();
-    if head.shelf != ArchiveState::Current {
+    if head.archive_state != ArchiveState::Current {
         let name = shown(&head.name);
         let why = if head.status.settled() {
             format!("it is finished as '{}'", SubTaskState::of_plan(head))

@@ -366,7 +366,7 @@ impl PlanManager {
             said if said.is_empty() => tool.to_owned(),
             said => format!("{tool}: {said}"),
         };
-        let change = move |draft: &mut Draft<'_>| match draft.plan().head().shelf {
+        let change = move |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
             ArchiveState::History if !bound => {
                 let message = "the plan was just replaced by another one; call again";
                 Err(not_active(draft.plan(), message))

@@ -181,16 +181,16 @@ fn validates_produced_files_and_checks() {
         produces: [./a.txt, src//b.rs, c.md]\n";
     let json = r#"{"name": "x", "steps": [{"step_id": "a", "tasks": [{"task_id": "t", "name": "T",
         "checks": ["test", "lnt"], "produces": ["./a.txt", "src//b.rs", "c.md"]}]}]}"#;
-    let misfits = |name: &str, text: &str| {
+    let mismatches = |name: &str, text: &str| {
         let file = parse(name, text).unwrap();
         assert_eq!(file.tasks[0].produces, ["a.txt", "src/b.rs", "c.md"]);
         assert_eq!(file.tasks[0].checks, ["test", "lnt"]);
         let problem = file.unknown_checks(&["test", "lint"].into_iter()).remove(0);
         format!("{problem} / {}", problem.hint.clone().unwrap())
     };
-    insta::assert_snapshot!(misfits("p.md", markdown), @"line 4, column 17: there is no check `lnt` / did you mean `lint`?");
-    insta::assert_snapshot!(misfits("p.yaml", yaml), @"line 7, column 20: there is no check `lnt` / did you mean `lint`?");
-    insta::assert_snapshot!(misfits("p.json", json), @"line 2, column 28: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(mismatches("p.md", markdown), @"line 4, column 17: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(mismatches("p.yaml", yaml), @"line 7, column 20: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(mismatches("p.json", json), @"line 2, column 28: there is no check `lnt` / did you mean `lint`?");
     insta::assert_snapshot!(problems("p.md", "## One\n- produces: ../a, /b\n  src/, *.rs\n"), @"
     line 2, column 13: `../a` leads out of the workspace
     line 2, column 19: `/b` is not relative to the workspace

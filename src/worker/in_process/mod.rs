@@ -45,7 +45,7 @@ pub struct InProcessRole {
     pub id: RoleId,
     pub make: Arc<Make>,
     /// How long it waits for another role.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// What the roles in the process need to know.
@@ -71,7 +71,7 @@ pub struct RoleOptions {
 
 /// The roles that work in this process, ready to begin.
 pub struct InProcessRoles {
-    house: Arc<SharedContext>,
+    shared: Arc<SharedContext>,
     residents: Vec<InProcessRole>,
     silence: Duration,
 }
@@ -84,13 +84,13 @@ impl InProcessRoles {
     pub fn new(options: RoleOptions) -> Result<Self, Vec<String>> {
         let (residents, silence) = (options.residents.clone(), options.silence);
         let inside = Self {
-            house: Arc::new(SharedContext::new(options)),
+            shared: Arc::new(SharedContext::new(options)),
             residents,
             silence,
         };
         let tried = inside.residents.iter().map(|resident| {
-            let link = RoleLink::new(Arc::clone(&inside.house), Lane::of(resident, 0));
-            (resident.make)(Arc::new(link), &inside.house.workspace)
+            let link = RoleLink::new(Arc::clone(&inside.shared), Lane::of(resident, 0));
+            (resident.make)(Arc::new(link), &inside.shared.workspace)
         });
         match tried.filter_map(Result::err).collect::<Vec<_>>() {
             faults if faults.is_empty() => Ok(inside),
@@ -114,26 +114,26 @@ impl InProcessRoles {
 
     async fn work(self, stopping: watch::Receiver<bool>) {
         // They would work in the same files as those that begin now.
-        end_steps_left_behind(&self.house.volumes.path(Folder::Active)).await;
+        end_steps_left_behind(&self.shared.volumes.path(Folder::Active)).await;
         // Before any lane looks for something new.
-        if let Err(error) = self.house.recover().await {
+        if let Err(error) = self.shared.recover().await {
             tracing::warn!(%error, "what roles waited for is known when they wait again");
         }
         let mut lanes = JoinSet::new();
         for resident in &self.residents {
-            for index in 0..self.house.lanes(&resident.id) {
+            for index in 0..self.shared.lanes(&resident.id) {
                 let worker = Worker {
-                    volumes: self.house.volumes.clone(),
+                    volumes: self.shared.volumes.clone(),
                     role: RoleFilter::Only(resident.id.to_string()),
                     silence: self.silence,
-                    look: self.house.timing.work,
+                    look: self.shared.timing.work,
                     fitness: WorkerHealth::default(),
                     told: None,
-                    news: self.house.board.news(),
+                    news: self.shared.registry.news(),
                     stopping: stopping.clone(),
                 };
                 let lane = Lane::of(resident, index);
-                let doer = RoleDoer::new(Arc::clone(&self.house), lane, resident.clone());
+                let doer = RoleDoer::new(Arc::clone(&self.shared), lane, resident.clone());
                 lanes.spawn(async move { worker.work(&doer).await });
             }
         }

@@ -83,14 +83,14 @@ impl RequestTimeout {
 /// Returns what is left of a time after a restart, of which an earlier process saw some pass: that asked at one moment, and lived
 /// last at the other. What it was not there for does not count, nor for how long a person was asked meanwhile.
 pub(super) fn left_of(
-    patience: Duration,
+    timeout: Duration,
     asked: Time,
     lived: Option<Time>,
     with_person: Duration,
 ) -> Duration {
     let used = lived.map_or(Duration::ZERO, |lived| lived.since(asked));
     let used = used.saturating_sub(with_person);
-    patience.saturating_sub(used).max(GRACE.min(patience))
+    timeout.saturating_sub(used).max(GRACE.min(timeout))
 }
 
 /// Returns when the earlier processes gave their last heartbeats, by the commands that these were for.
@@ -105,12 +105,12 @@ pub(super) fn last_lives(volumes: &Volumes, clock: &Clock) -> BTreeMap<CommandId
 }
 
 /// Looks what becomes of a request.
-pub(super) fn hold(house: &SharedContext, on: &RoleId, request: &RequestId) -> RequestWait {
-    if house.board.has(on) {
-        return house.board.hold(on, request);
+pub(super) fn hold(shared: &SharedContext, on: &RoleId, request: &RequestId) -> RequestWait {
+    if shared.registry.has(on) {
+        return shared.registry.hold(on, request);
     }
-    match house.volumes.whereabouts(request.command()) {
-        Ok(CommandPlace::Pending) => match house.is_busy(on) {
+    match shared.volumes.whereabouts(request.command()) {
+        Ok(CommandPlace::Pending) => match shared.is_busy(on) {
             Ok(true) => RequestWait::Rests,
             Ok(false) | Err(_) => RequestWait::Runs { taken: false },
         },
@@ -126,7 +126,7 @@ mod tests {
     fn restart_keeps_remaining_request_timeout() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         let at = |minute| Time::default().plus(minutes(minute));
-        let left = |patience, asked, lived| left_of(patience, at(asked), lived, Duration::ZERO);
+        let left = |timeout, asked, lived| left_of(timeout, at(asked), lived, Duration::ZERO);
         assert_eq!(left(minutes(10), 5, Some(at(9))), minutes(6));
         assert_eq!(left(minutes(10), 5, None), minutes(10));
         assert_eq!(left(minutes(10), 5, Some(at(4))), minutes(10));
@@ -139,23 +139,23 @@ mod tests {
 
     #[test]
     fn request_timeout_runs_only_while_role_is_free() {
-        let mut patience = RequestTimeout::new(RequestId::make(), Duration::from_secs(60));
+        let mut timeout = RequestTimeout::new(RequestId::make(), Duration::from_secs(60));
         let (taken, untaken) = (
             RequestWait::Runs { taken: true },
             RequestWait::Runs { taken: false },
         );
-        assert!(!patience.over(untaken, || false));
-        patience.left = TimeAllowance::new(Duration::ZERO);
-        assert!(!patience.over(RequestWait::Rests, || false));
-        assert!(patience.over(untaken, || false));
+        assert!(!timeout.over(untaken, || false));
+        timeout.left = TimeAllowance::new(Duration::ZERO);
+        assert!(!timeout.over(RequestWait::Rests, || false));
+        assert!(timeout.over(untaken, || false));
         // What nobody took up does not take the time from whoever takes it up at last.
-        assert!(!patience.over(taken, || false));
+        assert!(!timeout.over(taken, || false));
         // An answer that lies there is waited for, but not for ever.
-        patience.left = TimeAllowance::new(Duration::ZERO);
-        assert!(!patience.over(taken, || true) && !patience.over(taken, || true));
-        assert!(!patience.over(RequestWait::Rests, || true));
-        assert!(patience.over(taken, || false));
-        patience.left = TimeAllowance::new(Duration::ZERO);
-        assert!(patience.over(taken, || true));
+        timeout.left = TimeAllowance::new(Duration::ZERO);
+        assert!(!timeout.over(taken, || true) && !timeout.over(taken, || true));
+        assert!(!timeout.over(RequestWait::Rests, || true));
+        assert!(timeout.over(taken, || false));
+        timeout.left = TimeAllowance::new(Duration::ZERO);
+        assert!(timeout.over(taken, || true));
     }
 }

@@ -38,7 +38,7 @@ const SIGN: &str = "inside";
 
 /// The role of a lane, made anew for each command.
 pub(super) struct RoleDoer {
-    house: Arc<SharedContext>,
+    shared: Arc<SharedContext>,
     lane: Lane,
     link: Arc<RoleLink>,
     resident: InProcessRole,
@@ -75,7 +75,7 @@ impl Doer for RoleDoer {
 
     /// What others wait for goes before the tasks of the plan.
     fn first(&self) -> BTreeSet<CommandId> {
-        self.house.board.unanswered(&self.lane.role)
+        self.shared.registry.unanswered(&self.lane.role)
     }
 
     async fn run(
@@ -85,20 +85,20 @@ impl Doer for RoleDoer {
         command: &CommandFile,
     ) -> Result<Finished, WorkStop> {
         let id = claim.id().clone().into();
-        self.house.board.works(&self.lane, &id);
+        self.shared.registry.works(&self.lane, &id);
         let done = self.work_on(worker, &id, command).await;
-        self.house.board.rests(&self.lane);
+        self.shared.registry.rests(&self.lane);
         // The role has reported, if somebody is to know.
         done.map(|()| Finished::default())
     }
 }
 
 impl RoleDoer {
-    pub(super) fn new(house: Arc<SharedContext>, lane: Lane, resident: InProcessRole) -> Self {
+    pub(super) fn new(shared: Arc<SharedContext>, lane: Lane, resident: InProcessRole) -> Self {
         Self {
-            link: Arc::new(RoleLink::new(Arc::clone(&house), lane.clone())),
-            started: house.clock.now(),
-            house,
+            link: Arc::new(RoleLink::new(Arc::clone(&shared), lane.clone())),
+            started: shared.clock.now(),
+            shared,
             lane,
             resident,
         }
@@ -144,14 +144,14 @@ impl RoleDoer {
         };
         let mut input = RoleInput::Message(Box::new(message.clone()));
         let mut resting: Option<Role> = None;
-        let mut patience = None;
+        let mut timeout = None;
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
             let mut role = match resting.take().map_or_else(|| self.role(), Ok) {
                 Ok(role) => role,
                 Err(reason) => return self.fail(worker, &message, &reason).await,
             };
-            let now = self.house.clock.now();
+            let now = self.shared.clock.now();
             running.spawn(async move {
                 let done = match input {
                     RoleInput::Message(message) => role.process_message(*message).await,
@@ -169,7 +169,7 @@ impl RoleDoer {
                 None => return,
             };
             let error = match driven {
-                Ok((role, Ok(()))) => match self.wait(id, &role, &mut patience).await {
+                Ok((role, Ok(()))) => match self.wait(id, &role, &mut timeout).await {
                     None => return,
                     Some(next) => {
                         (faults, pause) = (0, PAUSE);
@@ -198,14 +198,14 @@ impl RoleDoer {
 
     /// Returns the message by which the role is given the work; `None` if nothing is to be done.
     async fn begin(&self, worker: &Worker, command: &CommandFile) -> Option<StructuredMessage> {
-        let (house, id) = (&self.house, &command.id);
+        let (shared, id) = (&self.shared, &command.id);
         // By this role before a crash, or by a person.
-        if house.volumes.reported(id).unwrap_or(false) {
+        if shared.volumes.reported(id).unwrap_or(false) {
             return None;
         }
         let asked = message_of(command).filter(|message| message.to == self.lane.role);
         self.link.work_in(&command.workspace);
-        if house.recalled(id).await {
+        if shared.recalled(id).await {
             // The mark that says so may come later than the lane; a report would count as a late one.
             self.give_up(worker, &id.clone().into()).await.ok();
             return None;
@@ -227,7 +227,7 @@ impl RoleDoer {
         let said = sections(&command.body);
         let known = match (&command.plan, command.task) {
             (Some(plan), Some(task)) => {
-                let read = self.house.store.read(plan, move |plan, _| {
+                let read = self.shared.store.read(plan, move |plan, _| {
                     let task = plan.task(task)?;
                     let texts = (task.name.clone(), task.description.clone());
                     Some((task.key.clone(), texts.0, texts.1))
@@ -272,9 +272,9 @@ impl RoleDoer {
         &self,
         work: &RequestId,
         role: &Role,
-        patience: &mut Option<RequestTimeout>,
+        timeout: &mut Option<RequestTimeout>,
     ) -> Option<RoleInput> {
-        let (house, state) = (&self.house, role.state());
+        let (shared, state) = (&self.shared, role.state());
         let plan = state.internal_plan.as_ref()?;
         let request = state.pending_collaboration_request_id.as_ref()?;
         let step = plan.steps.get(state.current_step_index?)?;
@@ -283,20 +283,20 @@ impl RoleDoer {
             _ => return None,
         };
         let asked = step.request.as_ref().map(|pending| pending.since);
-        let patience = match patience.take().filter(|other| other.request == *request) {
-            Some(same) => patience.insert(same),
+        let timeout = match timeout.take().filter(|other| other.request == *request) {
+            Some(same) => timeout.insert(same),
             None => {
                 let asked = asked.unwrap_or_default();
                 let command = state.command();
-                let fresh = self.patience(&on, request.clone(), asked, command).await;
-                patience.insert(fresh)
+                let fresh = self.timeout(&on, request.clone(), asked, command).await;
+                timeout.insert(fresh)
             }
         };
-        let mut moved = house.store.moved();
-        let mut news = house.board.news();
+        let mut moved = shared.store.moved();
+        let mut news = shared.registry.news();
         let note = |with_person: bool| {
-            let board = &house.board;
-            board.waits(&self.lane, work, request, &on, with_person);
+            let registry = &shared.registry;
+            registry.waits(&self.lane, work, request, &on, with_person);
         };
         note(false);
         let mut with_person = false;
@@ -314,38 +314,38 @@ impl RoleDoer {
             }
             let hold = match with_person {
                 true => RequestWait::Rests,
-                false => hold(house, &on, request),
+                false => hold(shared, &on, request),
             };
-            if patience.over(hold, || self.lies_there(request)) {
+            if timeout.over(hold, || self.lies_there(request)) {
                 break RoleInput::TimedOut;
             }
-            let used_up = patience.used_up(hold);
+            let used_up = timeout.used_up(hold);
             tokio::select! {
                 () = used_up => {}
                 Ok(()) = moved.changed() => {}
                 Ok(()) = news.changed() => {}
-                () = sleep(self.house.timing.work) => {}
+                () = sleep(self.shared.timing.work) => {}
             }
         };
-        house.board.works(&self.lane, work);
+        shared.registry.works(&self.lane, work);
         Some(next)
     }
 
     /// Returns how long the answer to a request is waited for from now on.
-    async fn patience(
+    async fn timeout(
         &self,
         on: &RoleId,
         request: RequestId,
         asked: Time,
         command: Option<&CommandId>,
     ) -> RequestTimeout {
-        let whole = self.resident.patience;
+        let whole = self.resident.timeout;
         if asked >= self.started {
             return RequestTimeout::new(request, whole);
         }
-        let house = &self.house;
-        let lived = command.and_then(|command| house.lived_last(command));
-        let person = with_person(&house.store, on, &request, house.clock.now()).await;
+        let shared = &self.shared;
+        let lived = command.and_then(|command| shared.lived_last(command));
+        let person = with_person(&shared.store, on, &request, shared.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
             Duration::ZERO
@@ -357,7 +357,7 @@ impl RoleDoer {
     async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<AwaitedRole, StoreError> {
         let id = request.command().clone();
         let read = self
-            .house
+            .shared
             .store
             .read(plan, move |plan, _| match plan.attempt(&id) {
                 _ if plan.status().settled() => AwaitedRole::Settled,
@@ -370,7 +370,7 @@ impl RoleDoer {
 
     /// Returns whether an answer lies among the reports that the daemon has not read yet.
     fn lies_there(&self, request: &RequestId) -> bool {
-        let folder = self.house.volumes.path(Folder::ReportsPending);
+        let folder = self.shared.volumes.path(Folder::ReportsPending);
         let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
         names
             .filter_map(|entry| command_of(entry.file_name().to_str()?))

@@ -28,17 +28,17 @@ const HEADING: usize = 80;
 /// The program around a role, as one of its lanes knows it.
 #[derive(Debug)]
 pub(super) struct RoleLink {
-    house: Arc<SharedContext>,
+    shared: Arc<SharedContext>,
     lane: Lane,
     /// The folder in which the work is done.
     workspace: Mutex<PathBuf>,
 }
 
 impl RoleLink {
-    pub(super) fn new(house: Arc<SharedContext>, lane: Lane) -> Self {
+    pub(super) fn new(shared: Arc<SharedContext>, lane: Lane) -> Self {
         Self {
-            workspace: Mutex::new(house.workspace.clone()),
-            house,
+            workspace: Mutex::new(shared.workspace.clone()),
+            shared,
             lane,
         }
     }
@@ -51,7 +51,7 @@ impl RoleLink {
     /// Notes in which folder the work is done from now on; an empty name stands for that where nothing names another.
     pub(super) fn work_in(&self, workspace: &str) {
         *self.place() = match workspace {
-            "" => self.house.workspace.clone(),
+            "" => self.shared.workspace.clone(),
             workspace => workspace.into(),
         };
     }
@@ -64,7 +64,7 @@ impl RoleLink {
     }
 
     fn member(&self, role: &RoleId) -> Option<&Member> {
-        let mut members = self.house.members.iter();
+        let mut members = self.shared.members.iter();
         members.find(|member| member.id == *role)
     }
 
@@ -76,7 +76,7 @@ impl RoleLink {
         if *to == self.lane.role {
             return Err(RequestRefused::Itself(to.clone()));
         }
-        let chain = WaitChain::of(&self.house.store, request.plan_id.as_ref()).await;
+        let chain = WaitChain::of(&self.shared.store, request.plan_id.as_ref()).await;
         let chain = chain.map_err(failed)?;
         if let Some(at) = chain.roles.iter().position(|role| role == to) {
             let back = chain.roles[..=at].iter().rev().cloned();
@@ -84,16 +84,16 @@ impl RoleLink {
                 way: back.chain([to.clone()]).collect(),
             });
         }
-        if chain.roles.len() > self.house.max_depth {
+        if chain.roles.len() > self.shared.max_depth {
             return Err(RequestRefused::TooDeep {
                 depth: chain.roles.len(),
-                most: self.house.max_depth,
+                most: self.shared.max_depth,
             });
         }
         let top = chain.top.as_ref();
         let body = match member.place {
             RoleWorkspace::Inside { .. } => {
-                self.house.board.keep_place(&self.lane, to)?;
+                self.shared.registry.keep_place(&self.lane, to)?;
                 serde_json::to_string(request).map_err(failed)?
             }
             RoleWorkspace::Files => self.body(request, &member.prompt, &chain).await?,
@@ -106,7 +106,7 @@ impl RoleLink {
         let id = request.assignment();
         let command = CommandFile {
             id: id.command().clone(),
-            created_at: Some(self.house.clock.now()),
+            created_at: Some(self.shared.clock.now()),
             session: None,
             kind: CommandType::New,
             plan: top.cloned(),
@@ -124,7 +124,7 @@ impl RoleLink {
     }
 
     fn report_path(&self, request: &RequestId) -> String {
-        let path = self.house.volumes.report(request.command());
+        let path = self.shared.volumes.report(request.command());
         path.display().to_string()
     }
 
@@ -137,7 +137,7 @@ impl RoleLink {
     ) -> Result<String, FrameworkError> {
         let (goal, constraints, number) = match (&chain.top, chain.command.clone()) {
             (Some(top), Some(command)) => {
-                let known = self.house.store.read(top, move |plan, _| {
+                let known = self.shared.store.read(top, move |plan, _| {
                     let task = plan.attempt(&command).map(|attempt| attempt.task);
                     let head = plan.head();
                     (
@@ -162,7 +162,7 @@ impl RoleLink {
         }
         let first = asked.lines().find(|line| !line.trim().is_empty());
         let context = CommandContext {
-            language: self.house.language,
+            language: self.shared.language,
             number,
             name: format!(
                 "{} asks: {}",
@@ -187,7 +187,7 @@ impl RoleLink {
                 note: String::new(),
             },
         };
-        command_body(&self.house.prompts, &context).map_err(trouble)
+        command_body(&self.shared.prompts, &context).map_err(trouble)
     }
 
     fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
@@ -195,18 +195,18 @@ impl RoleLink {
         if self.member(&request.to).is_none() && is_message(text) {
             return Err(self.unknown(&request.to));
         }
-        let (volumes, id) = (&self.house.volumes, request.assignment());
-        self.house.board.sends(&self.lane, &id, &request.to);
+        let (volumes, id) = (&self.shared.volumes, request.assignment());
+        self.shared.registry.sends(&self.lane, &id, &request.to);
         // It may have been sent before.
         if volumes.whereabouts(id.command()).map_err(failed)? == CommandPlace::Nowhere {
             volumes.publish(id.command(), text).map_err(failed)?;
         }
-        self.house.board.wake();
+        self.shared.registry.wake();
         Ok(())
     }
 
     fn unknown(&self, role: &RoleId) -> RequestRefused {
-        let known = self.house.members.iter().map(|member| member.id.as_str());
+        let known = self.shared.members.iter().map(|member| member.id.as_str());
         let similar = nearest(role.as_str(), known);
         RequestRefused::UnknownRole {
             role: role.to_string(),
@@ -220,7 +220,7 @@ impl RoleLink {
     /// What the file system says.
     pub(super) async fn conclude(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         // The mark that says so may come later than this; a report would count as a late one.
-        match self.house.recalled(update.assignment.command()).await {
+        match self.shared.recalled(update.assignment.command()).await {
             true => Ok(()),
             false => self.report(update),
         }
@@ -229,7 +229,7 @@ impl RoleLink {
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         let id = update.assignment.command().clone();
         // Of this role before a crash, or of a person.
-        if self.house.volumes.reported(&id)? {
+        if self.shared.volumes.reported(&id)? {
             return Ok(());
         }
         let status = match update.status {
@@ -248,7 +248,7 @@ impl RoleLink {
         report.input_tokens = update.spent.input_tokens;
         report.output_tokens = update.spent.output_tokens;
         report.cost_usd = update.spent.cost_usd;
-        self.house
+        self.shared
             .volumes
             .submit(&id, &report_file::render(&report))?;
         tracing::info!(role = %self.lane.role, command = %id, status = update.status.as_str(), "reported");
@@ -258,7 +258,7 @@ impl RoleLink {
 
 impl Framework for RoleLink {
     fn colleagues(&self) -> Vec<OtherRole> {
-        let others = self.house.members.iter();
+        let others = self.shared.members.iter();
         others
             .filter(|member| member.id != self.lane.role)
             .map(|member| OtherRole {
@@ -284,7 +284,7 @@ impl Framework for RoleLink {
     }
 
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
-        let done = self.house.volumes.recall(request.command());
+        let done = self.shared.volumes.recall(request.command());
         Box::pin(std::future::ready(done.map(drop).map_err(trouble)))
     }
 

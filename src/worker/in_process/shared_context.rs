@@ -50,7 +50,7 @@ pub(super) struct SharedContext {
     /// How deep requests within requests may go.
     pub max_depth: usize,
     pub timing: Timing,
-    pub board: LaneRegistry,
+    pub registry: LaneRegistry,
     /// When an earlier process gave its last heartbeat for a command.
     lived: Mutex<BTreeMap<CommandId, Time>>,
     /// The roles to whom the commands are assigned that a worker has. Every lane that waits wants to know at every change of the
@@ -68,7 +68,7 @@ impl SharedContext {
                 RoleWorkspace::Files => None,
             });
         Self {
-            board: LaneRegistry::new(inside),
+            registry: LaneRegistry::new(inside),
             store: options.store,
             volumes: options.volumes,
             workspace: options.workspace,
@@ -156,7 +156,8 @@ impl SharedContext {
                 asked.collect::<Vec<_>>()
             });
             for (id, on) in asked.await? {
-                self.board.waited(&role, work.clone().into(), id.into(), on);
+                self.registry
+                    .waited(&role, work.clone().into(), id.into(), on);
             }
         }
         Ok(())

@@ -291,7 +291,7 @@ async fn invalid_requests_are_refused_before_sending() {
     let given = Given::new().await;
     let names = ["a", "b", "c", "d", "e"];
     let residents = names.map(|name| resident(&given, name, LONG, Vec::new()));
-    let house = Arc::new(SharedContext::new(
+    let shared = Arc::new(SharedContext::new(
         given.options(residents.to_vec(), &["coder"]),
     ));
     // a has the task, asks b, which asks c, which asks d.
@@ -309,7 +309,7 @@ async fn invalid_requests_are_refused_before_sending() {
             .unwrap();
     }
     let refused = async |from: &str, to: &str| {
-        let link = RoleLink::new(Arc::clone(&house), lane(from));
+        let link = RoleLink::new(Arc::clone(&shared), lane(from));
         let prepared = link.prepare(&request(from, to, from)).await;
         prepared.map_err(|refused: RequestRefused| refused.to_string())
     };
@@ -344,8 +344,8 @@ async fn invalid_requests_are_refused_before_sending() {
 async fn repeated_send_publishes_request_once() {
     let given = Given::new().await;
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
-    let house = Arc::new(SharedContext::new(given.options(residents, &["coder"])));
-    let link = RoleLink::new(house, lane("a"));
+    let shared = Arc::new(SharedContext::new(given.options(residents, &["coder"])));
+    let link = RoleLink::new(shared, lane("a"));
     let request = request("a", "coder", "nowhere");
     let text = link.prepare(&request).await.unwrap();
     link.send(&request, &text).await.unwrap();
@@ -366,9 +366,9 @@ async fn repeated_send_publishes_request_once() {
 async fn what_the_plan_does_not_want_any_more_is_not_reported() {
     let given = Given::new().await;
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
-    let house = Arc::new(SharedContext::new(given.options(residents, &[])));
+    let shared = Arc::new(SharedContext::new(given.options(residents, &[])));
     let id = given.task("a").await;
-    let (link, plan) = (RoleLink::new(house, lane("a")), top());
+    let (link, plan) = (RoleLink::new(shared, lane("a")), top());
     let update = TaskUpdate {
         role: role("a"),
         assignment: id.clone().into(),
@@ -504,9 +504,9 @@ async fn restored_request_blocks_cycle_before_resume() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     running.stop().await;
-    let house = SharedContext::new(given.options(residents(), &[]));
-    house.recover().await.unwrap();
-    let kept = house.board.keep_place(&lane("b"), &role("a"));
+    let shared = SharedContext::new(given.options(residents(), &[]));
+    shared.recover().await.unwrap();
+    let kept = shared.registry.keep_place(&lane("b"), &role("a"));
     let refused = kept.unwrap_err();
     assert!(
         matches!(refused, RequestRefused::Circular { .. }),

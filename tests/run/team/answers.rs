@@ -139,7 +139,7 @@ fn request_question_ends_with_task() {
     let all: Vec<Value> =
         serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
     let of_role = all.iter().find(|plan| plan["owner"] == "role").unwrap();
-    assert_eq!(of_role["shelf"], "history", "{of_role}");
+    assert_eq!(of_role["archive_state"], "history", "{of_role}");
 }
 
 #[test]

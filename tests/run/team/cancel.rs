@@ -21,12 +21,12 @@ fn internal(scene: &Scene) -> Vec<(String, String)> {
     let word = |plan: &Value, name: &str| plan[name].as_str().unwrap().to_owned();
     all.iter()
         .filter(|plan| plan["owner"] == "role")
-        .map(|plan| (word(plan, "status"), word(plan, "shelf")))
+        .map(|plan| (word(plan, "status"), word(plan, "archive_state")))
         .collect()
 }
 
-fn given_up(shelf: &str) -> Vec<(String, String)> {
-    vec![("abandoned".to_owned(), shelf.to_owned())]
+fn given_up(archive_state: &str) -> Vec<(String, String)> {
+    vec![("abandoned".to_owned(), archive_state.to_owned())]
 }
 
 #[test]

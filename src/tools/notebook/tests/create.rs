@@ -25,7 +25,7 @@ async fn create_plan_stores_all_fields() {
     assert_eq!(plan, wanted);
     let core = notebook.current().await.unwrap();
     let head = notebook.toolbox.head(&core).await.unwrap();
-    let kept = (head.owner.as_str(), head.order, head.shelf);
+    let kept = (head.owner.as_str(), head.order, head.archive_state);
     assert_eq!(
         kept,
         (

@@ -455,7 +455,7 @@ async fn reading_archives_nothing() {
     let old = notebook.current().await.unwrap();
     create(&notebook, "Other", &["b"]).await;
     let as_if_ended = |draft: &mut crate::plan::Draft<'_>| {
-        draft.describe(|head| head.shelf = ArchiveState::Current);
+        draft.describe(|head| head.archive_state = ArchiveState::Current);
         Ok::<_, ToolError>(())
     };
     let changed = notebook.toolbox.change(&old, "", as_if_ended);

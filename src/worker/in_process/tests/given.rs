@@ -53,11 +53,11 @@ pub(super) fn acts(action: &str, params: &[(&str, &str)]) -> StepDoes {
 pub(super) fn resident(
     given: &Given,
     name: &str,
-    patience: Duration,
+    timeout: Duration,
     steps: Vec<StepDoes>,
 ) -> InProcessRole {
     let mut settings = RoleSettings::new(role(name));
-    settings.collaboration_timeout = patience;
+    settings.collaboration_timeout = timeout;
     let steps = steps.into_iter().map(|does| StepSpec {
         name: "Step".to_owned(),
         does,
@@ -70,7 +70,7 @@ pub(super) fn resident(
     let store = given.store.clone();
     InProcessRole {
         id: role(name),
-        patience,
+        timeout,
         make: Arc::new(move |framework, workspace| {
             let (settings, store) = (settings.clone(), store.clone());
             let files = built_in(&Workplace::of(workspace), BTreeMap::new());
