@@ -217,9 +217,9 @@ fn task(name: &str) -> NewTask {
 
 fn add(
     name: &str,
-) -> impl FnOnce(&mut Draft<'_>) -> Result<TaskId, Refusal> + Send + 'static + use<> {
+) -> impl FnMut(&mut Draft<'_>) -> Result<TaskId, Refusal> + Send + 'static + use<> {
     let task = task(name);
-    move |draft| Ok(draft.add_tasks(vec![task], None)?[0])
+    move |draft| Ok(draft.add_tasks(vec![task.clone()], None)?[0])
 }
 
 /// Makes a plan with one task.
@@ -423,17 +423,14 @@ async fn followup_runs_only_after_durable_change() {
             Ok(0)
         };
         let look = move |seen: &mut i64| *seen = place.as_deref().map_or(2, seq_elsewhere);
-        let seen = store
-            .change_prepared(&plan(), "test", "x", |_| {}, change, look)
-            .await;
+        let seen = store.change_ahead(&plan(), "test", "x", change, look).await;
         assert_eq!(seen.unwrap(), 2, "{:?}", given.kind);
 
         let refused = store
-            .change_prepared(
+            .change_ahead(
                 &plan(),
                 "test",
                 "refused",
-                |_| {},
                 |draft| draft.remove_task(TaskId(9)),
                 |_| panic!("it was refused"),
             )
@@ -442,20 +439,101 @@ async fn followup_runs_only_after_durable_change() {
         if given.shared() {
             given.break_table("log", "INSERT").await;
             let failed = store
-                .change_prepared(
-                    &plan(),
-                    "test",
-                    "broken",
-                    |_| {},
-                    change,
-                    |_| panic!("it was not written"),
-                )
+                .change_ahead(&plan(), "test", "broken", change, |_| {
+                    panic!("it was not written")
+                })
                 .await;
             assert!(matches!(failed, Err(StoreError::Database(_))));
             given.mend_table("log").await;
         }
         // The thread still serves: the closure that would have panicked did not run.
         assert_eq!(state(&store).await.0, 2);
+    })
+    .await;
+}
+
+/// Adds a task over another connection, from a thread without a runtime.
+fn add_elsewhere(place: &str, name: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
+        let store = open_at(place).await.unwrap();
+        let (id, added) = (plan(), add(name));
+        let added = store.change(&id, "other", "added", added);
+        added.await.unwrap();
+    });
+}
+
+fn names(plan: &Plan) -> Vec<String> {
+    plan.tasks().map(|task| task.name.clone()).collect()
+}
+
+/// A change that is made before the transaction begins.
+#[tokio::test]
+async fn change_runs_again_on_plan_that_moved_meanwhile() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        let id = plan();
+        let (place, mut runs) = (given.place(), 0);
+        let change = move |draft: &mut Draft<'_>| {
+            runs += 1;
+            let seen = names(draft.plan());
+            draft.add_tasks(vec![task(&format!("run {runs}"))], None)?;
+            if runs == 1 {
+                add_elsewhere(&place, "meanwhile");
+            }
+            Ok(seen)
+        };
+        let seen = store.change_ahead(&id, "test", "added", change, |_| {});
+        assert_eq!(seen.await.unwrap(), ["first", "meanwhile"]);
+        let expected = ["first", "meanwhile", "run 2"];
+        for store in [store, given.open().await] {
+            let now = store.read(&id, |plan, seq| (seq, names(plan))).await;
+            assert_eq!(now.unwrap(), (3, expected.map(str::to_owned).to_vec()));
+        }
+    })
+    .await;
+}
+
+/// Whatever becomes of a change that is made before the transaction begins, memory is as the database.
+#[tokio::test]
+async fn failed_change_ahead_leaves_memory_as_committed() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        let id = plan();
+        let before = state(&store).await;
+        let half = |draft: &mut Draft<'_>| {
+            draft.add_tasks(vec![task("second")], None)?;
+            draft.remove_task(TaskId(9))
+        };
+        let refused = store.change_ahead(&id, "test", "half", half, |()| {});
+        assert!(matches!(refused.await, Err(StoreError::Refused(_))));
+        assert_eq!(state(&store).await, before, "{:?}", given.kind);
+        let panics = |draft: &mut Draft<'_>| -> Result<(), Refusal> {
+            draft.add_tasks(vec![task("second")], None)?;
+            panic!("halfway")
+        };
+        let panicked = store.change_ahead(&id, "test", "panic", panics, |()| {});
+        assert!(matches!(panicked.await, Err(StoreError::Panicked(_))));
+        assert_eq!(state(&store).await, before, "{:?}", given.kind);
+        // The condition is checked when the change has run.
+        let other = store.only_while("daemon", Some(PlanId::new("other")));
+        let overtaken = other.change_ahead(&id, "test", "late", add("late"), |_| {});
+        assert!(matches!(overtaken.await, Err(StoreError::Overtaken(_))));
+        assert_eq!(state(&store).await, before, "{:?}", given.kind);
+        // Changes that arrive together are made one after the other.
+        let ahead = store.change_ahead(&id, "test", "a", add("a"), |_| {});
+        let other = store.change(&id, "test", "b", add("b"));
+        let again = store.change_ahead(&id, "test", "c", add("c"), |_| {});
+        let (a, b, c) = tokio::join!(ahead, other, again);
+        let numbers = [a, b, c].map(|added| added.unwrap().0);
+        assert_eq!(numbers, [2, 3, 4], "{:?}", given.kind);
+        let (seq, rows) = state(&store).await;
+        assert_eq!(self::rows(&store.at(&id, seq).await.unwrap()), rows);
     })
     .await;
 }

@@ -9,9 +9,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::DaemonSettings;
-use super::render_before_commit::{CommandTexts, UnrenderedCommand};
 use super::worktrees::WorktreeLayout;
-use crate::llm::{CommandContext, CommandKind, indented};
+use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     Attempt, AttemptKind, BudgetLimit, CommandId, Draft, DueStep, EndCommand, NewCommand,
     Observations, Plan, PlanState, QuestionId, Refusal, Report, SessionId, SessionScope, Task,
@@ -70,40 +69,30 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
 impl Decider {
     /// Carries out every decision that is due, one after the other, until none is left. One that the plan refuses is left out
     /// and logged: it must not keep the others back.
-    pub fn decide(
-        &self,
-        draft: &mut Draft<'_>,
-        world: &Observations,
-        texts: &mut CommandTexts,
-    ) -> Vec<OutgoingCommand> {
+    pub fn decide(&self, draft: &mut Draft<'_>, world: &Observations) -> Vec<OutgoingCommand> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
         if draft.plan().head().usage.unrecorded(world.active_time()) >= WORTH_RECORDING {
             draft.count_time(world.active_time());
         }
         draft.ends_published(&world.ends_published);
-        let decided = texts.decided_before(draft);
-        let (mut together, is_decided) = match decided {
-            Some(steps) => (steps, true),
-            None => (VecDeque::new(), false),
-        };
+        let mut together = VecDeque::new();
         // Decisions of one kind that are due side by side were chosen together. To ask anew after each of them would take the
         // square of their number, and one changes nothing for the others, unless it changes what stands above them all.
         let mut above = Above::of(draft.plan(), world);
         for _ in 0..MOST_DECISIONS {
             let now = Above::of(draft.plan(), world);
-            if !is_decided && now != above {
+            if now != above {
                 together.clear();
                 above = now;
             }
-            if !is_decided && together.is_empty() {
+            if together.is_empty() {
                 together = next_due(draft.plan(), world, &refused);
             }
             let Some(step) = together.pop_front() else {
                 break;
             };
-            texts.decide(step.clone());
-            match draft.part(|draft| self.carry_out(draft, &step, world, texts)) {
+            match draft.part(|draft| self.carry_out(draft, &step, world)) {
                 Ok(command) => outgoing.extend(command),
                 Err(refusal) => {
                     tracing::error!(?step, %refusal, "a decision that is due was refused");
@@ -119,7 +108,6 @@ impl Decider {
         draft: &mut Draft<'_>,
         step: &DueStep,
         world: &Observations,
-        texts: &mut CommandTexts,
     ) -> Result<Option<OutgoingCommand>, Refusal> {
         let question = |draft: &Draft<'_>| new_question(draft.plan(), &self.settings.volumes);
         let attempt = |draft: &Draft<'_>, command: &CommandId| {
@@ -127,13 +115,12 @@ impl Decider {
             attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
         };
         match step {
-            DueStep::Issue(task) => return self.issue(draft, *task, None, texts).map(Some),
+            DueStep::Issue(task) => return self.issue(draft, *task, None).map(Some),
             DueStep::Repair(command) => {
                 let attempt = attempt(draft, command)?;
-                let issued = self.issue(draft, attempt.task, Some(&attempt), texts);
-                return issued.map(Some);
+                return self.issue(draft, attempt.task, Some(&attempt)).map(Some);
             }
-            DueStep::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
+            DueStep::EndSession(session) => return Ok(Some(self.end(draft, session))),
             DueStep::TimeOut(command, reason) => {
                 draft.time_out(command, reason, question(draft))?;
             }
@@ -174,18 +161,17 @@ impl Decider {
         draft: &mut Draft<'_>,
         task: TaskId,
         repairs: Option<&Attempt>,
-        texts: &mut CommandTexts,
     ) -> Result<OutgoingCommand, Refusal> {
         let plan = draft.plan();
         let task = plan
             .task(task)
             .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
-        let (id, created_at) = texts.next(draft.now());
+        let id = new_command();
         let story = story(plan, task, repairs);
         let context = self.context(plan, task, &id, story.told);
         let command = CommandFile {
             id: id.clone(),
-            created_at: Some(created_at),
+            created_at: Some(draft.now()),
             session: story.session.clone(),
             kind: if story.session.is_some() {
                 CommandType::Continue
@@ -207,15 +193,20 @@ impl Decider {
             body: String::new(),
         };
         let (number, layout) = (task.number, WorktreeLayout::of(plan, task.number));
-        let context = Some(context);
-        let outgoing = texts.write(UnrenderedCommand {
-            command,
-            context,
-            layout,
-        });
-        let issue = outgoing.issue(story.kind, story.session);
+        let text = self.render(command, Some(&context));
+        let issue = NewCommand {
+            id: id.clone(),
+            kind: story.kind,
+            session: story.session,
+            text: text.clone(),
+        };
         draft.issue(number, issue)?;
-        Ok(outgoing)
+        Ok(OutgoingCommand {
+            id,
+            text,
+            layout,
+            ends: None,
+        })
     }
 
     /// Writes the command by which somebody behind files is asked once more what a role had asked of them: to report again, or
@@ -230,11 +221,10 @@ impl Decider {
         kind: AttemptKind,
         told: &str,
         now: Time,
-        texts: &mut CommandTexts,
     ) -> Result<NewCommand, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
-        let ((id, created_at), session) = (texts.next(now), attempt.session.clone());
+        let (id, session) = (new_command(), attempt.session.clone());
         let repair = kind == AttemptKind::Repair;
         let (body, context) = match (&session, repair) {
             (None, false) => (once_more(&earlier, told, &self.report_path(&id)), None),
@@ -262,7 +252,7 @@ impl Decider {
         };
         let command = CommandFile {
             id: id.clone(),
-            created_at: Some(created_at),
+            created_at: Some(now),
             session: session.clone(),
             kind: match session {
                 Some(_) => CommandType::Continue,
@@ -272,12 +262,29 @@ impl Decider {
             body,
             ..earlier
         };
-        let outgoing = texts.write(UnrenderedCommand {
-            command,
-            context,
-            layout: None,
+        let text = self.render(command, context.as_ref());
+        Ok(NewCommand {
+            id,
+            kind,
+            session,
+            text,
+        })
+    }
+
+    /// Returns the text of a command, with the body that the template makes of what it is told.
+    fn render(&self, command: CommandFile, context: Option<&CommandContext>) -> String {
+        let Some(context) = context else {
+            return command.render();
+        };
+        let body = questions::command_body(&self.settings.prompts, context);
+        let body = body.unwrap_or_else(|error| {
+            // Every template was rendered once when it was loaded; a task is not lost if one fails all the same.
+            tracing::error!(%error, "the command template failed; the bare task is sent");
+            let (number, name) = (context.number, &context.name);
+            let description = &context.description;
+            format!("# {number} · {name}\n\n## Task description\n\n{description}\n")
         });
-        Ok(outgoing.issue(kind, session))
+        CommandFile { body, ..command }.render()
     }
 
     fn context(
@@ -307,17 +314,12 @@ impl Decider {
         self.settings.volumes.report(id).display().to_string()
     }
 
-    fn end(
-        &self,
-        draft: &mut Draft<'_>,
-        session: &SessionId,
-        texts: &mut CommandTexts,
-    ) -> OutgoingCommand {
+    fn end(&self, draft: &mut Draft<'_>, session: &SessionId) -> OutgoingCommand {
         let plan = draft.plan();
-        let (id, created_at) = texts.next(draft.now());
+        let id = new_command();
         let command = CommandFile {
             id: id.clone(),
-            created_at: Some(created_at),
+            created_at: Some(draft.now()),
             session: Some(session.clone()),
             kind: CommandType::End,
             plan: Some(plan.id().clone()),
@@ -336,30 +338,24 @@ impl Decider {
             request_id: None,
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
         };
-        let outgoing = texts.write(UnrenderedCommand {
-            command,
-            context: None,
-            layout: None,
-        });
+        let text = self.render(command, None);
         let end = EndCommand {
-            id,
-            text: outgoing.text.clone(),
+            id: id.clone(),
+            text: text.clone(),
             published: false,
         };
         draft.end_session(session, end);
-        outgoing
+        OutgoingCommand {
+            id,
+            text,
+            layout: None,
+            ends: Some(session.clone()),
+        }
     }
 }
 
-impl OutgoingCommand {
-    fn issue(&self, kind: AttemptKind, session: Option<SessionId>) -> NewCommand {
-        NewCommand {
-            id: self.id.clone(),
-            kind,
-            session,
-            text: self.text.clone(),
-        }
-    }
+fn new_command() -> CommandId {
+    CommandId::new(format!("task-{}", Uuid::now_v7()))
 }
 
 /// Returns the first decision that is due, and those of its kind.

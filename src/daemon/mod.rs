@@ -14,7 +14,6 @@ mod internal_plans;
 mod plan_digest;
 mod plan_run;
 mod recovery;
-mod render_before_commit;
 mod report_parsing;
 mod role_requests;
 mod settings;

@@ -17,7 +17,6 @@ use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::exchange::FoundInput;
 use super::hooks::{Hook, HookNews, HookState};
-use super::render_before_commit::{CommandTexts, in_two_parts, prepare_files};
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
 use crate::plan::{
@@ -469,48 +468,44 @@ impl PlanRun {
         self.change(why, world, commit).await
     }
 
-    /// Makes a change of the plan together with everything that follows from it by itself: one change, one flush. The change is
-    /// called more than once if commands follow from it. They are in their folder when this returns, as far as they can be.
+    /// Makes a change of the plan together with everything that follows from it by itself: one change, one flush. The change may
+    /// be called twice. The commands that follow are in their folder when this returns, as far as they can be.
     async fn change<T: Send + 'static>(
         &mut self,
         why: &str,
         world: Observations,
-        change: impl Fn(&mut Draft<'_>) -> T + Send + Sync + 'static,
+        change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (desk, store) = (self.desk.clone(), self.store.clone());
+        let (desk, plan) = (self.desk.clone(), &self.settings.plan);
         let volumes = self.settings.volumes.clone();
-        let change = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
+        // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has to
+        // wake.
+        let (decided, mut to_write) = tokio::sync::mpsc::unbounded_channel();
+        let (write, written) = mpsc::channel();
+        let change = move |draft: &mut Draft<'_>| {
             let made = change(draft);
-            let outgoing = desk.decide(draft, &world, texts);
-            let ends = Vec::new();
+            let outgoing = desk.decide(draft, &world);
+            drop(decided.send(outgoing.clone()));
             Ok(Made {
                 made,
                 outgoing,
-                ends,
+                ends: Vec::new(),
             })
         };
-        let change = Arc::new(change);
-        let made = loop {
-            // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
-            // to wake.
-            let (write, written) = mpsc::channel();
-            let there = volumes.clone();
-            let publish = move |made: &mut Made<T>| made.publish(&written, &there);
-            let (prepare, commit, rendered) = in_two_parts(&change, &self.settings.prompts);
-            let plan = &self.settings.plan;
-            let commit = store.change_prepared(plan, BY, why, prepare, commit, publish);
-            let files = async {
-                for prepared in prepare_files(&rendered.await.unwrap_or_default(), &volumes) {
-                    // One that comes too late is published below.
-                    drop(write.send(prepared));
+        let there = volumes.clone();
+        let publish = move |made: &mut Made<T>| made.publish(&written, &there);
+        let commit = self.store.change_ahead(plan, BY, why, change, publish);
+        let files = async {
+            while let Some(outgoing) = to_write.recv().await {
+                // What needs a worktree first is published below, and so is what comes too late.
+                for command in outgoing.iter().filter(|command| command.layout.is_none()) {
+                    if let Ok(file) = volumes.prepare(&command.id, &command.text) {
+                        drop(write.send((command.id.clone(), file)));
+                    }
                 }
-            };
-            match tokio::join!(commit, files).0 {
-                // What a text was made from has moved.
-                Err(StoreError::Refused(Refusal::Dropped)) => {}
-                made => break made?,
             }
         };
+        let made = tokio::join!(commit, files).0?;
         self.world.ends_published.extend(made.ends);
         self.send(made.outgoing);
         Ok(made.made)

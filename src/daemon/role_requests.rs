@@ -3,7 +3,6 @@
 //! is asked for once more, and after that the answer says so. All of it is derived from the plans, so that it may be done again
 //! after a crash; the command that is made is sent by the role that waits for it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
@@ -18,7 +17,6 @@ use crate::volumes::Volumes;
 use super::BY;
 use super::carry_out_steps::{Decider, new_question};
 use super::exchange::Filed;
-use super::render_before_commit::{CommandTexts, in_two_parts};
 use super::report_parsing::{ParsedReport, UnreadableReport};
 
 /// Reports to one request that cannot be read: after so many there is no answer.
@@ -184,11 +182,11 @@ async fn put_to_person(
         Some(put) => match put.answer {
             Some(answer) if answer.choice == AnswerChoice::Reply => {
                 let (own, id, note) = (desk.clone(), question.id, answer.note);
-                let carry = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
-                    go_on(draft, &own, texts, &request, &id, [&note, &answer.by])
+                let carry = move |draft: &mut Draft<'_>| {
+                    go_on(draft, &own, &request, &id, [&note, &answer.by])
                 };
                 let why = "a person has answered";
-                match change(store, desk, plan, why, carry).await {
+                match store.change_ahead(plan, BY, why, carry, |()| {}).await {
                     // It ended meanwhile.
                     Err(StoreError::Refused(_)) => Ok(()),
                     carried => carried,
@@ -204,7 +202,6 @@ async fn put_to_person(
 fn go_on(
     draft: &mut Draft<'_>,
     desk: &Decider,
-    texts: &mut CommandTexts,
     request: &CommandId,
     question: &QuestionId,
     [note, by]: [&str; 2],
@@ -222,7 +219,7 @@ fn go_on(
             told(asked, note)
         ),
     };
-    hand_out(draft, desk, texts, &attempt, (AttemptKind::Continue, &told))
+    hand_out(draft, desk, &attempt, (AttemptKind::Continue, &told))
 }
 
 fn told(asked: Option<&str>, note: &str) -> String {
@@ -233,31 +230,11 @@ fn told(asked: Option<&str>, note: &str) -> String {
 fn hand_out(
     draft: &mut Draft<'_>,
     desk: &Decider,
-    texts: &mut CommandTexts,
     attempt: &Attempt,
     (kind, told): (AttemptKind, &str),
 ) -> Result<(), Refusal> {
-    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now(), texts)?;
+    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now())?;
     draft.issue(attempt.task, issue)
-}
-
-/// Makes a change that writes commands, without publishing them.
-async fn change(
-    store: &Store,
-    desk: &Decider,
-    plan: &PlanId,
-    why: &str,
-    change: impl Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<(), Refusal> + Send + Sync + 'static,
-) -> Result<(), StoreError> {
-    let change = Arc::new(change);
-    loop {
-        let (prepare, commit, _) = in_two_parts(&change, &desk.settings.prompts);
-        let made = store.change_prepared(plan, BY, why, prepare, commit, |()| {});
-        match made.await {
-            Err(StoreError::Refused(Refusal::Dropped)) => {}
-            made => return made,
-        }
-    }
 }
 
 /// Returns the requests whose report cannot be read and was not mended in time.
@@ -278,12 +255,12 @@ async fn mend_unreadable(
     now: Time,
 ) -> Result<(), StoreError> {
     let own = desk.clone();
-    let mend = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
+    let mend = move |draft: &mut Draft<'_>| {
         for attempt in unread(draft.plan(), now, own.settings.timing.plan.repair) {
             let rejected = attempt.rejected.as_ref();
             let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
             if attempt.rejections < MOST_UNREADABLE {
-                hand_out(draft, &own, texts, &attempt, (AttemptKind::Repair, &reason))?;
+                hand_out(draft, &own, &attempt, (AttemptKind::Repair, &reason))?;
             } else {
                 let received = draft.now();
                 draft.report(&attempt.id, no_answer(&reason, received))?;
@@ -292,7 +269,7 @@ async fn mend_unreadable(
         Ok(())
     };
     let why = "its report cannot be read";
-    change(store, desk, plan, why, mend).await
+    store.change_ahead(plan, BY, why, mend, |()| {}).await
 }
 
 fn no_answer(reason: &str, received: Time) -> Report {

@@ -253,29 +253,27 @@ impl Store {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.submit(plan, None, [by, why], None, change, |_| {})
+        self.submit(plan, None, [by, why], once(change), false, |_| {})
             .await
     }
 
-    /// As [`Store::change`]. `prepare` gets the plan first, outside of the transaction, in a draft that is dropped: what it makes is
-    /// made from a snapshot, which other processes may have moved since. `then` gets the closure's result as soon as that is durable, before any other thread has to wake
-    /// up for it. Both run on the thread that serves all callers, so they must not take long. `then` does not run for a change that
-    /// fails; if `then` panics, the change is made nevertheless.
+    /// As [`Store::change`], but the closure runs before the transaction begins: what it takes time for keeps no other process
+    /// waiting. If another process moves the plan in between, the closure runs again within the transaction, and only what it did
+    /// then counts. `then` gets the closure's result as soon as that is durable, before any other thread has to wake up for it.
+    /// Both run on the thread that serves all callers. `then` does not run for a change that fails; if `then` panics, the change is
+    /// made nevertheless.
     ///
     /// # Errors
     /// As [`Store::change`].
-    pub async fn change_prepared<T: Send + 'static>(
+    pub async fn change_ahead<T: Send + 'static>(
         &self,
         plan: &PlanId,
         by: &str,
         why: &str,
-        prepare: impl FnOnce(&mut Draft<'_>) + Send + 'static,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        change: impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
         then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
-        let prepare = Some(Box::new(prepare) as store_thread::Prepare);
-        self.submit(plan, None, [by, why], prepare, change, then)
-            .await
+        self.submit(plan, None, [by, why], change, true, then).await
     }
 
     /// Creates a plan and changes it in the same transaction. The plan gets the head's id, unless the head has a key; if a
@@ -292,7 +290,7 @@ impl Store {
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
         let plan = head.id.clone();
-        self.submit(&plan, Some(head), [by, why], None, change, |_| {})
+        self.submit(&plan, Some(head), [by, why], once(change), false, |_| {})
             .await
     }
 
@@ -301,8 +299,8 @@ impl Store {
         plan: &PlanId,
         head: Option<PlanHead>,
         [by, why]: [&str; 2],
-        prepare: Option<store_thread::Prepare>,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        mut change: impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        ahead: bool,
         then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
         let result = Arc::new(Mutex::new(None));
@@ -322,8 +320,8 @@ impl Store {
             only_while: self.only_while.clone(),
             by: by.to_owned(),
             why: why.to_owned(),
-            prepare,
             run: Box::new(run),
+            ahead,
             done: store_thread::AfterCommit {
                 then: Box::new(then),
                 answer: done,
@@ -478,6 +476,14 @@ impl Store {
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.clone()
     }
+}
+
+/// Makes a closure that is called once only one that could be called again.
+fn once<T>(
+    change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+) -> impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> {
+    let mut change = Some(change);
+    move |draft| change.take().ok_or(Refusal::Dropped)?(draft)
 }
 
 /// Locks the slot of a change's result, which is filled even if the code after the change panicked.

@@ -16,7 +16,7 @@ use super::database::{DatabaseError, DatabasePlace};
 use super::sql_statements::{LogRecord, Lookup, OpenError, StoredDelta, Tables};
 use super::text_store::{Texts, pack};
 use super::{Change, OnlyWhile, StoreError};
-use crate::plan::{ArchiveState, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
+use crate::plan::{ArchiveState, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
 use database_file::DatabaseFile;
 use plan_lookup::write_lookup;
 
@@ -44,10 +44,7 @@ const TIDY_BUSY: usize = 4 * 1024 * 1024;
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What precedes a change: its draft is dropped.
-pub(super) type Prepare = Box<dyn FnOnce(&mut Draft<'_>) + Send>;
-
-type Run = Box<dyn FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
+type Run = Box<dyn FnMut(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
 
 /// A requested change.
 pub(super) struct ChangeJob {
@@ -57,8 +54,9 @@ pub(super) struct ChangeJob {
     pub only_while: Option<OnlyWhile>,
     pub by: String,
     pub why: String,
-    pub prepare: Option<Prepare>,
     pub run: Run,
+    /// `run` may be called twice: first before the transaction begins, and within it if the plan has moved since.
+    pub ahead: bool,
     pub done: AfterCommit,
 }
 
@@ -101,6 +99,17 @@ impl std::fmt::Debug for StoreJob {
 struct CachedPlan {
     plan: Plan,
     seq: i64,
+    /// It has a change that is not committed yet: only that change may go on from here.
+    ahead: bool,
+}
+
+/// What a closure did to the plan in memory, yet to be committed.
+struct Ran {
+    /// The change after which it was made.
+    after: i64,
+    at: Time,
+    lookups: [Lookup; 2],
+    delta: Delta,
 }
 
 pub(super) struct Owner {
@@ -174,11 +183,7 @@ impl Owner {
                     None
                 };
             }
-            let changes: Vec<_> = changes
-                .into_iter()
-                .filter_map(|job| self.prepare(job))
-                .collect();
-            let mut changes = changes.into_iter();
+            let mut changes = self.run_ahead(changes).into_iter();
             while changes.len() > 0 {
                 self.commit(&mut changes);
             }
@@ -200,38 +205,36 @@ impl Owner {
         }
     }
 
-    /// Does what precedes a change, while no transaction is open. Returns the change, unless that panicked. What the database
-    /// refuses here it refuses to the change itself.
-    fn prepare(&mut self, mut job: ChangeJob) -> Option<ChangeJob> {
-        let Some(prepare) = job.prepare.take() else {
-            return Some(job);
-        };
-        if self.fresh(&job.plan).is_err() {
-            return Some(job);
-        }
-        let now = (self.now)();
-        let Some(cached) = self.plans.get_mut(&job.plan) else {
-            return Some(job);
-        };
-        let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
-        match guarded(|| prepare(&mut draft)) {
-            Ok(()) => {
-                draft.undo();
-                Some(job)
+    /// Runs the closures that may run twice, while no transaction is open: what they take time for keeps no other process waiting.
+    /// A second change of a plan has to wait for the first one.
+    fn run_ahead(&mut self, jobs: Vec<ChangeJob>) -> Vec<(ChangeJob, Option<Ran>)> {
+        let mut plans = HashSet::new();
+        let mut changes = Vec::new();
+        for mut job in jobs {
+            let first = plans.insert(job.plan.clone());
+            // What the database refuses here it refuses to the transaction as well.
+            if !job.ahead || !first || self.fresh(&job.plan).is_err() {
+                changes.push((job, None));
+                continue;
             }
-            Err(panicked) => {
-                self.plans.remove(&job.plan);
-                job.done.fail(panicked);
-                None
+            match self.run_closure(&mut job, false) {
+                Ok(ran) => {
+                    if let Some(cached) = self.plans.get_mut(&job.plan) {
+                        cached.ahead = true;
+                    }
+                    changes.push((job, Some(ran)));
+                }
+                Err(error) => job.done.fail(error),
             }
         }
+        changes
     }
 
-    /// Runs the closures and commits their changes with one flush. After a closure that panics the next call runs the rest: its
-    /// plan has to be read anew, and the earlier changes are not in the tables yet.
-    fn commit(&mut self, jobs: &mut impl Iterator<Item = ChangeJob>) {
+    /// Runs the closures and commits their changes with one flush. After a change that leaves no plan in memory the next call
+    /// makes the rest: that plan has to be read anew, and the earlier changes are not in the tables yet.
+    fn commit(&mut self, jobs: &mut impl Iterator<Item = (ChangeJob, Option<Ran>)>) {
         if let Err(error) = self.begin().map_err(reason) {
-            for job in jobs {
+            for (job, _) in jobs {
                 job.done.fail(StoreError::Database(error.clone()));
             }
             return;
@@ -240,23 +243,24 @@ impl Owner {
         let mut writes = BatchWrites::default();
         let mut waiting = Vec::new();
         let mut failed = None;
-        for job in jobs {
+        for (mut job, ahead) in jobs {
             if failed.is_some() {
                 waiting.push(job.done);
                 continue;
             }
-            match self.run_change(job, &mut writes, &mut locked) {
-                (done, Ok(())) => waiting.push(done),
+            match self.make_change(&mut job, ahead, &mut writes, &mut locked) {
+                Ok(()) => waiting.push(job.done),
                 // The database may have ended the transaction by itself: no later write may assume that it is still open.
-                (done, Err(StoreError::Database(error))) => {
-                    waiting.push(done);
+                Err(StoreError::Database(error)) => {
+                    waiting.push(job.done);
                     failed = Some(error);
                 }
-                (done, Err(error @ StoreError::Panicked(_))) => {
-                    done.fail(error);
-                    break;
+                Err(error) => {
+                    job.done.fail(error);
+                    if !self.plans.contains_key(&job.plan) {
+                        break;
+                    }
                 }
-                (done, Err(error)) => done.fail(error),
             }
         }
         let result = match failed {
@@ -348,98 +352,117 @@ impl Owner {
         Ok(tables)
     }
 
-    fn run_change(
+    /// Makes a change in the transaction. An error leaves its plan as it was, or not in memory.
+    fn make_change(
         &mut self,
-        job: ChangeJob,
+        job: &mut ChangeJob,
+        ahead: Option<Ran>,
         writes: &mut BatchWrites,
         locked: &mut HashSet<PlanId>,
-    ) -> (AfterCommit, Result<(), StoreError>) {
-        let ChangeJob {
-            plan: mut id,
-            head,
-            only_while,
-            by,
-            why,
-            run,
-            done,
-            ..
-        } = job;
-        if let Err(error) = only_while.map_or(Ok(()), |wanted| self.is_so(&wanted)) {
-            return (done, Err(error));
-        }
-        let now = (self.now)();
-        let new = head.is_some();
-        let ready = match head {
-            Some(head) => self.make(*head, now, locked).map(|made| id = made),
-            None if locked.contains(&id) => Ok(()),
-            None => self.lock(&id, locked),
-        };
-        if let Err(error) = ready {
-            return (done, Err(error));
-        }
-        let Some(cached) = self.plans.get_mut(&id) else {
-            return (done, Err(StoreError::UnknownPlan(id)));
-        };
-        let before = Lookup::of(cached.plan.head());
-        let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
-        let deleted = !new && draft.plan().head().archive_state == ArchiveState::Deleted;
-        let ran = match guarded(|| run(&mut draft)) {
-            Ok(ran) => ran.map_err(StoreError::from),
-            Err(panicked) => {
-                // The state that the closure left is neither trustworthy nor can it be undone: the plan is read anew.
-                self.plans.remove(&id);
-                let unmade = if new { self.unmake(&id) } else { Ok(()) };
-                return (done, unmade.and(Err(panicked)));
-            }
-        };
-        let ran = ran.and_then(|()| {
-            if deleted
-                && draft.has_changed()
-                && draft.plan().head().archive_state == ArchiveState::Deleted
-            {
-                return Err(Refusal::Deleted.into());
-            }
-            let lookup = Lookup::of(draft.plan().head());
-            match &mut self.tables {
-                Some(tables) if lookup != before => write_lookup(tables, &id, &before, &lookup),
-                _ => Ok(()),
-            }
+    ) -> Result<(), StoreError> {
+        let new = job.head.is_some();
+        let made = self.ready(job, ahead, locked).and_then(|ahead| {
+            let ran = ahead.map_or_else(|| self.run_closure(job, new), Ok)?;
+            self.add_change(job, &ran, writes)
         });
-        if let Err(error) = ran {
+        let created = new && job.head.is_none();
+        if created && made.is_err() {
+            self.plans.remove(&job.plan);
+            self.tables()?.remove_plan(&job.plan)?;
+        }
+        made
+    }
+
+    /// Brings the plan of a change into memory, as it is in the transaction. Returns what ran ahead, if that was after the same
+    /// change.
+    fn ready(
+        &mut self,
+        job: &mut ChangeJob,
+        ahead: Option<Ran>,
+        locked: &mut HashSet<PlanId>,
+    ) -> Result<Option<Ran>, StoreError> {
+        if let Some(wanted) = &job.only_while {
+            self.is_so(wanted)?;
+        }
+        if let Some(head) = &job.head {
+            job.plan = self.make(PlanHead::clone(head), (self.now)(), locked)?;
+            job.head = None;
+        } else if !locked.contains(&job.plan) {
+            let seq = self.tables()?.lock_plan(&job.plan)?;
+            let is_ahead = |cached: &CachedPlan| cached.ahead && Some(cached.seq) == seq;
+            locked.insert(job.plan.clone());
+            if ahead.is_some() && self.plans.get(&job.plan).is_some_and(is_ahead) {
+                return Ok(ahead);
+            }
+            self.catch_up_to(&job.plan, seq)?;
+        }
+        Ok(None)
+    }
+
+    /// Runs the closure of a change on the plan in memory. If it panics, that plan is dropped: it can neither be trusted nor be
+    /// undone.
+    fn run_closure(&mut self, job: &mut ChangeJob, new: bool) -> Result<Ran, StoreError> {
+        let at = (self.now)();
+        let Some(cached) = self.plans.get_mut(&job.plan) else {
+            return Err(StoreError::UnknownPlan(job.plan.clone()));
+        };
+        let before = cached.plan.head();
+        let deleted = !new && before.archive_state == ArchiveState::Deleted;
+        let before = Lookup::of(before);
+        let mut draft = Draft::new(&mut cached.plan, at);
+        let ran = match guarded(|| (job.run)(&mut draft)) {
+            Ok(ran) => ran,
+            Err(panicked) => {
+                self.plans.remove(&job.plan);
+                return Err(panicked);
+            }
+        };
+        let is_deleted = draft.plan().head().archive_state == ArchiveState::Deleted;
+        let ran = ran.and_then(|()| match deleted && is_deleted && draft.has_changed() {
+            true => Err(Refusal::Deleted),
+            false => Ok(()),
+        });
+        if let Err(refusal) = ran {
             draft.undo();
-            let unmade = if new { self.unmake(&id) } else { Ok(()) };
-            return (done, unmade.and(Err(error)));
+            return Err(refusal.into());
         }
         let mut delta = draft.finish();
+        let head = cached.plan.head();
         if new && !delta.rows.iter().any(|row| matches!(row, Row::Head(_))) {
-            let head = cached.plan.head().clone();
-            delta.rows.insert(0, Row::Head(Box::new(head)));
+            delta.rows.insert(0, Row::Head(Box::new(head.clone())));
         }
-        if delta.rows.is_empty() && delta.events.is_empty() {
-            return (done, Ok(()));
-        }
-        cached.seq += 1;
-        let seq = cached.seq;
-        let result = writes.add(&id, seq, now, by, why, &delta);
-        (
-            done,
-            result.map_err(|error| StoreError::Damaged {
-                plan: id,
-                reason: error.to_string(),
-            }),
-        )
+        Ok(Ran {
+            after: cached.seq,
+            at,
+            lookups: [before, Lookup::of(head)],
+            delta,
+        })
     }
 
-    fn unmake(&mut self, id: &PlanId) -> Result<(), StoreError> {
-        self.plans.remove(id);
-        Ok(self.tables()?.remove_plan(id)?)
-    }
-
-    fn lock(&mut self, id: &PlanId, locked: &mut HashSet<PlanId>) -> Result<(), StoreError> {
-        let seq = self.tables()?.lock_plan(id)?;
-        self.catch_up_to(id, seq)?;
-        locked.insert(id.clone());
-        Ok(())
+    /// Adds what a closure did to what is written at the end of the transaction.
+    fn add_change(
+        &mut self,
+        job: &ChangeJob,
+        ran: &Ran,
+        writes: &mut BatchWrites,
+    ) -> Result<(), StoreError> {
+        let [before, lookup] = &ran.lookups;
+        if lookup != before {
+            write_lookup(self.tables()?, &job.plan, before, lookup)
+                .inspect_err(|_| drop(self.plans.remove(&job.plan)))?;
+        }
+        let empty = ran.delta.rows.is_empty() && ran.delta.events.is_empty();
+        if let Some(cached) = self.plans.get_mut(&job.plan) {
+            cached.ahead = false;
+            cached.seq += i64::from(!empty);
+        }
+        if empty {
+            return Ok(());
+        }
+        writes.add(job, ran).map_err(|error| StoreError::Damaged {
+            plan: job.plan.clone(),
+            reason: error.to_string(),
+        })
     }
 
     /// Brings the plan in memory to the committed state.
@@ -453,7 +476,8 @@ impl Owner {
             self.plans.remove(id);
             return Err(StoreError::UnknownPlan(id.clone()));
         };
-        match self.plans.get(id).map(|cached| cached.seq) {
+        let committed = self.plans.get(id).filter(|cached| !cached.ahead);
+        match committed.map(|cached| cached.seq) {
             Some(known) if known == seq => Ok(()),
             Some(known) if known < seq => self.catch_up(id, known, seq),
             _ => self.load(id, seq),
@@ -481,7 +505,14 @@ impl Owner {
         let (rows, last, bytes) = row_updates::read(self.tables()?, id)?;
         let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
         let seq = last.map_or(seq, |last| last.max(seq));
-        self.plans.insert(id.clone(), CachedPlan { plan, seq });
+        self.plans.insert(
+            id.clone(),
+            CachedPlan {
+                plan,
+                seq,
+                ahead: false,
+            },
+        );
         self.untidy += bytes;
         Ok(())
     }
@@ -608,31 +639,24 @@ fn reason(error: StoreError) -> String {
 }
 
 impl BatchWrites {
-    fn add(
-        &mut self,
-        plan: &PlanId,
-        seq: i64,
-        now: Time,
-        by: String,
-        why: String,
-        delta: &crate::plan::Delta,
-    ) -> Result<(), serde_json::Error> {
+    fn add(&mut self, job: &ChangeJob, ran: &Ran) -> Result<(), serde_json::Error> {
+        let (plan, seq) = (&job.plan, ran.after + 1);
         let mut stored = StoredDelta::default();
-        for row in &delta.rows {
+        for row in &ran.delta.rows {
             let body = pack(&serde_json::to_string(row)?, &mut self.texts);
             stored.push(&body);
             self.rows.insert((plan.clone(), row.key()), body);
         }
-        let events = pack(&serde_json::to_string(&delta.events)?, &mut self.texts);
+        let events = pack(&serde_json::to_string(&ran.delta.events)?, &mut self.texts);
         let delta = stored.finish(&events);
         self.size += delta.len();
         self.log.push(LogRecord {
             plan: plan.to_string(),
             seq,
             change_id: Uuid::now_v7().to_string(),
-            at: now.0,
-            author: by,
-            why,
+            at: ran.at.0,
+            author: job.by.clone(),
+            why: job.why.clone(),
             delta,
         });
         self.seqs.insert(plan.clone(), seq);

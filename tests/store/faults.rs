@@ -117,7 +117,7 @@ async fn panic_fails_only_its_caller() {
         // A failure after a change does not undo the change.
         let then = |_: &mut TaskId| panic!("boom");
         let last = store
-            .change_prepared(&plan(), "test", "added", |_| {}, add("last"), then)
+            .change_ahead(&plan(), "test", "added", add("last"), then)
             .await;
         assert_eq!(last.unwrap(), TaskId(50));
         let (seq, rows) = state(&store).await;

@@ -185,7 +185,6 @@ pub struct Delta {
 pub struct Draft<'a> {
     plan: &'a mut Plan,
     now: Time,
-    seq: i64,
     undo: Vec<(RowKey, Option<Row>)>,
     events: Vec<Event>,
 }
@@ -196,21 +195,9 @@ impl<'a> Draft<'a> {
         Self {
             plan,
             now,
-            seq: 0,
             undo: Vec::new(),
             events: Vec::new(),
         }
-    }
-
-    /// Says after which change of the plan this one is made.
-    #[must_use]
-    pub fn after(self, seq: i64) -> Self {
-        Self { seq, ..self }
-    }
-
-    /// Returns after which change of the plan this one is made: two drafts after the same one begin from the same plan.
-    pub fn seq(&self) -> i64 {
-        self.seq
     }
 
     /// Returns the plan with the changes made so far.

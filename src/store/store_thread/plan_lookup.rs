@@ -36,6 +36,7 @@ impl Owner {
             CachedPlan {
                 plan: Plan::new(head),
                 seq: 0,
+                ahead: false,
             },
         );
         locked.insert(id.clone());
