@@ -52,7 +52,7 @@ pub(super) fn take(
             .extend(filed.map(|filed| (arrival.name.clone(), filed)));
     }
     for (id, reply) in &found.replies {
-        let complaint = take_reply(draft, id, reply);
+        let complaint = apply_answer(draft, id, reply);
         effect
             .complaints
             .extend(complaint.map(|complaint| (id.clone(), complaint)));
@@ -93,7 +93,7 @@ fn take_report(
 }
 
 /// Returns what a person is told whose answer was not taken.
-fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Option<String> {
+fn apply_answer(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Option<String> {
     let reason = match reply {
         AnswerFile::Answer(choice, note) => {
             let answered = draft.part(|draft| draft.answer(id, *choice, note, "file"));
@@ -120,7 +120,7 @@ fn offered(question: &HumanQuestion) -> String {
 }
 
 /// Takes in what an act came back with.
-pub(super) fn take_input(
+pub(super) fn apply_result(
     draft: &mut Draft<'_>,
     input: &EffectResult,
     volumes: &Volumes,
@@ -151,14 +151,16 @@ pub(super) fn take_input(
             let question = new_question(draft.plan(), volumes);
             draft.branch_elsewhere(found, reason, question)
         }
-        EffectResult::Asked(asked) => take_answer(draft, ModelOutcome::clone(asked), volumes),
+        EffectResult::Asked(asked) => {
+            apply_model_answer(draft, ModelOutcome::clone(asked), volumes)
+        }
         _ => Ok(()),
     }
 }
 
 /// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
 /// none.
-pub(super) fn take_answer(
+pub(super) fn apply_model_answer(
     draft: &mut Draft<'_>,
     asked: ModelOutcome,
     volumes: &Volumes,
@@ -170,7 +172,7 @@ pub(super) fn take_answer(
         Err(error) => return draft.failed_ask(&asked.ask, &error, question),
     };
     draft.answered_ask(&asked.ask, &text)?;
-    match draft.part(|draft| take_effect(draft, said, question.clone())) {
+    match draft.part(|draft| apply_model_decision(draft, said, question.clone())) {
         // Decided otherwise meanwhile.
         Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
         Err(refusal) => {
@@ -184,7 +186,7 @@ pub(super) fn take_answer(
     }
 }
 
-fn take_effect(
+fn apply_model_decision(
     draft: &mut Draft<'_>,
     said: ModelDecision,
     question: QuestionId,

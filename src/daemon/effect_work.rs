@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::apply_input::take_answer;
+use super::apply_input::apply_model_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings, Models};
 use crate::exec;
@@ -68,7 +68,7 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Resu
     let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
     let volumes = settings.volumes.clone();
-    let take = move |draft: &mut Draft<'_>| take_answer(draft, asked, &volumes);
+    let take = move |draft: &mut Draft<'_>| apply_model_answer(draft, asked, &volumes);
     let why = "the model answered";
     store.change(&settings.plan, BY, why, take).await?;
     let tasks = store.read(&settings.plan, |plan, _| plan.counts().total());
@@ -322,7 +322,7 @@ fn marks(settings: &DaemonSettings) -> PathBuf {
 }
 
 /// Tells the person what lies among the reports at the end and was not read, such as a file with another name.
-pub(super) fn tell_unread(settings: &DaemonSettings) {
+pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
     let names = settings.volumes.unread();
     let (shown, hidden) = names.split_at(names.len().min(UNREAD));
     if shown.is_empty() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::background_acts::Acts;
+use super::background_effects::Effects;
 use super::effect_work::blocking;
 use super::report_parsing::{self, AnswerFile, ParsedReport};
 use super::{DaemonSettings, role_requests};
@@ -52,8 +52,8 @@ impl fmt::Display for ExchangeKey {
 }
 
 /// What an act in the folder came back with.
-pub(super) enum ExchangeDone {
-    Looked(Box<Scanner>, Result<FolderScan, VolumesError>),
+pub(super) enum ExchangeResult {
+    Scanned(Box<Scanner>, Result<FolderScan, VolumesError>),
     QuestionShown(QuestionId),
     QuestionFiled(QuestionId),
     Filed(String),
@@ -172,13 +172,13 @@ pub(super) struct Exchange {
     pub wake: Arc<Notify>,
     /// Some process wrote to the store.
     pub stored: Arc<Notify>,
-    pub acts: Acts<ExchangeKey, ExchangeDone>,
+    pub effects: Effects<ExchangeKey, ExchangeResult>,
     scanner: Option<Scanner>,
     /// What a look found that ran beside the loop.
-    look: Option<FolderScan>,
+    seen: Option<FolderScan>,
     expected: Expected,
     /// When the folders are looked at next at the latest.
-    look_at: Time,
+    scan_at: Time,
     /// When the watches are examined next; a report that waits is not held up by it each time.
     check_at: Time,
     /// When the look began that last listed the folder of reports; `None` if something of that listing was left out.
@@ -203,7 +203,7 @@ impl Exchange {
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let now = clock.now();
         Self {
-            acts: Acts::new(Arc::clone(&settings.notice)),
+            effects: Effects::new(Arc::clone(&settings.notice)),
             scanner: Some(scanner(&settings, &watch)),
             settings,
             store,
@@ -211,9 +211,9 @@ impl Exchange {
             watch,
             wake,
             stored,
-            look: None,
+            seen: None,
             expected: Expected::default(),
-            look_at: now,
+            scan_at: now,
             check_at: now,
             listed_at: None,
             scan_began: None,
@@ -231,8 +231,8 @@ impl Exchange {
     }
 
     /// Has the folders looked at by then.
-    pub fn look_by(&mut self, at: Time) {
-        self.look_at = self.look_at.min(at);
+    pub fn scan_by(&mut self, at: Time) {
+        self.scan_at = self.scan_at.min(at);
     }
 
     /// Returns when the last look began by which everything was seen.
@@ -263,7 +263,7 @@ impl Exchange {
 
     /// Returns whether something is under way besides a look.
     pub fn is_busy(&self) -> bool {
-        self.acts
+        self.effects
             .under_way()
             .iter()
             .any(|key| *key != ExchangeKey::Scan)
@@ -276,14 +276,16 @@ impl Exchange {
     }
 
     /// Returns whether it is time to look into the folders.
-    fn may_look(&self, now: Time) -> bool {
-        self.scanner.is_some() && self.look_at <= now && self.acts.is_ready(&ExchangeKey::Scan, now)
+    fn may_scan(&self, now: Time) -> bool {
+        self.scanner.is_some()
+            && self.scan_at <= now
+            && self.effects.is_ready(&ExchangeKey::Scan, now)
     }
 
     /// Examines the watches before a look, if it is time to. Returns whether folders were made again, which had been removed with
     /// what was in them.
     pub fn check_watches(&mut self, now: Time) -> bool {
-        if !self.may_look(now) || self.check_at > now {
+        if !self.may_scan(now) || self.check_at > now {
             return false;
         }
         self.check_at = now.plus(self.settings.timing.scan);
@@ -292,46 +294,46 @@ impl Exchange {
 
     /// Looks into the folders if it is time to, and returns what is there; a look that takes long runs beside the loop, and what it
     /// found is returned later. [`Self::taken_in`] is to be called with what became of it.
-    pub fn look(&mut self, now: Time) -> Option<FoundInput> {
-        if self.look.is_none() && self.may_look(now) {
-            self.begin_look(now);
+    pub fn scan(&mut self, now: Time) -> Option<FoundInput> {
+        if self.seen.is_none() && self.may_scan(now) {
+            self.begin_scan(now);
         }
-        let mut look = self.look.take()?;
-        let put_off = self.put_off(&mut look);
-        let names = look.found.reports.iter();
+        let mut seen = self.seen.take()?;
+        let postponed = self.postpone(&mut seen);
+        let names = seen.found.reports.iter();
         self.handed_over = names.map(|arrival| arrival.name.clone()).collect();
-        self.more = look.scan.more;
+        self.more = seen.scan.more;
         let now = self.clock.now();
-        if look.scan.more {
-            self.look_by(now);
-        } else if look.scan.waiting {
-            self.look_by(now.plus(SOON));
+        if seen.scan.more {
+            self.scan_by(now);
+        } else if seen.scan.waiting {
+            self.scan_by(now.plus(SOON));
         }
-        self.waiting = look.scan.waiting;
-        if look.scan.listed {
-            self.listed_at = Some(look.began);
+        self.waiting = seen.scan.waiting;
+        if seen.scan.listed {
+            self.listed_at = Some(seen.began);
             // One that was saved again after its answer counted.
-            self.shown.extend(look.scan.lying);
+            self.shown.extend(seen.scan.lying);
         }
-        if put_off {
+        if postponed {
             self.listed_at = None;
         }
-        Some(look.found)
+        Some(seen.found)
     }
 
-    fn begin_look(&mut self, now: Time) {
+    fn begin_scan(&mut self, now: Time) {
         let Some(mut scanner) = self.scanner.take() else {
             return;
         };
-        self.look_at = now.plus(self.settings.timing.scan);
+        self.scan_at = now.plus(self.settings.timing.scan);
         let commands: Vec<CommandId> = self.expected.all(|awaited| &awaited.commands);
         let questions: Vec<QuestionId> = self.expected.all(|awaited| &awaited.questions);
         let quick = scanner.last_listed() <= QUICK_LOOK;
         let most = if quick { QUICK_REPORTS } else { MOST_REPORTS };
         let clock = self.clock;
-        let look = move || {
+        let seen = move || {
             let scan = scanner.scan(&commands, &questions, most);
-            let look = scan.map(|mut scan| FolderScan {
+            let seen = scan.map(|mut scan| FolderScan {
                 found: FoundInput {
                     reports: report_parsing::reports(&mut scan, now, &clock),
                     replies: report_parsing::replies(&mut scan),
@@ -340,42 +342,43 @@ impl Exchange {
                 scan,
                 began: now,
             });
-            (scanner, look)
+            (scanner, seen)
         };
         if quick {
-            let (scanner, look) = look();
-            self.looked(scanner, look);
+            let (scanner, seen) = seen();
+            self.scanned(scanner, seen);
         } else {
-            self.acts.start_blocking(ExchangeKey::Scan, now, move || {
-                let (scanner, look) = look();
-                Ok(ExchangeDone::Looked(Box::new(scanner), look))
-            });
+            self.effects
+                .start_blocking(ExchangeKey::Scan, now, move || {
+                    let (scanner, seen) = seen();
+                    Ok(ExchangeResult::Scanned(Box::new(scanner), seen))
+                });
         }
     }
 
-    fn looked(&mut self, scanner: Scanner, look: Result<FolderScan, VolumesError>) {
+    fn scanned(&mut self, scanner: Scanner, seen: Result<FolderScan, VolumesError>) {
         self.scanner = Some(scanner);
-        match look {
-            Ok(look) => self.look = Some(look),
+        match seen {
+            Ok(seen) => self.seen = Some(seen),
             Err(error) => self.failed(&ExchangeKey::Scan, &error.to_string()),
         }
     }
 
     /// Leaves reports for a later look whose namesake is just being filed: where they go would be taken for done with it.
     /// Returns whether there was any.
-    fn put_off(&mut self, look: &mut FolderScan) -> bool {
-        let mut put_off = Vec::new();
-        look.found.reports.retain(|arrival| {
+    fn postpone(&mut self, seen: &mut FolderScan) -> bool {
+        let mut postponed = Vec::new();
+        seen.found.reports.retain(|arrival| {
             let moves = self
-                .acts
+                .effects
                 .under_way()
                 .contains(&ExchangeKey::File(arrival.name.clone()));
-            put_off.extend(moves.then(|| arrival.name.clone()));
+            postponed.extend(moves.then(|| arrival.name.clone()));
             !moves
         });
-        look.scan.waiting |= !put_off.is_empty();
-        self.forget(&put_off);
-        !put_off.is_empty()
+        seen.scan.waiting |= !postponed.is_empty();
+        self.forget(&postponed);
+        !postponed.is_empty()
     }
 
     /// Makes a later look find reports again that were not taken in.
@@ -415,7 +418,8 @@ impl Exchange {
     pub fn complain(&mut self, complaints: Vec<(QuestionId, String)>) {
         for (id, text) in complaints {
             if let Err(error) = self.settings.volumes.complain(&id, &text) {
-                self.acts.trouble("a question's file", &error.to_string());
+                self.effects
+                    .trouble("a question's file", &error.to_string());
             }
         }
     }
@@ -429,7 +433,7 @@ impl Exchange {
             self.failed(&ExchangeKey::Scan, &error.to_string());
             return;
         }
-        self.acts.succeeded(&ExchangeKey::Scan);
+        self.effects.succeeded(&ExchangeKey::Scan);
         if !self.more
             && let Some(at) = self.listed_at
         {
@@ -455,7 +459,7 @@ impl Exchange {
                         return Err(error);
                     }
                     Err(error) => {
-                        self.acts
+                        self.effects
                             .trouble("a report for another plan", &error.to_string());
                         Filed::Stale
                     }
@@ -479,14 +483,14 @@ impl Exchange {
 
     /// Returns when something is to be done in the folders next.
     pub fn wakes_at(&self, now: Time) -> Option<Time> {
-        let look = match self.look_at <= now {
-            true => (self.may_look(now) || self.look.is_some()).then_some(now),
-            false => Some(self.look_at),
+        let seen = match self.scan_at <= now {
+            true => (self.may_scan(now) || self.seen.is_some()).then_some(now),
+            false => Some(self.scan_at),
         };
         let filings = self.filings.values().map(|(at, _)| *at);
         let filing = filings.filter(|at| *at > now).min();
-        let ready = self.acts.next_ready(now);
-        [look, filing, ready].into_iter().flatten().min()
+        let ready = self.effects.next_ready(now);
+        [seen, filing, ready].into_iter().flatten().min()
     }
 
     fn show_questions(&mut self, now: Time) {
@@ -494,7 +498,7 @@ impl Exchange {
             for id in awaited.questions.difference(&self.shown).cloned() {
                 let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
                 let plan = plan.clone();
-                self.acts
+                self.effects
                     .start(ExchangeKey::ShowQuestion(id.clone()), now, async move {
                         let (wanted, program) = (id.clone(), settings.program.clone());
                         let text = store.read(&plan, move |plan, _| {
@@ -512,7 +516,7 @@ impl Exchange {
                             if let Some(text) = text {
                                 settings.volumes.write_question(&id, &text)?;
                             }
-                            Ok(ExchangeDone::QuestionShown(id))
+                            Ok(ExchangeResult::QuestionShown(id))
                         };
                         blocking(show).await
                     });
@@ -526,7 +530,7 @@ impl Exchange {
         for id in old {
             let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
             let plans: Vec<PlanId> = self.expected.0.keys().cloned().collect();
-            self.acts
+            self.effects
                 .start(ExchangeKey::FileQuestion(id.clone()), now, async move {
                     let asked = find_question(&store, &plans, &id).await?;
                     let file = move || {
@@ -541,7 +545,7 @@ impl Exchange {
                         }
                         volumes
                             .file_question(&id)
-                            .map(|()| ExchangeDone::QuestionFiled(id))
+                            .map(|()| ExchangeResult::QuestionFiled(id))
                     };
                     blocking(file).await
                 });
@@ -555,7 +559,7 @@ impl Exchange {
             }
             let (volumes, name, filed) =
                 (self.settings.volumes.clone(), name.clone(), filed.clone());
-            self.acts
+            self.effects
                 .start(ExchangeKey::File(name.clone()), now, async move {
                     let file = move || {
                         let filing = match &filed {
@@ -567,7 +571,7 @@ impl Exchange {
                         };
                         volumes
                             .file_report(&name, filing)
-                            .map(|()| ExchangeDone::Filed(name))
+                            .map(|()| ExchangeResult::Filed(name))
                     };
                     blocking(file).await
                 });
@@ -575,7 +579,7 @@ impl Exchange {
     }
 
     /// Takes in what an act in the folder came back with.
-    pub fn take_in(&mut self, key: &ExchangeKey, result: anyhow::Result<ExchangeDone>) {
+    pub fn take_in(&mut self, key: &ExchangeKey, result: anyhow::Result<ExchangeResult>) {
         match result {
             Err(error) => {
                 if *key == ExchangeKey::Scan {
@@ -584,27 +588,27 @@ impl Exchange {
                 }
                 self.failed(key, &format!("{error:#}"));
             }
-            Ok(ExchangeDone::Looked(scanner, look)) => {
-                self.acts.over(key);
-                self.looked(*scanner, look);
+            Ok(ExchangeResult::Scanned(scanner, seen)) => {
+                self.effects.over(key);
+                self.scanned(*scanner, seen);
             }
             Ok(done) => {
-                self.acts.succeeded(key);
+                self.effects.succeeded(key);
                 match done {
-                    ExchangeDone::QuestionShown(id) => {
+                    ExchangeResult::QuestionShown(id) => {
                         tracing::warn!(question = %id, "a person is asked; `status` shows what");
                         self.shown.insert(id);
                     }
-                    ExchangeDone::QuestionFiled(id) => drop(self.shown.remove(&id)),
-                    ExchangeDone::Filed(name) => drop(self.filings.remove(&name)),
-                    ExchangeDone::Looked(..) => {}
+                    ExchangeResult::QuestionFiled(id) => drop(self.shown.remove(&id)),
+                    ExchangeResult::Filed(name) => drop(self.filings.remove(&name)),
+                    ExchangeResult::Scanned(..) => {}
                 }
             }
         }
     }
 
     fn failed(&mut self, key: &ExchangeKey, error: &str) {
-        self.acts.failed(key, self.clock.now(), error);
+        self.effects.failed(key, self.clock.now(), error);
     }
 }
 

@@ -114,18 +114,19 @@ impl HookState {
 impl PlanRun {
     /// Tells the hooks what they have not been told: of questions once their files are there, of changes as many as there are.
     pub(super) fn call_hooks(&mut self, view: &LoopView, shown: &BTreeSet<QuestionId>) {
-        let shown = |id: &&QuestionId| shown.contains(id) && !self.told.questions.contains(id);
+        let shown =
+            |id: &&QuestionId| shown.contains(id) && !self.hook_state.questions.contains(id);
         if let Some(id) = view.awaited.questions.iter().find(shown).cloned() {
             self.call_hook(HookNews::Question(id));
         }
-        if view.seq > self.told.change {
+        if view.seq > self.hook_state.change {
             self.call_hook(HookNews::Change(view.seq));
         }
     }
 
     /// Tells that the plan has ended. Returns whether there was anybody to be told.
-    pub(super) fn tell_finish(&mut self) -> bool {
-        let wanted = !self.told.finish && self.wants(Hook::Finish);
+    pub(super) fn call_finish_hook(&mut self) -> bool {
+        let wanted = !self.hook_state.finish && self.wants(Hook::Finish);
         if wanted {
             self.call_hook(HookNews::Finish);
         }
@@ -146,13 +147,13 @@ impl PlanRun {
             return;
         }
         let (settings, store) = self.handles();
-        let (now, since) = (self.world.now, self.told.change);
+        let (now, since) = (self.world.now, self.hook_state.change);
         self.spawn(EffectKey::Hook(hook), async move {
-            let (told, call) = call(&settings, &store, what, since, now).await?;
+            let (hook_state, call) = call(&settings, &store, what, since, now).await?;
             if let Some(call) = call {
                 run(&settings, hook, call, now).await;
             }
-            Ok(EffectResult::Told(told))
+            Ok(EffectResult::HookCalled(hook_state))
         });
     }
 }

@@ -18,20 +18,23 @@ use super::{BY, role_requests};
 
 impl PlanRun {
     /// Looks after internal plans, if it is time to.
-    pub(super) fn look_inside(&mut self) {
+    pub(super) fn tend_internal_plans(&mut self) {
         if self.settings.team.is_none() {
             return;
         }
-        if self.inside_at <= self.world.now && !self.acts.under_way().contains(&EffectKey::Inside) {
-            self.inside_at = self.world.now.plus(self.settings.timing.inside);
-            let ((settings, store), desk, clock) = (self.handles(), self.desk.clone(), self.clock);
-            self.spawn(EffectKey::Inside, async move {
+        if self.tend_at <= self.world.now
+            && !self.effects.under_way().contains(&EffectKey::TendInternal)
+        {
+            self.tend_at = self.world.now.plus(self.settings.timing.inside);
+            let ((settings, store), decider, clock) =
+                (self.handles(), self.decider.clone(), self.clock);
+            self.spawn(EffectKey::TendInternal, async move {
                 let (volumes, plan) = (&settings.volumes, &settings.plan);
-                tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
+                tend(&store, volumes, plan, Some(&decider), clock.now()).await?;
                 Ok(EffectResult::Tended)
             });
         }
-        self.wake_by(self.inside_at);
+        self.wake_by(self.tend_at);
     }
 
     /// Notes that these roles have something in hand: others of their tasks wait for no role's fault meanwhile.
@@ -58,13 +61,13 @@ async fn tend(
     store: &Store,
     volumes: &Volumes,
     plan: &PlanId,
-    desk: Option<&Decider>,
+    decider: Option<&Decider>,
     now: Time,
 ) -> anyhow::Result<()> {
     // One that cannot be tended to now is met again by the next call.
     let mut failed = BTreeSet::new();
     // With whoever asks, those end who were asked.
-    while tend_once(store, volumes, desk, now, &mut failed).await? {}
+    while tend_once(store, volumes, decider, now, &mut failed).await? {}
     // A role that goes on does it itself, and sooner.
     Ok(end_waits(store, BY, plan).await?)
 }
@@ -73,7 +76,7 @@ async fn tend(
 async fn tend_once(
     store: &Store,
     volumes: &Volumes,
-    desk: Option<&Decider>,
+    decider: Option<&Decider>,
     now: Time,
     failed: &mut BTreeSet<PlanId>,
 ) -> anyhow::Result<bool> {
@@ -83,7 +86,7 @@ async fn tend_once(
         if failed.contains(&head.id) {
             continue;
         }
-        match tend_to(store, volumes, desk, now, &head).await {
+        match tend_to(store, volumes, decider, now, &head).await {
             Ok(ended) => any |= ended,
             Err(error) => {
                 let error = format!("{error:#}");
@@ -99,7 +102,7 @@ async fn tend_once(
 async fn tend_to(
     store: &Store,
     volumes: &Volumes,
-    desk: Option<&Decider>,
+    decider: Option<&Decider>,
     now: Time,
     head: &PlanHead,
 ) -> anyhow::Result<bool> {
@@ -109,8 +112,8 @@ async fn tend_to(
         return Ok(false);
     }
     if wanted(store, head).await? {
-        if let Some(desk) = desk.filter(|_| !head.status.settled()) {
-            role_requests::tend(store, desk, &head.id, &chain, now).await?;
+        if let Some(decider) = decider.filter(|_| !head.status.settled()) {
+            role_requests::tend(store, decider, &head.id, &chain, now).await?;
         }
         return Ok(false);
     }

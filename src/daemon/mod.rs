@@ -4,7 +4,7 @@
 //! follows from it by itself is decided as well.
 
 mod apply_input;
-mod background_acts;
+mod background_effects;
 mod carry_out_steps;
 mod changed_files;
 mod effect_work;
@@ -67,8 +67,8 @@ pub async fn run(
         () = &mut shutdown => Ok(DaemonEnd::Interrupted),
         end = Box::pin(daemon.carry_out()) => end,
     };
-    daemon.run.acts.shut_down().await;
-    daemon.exchange.acts.shut_down().await;
+    daemon.run.effects.shut_down().await;
+    daemon.exchange.effects.shut_down().await;
     let end = end?;
     if let DaemonEnd::Settled(_) = end {
         tokio::select! {
@@ -120,15 +120,15 @@ impl Daemon {
     /// Brings everything that is due under way. Returns how the daemon ends, if it does. A store that fails is tried again: its
     /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<DaemonEnd>> {
-        self.run.tell_time();
-        self.run.count_hands();
+        self.run.advance_clock();
+        self.run.note_gone_workers();
         self.run.retry_kept().await;
         match self.decided_view().await {
             Ok(view) => {
                 self.start(&view);
                 let end = self.end(&view);
                 let settled = matches!(end, Some(DaemonEnd::Settled(_)));
-                Ok(end.filter(|_| !(settled && self.run.tell_finish())))
+                Ok(end.filter(|_| !(settled && self.run.call_finish_hook())))
             }
             Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
                 self.run.store_failed(error);
@@ -145,7 +145,7 @@ impl Daemon {
             let view = self.run.view().await?;
             self.exchange.expect(&self.run.settings.plan, view.awaited);
         }
-        self.look().await;
+        self.scan().await;
         self.run.world.scan_began = self.exchange.scan_began();
         let view = self.run.decided_view().await?;
         self.exchange
@@ -154,15 +154,15 @@ impl Daemon {
     }
 
     /// Looks into the folders if it is time to, and takes in what is there.
-    async fn look(&mut self) {
+    async fn scan(&mut self) {
         let now = self.run.world.now;
-        if self.run.wants_look() {
-            self.exchange.look_by(now);
+        if self.run.take_scan_request() {
+            self.exchange.scan_by(now);
         }
         if self.exchange.check_watches(now) {
             self.mend().await;
         }
-        if let Some(found) = self.exchange.look(now) {
+        if let Some(found) = self.exchange.scan(now) {
             let taken = self.found(found).await;
             self.exchange.taken_in(taken);
         }
@@ -174,7 +174,7 @@ impl Daemon {
         let listed = found.and_then(|()| Ok(self.exchange.list_questions()?));
         if let Err(error) = listed {
             let what = exchange::ExchangeKey::Scan.to_string();
-            self.exchange.acts.trouble(&what, &format!("{error:#}"));
+            self.exchange.effects.trouble(&what, &format!("{error:#}"));
         }
     }
 
@@ -187,7 +187,7 @@ impl Daemon {
         self.exchange.complain(effect.complaints);
         if self.exchange.pass_on(strangers).await? {
             // Whatever a role is asked is put to a person at once.
-            self.run.inside_at = self.run.clock.now();
+            self.run.tend_at = self.run.clock.now();
         }
         Ok(())
     }
@@ -196,8 +196,8 @@ impl Daemon {
     fn start(&mut self, view: &LoopView) {
         self.run.start(view, self.exchange.shown());
         let now = self.run.world.now;
-        if self.run.wants_look() {
-            self.exchange.look_by(now);
+        if self.run.take_scan_request() {
+            self.exchange.scan_by(now);
         }
         self.exchange.start(now, view.status.settled());
         if let Some(at) = self.exchange.wakes_at(now) {
@@ -210,19 +210,19 @@ impl Daemon {
         let nap = self.run.wake_at.since(self.run.clock.now());
         tokio::select! {
             biased;
-            (key, done) = self.run.acts.next() => self.run.take_in(key, done).await,
-            (key, done) = self.exchange.acts.next() => self.exchange.take_in(&key, done),
-            () = self.exchange.wake.notified() => self.exchange.look_by(self.run.clock.now()),
+            (key, done) = self.run.effects.next() => self.run.take_in(key, done).await,
+            (key, done) = self.exchange.effects.next() => self.exchange.take_in(&key, done),
+            () = self.exchange.wake.notified() => self.exchange.scan_by(self.run.clock.now()),
             () = self.exchange.stored.notified() => {}
             Ok(()) = self.run.moved.changed() => {}
             Ok(()) = self.run.started_workers.gone.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }
         // What else is done already belongs to the same moment.
-        while let Some((key, done)) = self.run.acts.try_next() {
+        while let Some((key, done)) = self.run.effects.try_next() {
             self.run.take_in(key, done).await;
         }
-        while let Some((key, done)) = self.exchange.acts.try_next() {
+        while let Some((key, done)) = self.exchange.effects.try_next() {
             self.exchange.take_in(&key, done);
         }
     }
@@ -272,7 +272,7 @@ impl Daemon {
             change_watch,
             ..
         } = &self.run;
-        effect_work::tell_unread(settings);
+        effect_work::warn_of_unread_files(settings);
         change_watch.clear().await;
         internal_plans::tidy(store, &settings.volumes, &settings.plan, clock.now()).await;
         if let Err(error) = worktrees::tidy(settings, store).await {

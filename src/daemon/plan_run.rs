@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::apply_input::{Effect, take, take_input};
-use super::background_acts::Acts;
+use super::apply_input::{Effect, apply_result, take};
+use super::background_effects::Effects;
 use super::carry_out_steps::{Decider, OutgoingCommand};
 use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
@@ -44,7 +44,7 @@ pub(super) enum EffectKey {
     Ask(ModelQuestionKind),
     Mission,
     Hook(Hook),
-    Inside,
+    TendInternal,
 }
 
 impl fmt::Display for EffectKey {
@@ -58,7 +58,7 @@ impl fmt::Display for EffectKey {
             Self::Ask(_) => "asking the model",
             Self::Mission => "MISSION.md",
             Self::Hook(hook) => hook.as_str(),
-            Self::Inside => "looking after what roles do",
+            Self::TendInternal => "looking after what roles do",
         })
     }
 }
@@ -76,7 +76,7 @@ pub(super) enum EffectResult {
     NotAsked,
     MissionWritten(i64),
     /// A hook was told this.
-    Told(HookNews),
+    HookCalled(HookNews),
     /// Internal plans were looked after.
     Tended,
 }
@@ -107,16 +107,16 @@ pub(super) struct PlanRun {
     pub settings: Arc<DaemonSettings>,
     pub store: Store,
     pub clock: Clock,
-    pub desk: Decider,
+    pub decider: Decider,
     pub world: Observations,
     /// Something was under way when the plan was last looked at.
     works: bool,
     /// Heartbeats as they were last seen.
     signs: BTreeMap<CommandId, WorkerSign>,
-    pub acts: Acts<EffectKey, EffectResult>,
+    pub effects: Effects<EffectKey, EffectResult>,
     /// Commands that are committed and not yet in their folder.
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
-    pub told: HookState,
+    pub hook_state: HookState,
     pub change_watch: ChangeWatch,
     /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
@@ -125,7 +125,7 @@ pub(super) struct PlanRun {
     /// When it was seen that those have ended who were started for a role, or for all else.
     pub gone_at: BTreeMap<Option<String>, Time>,
     /// When internal plans are looked after next.
-    pub inside_at: Time,
+    pub tend_at: Time,
     /// Open questions of which the answer goes back into an internal plan.
     of_requests: BTreeSet<QuestionId>,
     /// The change that MISSION.md shows, and when it may be written next.
@@ -134,7 +134,7 @@ pub(super) struct PlanRun {
     kept: Vec<(EffectKey, Arc<EffectResult>)>,
     kept_until: Time,
     /// The folders are to be looked at before anything else.
-    looks: bool,
+    scan_wanted: bool,
     /// When something happens by itself next.
     pub wake_at: Time,
 }
@@ -164,10 +164,10 @@ impl PlanRun {
     }
 
     /// `told` is the change up to which the hooks need not be told anything.
-    fn new(settings: Arc<DaemonSettings>, store: Store, clock: Clock, told: i64) -> Self {
+    fn new(settings: Arc<DaemonSettings>, store: Store, clock: Clock, hook_state: i64) -> Self {
         let (now, waits) = (clock.now(), settings.timing.plan);
         Self {
-            desk: Decider {
+            decider: Decider {
                 settings: Arc::clone(&settings),
             },
             world: Observations {
@@ -176,9 +176,9 @@ impl PlanRun {
                 started: now,
                 ..Observations::default()
             },
-            acts: Acts::new(Arc::clone(&settings.notice)),
+            effects: Effects::new(Arc::clone(&settings.notice)),
             change_watch: ChangeWatch::new(&settings, clock),
-            told: HookState::since(told),
+            hook_state: HookState::since(hook_state),
             moved: store.moved(),
             started_workers: settings.started_workers.clone(),
             settings,
@@ -189,12 +189,12 @@ impl PlanRun {
             outgoing: BTreeMap::new(),
             settled_at: None,
             gone_at: BTreeMap::new(),
-            inside_at: now,
+            tend_at: now,
             of_requests: BTreeSet::new(),
             mission: (-1, now),
             kept: Vec::new(),
             kept_until: now,
-            looks: false,
+            scan_wanted: false,
             wake_at: now,
         }
     }
@@ -205,7 +205,7 @@ impl PlanRun {
         key: EffectKey,
         act: impl Future<Output = anyhow::Result<EffectResult>> + Send + 'static,
     ) {
-        self.acts.start(key, self.world.now, act);
+        self.effects.start(key, self.world.now, act);
     }
 
     /// Returns what most acts work with.
@@ -232,39 +232,39 @@ impl PlanRun {
     }
 
     /// Returns once whether the folders are to be looked at now.
-    pub fn wants_look(&mut self) -> bool {
-        std::mem::take(&mut self.looks)
+    pub fn take_scan_request(&mut self) -> bool {
+        std::mem::take(&mut self.scan_wanted)
     }
 
     /// Looks at the clock. If that comes far later than it was to come, the process was stopped or the machine suspended, and
     /// perhaps its agents with it: the time since the last look at the clock is nobody's silence, and the folders are looked at
     /// before anything is decided by the time.
-    pub fn tell_time(&mut self) {
+    pub fn advance_clock(&mut self) {
         let (before, now) = (self.world.now, self.clock.now());
         self.world.now = now;
         if now.since(before.max(self.wake_at)) > LATE {
             let span = now.since(before);
             tracing::warn!(?span, "stood still: this time counts for no time-out");
             self.world.stood_still(span);
-            self.looks = true;
+            self.scan_wanted = true;
         } else if self.works {
             self.world.lived += now.since(before);
         }
     }
 
     /// Looks who is left to take commands.
-    pub fn count_hands(&mut self) {
+    pub fn note_gone_workers(&mut self) {
         for role in self.started_workers.gone.borrow_and_update().iter() {
             if !self.gone_at.contains_key(role) {
                 self.gone_at.insert(role.clone(), self.world.now);
-                self.looks = true;
+                self.scan_wanted = true;
             }
         }
     }
 
     /// Returns what is known from outside the plan.
     fn world(&self) -> Observations {
-        let asking = self.acts.under_way().iter().filter_map(|key| match key {
+        let asking = self.effects.under_way().iter().filter_map(|key| match key {
             EffectKey::Ask(subject) => Some(subject.clone()),
             _ => None,
         });
@@ -276,7 +276,7 @@ impl PlanRun {
     }
 
     fn now_world(&mut self) -> Observations {
-        self.tell_time();
+        self.advance_clock();
         self.world()
     }
 
@@ -327,7 +327,7 @@ impl PlanRun {
 
     /// Returns whether something is under way or yet to be done.
     pub fn is_busy(&self) -> bool {
-        !self.acts.under_way().is_empty() || !self.outgoing.is_empty() || !self.kept.is_empty()
+        !self.effects.under_way().is_empty() || !self.outgoing.is_empty() || !self.kept.is_empty()
     }
 
     /// Returns since when nobody is left to do anything, or to do what is left.
@@ -361,16 +361,16 @@ impl PlanRun {
         if !view.status.settled() {
             if !self.of_requests.is_subset(&view.of_requests) {
                 // One was answered.
-                self.inside_at = self.world.now;
+                self.tend_at = self.world.now;
             }
             self.of_requests.clone_from(&view.of_requests);
-            self.look_inside();
+            self.tend_internal_plans();
         } else if self.settled_at.is_none() {
             self.settled_at = Some(self.world.now);
-            self.looks = true;
+            self.scan_wanted = true;
         }
-        self.looks |= view.due.rescan;
-        let ready = self.acts.next_ready(self.world.now);
+        self.scan_wanted |= view.due.rescan;
+        let ready = self.effects.next_ready(self.world.now);
         for at in [view.due.look_again, ready].into_iter().flatten() {
             self.wake_by(at);
         }
@@ -388,7 +388,7 @@ impl PlanRun {
             StoreError::Database(reason) => reason,
             error => error.to_string(),
         };
-        self.acts.trouble("the store", &reason);
+        self.effects.trouble("the store", &reason);
         self.wake_at = self.world.now.plus(STORE_PAUSE);
     }
 
@@ -408,7 +408,7 @@ impl PlanRun {
         match result {
             Ok(input) => self.absorb(key, Arc::new(input)).await,
             Err(error) => self
-                .acts
+                .effects
                 .failed(&key, self.clock.now(), &format!("{error:#}")),
         }
     }
@@ -417,17 +417,17 @@ impl PlanRun {
         if let Err(error) = self.commit(&input).await {
             // What came back may have cost money: it is kept, and stays under way, until it is committed.
             self.kept_until = self.clock.now().plus(STORE_PAUSE);
-            self.acts.trouble("the store", &error.to_string());
+            self.effects.trouble("the store", &error.to_string());
             self.kept.push((key, input));
             return;
         }
         match &*input {
             // Wanted back from those who have ended, and somebody else has it: the folders say who.
             EffectResult::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
-                self.looks = true;
-                self.acts.hold_back(&key, self.clock.now());
+                self.scan_wanted = true;
+                self.effects.hold_back(&key, self.clock.now());
             }
-            _ => self.acts.succeeded(&key),
+            _ => self.effects.succeeded(&key),
         }
         match &*input {
             EffectResult::Published(id) => {
@@ -439,7 +439,7 @@ impl PlanRun {
             EffectResult::Branch(BranchReport::Elsewhere { reason, .. }) => {
                 (self.settings.notice)(reason);
             }
-            EffectResult::Told(news) => self.told.note(news.clone()),
+            EffectResult::HookCalled(news) => self.hook_state.note(news.clone()),
             EffectResult::MissionWritten(seq) => {
                 self.mission = (*seq, self.clock.now().plus(MISSION_PACE));
             }
@@ -460,7 +460,7 @@ impl PlanRun {
         };
         let (input, volumes) = (Arc::clone(input), self.settings.volumes.clone());
         let commit = move |draft: &mut Draft<'_>| {
-            if let Err(refusal) = draft.part(|draft| take_input(draft, &input, &volumes)) {
+            if let Err(refusal) = draft.part(|draft| apply_result(draft, &input, &volumes)) {
                 tracing::warn!(%refusal, why, "what came back is out of date");
             }
         };
@@ -476,7 +476,7 @@ impl PlanRun {
         world: Observations,
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (desk, plan) = (self.desk.clone(), &self.settings.plan);
+        let (decider, plan) = (self.decider.clone(), &self.settings.plan);
         let volumes = self.settings.volumes.clone();
         // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has to
         // wake.
@@ -484,7 +484,7 @@ impl PlanRun {
         let (write, written) = mpsc::channel();
         let change = move |draft: &mut Draft<'_>| {
             let made = change(draft);
-            let outgoing = desk.decide(draft, &world);
+            let outgoing = decider.decide(draft, &world);
             drop(decided.send(outgoing.clone()));
             Ok(Made {
                 made,

@@ -110,12 +110,12 @@ fn unreadable(
 /// Looks after the requests of an internal plan that is waited for.
 pub(super) async fn tend(
     store: &Store,
-    desk: &Decider,
+    decider: &Decider,
     plan: &PlanId,
     chain: &WaitChain,
     now: Time,
 ) -> Result<(), StoreError> {
-    let repair = desk.settings.timing.plan.repair;
+    let repair = decider.settings.timing.plan.repair;
     let found = store.read(plan, move |plan, _| {
         let asked = plan.open_questions().filter_map(|question| {
             let task = plan.task(question.task?)?;
@@ -130,10 +130,10 @@ pub(super) async fn tend(
     });
     let (asked, unread) = found.await?;
     for (question, request, who) in asked {
-        put_to_person(store, desk, plan, chain, question, request, &who).await?;
+        put_to_person(store, decider, plan, chain, question, request, &who).await?;
     }
     if unread {
-        mend_unreadable(store, desk, plan, now).await?;
+        mend_unreadable(store, decider, plan, now).await?;
     }
     Ok(())
 }
@@ -142,7 +142,7 @@ pub(super) async fn tend(
 /// whoever asked.
 async fn put_to_person(
     store: &Store,
-    desk: &Decider,
+    decider: &Decider,
     plan: &PlanId,
     chain: &WaitChain,
     question: HumanQuestion,
@@ -166,7 +166,7 @@ async fn put_to_person(
             let asker = chain.roles.first();
             let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
             let reason = format!("the role `{who}` asks, at work{asker}: {}", question.reason);
-            let volumes = desk.settings.volumes.clone();
+            let volumes = decider.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
                 let task = draft.plan().attempt(&command).map(|attempt| attempt.task);
                 let task = task.ok_or(Refusal::UnknownCommand(command))?;
@@ -181,7 +181,7 @@ async fn put_to_person(
         }
         Some(put) => match put.answer {
             Some(answer) if answer.choice == AnswerChoice::Reply => {
-                let (own, id, note) = (desk.clone(), question.id, answer.note);
+                let (own, id, note) = (decider.clone(), question.id, answer.note);
                 let carry = move |draft: &mut Draft<'_>| {
                     go_on(draft, &own, &request, &id, [&note, &answer.by])
                 };
@@ -201,7 +201,7 @@ async fn put_to_person(
 /// Hands a request out again, with a person's answer to what was asked about it.
 fn go_on(
     draft: &mut Draft<'_>,
-    desk: &Decider,
+    decider: &Decider,
     request: &CommandId,
     question: &QuestionId,
     [note, by]: [&str; 2],
@@ -219,7 +219,7 @@ fn go_on(
             told(asked, note)
         ),
     };
-    hand_out(draft, desk, &attempt, (AttemptKind::Continue, &told))
+    hand_out(draft, decider, &attempt, (AttemptKind::Continue, &told))
 }
 
 fn told(asked: Option<&str>, note: &str) -> String {
@@ -229,11 +229,11 @@ fn told(asked: Option<&str>, note: &str) -> String {
 
 fn hand_out(
     draft: &mut Draft<'_>,
-    desk: &Decider,
+    decider: &Decider,
     attempt: &Attempt,
     (kind, told): (AttemptKind, &str),
 ) -> Result<(), Refusal> {
-    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now())?;
+    let issue = decider.ask_again(draft.plan(), attempt, kind, told, draft.now())?;
     draft.issue(attempt.task, issue)
 }
 
@@ -250,11 +250,11 @@ fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
 /// Asks once more for reports that cannot be read, and answers the requests for which that was in vain.
 async fn mend_unreadable(
     store: &Store,
-    desk: &Decider,
+    decider: &Decider,
     plan: &PlanId,
     now: Time,
 ) -> Result<(), StoreError> {
-    let own = desk.clone();
+    let own = decider.clone();
     let mend = move |draft: &mut Draft<'_>| {
         for attempt in unread(draft.plan(), now, own.settings.timing.plan.repair) {
             let rejected = attempt.rejected.as_ref();

@@ -25,7 +25,7 @@ impl PlanRun {
                 Err(error) => {
                     let key = EffectKey::Publish(command.id.clone());
                     let error = format!("{:#}", anyhow::Error::from(error));
-                    self.acts.failed(&key, self.clock.now(), &error);
+                    self.effects.failed(&key, self.clock.now(), &error);
                     self.outgoing.insert(command.id.clone(), command);
                 }
             }
@@ -46,7 +46,7 @@ impl PlanRun {
             let key = EffectKey::Publish(id.clone());
             match layout {
                 None => self
-                    .acts
+                    .effects
                     .start_blocking(key, self.world.now, move || publish(id)),
                 Some(layout) => self.spawn(key, async move {
                     layout.prepare().await?;
@@ -58,7 +58,7 @@ impl PlanRun {
 
     pub(super) fn withdraw(&mut self, id: &CommandId, recall: bool) {
         if self
-            .acts
+            .effects
             .under_way()
             .contains(&EffectKey::Publish(id.clone()))
         {
@@ -84,7 +84,7 @@ impl PlanRun {
     /// Runs the checks of a reported attempt; where results are merged, one after the other, as they have one folder for it.
     pub(super) fn check(&mut self, id: &CommandId, merged: bool) {
         let is_check = |key: &EffectKey| matches!(key, EffectKey::Check(_));
-        if merged && self.acts.under_way().iter().any(is_check) {
+        if merged && self.effects.under_way().iter().any(is_check) {
             return;
         }
         let ((settings, store), id, clock) = (self.handles(), id.clone(), self.clock);

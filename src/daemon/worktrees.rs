@@ -298,7 +298,7 @@ async fn try_move(
             BranchReport::Elsewhere {
                 found: found.unwrap_or_default(),
                 reason: format!(
-                    "somebody else moved the branch `{branch}`: it was {was} and is {is}. `retry` looks again, for when it has been put back; `accept` goes on from where it is, with what is on it"
+                    "somebody else moved the branch `{branch}`: it was {was} and is {is}. `retry` scan_wanted again, for when it has been put back; `accept` goes on from where it is, with what is on it"
                 ),
             }
         }

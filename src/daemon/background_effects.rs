@@ -18,7 +18,7 @@ const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(4);
 
 /// Acts by their keys, which say in words what they do; each comes back with a `D`.
-pub(super) struct Acts<K, D> {
+pub(super) struct Effects<K, D> {
     running: JoinSet<anyhow::Result<D>>,
     keys: HashMap<Id, K>,
     /// Also those that have ended, until it is said how: what they came back with may have to be committed first.
@@ -29,7 +29,7 @@ pub(super) struct Acts<K, D> {
     notice: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl<K: Clone + Ord + Display, D: Send + 'static> Acts<K, D> {
+impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
     pub fn new(notice: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
         Self {
             running: JoinSet::new(),
