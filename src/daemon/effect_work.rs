@@ -1,5 +1,5 @@
-//! Acts: what the daemon does outside the plan. Each act returns what came of it and never changes the plan, but for the
-//! count of a model's call, which is committed before the call is made.
+//! The work of effects: what the daemon does outside the plan. It returns a result and never changes the plan, but for the count of
+//! a model's call, which is committed before the call is made.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) enum ModelDecision {
     Summary(String),
 }
 
-/// What came of a question to the model.
+/// The outcome of a question to the model.
 #[derive(Clone, Debug)]
 pub(super) struct ModelOutcome {
     pub ask: AskId,
@@ -55,7 +55,7 @@ enum ModelRequest {
     Summary(Unrendered<String>),
 }
 
-/// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
+/// Only makes a plan for a goal, without carrying it out. The caller holds the folder's lock.
 ///
 /// # Errors
 /// The model gave no usable plan; the goal is kept.
@@ -68,9 +68,9 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Resu
     let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
     let volumes = settings.volumes.clone();
-    let take = move |draft: &mut Draft<'_>| apply_model_answer(draft, asked, &volumes);
+    let apply = move |draft: &mut Draft<'_>| apply_model_answer(draft, asked, &volumes);
     let why = "the model answered";
-    store.change(&settings.plan, BY, why, take).await?;
+    store.change(&settings.plan, BY, why, apply).await?;
     let tasks = store.read(&settings.plan, |plan, _| plan.counts().total());
     let tasks = tasks.await?;
     match failed {
@@ -108,7 +108,7 @@ pub(super) async fn ask(
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
         Err(error) => return Err(error.into()),
     };
-    // One call is counted; those that follow because it fails must fit in as well.
+    // One call is counted; the retries after its failure must fit into the budget, too.
     let [plan, judge] =
         [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
     let prompts = &settings.prompts;
@@ -187,14 +187,14 @@ fn asking(
         }
         ModelQuestionKind::Audit => ModelRequest::Audit(questions::audit(plan, checks, team)),
         ModelQuestionKind::Summary => ModelRequest::Summary(questions::summarise(plan)),
-        // A role asks these, in a plan of its own.
+        // Only roles ask these, in their internal plans.
         ModelQuestionKind::Strategy | ModelQuestionKind::Step(_) => {
             return Err(Refusal::UnknownAsk);
         }
     })
 }
 
-/// What is wrong with a file that is there and goes into no commit.
+/// The finding of a file that exists and goes into no commit.
 const NOT_COMMITTED: &str = "not in the commit of the result: git ignores it";
 
 /// How the checks of an attempt ended, and the merge that they ran on, if its result is merged.
@@ -220,14 +220,8 @@ pub(super) async fn check(
         let is_new = |name: &&String| !head.policy.checks.contains(name);
         names.extend(task.checks.iter().filter(is_new).cloned());
         let (gathering, folder) = (Gathering::of(head), plan.workspace_of(task.number));
-        Some((
-            task,
-            attempt.number,
-            names,
-            gathering,
-            folder,
-            head.created_at,
-        ))
+        let began = head.created_at;
+        Some((task, attempt.number, names, gathering, folder, began))
     });
     let mut checked = CheckOutcome::default();
     let Some((task, attempt, names, gathering, own, began)) = known.await? else {
@@ -243,26 +237,26 @@ pub(super) async fn check(
     }
     let marks = marks(settings);
     for name in names {
-        checked.results.push(match settings.checks.get(&name) {
-            Some(check) => {
-                let (id, never) = (command.as_str(), std::future::pending());
-                let run = exec::check_marked(check, &folder, &marks, id, never);
-                let result = run.await.with_context(|| format!("check `{name}`"))?;
-                result.context("a check was cancelled")?
-            }
-            None => CheckResult {
-                name: name.clone(),
+        let Some(check) = settings.checks.get(&name) else {
+            checked.results.push(CheckResult {
+                name,
                 exit: None,
                 passed: false,
                 tail: String::new(),
                 finding: "not in the configuration any more".to_owned(),
-            },
-        });
+            });
+            continue;
+        };
+        let (id, never) = (command.as_str(), std::future::pending());
+        let run = exec::check_marked(check, &folder, &marks, id, never);
+        let result = run.await.with_context(|| format!("check `{name}`"))?;
+        let result = result.context("a check was cancelled")?;
+        checked.results.push(result);
     }
     Ok(checked)
 }
 
-/// Merges a result aside, if the files are there that its task is to produce. Returns the folder of the merge; `None` if something
+/// Merges a result aside, if the files that its task is to produce exist. Returns the folder of the merge; `None` if something
 /// failed, which is among the results then.
 async fn merge(
     settings: &DaemonSettings,
@@ -283,7 +277,7 @@ async fn merge(
             return Ok(None);
         }
     };
-    // What git ignores is in the task's folder and in no result.
+    // A file that git ignores is in the task's folder, but not in the merge.
     let mut missing = produced(&task.produces, &aside, Time::default()).await?;
     missing.retain(|result| !result.passed);
     if missing.is_empty() {
@@ -297,31 +291,29 @@ async fn merge(
     Ok(None)
 }
 
-/// Looks for the files that a task is to produce in a folder.
+/// Checks that a folder has the files that a task is to produce.
 async fn produced(
     files: &[String],
     folder: &Path,
     since: Time,
 ) -> anyhow::Result<Vec<CheckResult>> {
     let (files, folder) = (files.to_vec(), folder.to_owned());
-    let look = move || {
-        let look = |path: &String| exec::produced(&folder, path, since);
-        files.iter().map(look).collect()
-    };
-    Ok(tokio::task::spawn_blocking(look).await?)
+    let check = move |path: &String| exec::produced(&folder, path, since);
+    let check = move || files.iter().map(check).collect();
+    Ok(tokio::task::spawn_blocking(check).await?)
 }
 
-/// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.
+/// Ends the checks of a daemon that was killed: their next run would work in the same files at the same time.
 pub(super) async fn end_checks_left_behind(settings: &DaemonSettings) {
     exec::end_left_behind(&marks(settings)).await;
 }
 
-/// Returns the folder in which checks are found while they run.
+/// Returns the folder of the marks of running checks.
 fn marks(settings: &DaemonSettings) -> PathBuf {
     settings.volumes.path(Folder::Active)
 }
 
-/// Tells the person what lies among the reports at the end and was not read, such as a file with another name.
+/// Reports to the person which files are among the reports at the end and were not read, such as a file with another name.
 pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
     let names = settings.volumes.unread();
     let (shown, hidden) = names.split_at(names.len().min(UNREAD));
@@ -333,14 +325,13 @@ pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
         count => format!(" and {count} more"),
     };
     let folder = settings.volumes.path(Folder::ReportsPending);
+    let (folder, shown) = (folder.display(), shown.join(", "));
     (settings.notice)(&format!(
-        "unread files are left in `{}`: {}{more}",
-        folder.display(),
-        shown.join(", ")
+        "unread files are left in `{folder}`: {shown}{more}"
     ));
 }
 
-/// Runs what blocks where blocking is allowed.
+/// Runs blocking work where blocking is allowed.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, crate::volumes::VolumesError> + Send + 'static,
 ) -> anyhow::Result<T> {

@@ -7,8 +7,10 @@ mod committed_notes;
 mod database;
 mod sql_statements;
 mod store_thread;
+mod stored_delta;
 mod text_store;
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +21,7 @@ use crate::plan::{CommandId, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Time
 pub use committed_notes::Lost;
 use committed_notes::Notes;
 use database::{DatabasePlace, beside};
+use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
@@ -54,6 +57,13 @@ pub enum StoreError {
     Panicked(String),
     #[error("the plan store is closed")]
     Closed,
+}
+
+impl StoreError {
+    fn damaged(plan: &PlanId, reason: impl Display) -> Self {
+        let (plan, reason) = (plan.clone(), reason.to_string());
+        Self::Damaged { plan, reason }
+    }
 }
 
 fn now_current(plan: Option<&PlanId>) -> String {
@@ -108,30 +118,24 @@ impl Store {
         path: &Path,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
+        let shown = path.display().to_string();
         let unusable = |error: std::io::Error| {
-            let (place, reason) = (path.display().to_string(), error.to_string());
+            let (place, reason) = (shown.clone(), error.to_string());
             match error.kind() {
                 std::io::ErrorKind::InvalidData => StoreError::Foreign { place, reason },
                 _ => StoreError::Open { place, reason },
             }
         };
-        // SQLite would take it for a new database, and remove the journal that goes with the old one.
-        if path
-            .metadata()
-            .is_ok_and(|file| file.is_file() && file.len() == 0)
-        {
+        // SQLite would treat it as a new database, and remove the journal that goes with the old one.
+        let is_empty = |file: std::fs::Metadata| file.is_file() && file.len() == 0;
+        if path.metadata().is_ok_and(is_empty) {
             had_none(path, "the file is empty")?;
         }
         make_private(path).map_err(unusable)?;
-        Self::connect(
-            DatabasePlace::File(path.to_owned()),
-            &path.display().to_string(),
-            now,
-        )
-        .await
+        Self::connect(DatabasePlace::File(path.to_owned()), &shown, now).await
     }
 
-    /// Opens a file that is there only to read it, also where nothing can be written: every change is refused.
+    /// Opens an existing file only to read it, also where nothing can be written: every change is refused.
     ///
     /// # Errors
     /// As [`Store::open`]; an older version wrote it.
@@ -225,8 +229,8 @@ impl Store {
         })
     }
 
-    /// Returns what the database had lost when it was opened: changes that were committed and are not in it. It is told to
-    /// everybody who opens the database until one of them commits a change.
+    /// Returns what the database had lost when it was opened: changes that were committed and are not in it. Every process
+    /// that opens the database gets this until one of them commits a change.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }
@@ -366,7 +370,8 @@ impl Store {
     /// A failure of the database.
     pub async fn changed_at(&self, plan: &PlanId, seq: i64) -> Result<Option<Time>, StoreError> {
         let plan = plan.clone();
-        self.with(move |owner| owner.changed_at(&plan, seq)).await
+        self.with(move |owner| Ok(owner.tables()?.changed_at(&plan, seq)?.map(Time)))
+            .await
     }
 
     /// Returns every plan, newest first.
@@ -374,7 +379,7 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn plans(&self) -> Result<Vec<ListedPlan>, StoreError> {
-        self.with(Owner::list).await
+        self.with(|owner| owner.listed(Tables::heads)).await
     }
 
     /// Returns the plan with a key, unless it was deleted.
@@ -383,7 +388,8 @@ impl Store {
     /// A failure of the database.
     pub async fn find(&self, key: &str) -> Result<Option<PlanId>, StoreError> {
         let key = key.to_owned();
-        self.with(move |owner| owner.find(&key)).await
+        self.with(move |owner| Ok(owner.tables()?.find(&key)?))
+            .await
     }
 
     /// Returns the plans that an owner has in use, at most `limit`: the one that became current last (else created last) first.
@@ -392,7 +398,8 @@ impl Store {
     /// A failure of the database.
     pub async fn current(&self, owner: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let (name, limit) = (owner.to_owned(), number(limit));
-        self.with(move |owner| owner.current(&name, limit)).await
+        self.with(move |owner| Ok(owner.tables()?.current(&name, limit)?))
+            .await
     }
 
     /// Returns the plans that an owner has in use with their heads, and so their keys and parents, the oldest first.
@@ -401,7 +408,8 @@ impl Store {
     /// A failure of the database, or a plan that cannot be read.
     pub async fn in_use(&self, owner: &str) -> Result<Vec<ListedPlan>, StoreError> {
         let name = owner.to_owned();
-        self.with(move |owner| owner.in_use(&name)).await
+        self.with(move |owner| owner.listed(|tables| tables.heads_in_use(&name)))
+            .await
     }
 
     /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most `limit` after
@@ -417,8 +425,12 @@ impl Store {
     ) -> Result<(Vec<ListedPlan>, usize), StoreError> {
         let name = owner.to_owned();
         let (offset, limit) = (number(offset), number(limit));
-        self.with(move |owner| owner.archived(&name, offset, limit))
-            .await
+        self.with(move |owner| {
+            let plans = owner.listed(|tables| tables.archived_heads(&name, offset, limit))?;
+            let total = owner.tables()?.archived(&name)?;
+            Ok((plans, usize::try_from(total).unwrap_or(0)))
+        })
+        .await
     }
 
     /// Returns the plan that a command belongs to.
@@ -433,17 +445,17 @@ impl Store {
     /// Runs a closure that changes nothing on the owner's thread.
     async fn with<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        let look = move |owner: &mut Owner| {
-            let looked = guarded(|| look(owner)).flatten();
-            if let Err(StoreError::Panicked(_)) = looked {
+        let read = move |owner: &mut Owner| {
+            let result = guarded(|| read(owner)).flatten();
+            if let Err(StoreError::Panicked(_)) = result {
                 owner.forget();
             }
-            drop(done.send(looked));
+            drop(done.send(result));
         };
-        let job = StoreJob::Look(Box::new(look));
+        let job = StoreJob::Read(Box::new(read));
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
@@ -465,10 +477,8 @@ impl Store {
             }
             last = end;
         }
-        let known = last >= seq && seq > 0;
-        known
-            .then(|| Plan::from_rows(rows.into_values()))
-            .flatten()
+        let rows = (last >= seq && seq > 0).then(|| rows.into_values());
+        rows.and_then(Plan::from_rows)
             .ok_or_else(|| StoreError::UnknownPlan(plan.clone()))
     }
 
@@ -499,9 +509,8 @@ fn number(number: usize) -> i64 {
 /// Fails if there were plans in a database that has nothing now.
 fn had_none(database: &Path, what: &'static str) -> Result<(), StoreError> {
     let journal = beside(database, "-wal").metadata();
-    if Notes::of(database).read().iter().all(|(_, seq)| *seq == 0)
-        && journal.map_or(0, |file| file.len()) == 0
-    {
+    let noted = Notes::of(database).read();
+    if noted.iter().all(|(_, seq)| *seq == 0) && journal.map_or(0, |file| file.len()) == 0 {
         return Ok(());
     }
     let place = database.display().to_string();
@@ -520,13 +529,10 @@ fn make_private(path: &Path) -> std::io::Result<()> {
         .open(path);
     match made {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let there = path.symlink_metadata()?;
-            if there.is_symlink() {
-                return Err(own_files::refused(own_files::LINK));
-            }
-            match there.is_file() {
-                true => Ok(()),
-                false => Err(own_files::refused(own_files::NOT_PLAIN)),
+            match path.symlink_metadata()? {
+                file if file.is_symlink() => Err(own_files::refused(own_files::LINK)),
+                file if file.is_file() => Ok(()),
+                _ => Err(own_files::refused(own_files::NOT_PLAIN)),
             }
         }
         made => made.map(drop),
