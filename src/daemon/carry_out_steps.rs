@@ -12,9 +12,9 @@ use super::DaemonSettings;
 use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
-    Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Draft, DueStep, EndCommand,
-    NewCommand, Observations, Origin, Plan, PlanState, QuestionId, Refusal, Report, SessionId,
-    SessionScope, Task, TaskId, Time, due, rule_decisions,
+    AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Draft, DueStep,
+    EndCommand, NewCommand, Observations, Origin, Plan, PlanState, QuestionId, Refusal, Report,
+    SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
 };
 use crate::volumes::Volumes;
 use crate::wire::command_file::{CommandFile, CommandType, sections};
@@ -49,6 +49,29 @@ pub(super) struct OutgoingCommand {
     pub layout: Option<WorktreeLayout>,
     /// The session that it ends.
     pub ends: Option<SessionId>,
+}
+
+impl OutgoingCommand {
+    /// Returns the command that ends a session which is over, unless it was published before.
+    pub(super) fn of_end(session: &AgentSession) -> Option<Self> {
+        let end = session.end.as_ref().filter(|end| !end.published)?;
+        Some(Self {
+            id: end.id.clone(),
+            text: end.text.clone(),
+            layout: None,
+            ends: Some(session.id.clone()),
+        })
+    }
+
+    /// Returns the command of an attempt.
+    pub(super) fn of(plan: &Plan, attempt: &Attempt) -> Self {
+        Self {
+            id: attempt.id.clone(),
+            text: attempt.text.clone(),
+            layout: WorktreeLayout::of(plan, attempt.task),
+            ends: None,
+        }
+    }
 }
 
 /// Draws an id for a question that no other question has: none of the plan, and none with a file in the folders, where the
@@ -116,7 +139,7 @@ impl Decider {
                 let attempt = attempt(draft, command)?;
                 return self.issue(draft, attempt.task, Some(&attempt)).map(Some);
             }
-            DueStep::EndSession(session) => return Ok(Some(self.end(draft, session))),
+            DueStep::EndSession(session) => return Ok(end(draft, session)),
             DueStep::TimeOut(command, reason) => {
                 draft.time_out(command, reason, question(draft))?;
             }
@@ -168,7 +191,7 @@ impl Decider {
             session,
             content,
         } = next_command(plan, task, repairs);
-        let context = self.context(plan, task, &id, content);
+        let body = self.body(plan, task, &id, content);
         let command = CommandFile {
             id: id.clone(),
             created_at: Some(draft.now()),
@@ -182,26 +205,20 @@ impl Decider {
             workspace: plan.workspace_of(task.number),
             report: self.report_path(&id),
             request_id: None,
-            body: String::new(),
+            body,
         };
-        let (number, layout) = (task.number, WorktreeLayout::of(plan, task.number));
-        let text = self.render(command, Some(&context));
+        let number = task.number;
         let issue = NewCommand {
             id: id.clone(),
             kind,
             session,
-            text: text.clone(),
+            text: command.render(),
         };
         draft.issue(number, issue)?;
-        Ok(OutgoingCommand {
-            id,
-            text,
-            layout,
-            ends: None,
-        })
+        Ok(OutgoingCommand::of(draft.plan(), &attempt(draft, &id)?))
     }
 
-    /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with `told`.
+    /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with a message.
     ///
     /// # Errors
     /// The earlier command cannot be read, or its task does not exist.
@@ -210,36 +227,33 @@ impl Decider {
         plan: &Plan,
         attempt: &Attempt,
         kind: AttemptKind,
-        told: &str,
+        message: &str,
         now: Time,
     ) -> Result<NewCommand, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
         let (id, session) = (new_command(), attempt.session.clone());
         let repair = kind == AttemptKind::Repair;
-        let (body, context) = match (&session, repair) {
-            (None, false) => (once_more(&earlier, told, &self.report_path(&id)), None),
-            (session, _) => {
-                let mut attempts = plan.attempts_of(attempt.task).rev();
-                let first = attempts.find(|made| made.kind == AttemptKind::New);
-                let first = first.filter(|_| session.is_none());
-                let content = match repair {
-                    true => CommandKind::Repair {
-                        reason: told.to_owned(),
-                        earlier_command: first.map(|first| first.text.clone()),
-                    },
-                    false => CommandKind::Continue {
-                        feedback: String::new(),
-                        note: told.to_owned(),
-                        failed_checks: Vec::new(),
-                    },
-                };
-                let task = plan.task(attempt.task);
-                let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
-                let task = named_as(task, &earlier.body);
-                let context = self.context(plan, &task, &id, content);
-                (String::new(), Some(context))
-            }
+        let body = if session.is_none() && !repair {
+            once_more(&earlier, message, &self.report_path(&id))
+        } else {
+            let mut attempts = plan.attempts_of(attempt.task).rev();
+            let first = attempts.find(|made| made.kind == AttemptKind::New);
+            let first = first.filter(|_| session.is_none());
+            let content = match repair {
+                true => CommandKind::Repair {
+                    reason: message.to_owned(),
+                    earlier_command: first.map(|first| first.text.clone()),
+                },
+                false => CommandKind::Continue {
+                    feedback: String::new(),
+                    note: message.to_owned(),
+                    failed_checks: Vec::new(),
+                },
+            };
+            let task = plan.task(attempt.task);
+            let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
+            self.body(plan, &named_as(task, &earlier.body), &id, content)
         };
         let command = CommandFile {
             id: id.clone(),
@@ -250,87 +264,67 @@ impl Decider {
             body,
             ..earlier
         };
-        let text = self.render(command, context.as_ref());
         Ok(NewCommand {
             id,
             kind,
             session,
-            text,
+            text: command.render(),
         })
     }
 
-    /// Returns the text of a command, with the body that the template makes of the context.
-    fn render(&self, command: CommandFile, context: Option<&CommandContext>) -> String {
-        let Some(context) = context else {
-            return command.render();
-        };
-        let body = questions::command_body(&self.settings.prompts, context);
-        let body = body.unwrap_or_else(|error| {
-            // Every template was rendered once when it was loaded; if one fails now, the task is not lost.
-            tracing::error!(%error, "the command template failed; the bare task is sent");
-            format!(
-                "# {} · {}\n\n## Task description\n\n{}\n",
-                context.number, context.name, context.description
-            )
-        });
-        CommandFile { body, ..command }.render()
-    }
-
-    fn context(
-        &self,
-        plan: &Plan,
-        task: &Task,
-        id: &CommandId,
-        content: CommandKind,
-    ) -> CommandContext {
+    /// Renders the body of a command.
+    fn body(&self, plan: &Plan, task: &Task, id: &CommandId, content: CommandKind) -> String {
         let (settings, report) = (&self.settings, self.report_path(id));
         let role = task.assignee.as_ref();
         let role = role.and_then(|role| settings.role_prompts.get(role));
-        CommandContext {
+        let context = CommandContext {
             role: role.cloned().unwrap_or_default(),
             ..CommandContext::new(plan, task, content, settings.language, report)
-        }
+        };
+        let body = questions::command_body(&settings.prompts, &context);
+        body.unwrap_or_else(|error| {
+            // Every template was rendered once when it was loaded; if one fails now, the task is not lost.
+            tracing::error!(%error, "the command template failed; the bare task is sent");
+            let (number, name) = (context.number, &context.name);
+            let description = &context.description;
+            format!("# {number} · {name}\n\n## Task description\n\n{description}\n")
+        })
     }
 
     fn report_path(&self, id: &CommandId) -> String {
         self.settings.volumes.report(id).display().to_string()
     }
+}
 
-    fn end(&self, draft: &mut Draft<'_>, session: &SessionId) -> OutgoingCommand {
-        let plan = draft.plan();
-        let id = new_command();
-        let task = plan.session(session).map(|session| session.task);
-        let workspace = task.map(|task| plan.workspace_of(task));
-        let command = CommandFile {
-            id: id.clone(),
-            created_at: Some(draft.now()),
-            session: Some(session.clone()),
-            kind: CommandType::End,
-            plan: Some(plan.id().clone()),
-            task: None,
-            attempt: None,
-            // The worker that had the session forgets it.
-            assignee: task.and_then(|task| plan.task(task)?.assignee.clone()),
-            origin: Origin::Model,
-            workspace: workspace.unwrap_or_else(|| plan.head().workspace.clone()),
-            report: String::new(),
-            request_id: None,
-            body: "The session is over. Nothing is to be done or reported.".to_owned(),
-        };
-        let text = command.render();
-        let end = EndCommand {
-            id: id.clone(),
-            text: text.clone(),
-            published: false,
-        };
-        draft.end_session(session, end);
-        OutgoingCommand {
-            id,
-            text,
-            layout: None,
-            ends: Some(session.clone()),
-        }
-    }
+/// Ends a session, and returns the command for it.
+fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
+    let plan = draft.plan();
+    let command = new_command();
+    let task = plan.session(id).map(|session| session.task);
+    let workspace = task.map(|task| plan.workspace_of(task));
+    let file = CommandFile {
+        id: command.clone(),
+        created_at: Some(draft.now()),
+        session: Some(id.clone()),
+        kind: CommandType::End,
+        plan: Some(plan.id().clone()),
+        task: None,
+        attempt: None,
+        // The worker that had the session forgets it.
+        assignee: task.and_then(|task| plan.task(task)?.assignee.clone()),
+        origin: Origin::Model,
+        workspace: workspace.unwrap_or_else(|| plan.head().workspace.clone()),
+        report: String::new(),
+        request_id: None,
+        body: "The session is over. Nothing is to be done or reported.".to_owned(),
+    };
+    let end = EndCommand {
+        id: command,
+        text: file.render(),
+        published: false,
+    };
+    draft.end_session(id, end);
+    draft.plan().session(id).and_then(OutgoingCommand::of_end)
 }
 
 /// Returns a copy of an attempt of the plan.
@@ -403,19 +397,17 @@ fn named_as(task: &Task, body: &str) -> Task {
 }
 
 /// Returns the body of an earlier command, with more in the description of the task.
-fn once_more(earlier: &CommandFile, told: &str, report: &str) -> String {
+fn once_more(earlier: &CommandFile, message: &str, report: &str) -> String {
     let body = match earlier.report.as_str() {
         "" => earlier.body.clone(),
         before => earlier.body.replace(before, report),
     };
-    let (told, description) = (
-        indented(told, REPEATED),
-        sections(&earlier.body).description,
-    );
+    let message = indented(message, REPEATED);
+    let description = sections(&earlier.body).description;
     match description.trim() {
-        "" => format!("{body}\n\n{told}"),
+        "" => format!("{body}\n\n{message}"),
         asked => {
-            let since = format!("{asked}\n\nWhat came of it so far:\n\n{told}");
+            let since = format!("{asked}\n\nWhat came of it so far:\n\n{message}");
             body.replacen(asked, &since, 1)
         }
     }

@@ -7,10 +7,9 @@ use anyhow::{Context as _, anyhow};
 
 use super::apply_input::apply_model_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
-use super::{BY, DaemonSettings, Models};
+use super::{BY, DaemonSettings};
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
-use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
     Plan, Refusal, ReplanEdit, Task, Time,
@@ -46,25 +45,14 @@ pub(super) struct ModelOutcome {
     pub said: Result<(ModelDecision, String), String>,
 }
 
-/// A question in any of its kinds.
-enum ModelRequest {
-    Plan(Unrendered<PlannedPlan>),
-    Judge(CommandId, Unrendered<Judgement>),
-    Replan(Unrendered<Vec<ReplanEdit>>),
-    Audit(Unrendered<Audit>),
-    Summary(Unrendered<String>),
-}
-
 /// Only makes a plan for a goal, without carrying it out. The caller holds the folder's lock.
 ///
 /// # Errors
 /// The model gave no usable plan; the goal is kept.
 pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
-    let Some(models) = &settings.models else {
-        anyhow::bail!("no language model is configured");
-    };
+    anyhow::ensure!(settings.models.is_some(), "no language model is configured");
     make_workspace(&settings.workspace)?;
-    let asked = ask(settings, models, store, ModelQuestionKind::Plan).await?;
+    let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
     let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
     let volumes = settings.volumes.clone();
@@ -84,10 +72,11 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Resu
 /// budget allows no call.
 pub(super) async fn ask(
     settings: &DaemonSettings,
-    models: &Models,
     store: &Store,
     subject: ModelQuestionKind,
 ) -> anyhow::Result<Option<ModelOutcome>> {
+    let models = settings.models.as_ref();
+    let models = models.context("no language model is configured")?;
     let facts = match &subject {
         ModelQuestionKind::Plan => super::workspace_facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
@@ -97,60 +86,37 @@ pub(super) async fn ask(
     let begin = move |draft: &mut Draft<'_>| {
         let ask = draft.begin_ask(&about)?;
         let plan = draft.plan();
-        let asking = asking(plan, &about, &facts, &checks, team.as_deref())?;
-        Ok((ask, plan.calls_left(), asking))
+        let question = question(plan, &about, &facts, &checks, team.as_deref())?;
+        Ok((ask, plan.calls_left(), question))
     };
     let why = "a model is asked";
     let begun = store.change(&settings.plan, BY, why, begin).await;
-    let (ask, left, asking) = match begun {
+    let (ask, left, question) = match begun {
         Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
         Err(error) => return Err(error.into()),
     };
+    let model = match subject {
+        ModelQuestionKind::Judge(_) | ModelQuestionKind::Audit => &models.judge,
+        _ => &models.plan,
+    };
     // One call is counted; the retries after its failure must fit into the budget, too.
-    let [plan, judge] =
-        [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
-    let prompts = &settings.prompts;
-    let (spent, said) = match asking {
-        ModelRequest::Plan(question) => put(&plan, question, prompts, ModelDecision::Plan).await,
-        ModelRequest::Judge(command, question) => {
-            let say = |judgement| ModelDecision::Judgement(command, judgement);
-            put(&judge, question, prompts, say).await
-        }
-        ModelRequest::Replan(question) => put(&plan, question, prompts, ModelDecision::Edits).await,
-        ModelRequest::Audit(question) => put(&judge, question, prompts, ModelDecision::Audit).await,
-        ModelRequest::Summary(question) => {
-            put(&plan, question, prompts, ModelDecision::Summary).await
-        }
-    }?;
+    let model = model.at_most(left.saturating_add(1));
+    let (spent, said) = match model.ask(&question.render(&settings.prompts)?).await {
+        Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
+        Err(error) => (error.spent, Err(format!("{error}. Hint: {}", error.hint()))),
+    };
     Ok(Some(ModelOutcome { ask, spent, said }))
 }
 
-/// Renders a question, and puts it to a model. Returns what that used, and the answer with its text, or why there is none.
-async fn put<A: 'static>(
-    model: &Model,
-    question: Unrendered<A>,
-    prompts: &Prompts,
-    say: impl FnOnce(A) -> ModelDecision,
-) -> Result<(ModelCost, Result<(ModelDecision, String), String>), PromptError> {
-    Ok(match model.ask(&question.render(prompts)?).await {
-        Ok(answered) => (answered.spent, Ok((say(answered.value), answered.text))),
-        Err(error) => (error.spent, Err(explain(&error))),
-    })
-}
-
-fn explain(error: &AskError) -> String {
-    format!("{error}. Hint: {}", error.hint())
-}
-
-fn asking(
+fn question(
     plan: &Plan,
     subject: &ModelQuestionKind,
     facts: &str,
     checks: &[String],
     team: Option<&Team>,
-) -> Result<ModelRequest, Refusal> {
+) -> Result<Unrendered<ModelDecision>, Refusal> {
     let head = plan.head();
     Ok(match subject {
         ModelQuestionKind::Plan => {
@@ -161,7 +127,7 @@ fn asking(
                 check_names: checks,
                 team,
             };
-            ModelRequest::Plan(questions::plan(&context))
+            questions::plan(&context).map(ModelDecision::Plan)
         }
         ModelQuestionKind::Judge(command) => {
             let unknown = || Refusal::UnknownCommand(command.clone());
@@ -179,14 +145,15 @@ fn asking(
                 stale_reports: stale,
             };
             let command = command.clone();
-            ModelRequest::Judge(command, questions::judge(plan, task, attempt, &facts))
+            let decide = move |verdict| ModelDecision::Judgement(command.clone(), verdict);
+            questions::judge(plan, task, attempt, &facts).map(decide)
         }
         ModelQuestionKind::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
-            ModelRequest::Replan(questions::replan(plan, open.task, &open.why, "", team))
+            questions::replan(plan, open.task, &open.why, "", team).map(ModelDecision::Edits)
         }
-        ModelQuestionKind::Audit => ModelRequest::Audit(questions::audit(plan, checks, team)),
-        ModelQuestionKind::Summary => ModelRequest::Summary(questions::summarise(plan)),
+        ModelQuestionKind::Audit => questions::audit(plan, checks, team).map(ModelDecision::Audit),
+        ModelQuestionKind::Summary => questions::summarise(plan).map(ModelDecision::Summary),
         // Only roles ask these, in their internal plans.
         ModelQuestionKind::Strategy | ModelQuestionKind::Step(_) => {
             return Err(Refusal::UnknownAsk);
@@ -235,7 +202,7 @@ pub(super) async fn check(
             None => return Ok(checked),
         }
     }
-    let marks = marks(settings);
+    let marks = settings.volumes.path(Folder::Active);
     for name in names {
         let Some(check) = settings.checks.get(&name) else {
             checked.results.push(CheckResult {
@@ -301,16 +268,6 @@ async fn produced(
     let check = move |path: &String| exec::produced(&folder, path, since);
     let check = move || files.iter().map(check).collect();
     Ok(tokio::task::spawn_blocking(check).await?)
-}
-
-/// Ends the checks of a daemon that was killed: their next run would work in the same files at the same time.
-pub(super) async fn end_checks_left_behind(settings: &DaemonSettings) {
-    exec::end_left_behind(&marks(settings)).await;
-}
-
-/// Returns the folder of the marks of running checks.
-fn marks(settings: &DaemonSettings) -> PathBuf {
-    settings.volumes.path(Folder::Active)
 }
 
 /// Reports to the person which files are among the reports at the end and were not read, such as a file with another name.

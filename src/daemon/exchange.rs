@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::background_effects::Effects;
 use super::effect_work::blocking;
-use super::input_routing::{AwaitedInputs, FoundInput, RoutingTable, Stranger};
+use super::input_routing::{FoundInput, RoutingTable, Stranger};
 use super::report_parsing::{self, ParsedReport};
 use super::{DaemonSettings, role_requests};
 use crate::plan::{AppliedReport, HumanQuestion, PlanId, QuestionId, Refusal, Time};
@@ -68,8 +68,8 @@ pub(super) enum Filed {
 }
 
 impl From<AppliedReport> for Filed {
-    fn from(taken: AppliedReport) -> Self {
-        match taken {
+    fn from(applied: AppliedReport) -> Self {
+        match applied {
             AppliedReport::Counts | AppliedReport::Known => Self::Processed,
             AppliedReport::Stale | AppliedReport::Other => Self::Stale,
         }
@@ -112,7 +112,7 @@ pub(super) struct Exchange {
     /// The reports that the last scan handed over.
     handed_over: Vec<String>,
     /// Reports that are to leave `reports/pending`, and when.
-    filings: BTreeMap<String, (Time, Filed)>,
+    pub filings: BTreeMap<String, (Time, Filed)>,
     /// Questions whose file is in `questions/pending`.
     pub shown: BTreeSet<QuestionId>,
 }
@@ -145,11 +145,6 @@ impl Exchange {
         }
     }
 
-    /// Sets what is awaited for a plan from now on.
-    pub fn expect(&mut self, plan: &PlanId, awaited: AwaitedInputs) {
-        self.routes.0.insert(plan.clone(), awaited);
-    }
-
     /// Has the next scan begin by then.
     pub fn scan_by(&mut self, at: Time) {
         self.scan_at = self.scan_at.min(at);
@@ -164,11 +159,6 @@ impl Exchange {
     /// Returns whether no file waits for time to show whether it is complete.
     pub fn is_finished(&self, since: Time, now: Time) -> bool {
         !self.waiting || now >= since.plus(FINISHED)
-    }
-
-    /// Returns whether every report is filed.
-    pub fn is_filed(&self) -> bool {
-        self.filings.is_empty()
     }
 
     /// Returns whether an effect other than a scan is under way.

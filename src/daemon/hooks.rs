@@ -75,12 +75,12 @@ impl Hook {
 }
 
 /// What was reported to the hooks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HookState {
-    questions: BTreeSet<QuestionId>,
+    pub questions: BTreeSet<QuestionId>,
     /// The last change.
-    change: i64,
-    finish: bool,
+    pub change: i64,
+    pub finish: bool,
 }
 
 /// What one call reports.
@@ -92,15 +92,6 @@ pub(super) enum HookNews {
 }
 
 impl HookState {
-    /// Begins with the changes after one.
-    pub fn since(change: i64) -> Self {
-        Self {
-            questions: BTreeSet::new(),
-            change,
-            finish: false,
-        }
-    }
-
     /// Records what a call reported.
     pub fn note(&mut self, news: HookNews) {
         match news {

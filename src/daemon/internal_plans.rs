@@ -12,9 +12,11 @@ use crate::role::{WaitChain, end_waits};
 use crate::store::{ListedPlan, Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
+use super::BY;
 use super::carry_out_steps::Decider;
+use super::effect_work::blocking;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{BY, role_requests};
+use super::role_requests::RoleRequests;
 
 impl PlanRun {
     /// Maintains internal plans, if it is time to.
@@ -28,8 +30,13 @@ impl PlanRun {
             let ((settings, store), decider, clock) =
                 (self.handles(), self.decider.clone(), self.clock);
             self.spawn(EffectKey::MaintainInternal, async move {
-                let (volumes, plan) = (&settings.volumes, &settings.plan);
-                maintain(&store, volumes, plan, Some(&decider), clock.now()).await?;
+                let maintenance = Maintenance {
+                    store: &store,
+                    volumes: &settings.volumes,
+                    decider: Some(&decider),
+                    now: clock.now(),
+                };
+                maintenance.run(&settings.plan).await?;
                 Ok(EffectResult::Maintained)
             });
         }
@@ -50,76 +57,113 @@ impl PlanRun {
 /// ends the waits in a plan whose requests have ended. Each step is committed before the next, and may be repeated after a crash.
 /// A step that fails holds up no other plan: the next call tries again.
 pub async fn tidy(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) {
-    if let Err(error) = maintain(store, volumes, plan, None, now).await {
+    let maintenance = Maintenance {
+        store,
+        volumes,
+        decider: None,
+        now,
+    };
+    if let Err(error) = maintenance.run(plan).await {
         tracing::warn!(error = format!("{error:#}"), "internal plans stay behind");
     }
 }
 
-/// Maintains internal plans; their open requests only with a decider, which writes the commands for them.
-async fn maintain(
-    store: &Store,
-    volumes: &Volumes,
-    plan: &PlanId,
-    decider: Option<&Decider>,
+/// What the maintenance of internal plans needs.
+struct Maintenance<'a> {
+    store: &'a Store,
+    volumes: &'a Volumes,
+    /// Writes the commands for open requests; without it these are left alone.
+    decider: Option<&'a Decider>,
     now: Time,
-) -> anyhow::Result<()> {
-    // A plan that failed is left for the next call.
-    let mut failed = BTreeSet::new();
-    loop {
-        let mut ended = false;
-        for ListedPlan { head, .. } in store.in_use(ROLE).await? {
-            if failed.contains(&head.id) {
-                continue;
-            }
-            match maintain_plan(store, volumes, decider, now, &head).await {
-                Ok(is_over) => ended |= is_over,
-                Err(error) => {
-                    let error = format!("{error:#}");
-                    tracing::warn!(plan = %head.id, error, "an internal plan stays behind");
-                    failed.insert(head.id);
-                }
-            }
-        }
-        // With a plan those end that it had requested something of.
-        if !ended {
-            break;
-        }
-    }
-    // A role that goes on does it itself, and sooner.
-    Ok(end_waits(store, BY, plan).await?)
 }
 
-/// Returns whether it ended a plan.
-async fn maintain_plan(
-    store: &Store,
-    volumes: &Volumes,
-    decider: Option<&Decider>,
-    now: Time,
-    head: &PlanHead,
-) -> anyhow::Result<bool> {
-    // Plans of roles in other programs are ended there.
-    let chain = WaitChain::of(store, Some(&head.id)).await?;
-    if chain.owner != DAEMON {
-        return Ok(false);
-    }
-    let settled = head.status.settled();
-    if is_awaited(store, head).await? {
-        if let Some(decider) = decider.filter(|_| !settled) {
-            role_requests::maintain(store, decider, &head.id, &chain, now).await?;
+impl Maintenance<'_> {
+    async fn run(&self, top: &PlanId) -> anyhow::Result<()> {
+        // A plan that failed is left for the next call.
+        let mut failed = BTreeSet::new();
+        loop {
+            let mut ended = false;
+            for ListedPlan { head, .. } in self.store.in_use(ROLE).await? {
+                if failed.contains(&head.id) {
+                    continue;
+                }
+                match self.maintain(&head).await {
+                    Ok(is_over) => ended |= is_over,
+                    Err(error) => {
+                        let error = format!("{error:#}");
+                        tracing::warn!(plan = %head.id, error, "an internal plan stays behind");
+                        failed.insert(head.id);
+                    }
+                }
+            }
+            // With a plan those end that it had requested something of.
+            if !ended {
+                break;
+            }
         }
-        return Ok(false);
+        // A role that goes on does it itself, and sooner.
+        Ok(end_waits(self.store, BY, top).await?)
     }
-    if !settled {
-        abandon(store, &head.id).await?;
+
+    /// Returns whether it ended the plan.
+    async fn maintain(&self, head: &PlanHead) -> anyhow::Result<bool> {
+        // Plans of roles in other programs are ended there.
+        let chain = WaitChain::of(self.store, Some(&head.id)).await?;
+        if chain.owner != DAEMON {
+            return Ok(false);
+        }
+        let settled = head.status.settled();
+        if is_awaited(self.store, head).await? {
+            if let Some(decider) = self.decider.filter(|_| !settled) {
+                let requests = RoleRequests {
+                    store: self.store,
+                    decider,
+                    plan: &head.id,
+                    chain: &chain,
+                };
+                requests.maintain(self.now).await?;
+            }
+            return Ok(false);
+        }
+        if !settled {
+            self.abandon(&head.id).await?;
+        }
+        self.withdraw_requests(&head.id).await?;
+        let archive = |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
+            ArchiveState::Current => draft.archive(ArchiveState::History),
+            // Its role was faster.
+            ArchiveState::History | ArchiveState::Deleted => Ok(()),
+        };
+        self.store.change(&head.id, BY, "put away", archive).await?;
+        Ok(true)
     }
-    withdraw_requests(store, volumes, &head.id).await?;
-    let archive = |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
-        ArchiveState::Current => draft.archive(ArchiveState::History),
-        // Its role was faster.
-        ArchiveState::History | ArchiveState::Deleted => Ok(()),
-    };
-    store.change(&head.id, BY, "put away", archive).await?;
-    Ok(true)
+
+    async fn abandon(&self, plan: &PlanId) -> Result<(), StoreError> {
+        let why = "no role waits for it any more";
+        let abandon = move |draft: &mut Draft<'_>| draft.abandon(why);
+        match self.store.change(plan, BY, why, abandon).await {
+            // Its role was faster.
+            Err(StoreError::Refused(_)) => Ok(()),
+            abandoned => abandoned,
+        }
+    }
+
+    async fn withdraw_requests(&self, plan: &PlanId) -> anyhow::Result<()> {
+        let recalls = self.store.read(plan, |plan, _| -> Vec<CommandId> {
+            plan.recalls().map(|attempt| attempt.id.clone()).collect()
+        });
+        for command in recalls.await? {
+            let (volumes, id) = (self.volumes.clone(), command.clone());
+            let done = blocking(move || volumes.recall(&id)).await?;
+            let record = move |draft: &mut Draft<'_>| match done {
+                Withdrawal::Withdrawn => draft.withdrawn(&command),
+                Withdrawal::Taken => draft.recalled(&command),
+            };
+            let why = "a request was taken back";
+            self.store.change(plan, BY, why, record).await?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns whether a task awaits the result of an internal plan: its key ends with the command or request that it is made for.
@@ -144,33 +188,6 @@ pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
     begun
         .chain(plan.waits().map(|(_, wait)| wait.on.clone()))
         .collect()
-}
-
-async fn abandon(store: &Store, plan: &PlanId) -> Result<(), StoreError> {
-    let why = "no role waits for it any more";
-    let abandon = move |draft: &mut Draft<'_>| draft.abandon(why);
-    match store.change(plan, BY, why, abandon).await {
-        // Its role was faster.
-        Err(StoreError::Refused(_)) => Ok(()),
-        abandoned => abandoned,
-    }
-}
-
-async fn withdraw_requests(store: &Store, volumes: &Volumes, plan: &PlanId) -> anyhow::Result<()> {
-    let recalls = store.read(plan, |plan, _| -> Vec<CommandId> {
-        plan.recalls().map(|attempt| attempt.id.clone()).collect()
-    });
-    for command in recalls.await? {
-        let (files, id) = (volumes.clone(), command.clone());
-        let done = super::effect_work::blocking(move || files.recall(&id)).await?;
-        let note = move |draft: &mut Draft<'_>| match done {
-            Withdrawal::Withdrawn => draft.withdrawn(&command),
-            Withdrawal::Taken => draft.recalled(&command),
-        };
-        let why = "a request was taken back";
-        store.change(plan, BY, why, note).await?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

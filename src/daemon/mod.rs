@@ -25,9 +25,11 @@ mod worktrees;
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::exec;
 use crate::plan::PlanState;
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
+use crate::volumes::Folder;
 pub use effect_work::make_plan;
 use exchange::Exchange;
 pub use hooks::Hook;
@@ -92,7 +94,8 @@ impl Daemon {
     /// Starts the plan, after the checks that an earlier daemon left running were ended.
     async fn begin(settings: DaemonSettings, store: Store, clock: Clock) -> anyhow::Result<Self> {
         let settings = Arc::new(settings);
-        effect_work::end_checks_left_behind(&settings).await;
+        // Their next run would work in the same files at the same time.
+        exec::end_left_behind(&settings.volumes.path(Folder::Active)).await;
         let run = PlanRun::begin(Arc::clone(&settings), store.clone(), clock).await?;
         let exchange = Exchange::new(settings, store, clock);
         Ok(Self { exchange, run })
@@ -145,13 +148,14 @@ impl Daemon {
         if self.exchange.scan_began.is_none() {
             // The first scan has to know what is awaited.
             let view = self.run.view().await?;
-            self.exchange.expect(&self.run.settings.plan, view.awaited);
+            let plan = self.run.settings.plan.clone();
+            self.exchange.routes.0.insert(plan, view.awaited);
         }
         self.scan().await;
         self.run.world.scan_began = self.exchange.scan_began;
         let view = self.run.decided_view().await?;
-        self.exchange
-            .expect(&self.run.settings.plan, view.awaited.clone());
+        let (plan, awaited) = (self.run.settings.plan.clone(), view.awaited.clone());
+        self.exchange.routes.0.insert(plan, awaited);
         Ok(view)
     }
 
@@ -236,7 +240,7 @@ impl Daemon {
             return None;
         }
         let (now, started) = (run.world.now, run.world.started);
-        let reported = run.mission.0 == view.seq && exchange.is_filed();
+        let reported = run.mission.0 == view.seq && exchange.filings.is_empty();
         if view.status.settled() {
             // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent writes long
             // after the end delays nothing.

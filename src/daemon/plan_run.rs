@@ -174,7 +174,10 @@ impl PlanRun {
             },
             effects: Effects::new(Arc::clone(&settings.notice)),
             change_watch: ChangeWatch::new(&settings, clock),
-            hook_state: HookState::since(before),
+            hook_state: HookState {
+                change: before,
+                ..HookState::default()
+            },
             moved: store.moved(),
             started_workers: settings.started_workers.clone(),
             settings,
@@ -506,9 +509,8 @@ impl PlanRun {
     /// Applies what was found for the plan as one change, if anything is new.
     pub async fn found(&mut self, mut found: FoundInput) -> Result<FollowUp, StoreError> {
         let now = self.clock.now();
-        let new = self.new_signs(&found.signs);
-        let signs = std::mem::replace(&mut found.signs, new);
-        self.note_signs(&found.signs, &signs, now);
+        let signs = std::mem::take(&mut found.signs);
+        found.signs = self.new_signs(&signs, now);
         if found.reports.is_empty() && found.replies.is_empty() && found.signs.is_empty() {
             return Ok(FollowUp::default());
         }
@@ -526,39 +528,31 @@ impl PlanRun {
         Ok(follow_up)
     }
 
-    /// Returns the heartbeats that are new.
+    /// Observes the heartbeats, and returns those that are new.
     fn new_signs(
-        &self,
-        signs: &BTreeMap<CommandId, WorkerSign>,
-    ) -> BTreeMap<CommandId, WorkerSign> {
-        let new = signs
-            .iter()
-            .filter(|(id, sign)| self.signs.get(*id) != Some(sign));
-        let in_plan_time = |(id, sign): (&CommandId, &WorkerSign)| {
-            let mut sign = sign.clone();
-            // The agent reads the wall clock.
-            sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
-            (id.clone(), sign)
-        };
-        new.map(in_plan_time).collect()
-    }
-
-    fn note_signs(
         &mut self,
-        news: &BTreeMap<CommandId, WorkerSign>,
         signs: &BTreeMap<CommandId, WorkerSign>,
         now: Time,
-    ) {
-        for (id, sign) in news {
+    ) -> BTreeMap<CommandId, WorkerSign> {
+        let mut new = BTreeMap::new();
+        for (id, sign) in signs {
+            if self.signs.get(id) == Some(sign) {
+                continue;
+            }
             match &sign.life.model_fails {
-                Some(said) => drop(self.world.faults.insert(id.clone(), said.clone())),
+                Some(error) => drop(self.world.faults.insert(id.clone(), error.clone())),
                 None => {
                     self.world.signs.insert(id.clone(), now);
                     self.world.faults.remove(id);
                 }
             }
+            let mut sign = sign.clone();
+            // The agent reads the wall clock.
+            sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
+            new.insert(id.clone(), sign);
         }
         self.world.signs.retain(|id, _| signs.contains_key(id));
         self.world.faults.retain(|id, _| signs.contains_key(id));
+        new
     }
 }

@@ -4,11 +4,8 @@ use std::collections::BTreeSet;
 
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::PlanRun;
-use super::worktrees::WorktreeLayout;
 use super::{DaemonSettings, effect_work};
-use crate::plan::{
-    AgentSession, Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE,
-};
+use crate::plan::{Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE};
 use crate::store::Store;
 use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question_file;
@@ -130,28 +127,6 @@ impl PlanRun {
             }
         }
         Ok(withdrawn)
-    }
-}
-
-impl OutgoingCommand {
-    /// Returns the command that ends a session which is over, unless it was published before.
-    fn of_end(session: &AgentSession) -> Option<Self> {
-        let end = session.end.as_ref().filter(|end| !end.published)?;
-        Some(Self {
-            id: end.id.clone(),
-            text: end.text.clone(),
-            layout: None,
-            ends: Some(session.id.clone()),
-        })
-    }
-
-    fn of(plan: &Plan, attempt: &Attempt) -> Self {
-        Self {
-            id: attempt.id.clone(),
-            text: attempt.text.clone(),
-            layout: WorktreeLayout::of(plan, attempt.task),
-            ends: None,
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::volumes::Volumes;
 use super::BY;
 use super::carry_out_steps::{Decider, attempt, new_question};
 use super::exchange::Filed;
-use super::report_parsing::{ParsedReport, UnreadableReport};
+use super::report_parsing::ParsedReport;
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
@@ -48,11 +48,18 @@ pub(super) async fn pass_on(
             let explanation = refused.explanation.clone();
             let of_role = store.read(&plan, |plan, _| plan.head().owner == ROLE);
             if of_role.await? {
-                let change = move |draft: &mut Draft<'_>| {
-                    unreadable(draft, &volumes, &command, &refused, &hash)
+                let reject = move |draft: &mut Draft<'_>| {
+                    let attempt = draft.plan().attempt(&command);
+                    if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
+                        // The time within which its author may repair it has begun.
+                        return Ok(());
+                    }
+                    let question = new_question(draft.plan(), &volumes);
+                    let reason = &refused.reason;
+                    draft.reject(&command, reason, &hash, question).map(drop)
                 };
                 let why = "a report for it cannot be read";
-                store.change(&plan, BY, why, change).await?;
+                store.change(&plan, BY, why, reject).await?;
             }
             Ok(Filed::Rejected(explanation))
         }
@@ -87,105 +94,111 @@ async fn apply_report(
     store.change(plan, BY, "a report came for it", change).await
 }
 
-/// Records that the report to a request cannot be read. Its author may repair it for a while.
-fn unreadable(
-    draft: &mut Draft<'_>,
-    volumes: &Volumes,
-    request: &CommandId,
-    refused: &UnreadableReport,
-    hash: &str,
-) -> Result<(), Refusal> {
-    let attempt = draft.plan().attempt(request);
-    if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
-        return Ok(());
-    }
-    let question = new_question(draft.plan(), volumes);
-    draft
-        .reject(request, &refused.reason, hash, question)
-        .map(drop)
+/// The requests of an internal plan that is awaited.
+pub(super) struct RoleRequests<'a> {
+    pub store: &'a Store,
+    pub decider: &'a Decider,
+    pub plan: &'a PlanId,
+    pub chain: &'a WaitChain,
 }
 
-/// Maintains the requests of an internal plan that is awaited.
-pub(super) async fn maintain(
-    store: &Store,
-    decider: &Decider,
-    plan: &PlanId,
-    chain: &WaitChain,
-    now: Time,
-) -> Result<(), StoreError> {
-    let repair = decider.settings.timing.plan.repair;
-    let found = store.read(plan, move |plan, _| {
-        let asked = plan.open_questions().filter_map(|question| {
-            let task = plan.task(question.task?)?;
-            let request = plan.current_attempt(task)?.id.clone();
-            let role = task.assignee.clone().unwrap_or_default();
-            (question.about == HumanQuestionKind::Agent).then(|| (question.clone(), request, role))
+impl RoleRequests<'_> {
+    pub async fn maintain(&self, now: Time) -> Result<(), StoreError> {
+        let repair = self.decider.settings.timing.plan.repair;
+        let found = self.store.read(self.plan, move |plan, _| {
+            let asked = plan.open_questions().filter_map(|question| {
+                let task = plan.task(question.task?)?;
+                let request = plan.current_attempt(task)?.id.clone();
+                let role = task.assignee.clone().unwrap_or_default();
+                let of_agent = question.about == HumanQuestionKind::Agent;
+                of_agent.then(|| (question.clone(), request, role))
+            });
+            let unread = !unread(plan, now, repair).is_empty();
+            (asked.collect::<Vec<_>>(), unread)
         });
-        let unread = !unread(plan, now, repair).is_empty();
-        (asked.collect::<Vec<_>>(), unread)
-    });
-    let (asked, unread) = found.await?;
-    for asked in asked {
-        ask_person(store, decider, plan, chain, asked).await?;
+        let (asked, unread) = found.await?;
+        for (question, request, role) in asked {
+            match self.ask_person(question, request, &role).await {
+                // The task, or the internal plan, has ended meanwhile.
+                Ok(()) | Err(StoreError::Refused(_)) => {}
+                failed => return failed,
+            }
+        }
+        if unread {
+            self.repair_unreadable(now).await?;
+        }
+        Ok(())
     }
-    if unread {
-        repair_unreadable(store, decider, plan, now).await?;
-    }
-    Ok(())
-}
 
-/// Puts the question of a role behind files about a request to a person, in the plan that all is done for; an answer goes to that
-/// role.
-async fn ask_person(
-    store: &Store,
-    decider: &Decider,
-    plan: &PlanId,
-    chain: &WaitChain,
-    (question, request, role): (HumanQuestion, CommandId, String),
-) -> Result<(), StoreError> {
-    let (Some(top), Some(command)) = (&chain.top, chain.command.clone()) else {
-        return Ok(());
-    };
-    // Each plan has its own ids of questions: the request links the two.
-    let wanted = request.clone();
-    let asked = store.read(top, move |plan, _| {
-        let mut questions = plan.questions();
-        let asked = questions.find(|question| question.request.as_ref() == Some(&wanted));
-        asked.cloned()
-    });
-    let done = match asked.await? {
-        None => {
-            let asker = chain.roles.first();
+    /// Puts the question of a role behind files about a request to a person, in the plan that all is done for; an answer goes to
+    /// that role.
+    async fn ask_person(
+        &self,
+        question: HumanQuestion,
+        request: CommandId,
+        role: &str,
+    ) -> Result<(), StoreError> {
+        let (Some(top), Some(command)) = (&self.chain.top, self.chain.command.clone()) else {
+            return Ok(());
+        };
+        // Each plan has its own ids of questions: the request links the two.
+        let wanted = request.clone();
+        let asked = self.store.read(top, move |plan, _| {
+            let mut questions = plan.questions();
+            let asked = questions.find(|question| question.request.as_ref() == Some(&wanted));
+            asked.cloned()
+        });
+        let Some(asked) = asked.await? else {
+            let asker = self.chain.roles.first();
             let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
             let reason = format!(
                 "the role `{role}` asks, at work{asker}: {}",
                 question.reason
             );
-            let volumes = decider.settings.volumes.clone();
+            let volumes = self.decider.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
                 let task = attempt(draft, &command)?.task;
                 let id = new_question(draft.plan(), &volumes);
                 draft.ask_for_request(id, task, &request, &reason)
             };
-            store.change(top, BY, "a role has a question", ask).await
-        }
-        Some(asked) => match asked.answer {
-            Some(answer) if answer.choice == AnswerChoice::Reply => {
-                let (decider, id, note) = (decider.clone(), question.id, answer.note);
-                let go_on = move |draft: &mut Draft<'_>| {
-                    go_on(draft, &decider, &request, &id, [&note, &answer.by])
-                };
-                let why = "a person has answered";
-                store.change_ahead(plan, BY, why, go_on, |()| {}).await
+            let why = "a role has a question";
+            return self.store.change(top, BY, why, ask).await;
+        };
+        // Without a reply it is open, or the task ends without one.
+        let answer = asked.answer;
+        let Some(answer) = answer.filter(|answer| answer.choice == AnswerChoice::Reply) else {
+            return Ok(());
+        };
+        let decider = self.decider.clone();
+        let go_on = move |draft: &mut Draft<'_>| {
+            let said = [&*answer.note, &answer.by];
+            go_on(draft, &decider, &request, &question.id, said)
+        };
+        let why = "a person has answered";
+        let store = self.store;
+        store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
+    }
+
+    /// Requests unreadable reports once more, and ends the requests whose second report is unreadable, too.
+    async fn repair_unreadable(&self, now: Time) -> Result<(), StoreError> {
+        let decider = self.decider.clone();
+        let repair = move |draft: &mut Draft<'_>| {
+            for attempt in unread(draft.plan(), now, decider.settings.timing.plan.repair) {
+                let rejected = attempt.rejected.as_ref();
+                let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
+                if attempt.rejections < MOST_UNREADABLE {
+                    issue_again(draft, &decider, &attempt, AttemptKind::Repair, &reason)?;
+                } else {
+                    let received = draft.now();
+                    draft.report(&attempt.id, no_answer(&reason, received))?;
+                }
             }
-            // It is open, or the task ends without it.
-            _ => Ok(()),
-        },
-    };
-    match done {
-        // The task, or the internal plan, has ended meanwhile.
-        Err(StoreError::Refused(_)) => Ok(()),
-        done => done,
+            Ok(())
+        };
+        let (store, why) = (self.store, "its report cannot be read");
+        store
+            .change_ahead(self.plan, BY, why, repair, |()| {})
+            .await
     }
 }
 
@@ -201,14 +214,14 @@ fn go_on(
     draft.answer(question, AnswerChoice::Reply, note, by)?;
     let report = attempt.report.as_ref();
     let answer = answer_text(report.and_then(|report| report.question.as_deref()), note);
-    let told = match (&attempt.session, report) {
+    let message = match (&attempt.session, report) {
         (Some(_), _) | (_, None) => answer,
         (None, Some(report)) => format!(
             "You were asked this before, and reported:\n\n{}\n\n{answer}",
             report.text()
         ),
     };
-    issue_again(draft, decider, &attempt, AttemptKind::Continue, &told)
+    issue_again(draft, decider, &attempt, AttemptKind::Continue, &message)
 }
 
 fn answer_text(asked: Option<&str>, note: &str) -> String {
@@ -221,9 +234,9 @@ fn issue_again(
     decider: &Decider,
     attempt: &Attempt,
     kind: AttemptKind,
-    told: &str,
+    message: &str,
 ) -> Result<(), Refusal> {
-    let issue = decider.ask_again(draft.plan(), attempt, kind, told, draft.now())?;
+    let issue = decider.ask_again(draft.plan(), attempt, kind, message, draft.now())?;
     draft.issue(attempt.task, issue)
 }
 
@@ -235,31 +248,6 @@ fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
             && rejected.is_some_and(|rejected| rejected.at.plus(repair) <= now)
     };
     plan.open_attempts().filter(over).cloned().collect()
-}
-
-/// Requests unreadable reports once more, and ends the requests whose second report is unreadable, too.
-async fn repair_unreadable(
-    store: &Store,
-    decider: &Decider,
-    plan: &PlanId,
-    now: Time,
-) -> Result<(), StoreError> {
-    let decider = decider.clone();
-    let repair = move |draft: &mut Draft<'_>| {
-        for attempt in unread(draft.plan(), now, decider.settings.timing.plan.repair) {
-            let rejected = attempt.rejected.as_ref();
-            let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
-            if attempt.rejections < MOST_UNREADABLE {
-                issue_again(draft, &decider, &attempt, AttemptKind::Repair, &reason)?;
-            } else {
-                let received = draft.now();
-                draft.report(&attempt.id, no_answer(&reason, received))?;
-            }
-        }
-        Ok(())
-    };
-    let why = "its report cannot be read";
-    store.change_ahead(plan, BY, why, repair, |()| {}).await
 }
 
 fn no_answer(reason: &str, received: Time) -> Report {

@@ -97,10 +97,7 @@ impl PlanRun {
     pub(super) fn ask(&mut self, subject: &ModelQuestionKind) {
         let ((settings, store), subject) = (self.handles(), subject.clone());
         self.spawn(EffectKey::Ask(subject.clone()), async move {
-            let Some(models) = &settings.models else {
-                anyhow::bail!("no language model is configured");
-            };
-            let asked = effect_work::ask(&settings, models, &store, subject).await?;
+            let asked = effect_work::ask(&settings, &store, subject).await?;
             Ok(asked.map_or(EffectResult::NotAsked, |asked| {
                 EffectResult::Asked(Box::new(asked))
             }))
