@@ -145,8 +145,8 @@ pub(super) fn apply_result(
     }
 }
 
-/// Applies the outcome of a question to the model: what the call cost, and the answer. An answer that the plan refuses counts
-/// as none.
+/// Applies the outcome of a question to the model: what the call cost, and the answer. An answer that the plan
+/// refuses counts as none.
 pub(super) fn apply_model_answer(
     draft: &mut Draft<'_>,
     asked: ModelOutcome,

@@ -1,5 +1,5 @@
-//! Effects: what runs beside the loop, each at most once at a time. An effect that fails waits before it is started again, and the
-//! same trouble is reported only once.
+//! Effects: what runs beside the loop, each at most once at a time. An effect that fails waits before it is started
+//! again, and the same trouble is reported only once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;

@@ -1,5 +1,6 @@
-//! Carries out, within a change, the decisions that the plan's own data settles: writes commands, asks the human, ends
-//! attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions are used.
+//! Carries out, within a change, the decisions that the plan's own data settles: writes commands, asks the human,
+//! ends attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions
+//! are used.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::discriminant;
@@ -74,8 +75,9 @@ impl OutgoingCommand {
     }
 }
 
-/// Draws an id for a question that no other question has: none of the plan, and none with a file in the folders, where the
-/// questions of every plan are. It is short enough to be typed. Call it within the change that asks: no other question comes between.
+/// Draws an id for a question that no other question has: none of the plan, and none with a file in the folders,
+/// where the questions of every plan are. It is short enough to be typed. Call it within the change that asks: no
+/// other question comes between.
 pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
     let mut draws = 0;
     loop {
@@ -90,8 +92,8 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
 }
 
 impl Decider {
-    /// Carries out every decision that is due, one after the other, until none is left. A decision that the plan refuses is left
-    /// out and logged: it must not hold up the others.
+    /// Carries out every decision that is due, one after the other, until none is left. A decision that the plan
+    /// refuses is left out and logged: it must not hold up the others.
     pub fn decide(&self, draft: &mut Draft<'_>, world: &Observations) -> Vec<OutgoingCommand> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
@@ -100,8 +102,8 @@ impl Decider {
         }
         draft.ends_published(&world.ends_published);
         let mut together = VecDeque::new();
-        // Decisions of one kind are derived together. To derive them anew after each would take the square of their number, and one
-        // changes nothing for the others, unless it changes what all depend on.
+        // Decisions of one kind are derived together. To derive them anew after each would take the square of their
+        // number, and one changes nothing for the others, unless it changes what all depend on.
         let mut above = Above::of(draft.plan(), world);
         for _ in 0..MOST_DECISIONS {
             let now = Above::of(draft.plan(), world);
@@ -218,7 +220,8 @@ impl Decider {
         Ok(OutgoingCommand::of(draft.plan(), &attempt(draft, &id)?))
     }
 
-    /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with a message.
+    /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with a
+    /// message.
     ///
     /// # Errors
     /// The earlier command cannot be read, or its task does not exist.
@@ -420,7 +423,8 @@ struct NextCommand {
     content: CommandKind,
 }
 
-/// Chooses what the next command of a task says of the task and its attempts: only what is new where the session is known.
+/// Chooses what the next command of a task says of the task and its attempts: only what is new where the session is
+/// known.
 fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextCommand {
     let session = session(plan, task);
     if let Some(attempt) = repairs {

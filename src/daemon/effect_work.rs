@@ -1,5 +1,5 @@
-//! The work of effects: what the daemon does outside the plan. It returns a result and never changes the plan, but for the count of
-//! a model's call, which is committed before the call is made.
+//! The work of effects: what the daemon does outside the plan. It returns a result and never changes the plan, but
+//! for the count of a model's call, which is committed before the call is made.
 
 use std::path::{Path, PathBuf};
 
@@ -171,8 +171,8 @@ pub(super) struct CheckOutcome {
     pub merge: Option<PendingMerge>,
 }
 
-/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands, where
-/// results are merged on what comes of merging this one.
+/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the
+/// commands, where results are merged on what comes of merging this one.
 pub(super) async fn check(
     settings: &DaemonSettings,
     store: &Store,
@@ -223,8 +223,8 @@ pub(super) async fn check(
     Ok(checked)
 }
 
-/// Merges a result aside, if the files that its task is to produce exist. Returns the folder of the merge; `None` if something
-/// failed, which is among the results then.
+/// Merges a result aside, if the files that its task is to produce exist. Returns the folder of the merge; `None` if
+/// something failed, which is among the results then.
 async fn merge(
     settings: &DaemonSettings,
     gathering: &Gathering,
@@ -270,7 +270,8 @@ async fn produced(
     Ok(tokio::task::spawn_blocking(check).await?)
 }
 
-/// Reports to the person which files are among the reports at the end and were not read, such as a file with another name.
+/// Reports to the person which files are among the reports at the end and were not read, such as a file with another
+/// name.
 pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
     let names = settings.volumes.unread();
     let (shown, hidden) = names.split_at(names.len().min(UNREAD));

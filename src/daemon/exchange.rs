@@ -1,5 +1,5 @@
-//! The folder through which everything comes in and goes out: watches it, scans it, and files what was applied. It knows of a
-//! plan only what is awaited for it, so that one folder may serve many.
+//! The folder through which everything comes in and goes out: watches it, scans it, and files what was applied. It
+//! knows of a plan only what is awaited for it, so that one folder may serve many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,8 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch};
 use crate::wire::question_file;
 
-/// As long as `reports/pending` had no more files than this, a scan takes less time than to wake another thread for it …
+/// As long as `reports/pending` had no more files than this, a scan takes less time than to wake another thread for
+/// it …
 const QUICK_SCAN: usize = 64;
 
 /// … and reads no more reports than this: hostile ones must not hold up the loop.
@@ -28,7 +29,8 @@ const QUICK_REPORTS: usize = 8;
 /// A file that is still being written is read again after this.
 const SOON: Duration = Duration::from_millis(150);
 
-/// A file from before the daemon began, or before a worker left, is complete after this: no event said that it was written.
+/// A file from before the daemon began, or before a worker left, is complete after this: no event said that it was
+/// written.
 const FINISHED: Duration = UNSEEN.saturating_add(Duration::from_secs(1));
 
 /// The key of an effect in the folder.
@@ -150,8 +152,8 @@ impl Exchange {
         self.scan_at = self.scan_at.min(at);
     }
 
-    /// Returns whether all files that existed at a moment were read, and are complete or have not changed for so long that
-    /// their writer has given up.
+    /// Returns whether all files that existed at a moment were read, and are complete or have not changed for so long
+    /// that their writer has given up.
     pub fn is_quiet(&self, since: Time, now: Time) -> bool {
         self.scan_began >= Some(since) && self.is_finished(since, now)
     }
@@ -182,8 +184,8 @@ impl Exchange {
             && self.effects.is_ready(&ExchangeKey::Scan, now)
     }
 
-    /// Checks the watches before a scan, if it is time to. Returns whether folders were made again that had been removed with
-    /// their files.
+    /// Checks the watches before a scan, if it is time to. Returns whether folders were made again that had been
+    /// removed with their files.
     pub fn check_watches(&mut self, now: Time) -> bool {
         if !self.may_scan(now) || self.check_at > now {
             return false;
@@ -192,8 +194,8 @@ impl Exchange {
         self.watch.check()
     }
 
-    /// Scans the folders if it is time to, and returns what is new; a scan that takes long runs beside the loop, and a later
-    /// call returns its result. The caller reports to [`Self::applied`] what became of it.
+    /// Scans the folders if it is time to, and returns what is new; a scan that takes long runs beside the loop, and
+    /// a later call returns its result. The caller reports to [`Self::applied`] what became of it.
     pub fn scan(&mut self, now: Time) -> Option<FoundInput> {
         if self.scanned.is_none() && self.may_scan(now) {
             self.begin_scan(now);
@@ -268,8 +270,8 @@ impl Exchange {
         }
     }
 
-    /// Leaves reports for a later scan while a report of the same name is being filed: the name would count as filed. Returns
-    /// whether there was one.
+    /// Leaves reports for a later scan while a report of the same name is being filed: the name would count as filed.
+    /// Returns whether there was one.
     fn postpone(&mut self, found: &mut FoundInput) -> bool {
         let under_way = self.effects.under_way();
         let moves =
@@ -327,8 +329,9 @@ impl Exchange {
         }
     }
 
-    /// Applies reports to the plans that their commands belong to and that are not carried out here: another plan in the same
-    /// folder may be unfinished, or a role waits for what it requested of another one. Returns whether a report was for a plan.
+    /// Applies reports to the plans that their commands belong to and that are not carried out here: another plan in
+    /// the same folder may be unfinished, or a role waits for what it requested of another one. Returns whether a
+    /// report was for a plan.
     ///
     /// # Errors
     /// A failure of the store. A plan that cannot be changed holds up no other.
@@ -355,8 +358,8 @@ impl Exchange {
         Ok(asked)
     }
 
-    /// Starts what is missing in the folders: shows and files questions, and files reports; all reports immediately when the
-    /// last plan has ended.
+    /// Starts what is missing in the folders: shows and files questions, and files reports; all reports immediately
+    /// when the last plan has ended.
     pub fn start(&mut self, now: Time, at_once: bool) {
         self.show_questions(now);
         self.file_questions(now);

@@ -1,6 +1,6 @@
-//! Hooks: commands of the person that are called when something happens. They run beside the loop, one of a kind at a time, and
-//! their outcome changes nothing. Only the process knows what was reported: an open question, and the end of a plan, may be
-//! reported again after a restart.
+//! Hooks: commands of the person that are called when something happens. They run beside the loop, one of a kind at a
+//! time, and their outcome changes nothing. Only the process knows what was reported: an open question, and the end
+//! of a plan, may be reported again after a restart.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};

@@ -41,8 +41,8 @@ impl RoutingTable {
         self.0.values().flat_map(|awaited| &awaited.questions)
     }
 
-    /// Returns what was found by its plan: the one that awaits it, else the one that its command belongs to. Reports for plans that
-    /// are not in the table come second.
+    /// Returns what was found by its plan: the one that awaits it, else the one that its command belongs to. Reports
+    /// for plans that are not in the table come second.
     ///
     /// # Errors
     /// A failure of the store.

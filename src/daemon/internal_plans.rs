@@ -1,6 +1,6 @@
-//! Maintains internal plans, which roles in the process make for their tasks: a plan whose result no task awaits any more ends, and its
-//! requests to other roles are withdrawn; the open requests of the others are maintained (`role_requests`); and waits whose requests
-//! have ended are removed from the plan.
+//! Maintains internal plans, which roles in the process make for their tasks: a plan whose result no task awaits any
+//! more ends, and its requests to other roles are withdrawn; the open requests of the others are maintained
+//! (`role_requests`); and waits whose requests have ended are removed from the plan.
 
 use std::collections::BTreeSet;
 
@@ -53,9 +53,9 @@ impl PlanRun {
     }
 }
 
-/// Ends the internal plans of a daemon's plans whose results no task awaits, withdraws their open requests, and archives them; then
-/// ends the waits in a plan whose requests have ended. Each step is committed before the next, and may be repeated after a crash.
-/// A step that fails holds up no other plan: the next call tries again.
+/// Ends the internal plans of a daemon's plans whose results no task awaits, withdraws their open requests, and
+/// archives them; then ends the waits in a plan whose requests have ended. Each step is committed before the next,
+/// and may be repeated after a crash. A step that fails holds up no other plan: the next call tries again.
 pub async fn tidy(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) {
     let maintenance = Maintenance {
         store,
@@ -166,7 +166,8 @@ impl Maintenance<'_> {
     }
 }
 
-/// Returns whether a task awaits the result of an internal plan: its key ends with the command or request that it is made for.
+/// Returns whether a task awaits the result of an internal plan: its key ends with the command or request that it is
+/// made for.
 async fn is_awaited(store: &Store, head: &PlanHead) -> Result<bool, StoreError> {
     let (Some(parent), Some((_, assignment))) = (&head.parent, head.key().rsplit_once(':')) else {
         return Ok(true);

@@ -1,6 +1,7 @@
-//! The loop that carries a plan out. It is level-triggered: it derives from the plan what is due, starts the effects that are
-//! missing, and applies their results; a restart, a lost file event and an edit by another process all take the same path.
-//! Effects run beside the loop. Each result or report becomes one change of the plan, which also has every decision that follows.
+//! The loop that carries a plan out. It is level-triggered: it derives from the plan what is due, starts the effects
+//! that are missing, and applies their results; a restart, a lost file event and an edit by another process all take
+//! the same path. Effects run beside the loop. Each result or report becomes one change of the plan, which also has
+//! every decision that follows.
 
 mod apply_input;
 mod background_effects;
@@ -43,9 +44,9 @@ pub use settings::{DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers}
 /// The author of the daemon's changes in the log.
 const BY: &str = "daemon";
 
-/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves; of a plan that is settled already it
-/// finishes what is left, such as the last files. The caller holds the folder's lock. What was under way when an earlier daemon
-/// ended or was killed is resumed.
+/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves; of a plan that is settled
+/// already it finishes what is left, such as the last files. The caller holds the folder's lock. What was under way
+/// when an earlier daemon ended or was killed is resumed.
 ///
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
@@ -101,8 +102,8 @@ impl Daemon {
         Ok(Self { exchange, run })
     }
 
-    /// Carries the plan out until the daemon has nothing left to do. A dropped future loses nothing that the next daemon does not
-    /// find.
+    /// Carries the plan out until the daemon has nothing left to do. A dropped future loses nothing that the next
+    /// daemon does not find.
     async fn carry_out(&mut self) -> anyhow::Result<DaemonEnd> {
         self.run.inspect_first().await?;
         self.run.recover().await?;
@@ -122,8 +123,8 @@ impl Daemon {
         }
     }
 
-    /// Starts everything that is due. Returns how the daemon ends, if it does. A store that fails is tried again: its disk may be
-    /// full only for a while.
+    /// Starts everything that is due. Returns how the daemon ends, if it does. A store that fails is tried again: its
+    /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<DaemonEnd>> {
         self.run.advance_clock();
         self.run.note_gone_workers();
@@ -242,8 +243,8 @@ impl Daemon {
         let (now, started) = (run.world.now, run.world.started);
         let reported = run.mission.0 == view.seq && exchange.filings.is_empty();
         if view.status.settled() {
-            // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent writes long
-            // after the end delays nothing.
+            // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent
+            // writes long after the end delays nothing.
             let quiet = exchange.is_quiet(run.settled_at.unwrap_or(now), now);
             return (reported && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
         }

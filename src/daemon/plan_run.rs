@@ -1,5 +1,5 @@
-//! One plan that is carried out: a report or result becomes a change, which also has every decision that follows; the effects that
-//! are due are started. It knows no other plan of the process.
+//! One plan that is carried out: a report or result becomes a change, which also has every decision that follows; the
+//! effects that are due are started. It knows no other plan of the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -235,8 +235,9 @@ impl PlanRun {
         std::mem::take(&mut self.scan_wanted)
     }
 
-    /// Reads the clock. If that is far later than planned, the process was stopped or the machine suspended, and perhaps its agents
-    /// with it: the time since the last reading counts as no agent's silence, and a scan comes before any decision by time.
+    /// Reads the clock. If that is far later than planned, the process was stopped or the machine suspended, and
+    /// perhaps its agents with it: the time since the last reading counts as no agent's silence, and a scan comes
+    /// before any decision by time.
     pub fn advance_clock(&mut self) {
         let (before, now) = (self.world.now, self.clock.now());
         self.world.now = now;
@@ -442,8 +443,8 @@ impl PlanRun {
         }
     }
 
-    /// Commits a result, if it changes the plan and is still awaited. A refusal is no failure: the result is out of date then,
-    /// and the plan says what is due instead.
+    /// Commits a result, if it changes the plan and is still awaited. A refusal is no failure: the result is out of
+    /// date then, and the plan says what is due instead.
     async fn commit(&mut self, input: &Arc<EffectResult>) -> Result<(), StoreError> {
         let why = match &**input {
             EffectResult::Withdrawn(..) => "a command was taken back",
@@ -463,8 +464,8 @@ impl PlanRun {
         self.change(why, world, commit).await
     }
 
-    /// Makes a change of the plan together with the decisions that follow from it: one change, one flush. `change` may be called
-    /// twice. The commands that follow are published when this returns, as far as they can be.
+    /// Makes a change of the plan together with the decisions that follow from it: one change, one flush. `change`
+    /// may be called twice. The commands that follow are published when this returns, as far as they can be.
     async fn change<T: Send + 'static>(
         &mut self,
         why: &str,
@@ -473,8 +474,8 @@ impl PlanRun {
     ) -> Result<T, StoreError> {
         let (decider, plan) = (self.decider.clone(), &self.settings.plan);
         let volumes = self.settings.volumes.clone();
-        // The commands are written while the change is flushed. After the flush only a rename is left, which the store's thread does:
-        // no other thread has to wake for it.
+        // The commands are written while the change is flushed. After the flush only a rename is left, which the
+        // store's thread does: no other thread has to wake for it.
         let (decided, mut to_write) = tokio::sync::mpsc::unbounded_channel();
         let (write, written) = mpsc::channel();
         let change = move |draft: &mut Draft<'_>| {

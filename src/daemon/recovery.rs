@@ -10,9 +10,9 @@ use crate::store::Store;
 use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question_file;
 
-/// Moves aside the files of a plan and its internal plans that a power cut tore: commands, `end` commands and questions. They are
-/// published again when the daemon begins; a second or an incomplete run changes nothing. Call this before any worker of this
-/// process begins: it would claim half a command.
+/// Moves aside the files of a plan and its internal plans that a power cut tore: commands, `end` commands and
+/// questions. They are published again when the daemon begins; a second or an incomplete run changes nothing. Call
+/// this before any worker of this process begins: it would claim half a command.
 ///
 /// # Errors
 /// The store or the file system failed.
@@ -85,8 +85,8 @@ impl FileTexts {
 }
 
 impl PlanRun {
-    /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were withdrawn but
-    /// not recorded as such.
+    /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were
+    /// withdrawn but not recorded as such.
     pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
         let lost = self.read(|plan, _| {
             let open = open(plan).map(|open| OutgoingCommand::of(plan, open));
@@ -100,8 +100,8 @@ impl PlanRun {
         Ok(())
     }
 
-    /// Publishes the commands again that no worker has claimed and that are in no folder. An agent works on those that were
-    /// claimed.
+    /// Publishes the commands again that no worker has claimed and that are in no folder. An agent works on those
+    /// that were claimed.
     pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
         let waiting = self.read(|plan, _| {
             let unclaimed = open(plan).filter(|attempt| attempt.claimed.is_none());

@@ -1,7 +1,7 @@
-//! Maintains the requests of roles in the process to roles behind files. If such a role asks a question first, the plan that all
-//! is done for asks a person, and the answer goes back as a `continue` command. An unreadable report is requested once more; after
-//! that the request is answered with its failure. All of it is derived from the plans, so that it may be repeated after a crash;
-//! the role that waits for the request publishes the command.
+//! Maintains the requests of roles in the process to roles behind files. If such a role asks a question first, the
+//! plan that all is done for asks a person, and the answer goes back as a `continue` command. An unreadable report is
+//! requested once more; after that the request is answered with its failure. All of it is derived from the plans, so
+//! that it may be repeated after a crash; the role that waits for the request publishes the command.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ pub(super) async fn pass_on(
     }
 }
 
-/// Applies the report to a request. A report that asks a question is no answer: a person is asked, where a daemon carries out the
-/// plan that the request is for.
+/// Applies the report to a request. A report that asks a question is no answer: a person is asked, where a daemon
+/// carries out the plan that the request is for.
 async fn apply_report(
     store: &Store,
     volumes: Volumes,
@@ -130,8 +130,8 @@ impl RoleRequests<'_> {
         Ok(())
     }
 
-    /// Puts the question of a role behind files about a request to a person, in the plan that all is done for; an answer goes to
-    /// that role.
+    /// Puts the question of a role behind files about a request to a person, in the plan that all is done for; an
+    /// answer goes to that role.
     async fn ask_person(
         &self,
         question: HumanQuestion,

@@ -60,7 +60,8 @@ pub struct Models {
 /// The workers that this process started: for a role, or under `None` for the tasks of all other roles.
 #[derive(Clone, Debug)]
 pub struct StartedWorkers {
-    /// Whether their agent cannot work as it is configured: the workers end, and no further command is dispatched to them.
+    /// Whether their agent cannot work as it is configured: the workers end, and no further command is dispatched to
+    /// them.
     pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
     /// The workers that have ended for that reason; their last reports are in the folders.
     pub gone: watch::Receiver<BTreeSet<Option<String>>>,

@@ -11,8 +11,8 @@ use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
 
 impl PlanRun {
-    /// Publishes new commands immediately: to write one takes less time than to wake another thread for it. A command that cannot
-    /// be written now is kept for [`Self::publish`].
+    /// Publishes new commands immediately: to write one takes less time than to wake another thread for it. A command
+    /// that cannot be written now is kept for [`Self::publish`].
     pub(super) fn send(&mut self, outgoing: Vec<OutgoingCommand>) {
         for command in outgoing {
             if command.layout.is_none() {
@@ -70,7 +70,8 @@ impl PlanRun {
         });
     }
 
-    /// Runs the checks of a reported attempt; where results are merged, of one attempt at a time, as all merges use one folder.
+    /// Runs the checks of a reported attempt; where results are merged, of one attempt at a time, as all merges use
+    /// one folder.
     pub(super) fn check(&mut self, id: &CommandId, merged: bool) {
         let is_check = |key: &EffectKey| matches!(key, EffectKey::Check(_));
         if merged && self.effects.under_way().iter().any(is_check) {

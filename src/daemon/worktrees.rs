@@ -1,5 +1,6 @@
-//! Plans whose tasks have a worktree and a branch of their own: where they begin, how a result gets onto the branch of the
-//! plan, and what is left in the end. The integration branch in the plan is the truth, and the project's branch follows it.
+//! Plans whose tasks have a worktree and a branch of their own: where they begin, how a result gets onto the branch
+//! of the plan, and what is left in the end. The integration branch in the plan is the truth, and the project's
+//! branch follows it.
 
 use std::path::{Path, PathBuf};
 
@@ -106,8 +107,8 @@ fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree 
     }
 }
 
-/// Gives each task of a plan a worktree, if that is configured and no attempt was made in a shared workspace; opens the project.
-/// Returns whether the tasks have worktrees.
+/// Gives each task of a plan a worktree, if that is configured and no attempt was made in a shared workspace; opens
+/// the project. Returns whether the tasks have worktrees.
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
@@ -334,7 +335,8 @@ pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> anyhow
     };
     let (project, line) = (gathering.project().await?, &gathering.line);
     project.remove_checks().await?;
-    // Compared with the branch, not with the accepted commit: the branch may have stayed behind, and only a worktree has the rest.
+    // Compared with the branch, not with the accepted commit: the branch may have stayed behind, and only a worktree
+    // has the rest.
     let branch = IntegrationBranch::branch(&settings.plan);
     let Some(shown) = project.at_branch(&branch).await? else {
         return Ok(());

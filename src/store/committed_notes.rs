@@ -47,7 +47,8 @@ impl fmt::Display for Lost {
     }
 }
 
-/// The notes of a database in a file: a line of JSON for each plan that a commit changed. The last line of a plan counts.
+/// The notes of a database in a file: a line of JSON for each plan that a commit changed. The last line of a plan
+/// counts.
 pub(super) struct Notes(PathBuf);
 
 impl Notes {

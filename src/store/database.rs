@@ -1,5 +1,5 @@
-//! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and knows nothing of plans. Both
-//! block; the store has a thread of its own for them.
+//! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and knows nothing of
+//! plans. Both block; the store has a thread of its own for them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -182,8 +182,8 @@ impl Database {
         }
     }
 
-    /// Makes the embedded database durable and sets how it waits. The caller checks the format first: a database that a newer
-    /// version wrote is not even switched to another journal.
+    /// Makes the embedded database durable and sets how it waits. The caller checks the format first: a database that
+    /// a newer version wrote is not even switched to another journal.
     pub(super) fn set_up(&mut self) -> Result<()> {
         self.embedded().map_or(Ok(()), set_up_embedded)
     }
@@ -193,8 +193,8 @@ impl Database {
         !matches!(self, Self::Sqlite(_))
     }
 
-    /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way because another
-    /// was faster.
+    /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way
+    /// because another was faster.
     pub(super) fn begin(&mut self) -> Result<()> {
         let begin = if self.remote() {
             "BEGIN"
@@ -253,8 +253,8 @@ impl Database {
         Ok(u64::try_from(length).unwrap_or(0))
     }
 
-    /// Keeps the journal of the embedded database as it is from now on, also at the end of this process: the file that it
-    /// would be moved to is damaged.
+    /// Keeps the journal of the embedded database as it is from now on, also at the end of this process: the file
+    /// that it would be moved to is damaged.
     pub(super) fn keep_journal(&mut self) {
         let Some(connection) = self.embedded() else {
             return;
@@ -277,9 +277,9 @@ impl Database {
         }
     }
 
-    /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its start
-    /// again. The store calls this between the changes, so that no change waits for it. The journal is complete without it, so
-    /// callers need no error.
+    /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from
+    /// its start again. The store calls this between the changes, so that no change waits for it. The journal is
+    /// complete without it, so callers need no error.
     pub(super) fn checkpoint(&mut self) {
         let moved = self.embedded().map_or(Ok(()), |connection| {
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
@@ -322,7 +322,8 @@ pub(super) fn beside(database: &Path, what: &str) -> PathBuf {
 
 fn set_up_embedded(connection: &mut Connection) -> Result<()> {
     let writable = !connection.is_readonly("main")?;
-    // The switch to WAL takes a lock to which the timeout does not apply: another process may switch at the same moment.
+    // The switch to WAL takes a lock to which the timeout does not apply: another process may switch at the same
+    // moment.
     let mut tries = 0;
     while writable && let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
         let error = DatabaseError::from(error);
@@ -333,7 +334,8 @@ fn set_up_embedded(connection: &mut Connection) -> Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // Normally `Database::checkpoint` does this between the changes; this setting is for processes that change little and end.
+    // Normally `Database::checkpoint` does this between the changes; this setting is for processes that change little
+    // and end.
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     connection.busy_handler(Some(wait))?;
     // Without this SQLite prepares a statement again for each other value of a limit.
@@ -342,8 +344,8 @@ fn set_up_embedded(connection: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// Waits a little for the transaction of another process. The database's own wait grows to 100 ms, so that among a dozen busy
-/// processes one may be passed over until it fails; here all check about as often, and not in step.
+/// Waits a little for the transaction of another process. The database's own wait grows to 100 ms, so that among a
+/// dozen busy processes one may be passed over until it fails; here all check about as often, and not in step.
 fn wait(checks: i32) -> bool {
     let step = std::process::id().wrapping_add(checks.unsigned_abs()) % 1000;
     std::thread::sleep(Duration::from_micros(1000 + u64::from(step)));

@@ -1,7 +1,8 @@
-//! The one place that holds plans. One thread owns the connection and the plans in memory; all other code holds a [`Store`] and
-//! sends closures to it. One committed change is one transaction, flushed before it is answered; simultaneous changes of
-//! several callers are committed together. Several processes may use one database: each brings its plan up to date within the
-//! transaction, so no update is lost and no caller has to retry after a conflict.
+//! The one place that holds plans. One thread owns the connection and the plans in memory; all other code holds a
+//! [`Store`] and sends closures to it. One committed change is one transaction, flushed before it is answered;
+//! simultaneous changes of several callers are committed together. Several processes may use one database: each
+//! brings its plan up to date within the transaction, so no update is lost and no caller has to retry after a
+//! conflict.
 
 mod committed_notes;
 mod database;
@@ -109,8 +110,8 @@ struct OnlyWhile {
 }
 
 impl Store {
-    /// Opens the SQLite file at `path`; creates it with mode 0600 if it does not exist. Each commit updates the file's time, so
-    /// that a watch on it notifies every process.
+    /// Opens the SQLite file at `path`; creates it with mode 0600 if it does not exist. Each commit updates the
+    /// file's time, so that a watch on it notifies every process.
     ///
     /// # Errors
     /// The file cannot be made or read, a newer version wrote it, or it is empty and plans were in it.
@@ -229,14 +230,14 @@ impl Store {
         })
     }
 
-    /// Returns what the database had lost when it was opened: changes that were committed and are not in it. Every process
-    /// that opens the database gets this until one of them commits a change.
+    /// Returns what the database had lost when it was opened: changes that were committed and are not in it. Every
+    /// process that opens the database gets this until one of them commits a change.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }
 
-    /// Returns a handle whose changes are made only while the current plan of an owner is `current` (`None`: while it has
-    /// none): otherwise they fail with [`StoreError::Overtaken`]. The store checks this within the transaction.
+    /// Returns a handle whose changes are made only while the current plan of an owner is `current` (`None`: while it
+    /// has none): otherwise they fail with [`StoreError::Overtaken`]. The store checks this within the transaction.
     #[must_use]
     pub fn only_while(&self, owner: &str, current: Option<PlanId>) -> Self {
         let owner = owner.to_owned();
@@ -246,7 +247,8 @@ impl Store {
         }
     }
 
-    /// Changes a plan: all of the closure's operations or, if it refuses, none. The change is durable when this returns.
+    /// Changes a plan: all of the closure's operations or, if it refuses, none. The change is durable when this
+    /// returns.
     ///
     /// # Errors
     /// No such plan, a refusal, a panic of the closure, a failure of the database (nothing has changed then).
@@ -261,11 +263,11 @@ impl Store {
             .await
     }
 
-    /// As [`Store::change`], but the closure runs before the transaction begins: what it takes time for keeps no other process
-    /// waiting. If another process moves the plan in between, the closure runs again within the transaction, and only what it did
-    /// then counts. `then` gets the closure's result as soon as that is durable, before any other thread has to wake up for it.
-    /// Both run on the thread that serves all callers. `then` does not run for a change that fails; if `then` panics, the change is
-    /// made nevertheless.
+    /// As [`Store::change`], but the closure runs before the transaction begins: what it takes time for keeps no
+    /// other process waiting. If another process moves the plan in between, the closure runs again within the
+    /// transaction, and only what it did then counts. `then` gets the closure's result as soon as that is durable,
+    /// before any other thread has to wake up for it. Both run on the thread that serves all callers. `then` does not
+    /// run for a change that fails; if `then` panics, the change is made nevertheless.
     ///
     /// # Errors
     /// As [`Store::change`].
@@ -280,9 +282,9 @@ impl Store {
         self.submit(plan, None, [by, why], change, true, then).await
     }
 
-    /// Creates a plan and changes it in the same transaction. The plan gets the head's id, unless the head has a key; if a
-    /// deleted plan has that id, the new plan gets another id (`ID~2`) and the wanted one as its key. The closure finds the id
-    /// in the draft.
+    /// Creates a plan and changes it in the same transaction. The plan gets the head's id, unless the head has a key;
+    /// if a deleted plan has that id, the new plan gets another id (`ID~2`) and the wanted one as its key. The
+    /// closure finds the id in the draft.
     ///
     /// # Errors
     /// The key is in use; else as [`Store::change`].
@@ -363,8 +365,8 @@ impl Store {
         self.with(move |owner| owner.since(&plan, seq, limit)).await
     }
 
-    /// Returns when a change was made, `None` if the plan has no such change. The cost does not depend on the size of the
-    /// change.
+    /// Returns when a change was made, `None` if the plan has no such change. The cost does not depend on the size of
+    /// the change.
     ///
     /// # Errors
     /// A failure of the database.
@@ -392,7 +394,8 @@ impl Store {
             .await
     }
 
-    /// Returns the plans that an owner has in use, at most `limit`: the one that became current last (else created last) first.
+    /// Returns the plans that an owner has in use, at most `limit`: the one that became current last (else created
+    /// last) first.
     ///
     /// # Errors
     /// A failure of the database.
@@ -412,8 +415,8 @@ impl Store {
             .await
     }
 
-    /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most `limit` after
-    /// the first `offset`, and their total number.
+    /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most
+    /// `limit` after the first `offset`, and their total number.
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
@@ -517,9 +520,9 @@ fn had_none(database: &Path, what: &'static str) -> Result<(), StoreError> {
     Err(StoreError::Emptied { place, what })
 }
 
-/// Creates the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. An existing file is not opened:
-/// closing it again would release the locks that another store of this process has on it. A link is refused: SQLite would
-/// follow it, and write into its target.
+/// Creates the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. An existing file is not
+/// opened: closing it again would release the locks that another store of this process has on it. A link is refused:
+/// SQLite would follow it, and write into its target.
 fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let made = std::fs::OpenOptions::new()

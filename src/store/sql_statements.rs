@@ -1,5 +1,5 @@
-//! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. This file has no plan
-//! logic: it reads and writes rows as JSON, packed by [`super::text_store`].
+//! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. This file has
+//! no plan logic: it reads and writes rows as JSON, packed by [`super::text_store`].
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,8 +26,8 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL, \
      author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq))",
     ],
-    // The fields by which plans are looked up, copied from their heads. A deleted plan has no key: plans without one do not
-    // conflict.
+    // The fields by which plans are looked up, copied from their heads. A deleted plan has no key: plans without one
+    // do not conflict.
     &[
         "ALTER TABLE plans ADD COLUMN key TEXT",
         "ALTER TABLE plans ADD COLUMN owner TEXT NOT NULL DEFAULT 'daemon'",
@@ -337,13 +337,14 @@ impl Tables {
         rows.into_iter().map(head).collect()
     }
 
-    /// Commits the transaction. After an error it may still be open, and the caller does not know whether it took effect:
-    /// [`Tables::has_change`] shows it.
+    /// Commits the transaction. After an error it may still be open, and the caller does not know whether it took
+    /// effect: [`Tables::has_change`] shows it.
     pub(super) fn commit(&mut self) -> Result<()> {
         self.run("COMMIT", &[])
     }
 
-    /// Rolls the transaction back. A failure needs no handling: the database does the same by itself when the connection ends.
+    /// Rolls the transaction back. A failure needs no handling: the database does the same by itself when the
+    /// connection ends.
     pub(super) fn roll_back(&mut self) {
         if let Err(error) = self.run("ROLLBACK", &[]) {
             tracing::debug!(%error, "nothing to roll back");
@@ -481,9 +482,9 @@ impl Tables {
         Ok(self.number(statement, &[owner.into()])?.unwrap_or(0))
     }
 
-    /// Returns the plans that may have an attempt with this id: one lookup in the primary key for each plan, and a search
-    /// through the rows that are only in the log. It is one statement, so it misses nothing that another process moves from the
-    /// log to the table in the meantime.
+    /// Returns the plans that may have an attempt with this id: one lookup in the primary key for each plan, and a
+    /// search through the rows that are only in the log. It is one statement, so it misses nothing that another
+    /// process moves from the log to the table in the meantime.
     pub(super) fn plans_of(&mut self, command: &CommandId) -> Result<Vec<PlanId>> {
         self.ids(
             "SELECT plans.id FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \

@@ -38,8 +38,9 @@ const NOW: Timestamps = {
     }
 };
 
-/// Bytes committed before rows are written and the journal is moved: when no job waits, and when jobs always wait. The file of
-/// the journal is then overwritten instead of growing, which is faster, and a start after a crash has less to read.
+/// Bytes committed before rows are written and the journal is moved: when no job waits, and when jobs always wait.
+/// The file of the journal is then overwritten instead of growing, which is faster, and a start after a crash has
+/// less to read.
 const FOLD_IDLE: usize = 128 * 1024;
 const FOLD_BUSY: usize = 4 * 1024 * 1024;
 
@@ -193,8 +194,8 @@ impl Owner {
         }
     }
 
-    /// Runs the closures that may run twice, while no transaction is open: the time that they take keeps no other process
-    /// waiting. A second change of a plan has to wait for the first one.
+    /// Runs the closures that may run twice, while no transaction is open: the time that they take keeps no other
+    /// process waiting. A second change of a plan has to wait for the first one.
     fn run_ahead(&mut self, jobs: Vec<ChangeJob>) -> Vec<(ChangeJob, Option<Ran>)> {
         let mut plans = HashSet::new();
         let mut changes = Vec::new();
@@ -213,8 +214,8 @@ impl Owner {
         changes
     }
 
-    /// Runs the closures and commits their changes with one flush. After a change that leaves no plan in memory the next call
-    /// makes the rest: that plan has to be read anew, and the earlier changes are not in the tables yet.
+    /// Runs the closures and commits their changes with one flush. After a change that leaves no plan in memory the
+    /// next call makes the rest: that plan has to be read anew, and the earlier changes are not in the tables yet.
     fn commit(&mut self, jobs: &mut impl Iterator<Item = (ChangeJob, Option<Ran>)>) {
         if let Err(error) = self.begin().map_err(reason) {
             for (job, _) in jobs {
@@ -233,7 +234,8 @@ impl Owner {
             }
             match self.make_change(&mut job, ahead, &mut writes, &mut locked) {
                 Ok(()) => waiting.push(job.done),
-                // The database may have ended the transaction by itself: no later write may assume that it is still open.
+                // The database may have ended the transaction by itself: no later write may assume that it is still
+                // open.
                 Err(StoreError::Database(error)) => {
                     waiting.push(job.done);
                     failed = Some(error);
@@ -264,8 +266,8 @@ impl Owner {
                 for answer in answers {
                     drop(answer.send(Ok(())));
                 }
-                // The announcement comes last: callers that wait for the answer continue before listeners. A caller that reads
-                // again at every change and changes nothing must not wake itself.
+                // The announcement comes last: callers that wait for the answer continue before listeners. A caller
+                // that reads again at every change and changes nothing must not wake itself.
                 if changed {
                     self.announce.send_modify(|count| *count += 1);
                 }
@@ -281,8 +283,8 @@ impl Owner {
         }
     }
 
-    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the change is
-    /// answered: the caller may end immediately afterwards.
+    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the
+    /// change is answered: the caller may end immediately afterwards.
     fn touch(&self) {
         if let DatabasePlace::File(file) = &self.place
             && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
@@ -291,8 +293,8 @@ impl Owner {
         }
     }
 
-    /// Notes what was committed, also before the change is answered. The loss was reported: from now on the notes say how far
-    /// the plans go without it.
+    /// Notes what was committed, also before the change is answered. The loss was reported: from now on the notes say
+    /// how far the plans go without it.
     fn note(&mut self, seqs: &BTreeMap<PlanId, i64>) {
         if let Some(notes) = &self.notes {
             let lost = self.lost.iter().map(|lost| (&lost.plan, lost.last));
@@ -356,8 +358,8 @@ impl Owner {
         made
     }
 
-    /// Brings the plan of a change into memory, as it is in the transaction. Returns what ran ahead, if that was after the same
-    /// change.
+    /// Brings the plan of a change into memory, as it is in the transaction. Returns what ran ahead, if that was
+    /// after the same change.
     fn ready(
         &mut self,
         job: &mut ChangeJob,
@@ -382,8 +384,8 @@ impl Owner {
         Ok(None)
     }
 
-    /// Runs the closure of a change on the plan in memory. If it panics, that plan is dropped: it can neither be trusted nor be
-    /// undone.
+    /// Runs the closure of a change on the plan in memory. If it panics, that plan is dropped: it can neither be
+    /// trusted nor be undone.
     fn run_closure(&mut self, job: &mut ChangeJob, new: bool) -> Result<Ran, StoreError> {
         let at = (self.now)();
         let Some(cached) = self.plans.get_mut(&job.plan) else {
@@ -497,8 +499,8 @@ impl Owner {
         Ok(())
     }
 
-    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error says why
-    /// this failed.
+    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error
+    /// says why this failed.
     fn write(&mut self, writes: &BatchWrites) -> Result<(), String> {
         let Some(last) = writes.log.last() else {
             self.abandon();

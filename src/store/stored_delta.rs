@@ -1,5 +1,5 @@
-//! The JSON of a log entry: the rows as they became, and the events that say why. Each row is packed by itself, so that the
-//! table of rows gets the same bytes.
+//! The JSON of a log entry: the rows as they became, and the events that say why. Each row is packed by itself, so
+//! that the table of rows gets the same bytes.
 
 use serde::Deserialize;
 use serde_json::{Error, value::RawValue};

@@ -1,6 +1,6 @@
-//! Long values are stored once, however often the rows that have them change. Rows and log entries are JSON; in what is
-//! stored of them, a long value is replaced by a string that names its text by its hash. A string that merely looks like
-//! such a name is replaced, too, however short: what looks like a name is one.
+//! Long values are stored once, however often the rows that have them change. Rows and log entries are JSON; in what
+//! is stored of them, a long value is replaced by a string that names its text by its hash. A string that merely
+//! looks like such a name is replaced, too, however short: what looks like a name is one.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,6 @@
-//! Whether the file of the embedded database is still the one that was opened, and whole. What is written after the file was
-//! replaced is gone with this process, and what is read from a file that was cut short is not what was written.
+//! Whether the file of the embedded database is still the one that was opened, and whole. What is written after the
+//! file was replaced is gone with this process, and what is read from a file that was cut short is not what was
+//! written.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

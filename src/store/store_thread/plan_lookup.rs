@@ -99,8 +99,8 @@ pub(super) fn write_lookup(
     Ok(tables.set_lookup(plan, lookup)?)
 }
 
-/// Returns an id similar to the wanted one that no plan has had. The numbers were assigned in sequence, so a binary search
-/// finds the first free one, and an id that is used again and again stays cheap.
+/// Returns an id similar to the wanted one that no plan has had. The numbers were assigned in sequence, so a binary
+/// search finds the first free one, and an id that is used again and again stays cheap.
 fn unused(tables: &mut Tables, wanted: &PlanId) -> Result<PlanId, StoreError> {
     let id = |number: u64| PlanId::new(format!("{wanted}~{number}"));
     let (mut used, mut free) = (1, 2);

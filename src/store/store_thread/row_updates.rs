@@ -1,7 +1,7 @@
-//! The rows of a plan follow its log. A small change writes only its log entry, which contains the new rows; the store writes
-//! them to their table together with later ones, between the changes and in a transaction of its own. So a change dirties a
-//! third of the pages, and a row that changes again and again is written once. A reader combines the rows with the later log
-//! entries: a crash in between costs nothing.
+//! The rows of a plan follow its log. A small change writes only its log entry, which contains the new rows; the
+//! store writes them to their table together with later ones, between the changes and in a transaction of its own. So
+//! a change dirties a third of the pages, and a row that changes again and again is written once. A reader combines
+//! the rows with the later log entries: a crash in between costs nothing.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ const LARGE: usize = 64 * 1024;
 const AT_ONCE: i64 = 32;
 
 impl Owner {
-    /// Writes the rows that are only in the log, and lets the database make later changes faster. A failure here has no effect
-    /// on any plan; the store tries again after further changes.
+    /// Writes the rows that are only in the log, and lets the database make later changes faster. A failure here has
+    /// no effect on any plan; the store tries again after further changes.
     pub(super) fn write_rows(&mut self) {
         let behind = self
             .tables()
@@ -132,8 +132,8 @@ pub(super) fn deltas(
     deltas.map(read).collect()
 }
 
-/// Returns the rows of a plan from their table and then from the log, oldest first; with the last change in the log, and its
-/// size in bytes.
+/// Returns the rows of a plan from their table and then from the log, oldest first; with the last change in the log,
+/// and its size in bytes.
 pub(super) fn read(
     tables: &mut Tables,
     plan: &PlanId,
