@@ -538,6 +538,47 @@ async fn failed_change_ahead_leaves_memory_as_committed() {
     .await;
 }
 
+/// Changes of two plans that arrive together, all made before the transaction begins.
+#[tokio::test]
+async fn failed_batch_leaves_memory_of_each_plan_as_committed() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        let ids = ["aaaaaaaa", "bbbbbbbb"].map(PlanId::new);
+        let [first, second] = &ids;
+        make(&store, first.as_str()).await;
+        make(&store, second.as_str()).await;
+        if given.shared() {
+            given.break_table("log", "INSERT").await;
+            let (a, b, c) = tokio::join!(
+                store.change_ahead(first, "test", "a", add("a"), |_| {}),
+                store.change_ahead(second, "test", "b", add("b"), |_| {}),
+                store.change_ahead(first, "test", "c", add("c"), |_| {}),
+            );
+            for failed in [a, b, c] {
+                assert!(matches!(failed, Err(StoreError::Database(_))));
+            }
+            given.mend_table("log").await;
+        }
+        // A panic divides the batch: its plan is read anew after the changes before it are committed.
+        let panics = |_: &mut Draft<'_>| -> Result<TaskId, Refusal> { panic!("between") };
+        let (a, b, panicked, c) = tokio::join!(
+            store.change_ahead(first, "test", "a", add("a"), |_| {}),
+            store.change_ahead(second, "test", "b", add("b"), |_| {}),
+            store.change(first, "test", "panic", panics),
+            store.change_ahead(first, "test", "c", add("c"), |_| {}),
+        );
+        assert!(matches!(panicked, Err(StoreError::Panicked(_))));
+        let numbers = [a, b, c].map(|added| added.unwrap().0);
+        assert_eq!(numbers, [2, 2, 3], "{:?}", given.kind);
+        for id in &ids {
+            let read = store.read(id, |plan, seq| (seq, rows(plan)));
+            let (seq, rows) = read.await.unwrap();
+            assert_eq!(self::rows(&store.at(id, seq).await.unwrap()), rows);
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn refusal_changes_neither_memory_nor_disk() {
     on_every_store(async |given| {

@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use super::committed_notes::{Lost, Notes};
 use super::database::{DatabaseError, DatabasePlace};
-use super::sql_statements::{LogRecord, Lookup, OpenError, StoredDelta, Tables};
+use super::sql_statements::{LogRecord, Lookup, OpenError, Tables};
+use super::stored_delta;
 use super::text_store::{Texts, pack};
 use super::{Change, OnlyWhile, StoreError};
 use crate::plan::{ArchiveState, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
@@ -37,10 +38,11 @@ const NOW: Timestamps = {
     }
 };
 
-/// Bytes committed before the database is compacted: when no job waits, and when jobs always wait. The file of its journal is
-/// then overwritten instead of growing, which is faster, and a start after a crash has less to read.
-const TIDY_IDLE: usize = 128 * 1024;
-const TIDY_BUSY: usize = 4 * 1024 * 1024;
+/// Bytes committed before rows are written and the journal is moved: when no job waits, and when jobs always wait.
+/// The file of the journal is then overwritten instead of growing, which is faster, and a start after a crash has
+/// less to read.
+const FOLD_IDLE: usize = 128 * 1024;
+const FOLD_BUSY: usize = 4 * 1024 * 1024;
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -85,16 +87,10 @@ impl AfterCommit {
 pub(super) enum StoreJob {
     Change(ChangeJob),
     /// A job that changes nothing.
-    Look(Look),
+    Read(Read),
 }
 
-type Look = Box<dyn FnOnce(&mut Owner) + Send>;
-
-impl std::fmt::Debug for StoreJob {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Job")
-    }
-}
+type Read = Box<dyn FnOnce(&mut Owner) + Send>;
 
 struct CachedPlan {
     plan: Plan,
@@ -124,8 +120,8 @@ pub(super) struct Owner {
     now: Box<dyn Fn() -> Time + Send>,
     plans: HashMap<PlanId, CachedPlan>,
     announce: watch::Sender<u64>,
-    /// Bytes committed since the database was last compacted, and bytes of the log from which a plan was read.
-    untidy: usize,
+    /// Bytes committed since rows were last written, and bytes of the log from which a plan was read.
+    unfolded: usize,
     /// A change was committed since then: a process that only reads does not write.
     changed: bool,
 }
@@ -149,7 +145,7 @@ impl Owner {
         announce: watch::Sender<u64>,
     ) -> Result<Self, OpenError> {
         let notes = place.path().map(Notes::of);
-        // Read first: what another process commits meanwhile is not missing.
+        // Read before the tables: a commit of another process in between would look like a loss.
         let noted = notes.as_ref().map(Notes::read).unwrap_or_default();
         let mut tables = Tables::open(&place)?;
         Ok(Self {
@@ -161,7 +157,7 @@ impl Owner {
             now,
             plans: HashMap::new(),
             announce,
-            untidy: 0,
+            unfolded: 0,
             changed: false,
         })
     }
@@ -170,68 +166,56 @@ impl Owner {
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<StoreJob>) {
         while let Some(first) = jobs.blocking_recv() {
             let mut changes = Vec::new();
-            let mut looks = Vec::new();
+            let mut reads = Vec::new();
             let mut next = Some(first);
             while let Some(job) = next {
                 match job {
                     StoreJob::Change(change) => changes.push(change),
-                    StoreJob::Look(look) => looks.push(look),
+                    StoreJob::Read(read) => reads.push(read),
                 }
-                next = if changes.len() < BATCH {
-                    jobs.try_recv().ok()
-                } else {
-                    None
-                };
+                let room = changes.len() < BATCH;
+                next = room.then(|| jobs.try_recv().ok()).flatten();
             }
             let mut changes = self.run_ahead(changes).into_iter();
             while changes.len() > 0 {
                 self.commit(&mut changes);
             }
-            for look in looks {
-                look(&mut self);
+            for read in reads {
+                read(&mut self);
             }
             // Never within a batch, whose plans are locked.
             if self.plans.len() > CACHED {
                 self.forget();
             }
-            let enough = if jobs.is_empty() {
-                TIDY_IDLE
-            } else {
-                TIDY_BUSY
-            };
-            if self.changed && self.untidy > enough {
+            let idle = jobs.is_empty();
+            if self.changed && self.unfolded > if idle { FOLD_IDLE } else { FOLD_BUSY } {
                 self.write_rows();
             }
         }
     }
 
-    /// Runs the closures that may run twice, while no transaction is open: what they take time for keeps no other process waiting.
-    /// A second change of a plan has to wait for the first one.
+    /// Runs the closures that may run twice, while no transaction is open: the time that they take keeps no other
+    /// process waiting. A second change of a plan has to wait for the first one.
     fn run_ahead(&mut self, jobs: Vec<ChangeJob>) -> Vec<(ChangeJob, Option<Ran>)> {
         let mut plans = HashSet::new();
         let mut changes = Vec::new();
         for mut job in jobs {
             let first = plans.insert(job.plan.clone());
-            // What the database refuses here it refuses to the transaction as well.
+            // A plan that cannot be read here is read again, and its error reported, within the transaction.
             if !job.ahead || !first || self.fresh(&job.plan).is_err() {
                 changes.push((job, None));
                 continue;
             }
             match self.run_closure(&mut job, false) {
-                Ok(ran) => {
-                    if let Some(cached) = self.plans.get_mut(&job.plan) {
-                        cached.ahead = true;
-                    }
-                    changes.push((job, Some(ran)));
-                }
+                Ok(ran) => changes.push((job, Some(ran))),
                 Err(error) => job.done.fail(error),
             }
         }
         changes
     }
 
-    /// Runs the closures and commits their changes with one flush. After a change that leaves no plan in memory the next call
-    /// makes the rest: that plan has to be read anew, and the earlier changes are not in the tables yet.
+    /// Runs the closures and commits their changes with one flush. After a change that leaves no plan in memory the
+    /// next call makes the rest: that plan has to be read anew, and the earlier changes are not in the tables yet.
     fn commit(&mut self, jobs: &mut impl Iterator<Item = (ChangeJob, Option<Ran>)>) {
         if let Err(error) = self.begin().map_err(reason) {
             for (job, _) in jobs {
@@ -250,7 +234,8 @@ impl Owner {
             }
             match self.make_change(&mut job, ahead, &mut writes, &mut locked) {
                 Ok(()) => waiting.push(job.done),
-                // The database may have ended the transaction by itself: no later write may assume that it is still open.
+                // The database may have ended the transaction by itself: no later write may assume that it is still
+                // open.
                 Err(StoreError::Database(error)) => {
                     waiting.push(job.done);
                     failed = Some(error);
@@ -281,8 +266,8 @@ impl Owner {
                 for answer in answers {
                     drop(answer.send(Ok(())));
                 }
-                // The announcement comes last: callers that wait for the answer continue before listeners. A caller that reads
-                // again at every change and changes nothing must not wake itself.
+                // The announcement comes last: callers that wait for the answer continue before listeners. A caller
+                // that reads again at every change and changes nothing must not wake itself.
                 if changed {
                     self.announce.send_modify(|count| *count += 1);
                 }
@@ -298,8 +283,8 @@ impl Owner {
         }
     }
 
-    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the change is
-    /// answered: the caller may end immediately afterwards.
+    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the
+    /// change is answered: the caller may end immediately afterwards.
     fn touch(&self) {
         if let DatabasePlace::File(file) = &self.place
             && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
@@ -308,8 +293,8 @@ impl Owner {
         }
     }
 
-    /// Notes what was committed, also before the change is answered. What was lost has been said: from now on the plans go as
-    /// far as they do.
+    /// Notes what was committed, also before the change is answered. The loss was reported: from now on the notes say
+    /// how far the plans go without it.
     fn note(&mut self, seqs: &BTreeMap<PlanId, i64>) {
         if let Some(notes) = &self.notes {
             let lost = self.lost.iter().map(|lost| (&lost.plan, lost.last));
@@ -320,13 +305,13 @@ impl Owner {
 
     fn begin(&mut self) -> Result<(), StoreError> {
         if let Some(tables) = &mut self.tables {
-            match tables.begin() {
+            match tables.database.begin() {
                 // The server was restarted: try once more on a new connection.
                 Err(error) if error.is_lost() => self.tables = None,
                 begun => return Ok(begun?),
             }
         }
-        Ok(self.tables()?.begin()?)
+        Ok(self.tables()?.database.begin()?)
     }
 
     fn abandon(&mut self) {
@@ -340,7 +325,7 @@ impl Owner {
         self.plans.clear();
     }
 
-    fn tables(&mut self) -> Result<&mut Tables, StoreError> {
+    pub(super) fn tables(&mut self) -> Result<&mut Tables, StoreError> {
         let tables = match self.tables.take() {
             Some(tables) => tables,
             None => Tables::open(&self.place)?,
@@ -373,8 +358,8 @@ impl Owner {
         made
     }
 
-    /// Brings the plan of a change into memory, as it is in the transaction. Returns what ran ahead, if that was after the same
-    /// change.
+    /// Brings the plan of a change into memory, as it is in the transaction. Returns what ran ahead, if that was
+    /// after the same change.
     fn ready(
         &mut self,
         job: &mut ChangeJob,
@@ -399,8 +384,8 @@ impl Owner {
         Ok(None)
     }
 
-    /// Runs the closure of a change on the plan in memory. If it panics, that plan is dropped: it can neither be trusted nor be
-    /// undone.
+    /// Runs the closure of a change on the plan in memory. If it panics, that plan is dropped: it can neither be
+    /// trusted nor be undone.
     fn run_closure(&mut self, job: &mut ChangeJob, new: bool) -> Result<Ran, StoreError> {
         let at = (self.now)();
         let Some(cached) = self.plans.get_mut(&job.plan) else {
@@ -427,6 +412,7 @@ impl Owner {
             return Err(refusal.into());
         }
         let mut delta = draft.finish();
+        cached.ahead = true;
         let head = cached.plan.head();
         if new && !delta.rows.iter().any(|row| matches!(row, Row::Head(_))) {
             delta.rows.insert(0, Row::Head(Box::new(head.clone())));
@@ -459,16 +445,23 @@ impl Owner {
         if empty {
             return Ok(());
         }
-        writes.add(job, ran).map_err(|error| StoreError::Damaged {
-            plan: job.plan.clone(),
-            reason: error.to_string(),
-        })
+        // Rows of half a change may be among the others then: nothing of the batch is written.
+        let added = writes.add(job, ran);
+        added.map_err(|error| StoreError::Database(error.to_string()))
     }
 
-    /// Brings the plan in memory to the committed state.
-    fn fresh(&mut self, id: &PlanId) -> Result<(), StoreError> {
+    /// Returns the plan in memory, brought to the committed state.
+    fn fresh(&mut self, id: &PlanId) -> Result<&mut CachedPlan, StoreError> {
         let seq = self.tables()?.seq(id)?;
-        self.catch_up_to(id, seq)
+        self.catch_up_to(id, seq)?;
+        let cached = self.plans.get_mut(id);
+        cached.ok_or_else(|| StoreError::UnknownPlan(id.clone()))
+    }
+
+    fn cache(&mut self, id: &PlanId, plan: Plan, seq: i64) {
+        let ahead = false;
+        self.plans
+            .insert(id.clone(), CachedPlan { plan, seq, ahead });
     }
 
     fn catch_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
@@ -498,33 +491,16 @@ impl Owner {
     }
 
     fn load(&mut self, id: &PlanId, seq: i64) -> Result<(), StoreError> {
-        let damaged = |reason: String| StoreError::Damaged {
-            plan: id.clone(),
-            reason,
-        };
         let (rows, last, bytes) = row_updates::read(self.tables()?, id)?;
-        let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
-        let seq = last.map_or(seq, |last| last.max(seq));
-        self.plans.insert(
-            id.clone(),
-            CachedPlan {
-                plan,
-                seq,
-                ahead: false,
-            },
-        );
-        self.untidy += bytes;
+        let plan = Plan::from_rows(rows);
+        let plan = plan.ok_or_else(|| StoreError::damaged(id, "it has no head"))?;
+        self.cache(id, plan, last.map_or(seq, |last| last.max(seq)));
+        self.unfolded += bytes;
         Ok(())
     }
 
-    fn cached(&self, id: &PlanId) -> Result<&CachedPlan, StoreError> {
-        self.plans
-            .get(id)
-            .ok_or_else(|| StoreError::UnknownPlan(id.clone()))
-    }
-
-    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error says why
-    /// this failed.
+    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error
+    /// says why this failed.
     fn write(&mut self, writes: &BatchWrites) -> Result<(), String> {
         let Some(last) = writes.log.last() else {
             self.abandon();
@@ -535,15 +511,15 @@ impl Owner {
             Err(error) => {
                 self.abandon();
                 if let Ok(tables) = self.tables() {
-                    // What a journal has that was removed is still to be had from here, and only from here.
-                    tables.checkpoint();
+                    // Only this process can still read a journal that was removed: what it has goes into the file.
+                    tables.database.checkpoint();
                 }
                 return Err(reason(error));
             }
         };
         let error = match writes.write(tables) {
             Ok(size) => {
-                self.untidy += size;
+                self.unfolded += size;
                 self.changed = true;
                 return Ok(());
             }
@@ -551,7 +527,7 @@ impl Owner {
         };
         tables.roll_back();
         // A connection that broke at COMMIT leaves open whether the commit took effect: the log shows it.
-        if tables.remote() {
+        if tables.database.remote() {
             self.tables = None;
         }
         let tables = self.tables().map_err(reason)?;
@@ -575,8 +551,7 @@ impl Owner {
         plan: &PlanId,
         read: impl FnOnce(&Plan, i64) -> T,
     ) -> Result<T, StoreError> {
-        self.fresh(plan)?;
-        let cached = self.cached(plan)?;
+        let cached = self.fresh(plan)?;
         Ok(read(&cached.plan, cached.seq))
     }
 
@@ -601,23 +576,18 @@ impl Owner {
     }
 }
 
-/// Returns what was committed and is not there any more.
+/// Returns what was committed and is not in the tables any more.
 fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
-    let mut lost = Vec::new();
-    for (plan, committed) in noted {
-        // Whoever wants a plan that cannot be read is told so then.
-        if let Ok(seq) = tables.seq(&plan)
-            && let last = seq.unwrap_or(0)
-            && last < committed
-        {
-            lost.push(Lost {
-                plan,
-                last,
-                committed,
-            });
-        }
-    }
-    lost
+    let lost = noted.into_iter().filter_map(|(plan, committed)| {
+        // A plan that cannot be read is reported when it is read.
+        let last = tables.seq(&plan).ok()?.unwrap_or(0);
+        (last < committed).then_some(Lost {
+            plan,
+            last,
+            committed,
+        })
+    });
+    lost.collect()
 }
 
 /// Runs code of a caller. If it panics, that caller gets the error, and the store goes on serving the others.
@@ -641,14 +611,14 @@ fn reason(error: StoreError) -> String {
 impl BatchWrites {
     fn add(&mut self, job: &ChangeJob, ran: &Ran) -> Result<(), serde_json::Error> {
         let (plan, seq) = (&job.plan, ran.after + 1);
-        let mut stored = StoredDelta::default();
+        let mut rows = Vec::new();
         for row in &ran.delta.rows {
             let body = pack(&serde_json::to_string(row)?, &mut self.texts);
-            stored.push(&body);
+            rows.push(body.clone());
             self.rows.insert((plan.clone(), row.key()), body);
         }
         let events = pack(&serde_json::to_string(&ran.delta.events)?, &mut self.texts);
-        let delta = stored.finish(&events);
+        let delta = stored_delta::join(&rows, &events);
         self.size += delta.len();
         self.log.push(LogRecord {
             plan: plan.to_string(),

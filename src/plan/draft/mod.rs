@@ -174,7 +174,7 @@ fn said_by(by: &str) -> String {
 }
 
 /// What a change did: the changed rows, and the events to report.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct Delta {
     pub rows: Vec<Row>,
     pub events: Vec<Event>,
