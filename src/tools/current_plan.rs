@@ -21,7 +21,7 @@ impl Toolbox {
         let newest = own.pop().ok_or(ToolError::NoPlan)?;
         if !older.is_empty() {
             let by = self.head(&newest).await?;
-            let (since, reason) = (taken_up(&by), interrupted(&by));
+            let (since, reason) = (current_since(&by), interrupted(&by));
             self.archive(dialect, older, since, "replaced", &reason)
                 .await?;
         }
@@ -52,7 +52,7 @@ impl Toolbox {
         };
         own.retain(|id| *id != head.id);
         let newest = match own.first() {
-            Some(newest) => Some(taken_up(&self.head(newest).await?)),
+            Some(newest) => Some(current_since(&self.head(newest).await?)),
             None => None,
         };
         let reason = interrupted(&head);
@@ -79,8 +79,7 @@ impl Toolbox {
     }
 
     pub(super) async fn head(&self, plan: &PlanId) -> Result<PlanHead, ToolError> {
-        let read = self.store().read(plan, |plan, _| plan.head().clone());
-        Ok(read.await?)
+        self.read(plan, |plan| plan.head().clone()).await
     }
 
     /// Archives plans that another one replaced at a moment, except those that a caller has archived or recovered since then. A
@@ -97,7 +96,7 @@ impl Toolbox {
             let reason = reason.to_owned();
             let archive = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
-                if head.archive_state == ArchiveState::Current && taken_up(head) <= replaced {
+                if head.archive_state == ArchiveState::Current && current_since(head) <= replaced {
                     if dialect == Dialect::Notebook && !head.status.settled() {
                         draft.finish_plan(false, &reason)?;
                     }
@@ -128,7 +127,8 @@ pub(super) fn interrupted(by: &PlanHead) -> String {
     format!("interrupted by the plan '{name}' with ID '{}'", by.key())
 }
 
-fn taken_up(head: &PlanHead) -> Time {
+/// Returns when the plan became the current one.
+pub(super) fn current_since(head: &PlanHead) -> Time {
     head.taken_up.unwrap_or(head.created_at)
 }
 

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::paging::weight;
 use super::{
-    Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox, new_plan_id,
-    set_status,
+    ArgumentError, Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox,
+    new_plan_id, set_status,
 };
 use crate::plan::{
     self, ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskOrder, Time,
@@ -99,13 +99,13 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
 });
 
 impl Functions for PlanTool {
-    type Error = Reason;
+    type Error = ToolError;
 
     fn on(toolbox: Toolbox) -> Self {
         Self::new(toolbox)
     }
 
-    fn refuse(tool: &str, reason: Reason) -> ToolAnswer {
+    fn refuse(tool: &str, reason: ToolError) -> ToolAnswer {
         let otherwise = match tool {
             "create_plan_from_structure" | "update_task_status" | "delete_plan" => json!(false),
             "get_ready_tasks" | "get_tasks_for_role" => json!([]),
@@ -121,27 +121,11 @@ const KEY: usize = 60;
 /// The most problems of a structure in one answer.
 const PROBLEMS: usize = 5;
 
-/// Why a call returns `false`, `None` or nothing.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Reason {
-    #[error(transparent)]
-    Tool(ToolError),
-    /// A rule of the document.
-    #[error("{0}")]
-    Rule(String),
-}
-
-impl<E: Into<ToolError>> From<E> for Reason {
-    fn from(error: E) -> Self {
-        Self::Tool(error.into())
-    }
-}
-
 /// Turns a reason into the document's value for it: `false`, `None` or nothing. Only a failing store is an error.
-fn or_default<T: Default>(result: Result<T, Reason>) -> Result<T, ToolError> {
+fn or_default<T: Default>(result: Result<T, ToolError>) -> Result<T, ToolError> {
     use StoreError::{PlanTaken, Refused, UnknownPlan};
     match result {
-        Err(Reason::Tool(ToolError::Store(error)))
+        Err(ToolError::Store(error))
             if !matches!(error, UnknownPlan(_) | PlanTaken(_) | Refused(_)) =>
         {
             Err(error.into())
@@ -317,7 +301,12 @@ impl PlanTool {
         or_default(deleted.map(|()| true))
     }
 
-    async fn create(&self, key: &str, structure: Structure, dry_run: bool) -> Result<(), Reason> {
+    async fn create(
+        &self,
+        key: &str,
+        structure: Structure,
+        dry_run: bool,
+    ) -> Result<(), ToolError> {
         if !valid_key(key) {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
@@ -330,7 +319,7 @@ impl PlanTool {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
-            Reason::Rule(told.collect::<Vec<_>>().join("; ") + &more)
+            rule(told.collect::<Vec<_>>().join("; ") + &more)
         })?;
         let mut tasks = file.tasks;
         for task in &mut tasks {
@@ -349,10 +338,15 @@ impl PlanTool {
         toolbox.change((Dialect::PlanTool, head), why, make).await
     }
 
-    async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo, Reason> {
+    async fn task(
+        &self,
+        plan: Option<&str>,
+        task: &str,
+        page: Page,
+    ) -> Result<TaskInfo, ToolError> {
         let key = task.to_owned();
         let find = move |plan: &Plan| find(plan, &key).map(|task| TaskInfo::page(plan, task, page));
-        Ok(self.read(plan, find).await??)
+        self.read(plan, find).await?
     }
 
     /// Sets a status. Returns whether it is only a report to the daemon that carries the plan out, which checks and judges it.
@@ -362,7 +356,7 @@ impl PlanTool {
         task: &str,
         to: TaskStatus,
         result: Option<&str>,
-    ) -> Result<bool, Reason> {
+    ) -> Result<bool, ToolError> {
         let plan = self.find(plan).await?;
         let (key, result) = (task.to_owned(), result.map(str::to_owned));
         let update = move |draft: &mut Draft<'_>| {
@@ -378,16 +372,16 @@ impl PlanTool {
                     _ => "",
                 };
                 let (from, to) = (from.as_str(), to.as_str());
-                let text = format!("task `{name}` is {from}{last}; it cannot become {to}");
-                return Err(Reason::Rule(text));
+                return Err(rule(format!(
+                    "task `{name}` is {from}{last}; it cannot become {to}"
+                )));
             }
             let reason = result.as_deref().unwrap_or_default().trim();
             let explained = !reason.is_empty() || task.optional || from == to;
             if to == TaskStatus::Skipped && !explained {
-                let text = format!(
+                return Err(rule(format!(
                     "task `{name}` is not optional: say in result_summary why it is skipped"
-                );
-                return Err(Reason::Rule(text));
+                )));
             }
             set_status::set(draft, id, to.into(), result.as_deref())?;
             let now = draft.plan().task(id).map(|task| task.status.into());
@@ -401,7 +395,7 @@ impl PlanTool {
         &self,
         plan: Option<&str>,
         page: Page,
-    ) -> Result<(PlanInstance, usize), Reason> {
+    ) -> Result<(PlanInstance, usize), ToolError> {
         let read = move |plan: &Plan| {
             let total = plan.counts().total();
             let beside = weight(&PlanInstance::of(plan, Vec::new()));
@@ -412,7 +406,7 @@ impl PlanTool {
         self.read(plan, read).await
     }
 
-    async fn delete(&self, plan: Option<&str>) -> Result<(), Reason> {
+    async fn delete(&self, plan: Option<&str>) -> Result<(), ToolError> {
         let plan = self.find(plan).await?;
         let delete = |draft: &mut Draft<'_>| Ok(draft.archive(ArchiveState::Deleted)?);
         self.toolbox.change(&plan, "delete_plan", delete).await
@@ -431,13 +425,12 @@ impl PlanTool {
         &self,
         plan: Option<&str>,
         read: impl FnOnce(&Plan) -> T + Send + 'static,
-    ) -> Result<T, Reason> {
+    ) -> Result<T, ToolError> {
         let plan = self.find(plan).await?;
-        let store = self.toolbox.store();
-        Ok(store.read(&plan, |plan, _| read(plan)).await?)
+        self.toolbox.read(&plan, read).await
     }
 
-    async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer, Reason> {
+    async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer, ToolError> {
         let key = match given.plan_id {
             Some(key) => key,
             None => {
@@ -445,8 +438,8 @@ impl PlanTool {
                 new_plan_id().to_string()
             }
         };
-        let empty = given.structure_data.steps.iter();
-        let empty = empty.filter(|step| step.tasks.is_empty()).take(10);
+        let steps = given.structure_data.steps.iter();
+        let empty = steps.filter(|step| step.tasks.is_empty()).take(10);
         let empty: Vec<String> = empty.map(|step| one_line(&step.step_id, KEY)).collect();
         let dry_run = given.dry_run.unwrap_or(false);
         self.create(&key, given.structure_data, dry_run).await?;
@@ -461,6 +454,11 @@ impl PlanTool {
         answer.value["plan_id"] = key.into();
         Ok(answer)
     }
+}
+
+/// Returns the error of a rule of the document.
+fn rule(text: String) -> ToolError {
+    ArgumentError::new("", text).into()
 }
 
 fn find<'a>(plan: &'a Plan, key: &str) -> Result<&'a Task, ToolError> {
