@@ -380,11 +380,15 @@ impl Toolbox {
     /// Returns the plan for a call that names none: the one to which calls are bound, else the dialect's plan that became
     /// current last; never one of a daemon.
     async fn current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
-        if let Some(plan) = &self.plan {
-            return Ok(plan.clone());
+        let current = self.current_if_any(dialect).await?;
+        current.ok_or(ToolError::NoPlan)
+    }
+
+    async fn current_if_any(&self, dialect: Dialect) -> Result<Option<PlanId>, ToolError> {
+        match &self.plan {
+            Some(plan) => Ok(Some(plan.clone())),
+            None => Ok(self.store.current(dialect.as_str(), 1).await?.pop()),
         }
-        let mut latest = self.store.current(dialect.as_str(), 1).await?;
-        latest.pop().ok_or(ToolError::NoPlan)
     }
 
     /// Returns the plan to which calls are bound, else the one that became current last in any of the dialects; `None` if there

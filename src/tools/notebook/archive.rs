@@ -3,8 +3,9 @@
 use super::finish_and_recover::entry;
 use super::model::{NotebookPlan, SubTaskState, time_text};
 use super::plan_import::{head_of, rewrite, shown};
-use super::responses::{NotebookError, NotebookErrorCode};
-use super::storage::{PlanStorage, StorageError, Stored, taken, unknown};
+use super::responses::NotebookError;
+use super::responses::NotebookErrorCode::Conflict;
+use super::storage::{PlanStorageBase, StorageError, Stored, taken, unknown};
 use crate::plan::{ArchiveState, Draft, Event, PlanHead};
 use crate::store::StoreError;
 use crate::tools::{ChangeSubject, Dialect, ToolError, Toolbox};
@@ -19,18 +20,14 @@ impl ArchivedPlan {
     /// Refuses if another caller has changed or moved the plan since.
     pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<(), NotebookError> {
         let plan = draft.plan();
-        if plan.head().archive_state == self.head.archive_state
-            && NotebookPlan::of(plan) == self.plan
-        {
+        let moved = plan.head().archive_state != self.head.archive_state;
+        if !moved && NotebookPlan::of(plan) == self.plan {
             return Ok(());
         }
         let (name, id) = (shown(&self.plan.name), &self.plan.id);
-        Err(NotebookError::new(
-            NotebookErrorCode::Conflict,
-            format!(
-                "Another caller has changed the plan '{name}' with ID '{id}' meanwhile; look at it and try again."
-            ),
-        ))
+        Err(Conflict.error(format!(
+            "Another caller has changed the plan '{name}' with ID '{id}' meanwhile; look at it and try again."
+        )))
     }
 }
 
@@ -60,10 +57,8 @@ impl Archive {
     ) -> Result<(Vec<PlanHead>, usize), StorageError> {
         let owner = Dialect::Notebook.as_str();
         let (listed, total) = self.0.store().archived(owner, offset, limit).await?;
-        Ok((
-            listed.into_iter().map(|listed| listed.head).collect(),
-            total,
-        ))
+        let heads = listed.into_iter().map(|listed| listed.head);
+        Ok((heads.collect(), total))
     }
 
     /// Returns archived plans as entries of the history, the newest first, and their total number.
@@ -75,10 +70,8 @@ impl Archive {
         let (heads, total) = self.heads(offset, limit).await?;
         let entries = heads.iter().filter_map(|head| {
             let was = head.in_history()?;
-            let (made, state) = (
-                time_text(head.created_at),
-                SubTaskState::of_status(&was.status),
-            );
+            let made = time_text(head.created_at);
+            let state = SubTaskState::of_status(&was.status);
             Some(entry(head.key(), &was.name, &made, &was.description, state))
         });
         Ok((entries.collect(), total))
@@ -131,17 +124,13 @@ impl Archive {
         if head.in_history().is_none() {
             return Ok(None);
         }
-        if head.archive_state == ArchiveState::History {
-            return Ok(Some(
-                store
-                    .read(&head.id, |plan, _| NotebookPlan::of(plan))
-                    .await?,
-            ));
+        let archive_state = ArchiveState::History;
+        if head.archive_state == archive_state {
+            let plan = store.read(&head.id, |plan, _| NotebookPlan::of(plan));
+            return Ok(Some(plan.await?));
         }
         // The plan was recovered: the log has its archived state.
-        let archived = Event::PutAway {
-            archive_state: ArchiveState::History,
-        };
+        let archived = Event::PutAway { archive_state };
         let (mut last, mut seq) = (0, None);
         loop {
             let changes = store.since(&head.id, last, 1000).await?;
@@ -160,7 +149,7 @@ impl Archive {
     }
 }
 
-impl PlanStorage for Archive {
+impl PlanStorageBase for Archive {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         Box::pin(async move {
             let found = self.find(&plan.id).await?;

@@ -3,14 +3,12 @@
 //! archived. A program's own storage gets every archived plan, and is read in place of the store's history.
 
 use super::PlanNotebook;
-use super::archive::Archive;
 use super::model::{NotebookPlan, PlanEnd, SubTaskState};
 use super::plan_import::{called, shown};
-use super::responses::{NotebookError, NotebookErrorCode, ToolResponse};
-use super::subtasks::{follow, in_hand};
-use crate::plan::{
-    ArchiveState, DAEMON, Draft, PlanHead, PlanId, Task, TaskId, TaskState, counted,
-};
+use super::responses::NotebookErrorCode::{Conflict, NoPlan, OpenSubtasks, UnknownPlan};
+use super::responses::{NotebookError, ToolResponse};
+use super::subtasks::{follow, in_use};
+use crate::plan::{ArchiveState, DAEMON, Draft, PlanHead, PlanId, TaskFilter, TaskId, counted};
 use crate::store::StoreError;
 use crate::tools::current_plan::interrupted;
 use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
@@ -42,22 +40,21 @@ impl PlanNotebook {
     ) -> Result<ToolResponse, NotebookError> {
         let plan = match self.current().await {
             Err(NotebookError::Tool(ToolError::NoPlan)) => {
-                let text = "There is no plan to finish.";
-                return Err(NotebookError::new(NotebookErrorCode::NoPlan, text));
+                return Err(NoPlan.error("There is no plan to finish."));
             }
-            other => other?,
+            plan => plan?,
         };
         let outcome = outcome.to_owned();
         let end = move |draft: &mut Draft<'_>| {
-            in_hand(draft)?;
+            in_use(draft)?;
             finish(draft, state, &outcome)
         };
         let (head, stale) = self.end("finish_plan", &plan, end).await?;
-        let history = if self.toolbox.notebook.storage.is_some() || is_ours(&head) {
-            "the history"
-        } else {
+        let owned = head.owner == Dialect::Notebook.as_str();
+        let history = match self.toolbox.notebook.storage {
             // The plan belongs to another dialect, which shows it there.
-            &format!("the history of '{}'", head.owner)
+            None if !owned => &format!("the history of '{}'", head.owner),
+            _ => "the history",
         };
         let text = format!(
             "The current plan '{}' is finished successfully as '{}'; {history} keeps it under ID '{}'.{stale}",
@@ -136,23 +133,14 @@ impl PlanNotebook {
         let (Some(storage), Some(exported)) = (&self.toolbox.notebook.storage, exported) else {
             return Ok(());
         };
-        let Exported {
-            plan,
-            given,
-            before,
-        } = exported;
-        let read = self.toolbox.store().read(&plan, |plan, _| {
-            (
-                plan.head().archive_state == ArchiveState::Current,
-                NotebookPlan::of(plan),
-            )
+        let (mut given, before) = (exported.given, exported.before);
+        let read = self.toolbox.read(&exported.plan, |plan| {
+            let goes_on = plan.head().archive_state == ArchiveState::Current;
+            (goes_on, NotebookPlan::of(plan))
         });
         let (goes_on, plan) = read.await?;
         // The moment of its end differs in any case.
-        let given = NotebookPlan {
-            finished_at: plan.finished_at.clone(),
-            ..given
-        };
+        given.finished_at.clone_from(&plan.finished_at);
         match before {
             _ if !goes_on && plan == given => {}
             _ if !goes_on => storage.add_plan(plan, true).await?,
@@ -177,7 +165,7 @@ impl PlanNotebook {
         let Some(replaced) = replaced else {
             return Ok((value, String::new()));
         };
-        let told = async {
+        let message = async {
             settled?;
             let plan = self.read_plan(&replaced).await?;
             let (name, id) = (shown(&plan.name), plan.id.clone());
@@ -191,7 +179,7 @@ impl PlanNotebook {
                 format!(" The plan '{name}' is replaced; the history keeps it under ID '{id}'.");
             Ok::<_, NotebookError>(text)
         };
-        let text = told.await.unwrap_or_else(|failure| {
+        let text = message.await.unwrap_or_else(|failure| {
             format!(" The plan before it is replaced, but not in the history: {failure}")
         });
         Ok((value, text))
@@ -211,15 +199,14 @@ impl PlanNotebook {
             Err(error) => return error,
         };
         let text = format!("Another caller was faster: {now}. Nothing has been replaced.");
-        NotebookError::new(NotebookErrorCode::Conflict, text)
+        Conflict.error(text)
     }
 
     /// Returns the head of the current plan, if there is one.
     pub(super) async fn current_head(&self) -> Result<Option<PlanHead>, NotebookError> {
-        match self.seen().await {
-            Ok(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
-            Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
-            Err(error) => Err(error),
+        match self.seen().await? {
+            Some(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
+            None => Ok(None),
         }
     }
 
@@ -240,10 +227,7 @@ impl PlanNotebook {
                 });
                 (entries.collect(), plans.len())
             }
-            None => {
-                let archive = Archive(self.toolbox.clone());
-                archive.entries(offset, limit).await?
-            }
+            None => self.archive().entries(offset, limit).await?,
         };
         let rest = total.saturating_sub(offset);
         let part = Page::new(page.limit, None).of(rest, entries.into_iter());
@@ -273,7 +257,7 @@ impl PlanNotebook {
     ) -> Result<ToolResponse, NotebookError> {
         let why = "recover_historical_plan";
         self.toolbox.unbound()?;
-        let archive = Archive(self.toolbox.clone());
+        let archive = self.archive();
         let found = archive.find(plan_id).await?;
         let head = match &self.toolbox.notebook.storage {
             Some(storage) => {
@@ -315,17 +299,10 @@ impl PlanNotebook {
 fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> NotebookError {
     match settled {
         Ok(()) => error,
-        Err(failure) => {
-            let text = format!(
-                "{error} What the history has of the current plan is not true now: {failure}"
-            );
-            NotebookError::new(error.code(), text)
-        }
+        Err(failure) => error.code().error(format!(
+            "{error} What the history has of the current plan is not true now: {failure}"
+        )),
     }
-}
-
-fn is_ours(head: &PlanHead) -> bool {
-    head.owner == Dialect::Notebook.as_str()
 }
 
 /// Ends a plan at its caller's request and archives it; returns its head.
@@ -334,15 +311,12 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHe
         && let Some(open) = draft.plan().unsettled().next()
     {
         let counts = draft.plan().counts();
+        let total = counts.total();
+        let left = total - counts.settled();
         let open = called(draft.plan().index_of(open), open);
-        return Err(NotebookError::new(
-            NotebookErrorCode::OpenSubtasks,
-            format!(
-                "The plan cannot be finished as 'done': {} of {} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'.",
-                counts.total() - counts.settled(),
-                counts.total()
-            ),
-        ));
+        return Err(OpenSubtasks.error(format!(
+            "The plan cannot be finished as 'done': {left} of {total} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'."
+        )));
     }
     if draft.plan().head().owner != DAEMON {
         let open: Vec<TaskId> = draft.plan().unsettled().map(|task| task.number).collect();
@@ -358,11 +332,9 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHe
 /// Makes an archived plan go on.
 fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
     draft.go_on()?;
-    let with_plan = |task: &&Task| {
-        task.status == TaskState::Skipped && task.result.as_deref() == Some(WITH_PLAN)
-    };
-    let tasks = draft.plan().tasks().filter(with_plan);
-    let tasks: Vec<TaskId> = tasks.map(|task| task.number).collect();
+    let skipped = draft.plan().tasks_in(TaskFilter::Skipped);
+    let with_plan = skipped.filter(|task| task.result.as_deref() == Some(WITH_PLAN));
+    let tasks: Vec<TaskId> = with_plan.map(|task| task.number).collect();
     for task in tasks {
         draft.reset_task(task)?;
     }
@@ -371,18 +343,16 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
 
 fn not_in_history(id: &str) -> NotebookError {
     let id = shown(id);
-    NotebookError::new(
-        NotebookErrorCode::UnknownPlan,
-        format!(
-            "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
-        ),
-    )
+    UnknownPlan.error(format!(
+        "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
+    ))
 }
 
 fn current_already(plan: &PlanHead) -> NotebookError {
     let (name, id) = (shown(&plan.name), plan.key());
-    let text = format!("The plan '{name}' with ID '{id}' is the current plan already.");
-    NotebookError::new(NotebookErrorCode::Conflict, text)
+    Conflict.error(format!(
+        "The plan '{name}' with ID '{id}' is the current plan already."
+    ))
 }
 
 /// Returns a plan's entry in the list of the history.

@@ -1,7 +1,10 @@
 //! Brings given plans into the core: from an agent that makes one, or from elsewhere with their past.
 
 use super::model::{NotebookPlan, SubTask, SubTaskState, parse_time};
-use super::responses::{NotebookError, NotebookErrorCode};
+use super::responses::NotebookError;
+use super::responses::NotebookErrorCode::{
+    AlreadyInProgress, InvalidArgument, NoSubtasks, NotDoneYet, TooManySubtasks,
+};
 use crate::plan::{
     DAEMON, Draft, NewTask, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
     TaskPast, TaskState, Time,
@@ -14,46 +17,43 @@ pub(super) struct PreparedSubTasks {
     pasts: Vec<TaskPast>,
 }
 
-/// Checks whether an agent may make a plan of these subtasks.
-pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), NotebookError> {
+/// Checks whether an agent may make this plan.
+pub(super) fn check_new(plan: &NotebookPlan, max: Option<usize>) -> Result<(), NotebookError> {
+    if plan.name.trim().is_empty() {
+        return Err(InvalidArgument.error("Invalid name: a plan needs one."));
+    }
+    let subtasks = &plan.subtasks;
     if subtasks.is_empty() {
-        let text = "Invalid subtasks: a plan needs at least one.";
-        return Err(NotebookError::new(NotebookErrorCode::NoSubtasks, text));
+        return Err(NoSubtasks.error("Invalid subtasks: a plan needs at least one."));
     }
     check_count(subtasks.len(), max)?;
-    let mut begun = (0..)
-        .zip(subtasks)
-        .filter(|(_, it)| it.state == SubTaskState::InProgress);
+    let begun = |(_, it): &(usize, &SubTask)| it.state == SubTaskState::InProgress;
+    let mut begun = (0..).zip(subtasks).filter(begun);
     let Some((at, _)) = begun.next() else {
         return Ok(());
     };
     if let Some(open) = subtasks[..at].iter().position(|it| !it.state.settled()) {
         let name = shown(&subtasks[open].name);
-        let text = format!(
+        return Err(NotDoneYet.error(format!(
             "Invalid subtasks: the one at index {at} is in progress, but the one before it at index {open}, named '{name}', is not done yet."
-        );
-        return Err(NotebookError::new(NotebookErrorCode::NotDoneYet, text));
+        )));
     }
     if let Some((second, _)) = begun.next() {
-        let text = format!(
+        return Err(AlreadyInProgress.error(format!(
             "Invalid subtasks: those at index {at} and {second} are both in progress; at most one may be."
-        );
-        return Err(NotebookError::new(
-            NotebookErrorCode::AlreadyInProgress,
-            text,
-        ));
+        )));
     }
     Ok(())
 }
 
 /// Checks whether a plan may have this many subtasks.
 pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), NotebookError> {
-    let Some(max) = max.filter(|max| count > *max) else {
-        return Ok(());
-    };
-    let text =
-        format!("Invalid subtasks: a plan may have at most {max}, and these would be {count}.");
-    Err(NotebookError::new(NotebookErrorCode::TooManySubtasks, text))
+    match max {
+        Some(max) if count > max => Err(TooManySubtasks.error(format!(
+            "Invalid subtasks: a plan may have at most {max}, and these would be {count}."
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Reads the subtasks of a list with the name `list`.
@@ -66,7 +66,7 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
         let path = format!("{list}[{at}]");
         if subtask.name.trim().is_empty() {
             let text = format!("Invalid {path}.name: a subtask needs a name.");
-            return Err(NotebookError::new(NotebookErrorCode::InvalidArgument, text));
+            return Err(InvalidArgument.error(text));
         }
         let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
         let finished_at = subtask.finished_at.as_deref();
@@ -179,10 +179,10 @@ fn describe(head: &mut PlanHead, plan: &NotebookPlan) {
 
 fn moment(text: &str, path: &str) -> Result<Time, NotebookError> {
     parse_time(text).ok_or_else(|| {
-        let text = one_line(text, 60);
-        let text =
-            format!("Invalid {path} '{text}'. It is a local time such as 2026-01-31 09:30:00.000.");
-        NotebookError::new(NotebookErrorCode::InvalidArgument, text)
+        InvalidArgument.error(format!(
+            "Invalid {path} '{}'. It is a local time such as 2026-01-31 09:30:00.000.",
+            one_line(text, 60)
+        ))
     })
 }
 

@@ -151,38 +151,38 @@ pub enum NotebookError {
     Tool(#[from] ToolError),
 }
 
-impl NotebookError {
-    pub(super) fn new(code: NotebookErrorCode, text: impl Into<String>) -> Self {
-        Self::Rule {
-            code,
-            text: text.into(),
-        }
+impl NotebookErrorCode {
+    /// Returns the error of a rule of the notebook.
+    pub(super) fn error(self, text: impl Into<String>) -> NotebookError {
+        let (code, text) = (self, text.into());
+        NotebookError::Rule { code, text }
     }
+}
 
+impl NotebookError {
     /// Returns the kind of the failure.
     pub fn code(&self) -> NotebookErrorCode {
+        use NotebookErrorCode as Code;
         match self {
             Self::Rule { code, .. } => *code,
-            Self::Storage(error) => match error {
-                StorageError::Connection(_) => NotebookErrorCode::ConnectionError,
-                StorageError::Timeout(_) => NotebookErrorCode::TimeoutError,
-                StorageError::Serialization(_) => NotebookErrorCode::SerializationError,
-                StorageError::Key(_) => NotebookErrorCode::KeyError,
+            Self::Storage(StorageError::Connection(_)) => Code::ConnectionError,
+            Self::Storage(StorageError::Timeout(_)) => Code::TimeoutError,
+            Self::Storage(StorageError::Serialization(_)) => Code::SerializationError,
+            Self::Storage(StorageError::Key(_)) => Code::KeyError,
+            Self::Tool(ToolError::NoPlan) => Code::NoPlan,
+            Self::Tool(ToolError::UnknownTool { .. }) => Code::UnknownTool,
+            Self::Tool(ToolError::Bound(_)) => Code::Bound,
+            Self::Tool(ToolError::Argument(error)) => match error.path.split('[').next() {
+                Some("state") => Code::InvalidState,
+                Some("action") => Code::InvalidAction,
+                Some("subtask_idx") => Code::InvalidIndex,
+                _ => Code::InvalidArgument,
             },
-            Self::Tool(error) => match error {
-                ToolError::NoPlan => NotebookErrorCode::NoPlan,
-                ToolError::UnknownTool { .. } => NotebookErrorCode::UnknownTool,
-                ToolError::Bound(_) => NotebookErrorCode::Bound,
-                ToolError::Argument(error) => match error.path.split('[').next() {
-                    Some("state") => NotebookErrorCode::InvalidState,
-                    Some("action") => NotebookErrorCode::InvalidAction,
-                    Some("subtask_idx") => NotebookErrorCode::InvalidIndex,
-                    _ => NotebookErrorCode::InvalidArgument,
-                },
-                ToolError::Store(StoreError::Refused(_)) => NotebookErrorCode::Refused,
-                ToolError::Store(StoreError::PlanTaken(_)) => NotebookErrorCode::KeyError,
-                ToolError::Store(StoreError::Overtaken(_)) => NotebookErrorCode::Conflict,
-                ToolError::Store(_) => NotebookErrorCode::StoreError,
+            Self::Tool(ToolError::Store(error)) => match error {
+                StoreError::Refused(_) => Code::Refused,
+                StoreError::PlanTaken(_) => Code::KeyError,
+                StoreError::Overtaken(_) => Code::Conflict,
+                _ => Code::StoreError,
             },
         }
     }

@@ -1,12 +1,13 @@
 //! The notebook as one JSON value, in AgentScope's shape, in both directions.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::PlanNotebook;
-use super::archive::Archive;
 use super::model::NotebookPlan;
 use super::plan_import::{head_of, past_of, prepare, rewrite};
-use super::responses::{NotebookError, NotebookErrorCode};
+use super::responses::NotebookError;
+use super::responses::NotebookErrorCode::InvalidArgument;
 use super::storage::StorageError;
 use crate::plan::{ArchiveState, Draft, PlanState};
 use crate::tools::Dialect;
@@ -54,11 +55,8 @@ impl PlanNotebook {
             Some(plan) => Some(read(plan, "current_plan")?),
         };
         // The order in which they were archived, as far as the values show it.
-        kept.sort_by(|one, other| {
-            let moment = |plan: &NotebookPlan| plan.finished_at.clone().unwrap_or_default();
-            moment(one).cmp(&moment(other))
-        });
-        let archive = Archive(self.toolbox.clone());
+        kept.sort_by(|one, other| one.finished_at.cmp(&other.finished_at));
+        let archive = self.archive();
         for plan in kept {
             match &self.toolbox.notebook.storage {
                 Some(storage) => storage.add_plan(plan, true).await?,
@@ -89,7 +87,7 @@ impl PlanNotebook {
 
     /// Makes a plan the current one exactly as given.
     async fn load_current(&self, plan: NotebookPlan) -> Result<(), NotebookError> {
-        let found = Archive(self.toolbox.clone()).find(&plan.id).await?;
+        let found = self.archive().find(&plan.id).await?;
         let head = found.as_ref().map(|found| found.head.clone());
         let (exists, head) = (head.is_some(), head.unwrap_or_else(|| head_of(&plan)));
         let load = move |draft: &mut Draft<'_>| {
@@ -103,11 +101,9 @@ impl PlanNotebook {
             }
             Ok(())
         };
-        let (toolbox, why) = (&self.toolbox, "load_state_dict");
-        let loaded = toolbox
-            .replace(Dialect::Notebook, head, exists, why, load)
-            .await;
-        match loaded {
+        let (dialect, why) = (Dialect::Notebook, "load_state_dict");
+        let loaded = self.toolbox.replace(dialect, head, exists, why, load);
+        match loaded.await {
             Ok(_) => Ok(()),
             Err(error) => Err(self.overtaken(error).await),
         }
@@ -119,9 +115,8 @@ fn object<'a>(
     path: &str,
 ) -> Result<&'a Map<String, Value>, NotebookError> {
     let value = value.ok_or_else(|| mismatch(path, "is missing"))?;
-    value
-        .as_object()
-        .ok_or_else(|| mismatch(path, "is no object"))
+    let object = value.as_object();
+    object.ok_or_else(|| mismatch(path, "is no object"))
 }
 
 fn written(plan: &NotebookPlan) -> Result<Value, NotebookError> {
@@ -131,11 +126,9 @@ fn written(plan: &NotebookPlan) -> Result<Value, NotebookError> {
 
 /// Reads a plan from untrusted JSON.
 fn read(value: &Value, path: &str) -> Result<NotebookPlan, NotebookError> {
-    let mut plan: NotebookPlan = serde_json::from_value(value.clone()).map_err(|error| {
-        mismatch(
-            path,
-            &format!("is no plan: {}", one_line(&error.to_string(), 200)),
-        )
+    let mut plan = NotebookPlan::deserialize(value).map_err(|error| {
+        let error = one_line(&error.to_string(), 200);
+        mismatch(path, &format!("is no plan: {error}"))
     })?;
     let odd = |c: char| c.is_control() || "/\\".contains(c);
     if !(1..=128).contains(&plan.id.chars().count()) || plan.id.contains(odd) {
@@ -149,13 +142,10 @@ fn read(value: &Value, path: &str) -> Result<NotebookPlan, NotebookError> {
         *text = printable(text);
     }
     let fits = prepare(&plan.subtasks, "subtasks").and_then(|_| past_of(&plan));
-    match fits {
-        Ok(_) => Ok(plan),
-        Err(error) => Err(mismatch(path, &format!("does not fit: {error}"))),
-    }
+    fits.map_err(|error| mismatch(path, &format!("does not fit: {error}")))?;
+    Ok(plan)
 }
 
 fn mismatch(path: &str, problem: &str) -> NotebookError {
-    let text = format!("Invalid state: `{path}` {problem}.");
-    NotebookError::new(NotebookErrorCode::InvalidArgument, text)
+    InvalidArgument.error(format!("Invalid state: `{path}` {problem}."))
 }

@@ -1,14 +1,13 @@
 //! The storage of plans that are no longer current. By default the notebook uses the store, where an archived plan stays with
 //! its log; a program may choose another place. The current plan is in the store in either case.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
 use super::model::NotebookPlan;
+use crate::llm::BoxFuture;
 
 /// The future answer of a storage.
-pub type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
+pub type Stored<'a, T> = BoxFuture<'a, Result<T, StorageError>>;
 
 /// Why a storage did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +30,7 @@ pub enum StorageError {
 ///
 /// A notebook adds a plan *before* the plan leaves the store's current plans: if the program ends between the two, the plan is
 /// in both places, and finishing it again overwrites the one in the storage.
-pub trait PlanStorage: Send + Sync {
+pub trait PlanStorageBase: Send + Sync {
     /// Stores a plan. One with the same id is replaced if `override` says so.
     ///
     /// # Errors
@@ -77,7 +76,7 @@ impl InMemoryPlanStorage {
     }
 }
 
-impl PlanStorage for InMemoryPlanStorage {
+impl PlanStorageBase for InMemoryPlanStorage {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         let added = self.with(|plans| {
             match plans.iter_mut().find(|kept| kept.id == plan.id) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::tools::notebook::archive::Archive;
 
 /// Returns a plan of the history.
-async fn kept(storage: &dyn PlanStorage, id: &str) -> NotebookPlan {
+async fn kept(storage: &dyn PlanStorageBase, id: &str) -> NotebookPlan {
     storage.get_plan(id).await.unwrap().unwrap()
 }
 
@@ -177,7 +177,7 @@ async fn history_is_paged_newest_first() {
 
 #[tokio::test]
 async fn storage_adds_plans_once_and_deletes_by_id() {
-    let own: Arc<dyn PlanStorage> = Arc::new(InMemoryPlanStorage::default());
+    let own: Arc<dyn PlanStorageBase> = Arc::new(InMemoryPlanStorage::default());
     for storage in [own, notebook().await.storage()] {
         let mut plan = NotebookPlan::new("Report", "", "", subtasks(&["a", "b"]));
         plan.finish(PlanEnd::Abandoned, "enough");
@@ -272,7 +272,7 @@ impl Moody {
     }
 }
 
-impl PlanStorage for Moody {
+impl PlanStorageBase for Moody {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         if self.away.load(Ordering::SeqCst) {
             let error = StorageError::Connection("no route".to_owned());
@@ -441,7 +441,7 @@ async fn failed_replace_leaves_no_export() {
     assert!(replaced.outcome.unwrap().contains(&old));
     let by = crate::plan::PlanHead::new(PlanId::new("by"), "why", crate::plan::Time(0));
     let exported = notebook.export_current(&by).await.unwrap();
-    let refused = NotebookError::new(NotebookErrorCode::Conflict, "no");
+    let refused = NotebookErrorCode::Conflict.error("no");
     let outcome = async || kept(&*storage, &old).await.outcome.unwrap_or_default();
     assert!(outcome().await.contains("'why'"));
     let left = notebook.replaced::<()>(exported, Err(refused)).await;
