@@ -20,12 +20,12 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::llm::BoxFuture;
@@ -432,12 +432,12 @@ impl Toolbox {
         E: From<ToolError> + Send + 'static,
     {
         // Carries the result of a change that the store rolls back: the store knows neither a dialect's errors nor dry runs.
-        let rolled_back = Arc::new(Mutex::new(None));
-        let (slot, dry_run) = (Arc::clone(&rolled_back), self.dry_run);
+        let (sender, mut rolled_back) = oneshot::channel();
+        let dry_run = self.dry_run;
         let change = move |draft: &mut Draft<'_>| match change(draft) {
             Ok(value) if !dry_run => Ok(value),
             result => {
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                drop(sender.send(result));
                 Err(Refusal::Dropped)
             }
         };
@@ -454,11 +454,8 @@ impl Toolbox {
                 store.create(*head, by, why, create).await
             }
         };
-        let rolled_back = rolled_back
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        rolled_back.unwrap_or_else(|| stored.map_err(|error| ToolError::from(error).into()))
+        let rolled_back = rolled_back.try_recv();
+        rolled_back.unwrap_or_else(|_| stored.map_err(|error| ToolError::from(error).into()))
     }
 }
 

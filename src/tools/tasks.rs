@@ -154,12 +154,9 @@ impl TaskTools {
     /// No such task.
     pub async fn get_page(&self, id: &str, page: Page) -> Result<TaskDetail, ToolError> {
         let id = Id::from(id);
-        let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Err(unknown(&id)),
-            plan => plan?,
-        };
-        let read = move |plan: &Plan, _| find(plan, &id).map(|task| detail(plan, task, page));
-        Ok(self.toolbox.store().read(&plan, read).await??)
+        let plan = self.plan_with(&id).await?;
+        let read = move |plan: &Plan| find(plan, &id).map(|task| detail(plan, task, page));
+        Ok(self.toolbox.read(&plan, read).await??)
     }
 
     /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
@@ -167,11 +164,10 @@ impl TaskTools {
     /// # Errors
     /// A failure of the store.
     pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>, ToolError> {
-        let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Ok(Page::default().of(0, std::iter::empty())),
-            plan => plan?,
+        let Some(plan) = self.toolbox.current_if_any(Dialect::Tasks).await? else {
+            return Ok(Page::default().of(0, std::iter::empty()));
         };
-        let read = move |plan: &Plan, _| {
+        let read = move |plan: &Plan| {
             let page = Page::new(filter.limit, filter.offset);
             let tasks = match filter.status {
                 Some(word) => plan.tasks_in(TaskFilter::from(TaskState::from(word))),
@@ -179,7 +175,7 @@ impl TaskTools {
             };
             page.shown(tasks.len(), tasks, |task| line(plan, task))
         };
-        Ok(self.toolbox.store().read(&plan, read).await?)
+        self.toolbox.read(&plan, read).await
     }
 
     /// Updates a task: everything that the call asks for, or nothing.
@@ -192,12 +188,15 @@ impl TaskTools {
             return Err(ArgumentError::new("result", "goes with a `status`").into());
         }
         short("", update.active_form.as_ref())?;
-        let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Err(unknown(&update.task_id)),
-            plan => plan?,
-        };
+        let plan = self.plan_with(&update.task_id).await?;
         let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
         self.toolbox.change(&plan, "TaskUpdate", change).await
+    }
+
+    /// Returns the task list, where a task is looked for.
+    async fn plan_with(&self, id: &Id) -> Result<PlanId, ToolError> {
+        let plan = self.toolbox.current_if_any(Dialect::Tasks).await?;
+        plan.ok_or_else(|| unknown(id).into())
     }
 
     async fn add(
@@ -220,9 +219,8 @@ impl TaskTools {
         };
         let mut number = 1;
         loop {
-            match toolbox.current(Dialect::Tasks).await {
-                Err(ToolError::NoPlan) => {}
-                plan => return toolbox.change(&plan?, "TaskCreate", add()).await,
+            if let Some(plan) = toolbox.current_if_any(Dialect::Tasks).await? {
+                return toolbox.change(&plan, "TaskCreate", add()).await;
             }
             // All callers use the same key, so that of two simultaneous callers one finds it in use.
             let made = toolbox.change((Dialect::Tasks, list_head(number)), "TaskCreate", add());
@@ -241,12 +239,10 @@ impl TaskTools {
             true => Page::default().of(made.len(), made.into_iter()).into(),
             false => ToolAnswer::result(made.first()),
         };
-        let reason = if dry_run {
-            "dry_run: nothing was made"
-        } else {
-            ""
-        };
-        Ok(answer.with(0, reason))
+        Ok(match dry_run {
+            true => answer.with(0, "dry_run: nothing was made"),
+            false => answer,
+        })
     }
 }
 
@@ -265,9 +261,8 @@ fn list_head(number: u32) -> PlanHead {
 
 /// Returns the task with an id.
 fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
-    id.number()
-        .and_then(|number| plan.task(TaskId(number)))
-        .ok_or_else(|| Refusal::UnknownTask(one_line(id.as_str(), 60)))
+    let task = id.number().and_then(|number| plan.task(TaskId(number)));
+    task.ok_or_else(|| unknown(id))
 }
 
 /// Refuses an `activeForm` that is too long; the core would report it as metadata.
@@ -281,8 +276,8 @@ fn short(list: &str, active_form: Option<&String>) -> Result<(), ArgumentError> 
     }
 }
 
-fn unknown(id: &Id) -> ToolError {
-    Refusal::UnknownTask(one_line(id.as_str(), 60)).into()
+fn unknown(id: &Id) -> Refusal {
+    Refusal::UnknownTask(one_line(id.as_str(), 60))
 }
 
 fn line(plan: &Plan, task: &Task) -> ListedTask {

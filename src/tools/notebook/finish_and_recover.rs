@@ -8,7 +8,9 @@ use super::plan_import::{called, shown};
 use super::responses::NotebookErrorCode::{Conflict, NoPlan, OpenSubtasks, UnknownPlan};
 use super::responses::{NotebookError, ToolResponse};
 use super::subtasks::{follow, in_use};
-use crate::plan::{ArchiveState, DAEMON, Draft, PlanHead, PlanId, TaskFilter, TaskId, counted};
+use crate::plan::{
+    ArchiveState, DAEMON, Draft, PlanHead, PlanId, Refusal, TaskFilter, TaskId, counted,
+};
 use crate::store::StoreError;
 use crate::tools::current_plan::interrupted;
 use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
@@ -22,7 +24,7 @@ const WITH_PLAN: &str = "abandoned with the plan";
 const DESCRIPTION: usize = 200;
 
 /// A plan as the program's own storage got it before the plan left its place, and what the storage had of it before.
-pub(super) struct Exported {
+struct Exported {
     plan: PlanId,
     given: NotebookPlan,
     before: Option<NotebookPlan>,
@@ -111,19 +113,11 @@ impl PlanNotebook {
     }
 
     /// Exports the current plan, if there is one, in the state that it will have once another has replaced it.
-    pub(super) async fn export_current(
-        &self,
-        by: &PlanHead,
-    ) -> Result<Option<Exported>, NotebookError> {
+    async fn export_current(&self, by: &PlanHead) -> Result<Option<Exported>, NotebookError> {
         self.toolbox.unbound()?;
         let current = self.toolbox.in_use(Dialect::Notebook).await?;
         let reason = interrupted(by);
-        let leave = move |draft: &mut Draft<'_>| {
-            if !draft.plan().status().settled() {
-                draft.finish_plan(false, &reason)?;
-            }
-            Ok(())
-        };
+        let leave = move |draft: &mut Draft<'_>| Ok(abandon(draft, &reason)?);
         self.export(current.first(), leave).await
     }
 
@@ -150,20 +144,24 @@ impl PlanNotebook {
         Ok(())
     }
 
-    /// Ends the replacement of the current plan: the storage gets the plan's final state. Returns a message about it.
-    pub(super) async fn replaced<T>(
+    /// Makes a plan the current one, see [`Toolbox::replace`](crate::tools::Toolbox::replace); the storage gets the plan before
+    /// it. Returns a message about that one.
+    pub(super) async fn replace_current(
         &self,
-        exported: Option<Exported>,
-        made: Result<(T, Option<PlanId>), NotebookError>,
-    ) -> Result<(T, String), NotebookError> {
+        head: PlanHead,
+        exists: bool,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<(), NotebookError> + Send + 'static,
+    ) -> Result<String, NotebookError> {
+        let exported = self.export_current(&head).await?;
         let before = exported.as_ref().map(|exported| exported.plan.clone());
+        let (toolbox, dialect) = (&self.toolbox, Dialect::Notebook);
+        let made = toolbox.replace(dialect, head, exists, why, change).await;
         let settled = self.settle(exported).await;
-        let (value, replaced) = match made {
-            Ok(made) => made,
+        let replaced = match made {
+            Ok(((), Some(replaced))) => replaced,
+            Ok(((), None)) => return Ok(String::new()),
             Err(error) => return Err(self.overtaken(also_stale(error, settled)).await),
-        };
-        let Some(replaced) = replaced else {
-            return Ok((value, String::new()));
         };
         let message = async {
             settled?;
@@ -179,10 +177,9 @@ impl PlanNotebook {
                 format!(" The plan '{name}' is replaced; the history keeps it under ID '{id}'.");
             Ok::<_, NotebookError>(text)
         };
-        let text = message.await.unwrap_or_else(|failure| {
+        Ok(message.await.unwrap_or_else(|failure| {
             format!(" The plan before it is replaced, but not in the history: {failure}")
-        });
-        Ok((value, text))
+        }))
     }
 
     /// Adds to the error of a caller that another was faster which plan is current now.
@@ -276,18 +273,13 @@ impl PlanNotebook {
         if head.archive_state == ArchiveState::Current {
             return Err(current_already(&head));
         }
-        let exported = self.export_current(&head).await?;
         let go_on = |draft: &mut Draft<'_>| match draft.plan().head() {
             head if head.archive_state == ArchiveState::Current => Err(current_already(head)),
             head if head.archive_state == ArchiveState::Deleted => Err(not_in_history(head.key())),
             _ => go_on(draft),
         };
-        let toolbox = &self.toolbox;
         let (id, name, key) = (head.id.clone(), shown(&head.name), head.key().to_owned());
-        let recovered = toolbox
-            .replace(Dialect::Notebook, head, true, why, go_on)
-            .await;
-        let ((), replaced) = self.replaced(exported, recovered).await?;
+        let replaced = self.replace_current(head, true, why, go_on).await?;
         let text = format!(
             "The historical plan '{name}' with ID '{key}' is recovered successfully.{replaced}"
         );
@@ -327,6 +319,14 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHe
     draft.finish_plan(state == PlanEnd::Done, outcome)?;
     draft.archive(ArchiveState::History)?;
     Ok(draft.plan().head().clone())
+}
+
+/// Abandons a plan unless it has ended.
+pub(super) fn abandon(draft: &mut Draft<'_>, reason: &str) -> Result<(), Refusal> {
+    match draft.plan().status().settled() {
+        true => Ok(()),
+        false => draft.finish_plan(false, reason),
+    }
 }
 
 /// Makes an archived plan go on.

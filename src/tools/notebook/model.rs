@@ -14,20 +14,7 @@ use crate::tools::{Dialect, new_plan_id};
 /// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
 /// up or left out.
 // Documented variants would make the schema longer than a list of words.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubTaskState {
     #[default]

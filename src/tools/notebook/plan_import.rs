@@ -58,11 +58,7 @@ pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), Notebo
 
 /// Reads the subtasks of a list with the name `list`.
 pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTasks, NotebookError> {
-    let mut prepared = PreparedSubTasks {
-        tasks: Vec::with_capacity(subtasks.len()),
-        pasts: Vec::with_capacity(subtasks.len()),
-    };
-    for (at, subtask) in subtasks.iter().enumerate() {
+    let prepared = subtasks.iter().enumerate().map(|(at, subtask)| {
         let path = format!("{list}[{at}]");
         if subtask.name.trim().is_empty() {
             let text = format!("Invalid {path}.name: a subtask needs a name.");
@@ -71,21 +67,24 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
         let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
         let finished_at = subtask.finished_at.as_deref();
         let finished_at = finished_at.map(|text| moment(text, &format!("{path}.finished_at")));
-        prepared.tasks.push(NewTask {
+        let task = NewTask {
             name: subtask.name.clone(),
             description: subtask.description.clone(),
             expected_outcome: subtask.expected_outcome.clone(),
             origin: Origin::Model,
             ..NewTask::default()
-        });
-        prepared.pasts.push(TaskPast {
+        };
+        let past = TaskPast {
             status: subtask.state.task_status(),
             result: subtask.outcome.clone(),
             created_at: Some(created_at),
             finished_at: finished_at.transpose()?,
-        });
-    }
-    Ok(prepared)
+        };
+        Ok((task, past))
+    });
+    let prepared = prepared.collect::<Result<Vec<_>, NotebookError>>()?;
+    let (tasks, pasts) = prepared.into_iter().unzip();
+    Ok(PreparedSubTasks { tasks, pasts })
 }
 
 impl PreparedSubTasks {

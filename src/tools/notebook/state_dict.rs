@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::PlanNotebook;
+use super::finish_and_recover::abandon;
 use super::model::NotebookPlan;
 use super::plan_import::{head_of, past_of, prepare, rewrite};
 use super::responses::NotebookError;
@@ -72,9 +73,7 @@ impl PlanNotebook {
         {
             let reason = "interrupted by a state without a plan";
             let leave = move |draft: &mut Draft<'_>| {
-                if !draft.plan().status().settled() {
-                    draft.finish_plan(false, reason)?;
-                }
+                abandon(draft, reason)?;
                 Ok(draft.archive(ArchiveState::History)?)
             };
             self.end("load_state_dict", &present.id, leave).await?;

@@ -19,7 +19,7 @@ use crate::plan::{
     TaskState, counted,
 };
 use crate::tools::paging::weight;
-use crate::tools::{Dialect, Toolbox, set_status};
+use crate::tools::{Dialect, set_status};
 use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of the subtasks shown in one answer, in the form in which they are sent, and of one text of them.
@@ -69,9 +69,8 @@ impl PlanNotebook {
         plan: NotebookPlan,
     ) -> Result<ToolResponse, NotebookError> {
         check_new(&plan, self.toolbox.settings.max_subtasks)?;
-        let exported = self.export_current(&head_of(&plan)).await?;
-        let made = make(&self.toolbox, &plan).await;
-        let ((), replaced) = self.replaced(exported, made).await?;
+        let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
+        let replaced = self.replace_current(head, false, why, fill).await?;
         let text = format!(
             "Plan '{}' created successfully with {}; its ID is '{}'.{replaced}",
             shown(&plan.name),
@@ -87,7 +86,10 @@ impl PlanNotebook {
     /// As [`PlanNotebook::create_plan`].
     pub async fn try_plan(&self, plan: NotebookPlan) -> Result<ToolResponse, NotebookError> {
         check_new(&plan, self.toolbox.settings.max_subtasks)?;
-        let ((), replaced) = make(&self.toolbox.dry_run(true), &plan).await?;
+        let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
+        let toolbox = self.toolbox.dry_run(true);
+        let made = toolbox.replace(Dialect::Notebook, head, false, why, fill);
+        let ((), replaced) = made.await?;
         let mut text = format!(
             "Nothing has changed. The plan '{}' with {} can be created.",
             shown(&plan.name),
@@ -253,21 +255,17 @@ impl PlanNotebook {
     }
 }
 
-/// Makes a plan the current one; returns the one before it.
-async fn make(
-    toolbox: &Toolbox,
+/// Returns the change that gives a new plan its subtasks.
+fn fill_new(
     plan: &NotebookPlan,
-) -> Result<((), Option<PlanId>), NotebookError> {
+) -> Result<impl FnOnce(&mut Draft<'_>) -> Result<(), NotebookError> + Send + use<>, NotebookError>
+{
     let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
-    let make = move |draft: &mut Draft<'_>| {
+    Ok(move |draft: &mut Draft<'_>| {
         prepared.fill(draft)?;
         draft.record_plan(begun)?;
         Ok(follow(draft)?)
-    };
-    let head = head_of(plan);
-    toolbox
-        .replace(Dialect::Notebook, head, false, "create_plan", make)
-        .await
+    })
 }
 
 /// Refuses if the plan is no longer in use.

@@ -66,15 +66,12 @@ pub struct ParallelTasks {
 
 /// Draws the tasks of a page, or those around the work if the caller names no page; fewer if they need too much room.
 pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> DependencyGraph {
-    let mut tasks: Vec<&Task> = match page {
-        Page {
-            limit: None,
-            offset: None,
-        } => mission::window(plan, DEFAULT_LIMIT, DEFAULT_LIMIT / 4),
-        Page { limit, offset } => {
-            let limit = limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-            plan.tasks().skip(offset.unwrap_or(0)).take(limit).collect()
-        }
+    let mut tasks: Vec<&Task> = if page == Page::default() {
+        mission::window(plan, DEFAULT_LIMIT, DEFAULT_LIMIT / 4)
+    } else {
+        let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+        let tasks = plan.tasks().skip(page.offset.unwrap_or(0));
+        tasks.take(limit).collect()
     };
     loop {
         let shown = tasks.iter().copied();
@@ -116,10 +113,9 @@ pub(super) fn prompt(plan: &Plan) -> String {
     ] {
         let tasks = plan.tasks_in(shown);
         let more = tasks.len().saturating_sub(NAMED);
-        let named = ids(tasks, NAMED);
-        let named = match named.is_empty() {
-            true => "none".to_owned(),
-            false => numbers(&named, more),
+        let named = match ids(tasks, NAMED) {
+            none if none.is_empty() => "none".to_owned(),
+            named => numbers(&named, more),
         };
         lines.push(format!("{word}: {named}"));
     }

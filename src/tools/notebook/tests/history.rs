@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::runtime::Handle;
+
 use super::*;
 use crate::tools::notebook::archive::Archive;
 
@@ -440,13 +442,15 @@ async fn failed_replace_leaves_no_export() {
     let replaced = kept(&*storage, &other).await;
     assert!(replaced.outcome.unwrap().contains(&old));
     let by = crate::plan::PlanHead::new(PlanId::new("by"), "why", crate::plan::Time(0));
-    let exported = notebook.export_current(&by).await.unwrap();
-    let refused = NotebookErrorCode::Conflict.error("no");
-    let outcome = async || kept(&*storage, &old).await.outcome.unwrap_or_default();
-    assert!(outcome().await.contains("'why'"));
-    let left = notebook.replaced::<()>(exported, Err(refused)).await;
-    left.unwrap_err();
-    assert!(!outcome().await.contains("'why'"));
+    let (runtime, seen, id) = (Handle::current(), storage.clone(), old.clone());
+    let refused = move |_: &mut crate::plan::Draft<'_>| {
+        let exported = runtime.block_on(kept(&*seen, &id)).outcome;
+        Err(NotebookErrorCode::Conflict.error(exported.unwrap_or_default()))
+    };
+    let left = notebook.replace_current(by, false, "", refused).await;
+    assert!(left.unwrap_err().to_string().contains("'why'"));
+    let outcome = kept(&*storage, &old).await.outcome.unwrap_or_default();
+    assert!(!outcome.contains("'why'"));
 }
 
 #[tokio::test]
