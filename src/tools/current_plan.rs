@@ -2,7 +2,7 @@
 //! which ends between the two leaves a current plan; the next caller that changes something and finds two archives the older
 //! one.
 
-use super::{ChangeSubject, Dialect, ToolError, Toolbox};
+use super::{ChangeSubject, Dialect, Result, ToolError, Toolbox};
 use crate::plan::{ArchiveState, Draft, PlanHead, PlanId, Refusal, Time};
 use crate::store::StoreError;
 use crate::wire::text::one_line;
@@ -12,7 +12,7 @@ const SEEN: usize = 8;
 
 impl Toolbox {
     /// Returns the plan for a call that names none: the one to which calls are bound, else the dialect's current one.
-    pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
+    pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId> {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
         }
@@ -74,11 +74,11 @@ impl Toolbox {
     }
 
     /// Returns the dialect's plans that are in use, the one that became current last first.
-    pub(super) async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>, ToolError> {
+    pub(super) async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>> {
         Ok(self.store().current(dialect.as_str(), SEEN).await?)
     }
 
-    pub(super) async fn head(&self, plan: &PlanId) -> Result<PlanHead, ToolError> {
+    pub(super) async fn head(&self, plan: &PlanId) -> Result<PlanHead> {
         self.read(plan, |plan| plan.head().clone()).await
     }
 
@@ -91,7 +91,7 @@ impl Toolbox {
         replaced: Time,
         why: &str,
         reason: &str,
-    ) -> Result<(), ToolError> {
+    ) -> Result<()> {
         for plan in &plans {
             let reason = reason.to_owned();
             let archive = move |draft: &mut Draft<'_>| {

@@ -43,6 +43,8 @@ pub use plan_manager::PlanManager;
 pub use plan_tool::PlanTool;
 pub use tasks::TaskTools;
 
+type Result<T, E = ToolError> = std::result::Result<T, E>;
+
 /// A view of a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
@@ -357,7 +359,7 @@ impl Toolbox {
     }
 
     /// Refuses an operation that makes another plan current if calls are bound to a plan: they would never find the new one.
-    fn unbound(&self) -> Result<(), ToolError> {
+    fn unbound(&self) -> Result<()> {
         match &self.plan {
             Some(plan) => Err(ToolError::Bound(plan.clone())),
             None => Ok(()),
@@ -379,12 +381,12 @@ impl Toolbox {
 
     /// Returns the plan for a call that names none: the one to which calls are bound, else the dialect's plan that became
     /// current last; never one of a daemon.
-    async fn current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
+    async fn current(&self, dialect: Dialect) -> Result<PlanId> {
         let current = self.current_if_any(dialect).await?;
         current.ok_or(ToolError::NoPlan)
     }
 
-    async fn current_if_any(&self, dialect: Dialect) -> Result<Option<PlanId>, ToolError> {
+    async fn current_if_any(&self, dialect: Dialect) -> Result<Option<PlanId>> {
         match &self.plan {
             Some(plan) => Ok(Some(plan.clone())),
             None => Ok(self.store.current(dialect.as_str(), 1).await?.pop()),
@@ -415,7 +417,7 @@ impl Toolbox {
         &self,
         plan: &PlanId,
         read: impl FnOnce(&Plan) -> T + Send + 'static,
-    ) -> Result<T, ToolError> {
+    ) -> Result<T> {
         Ok(self.store.read(plan, |plan, _| read(plan)).await?)
     }
 

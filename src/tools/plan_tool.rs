@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::paging::weight;
 use super::{
-    ArgumentError, Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox,
-    new_plan_id, set_status,
+    ArgumentError, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer, ToolError,
+    Toolbox, new_plan_id, set_status,
 };
 use crate::plan::{
     self, ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskOrder, Time,
@@ -122,7 +122,7 @@ const KEY: usize = 60;
 const PROBLEMS: usize = 5;
 
 /// Turns a reason into the document's value for it: `false`, `None` or nothing. Only a failing store is an error.
-fn or_default<T: Default>(result: Result<T, ToolError>) -> Result<T, ToolError> {
+fn or_default<T: Default>(result: Result<T>) -> Result<T> {
     use StoreError::{PlanTaken, Refused, UnknownPlan};
     match result {
         Err(ToolError::Store(error))
@@ -184,7 +184,7 @@ impl PlanTool {
         &self,
         plan_id: &str,
         structure_data: Structure,
-    ) -> Result<bool, ToolError> {
+    ) -> Result<bool> {
         let made = self.create(plan_id, structure_data, false).await;
         or_default(made.map(|_| true))
     }
@@ -210,7 +210,7 @@ impl PlanTool {
         &self,
         plan_id: impl Into<Option<&'a str>>,
         task_id: &str,
-    ) -> Result<Option<TaskInfo>, ToolError> {
+    ) -> Result<Option<TaskInfo>> {
         let page = Page::new(Some(usize::MAX), None);
         let task = self.task(plan_id.into(), task_id, page);
         or_default(task.await.map(Some))
@@ -227,7 +227,7 @@ impl PlanTool {
         task_id: &str,
         status: TaskStatus,
         result_summary: Option<&str>,
-    ) -> Result<bool, ToolError> {
+    ) -> Result<bool> {
         let updated = self.update(plan_id.into(), task_id, status, result_summary);
         or_default(updated.await.map(|_| true))
     }
@@ -239,7 +239,7 @@ impl PlanTool {
     pub async fn get_ready_tasks<'a>(
         &self,
         plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<Vec<TaskInfo>, ToolError> {
+    ) -> Result<Vec<TaskInfo>> {
         let all = |plan: &Plan| {
             let ready = plan.tasks_in(plan::TaskFilter::Pending);
             ready.map(|task| TaskInfo::full(plan, task)).collect()
@@ -256,7 +256,7 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
         role_id: &str,
         status: TaskStatus,
-    ) -> Result<Vec<TaskInfo>, ToolError> {
+    ) -> Result<Vec<TaskInfo>> {
         let role = role_id.to_owned();
         let all = move |plan: &Plan| {
             let tasks = plan.tasks_of(&role, status.into());
@@ -272,7 +272,7 @@ impl PlanTool {
     pub async fn get_plan_status<'a>(
         &self,
         plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<Option<PlanStatus>, ToolError> {
+    ) -> Result<Option<PlanStatus>> {
         let status = |plan: &Plan| Some(plan.status().into());
         or_default(self.read(plan_id.into(), status).await)
     }
@@ -285,7 +285,7 @@ impl PlanTool {
         &self,
         plan_id: impl Into<Option<&'a str>>,
         page: Page,
-    ) -> Result<Option<(PlanInstance, usize)>, ToolError> {
+    ) -> Result<Option<(PlanInstance, usize)>> {
         or_default(self.structure(plan_id.into(), page).await.map(Some))
     }
 
@@ -293,20 +293,12 @@ impl PlanTool {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn delete_plan<'a>(
-        &self,
-        plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<bool, ToolError> {
+    pub async fn delete_plan<'a>(&self, plan_id: impl Into<Option<&'a str>>) -> Result<bool> {
         let deleted = self.delete(plan_id.into()).await;
         or_default(deleted.map(|()| true))
     }
 
-    async fn create(
-        &self,
-        key: &str,
-        structure: Structure,
-        dry_run: bool,
-    ) -> Result<(), ToolError> {
+    async fn create(&self, key: &str, structure: Structure, dry_run: bool) -> Result<()> {
         if !valid_key(key) {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
@@ -338,12 +330,7 @@ impl PlanTool {
         toolbox.change((Dialect::PlanTool, head), why, make).await
     }
 
-    async fn task(
-        &self,
-        plan: Option<&str>,
-        task: &str,
-        page: Page,
-    ) -> Result<TaskInfo, ToolError> {
+    async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo> {
         let key = task.to_owned();
         let find = move |plan: &Plan| find(plan, &key).map(|task| TaskInfo::page(plan, task, page));
         self.read(plan, find).await?
@@ -356,7 +343,7 @@ impl PlanTool {
         task: &str,
         to: TaskStatus,
         result: Option<&str>,
-    ) -> Result<bool, ToolError> {
+    ) -> Result<bool> {
         let plan = self.find(plan).await?;
         let (key, result) = (task.to_owned(), result.map(str::to_owned));
         let update = move |draft: &mut Draft<'_>| {
@@ -391,11 +378,7 @@ impl PlanTool {
         self.toolbox.change(&plan, &why, update).await
     }
 
-    async fn structure(
-        &self,
-        plan: Option<&str>,
-        page: Page,
-    ) -> Result<(PlanInstance, usize), ToolError> {
+    async fn structure(&self, plan: Option<&str>, page: Page) -> Result<(PlanInstance, usize)> {
         let read = move |plan: &Plan| {
             let total = plan.counts().total();
             let beside = weight(&PlanInstance::of(plan, Vec::new()));
@@ -406,14 +389,14 @@ impl PlanTool {
         self.read(plan, read).await
     }
 
-    async fn delete(&self, plan: Option<&str>) -> Result<(), ToolError> {
+    async fn delete(&self, plan: Option<&str>) -> Result<()> {
         let plan = self.find(plan).await?;
         let delete = |draft: &mut Draft<'_>| Ok(draft.archive(ArchiveState::Deleted)?);
         self.toolbox.change(&plan, "delete_plan", delete).await
     }
 
     /// Returns the plan for a caller's key.
-    async fn find(&self, key: Option<&str>) -> Result<PlanId, ToolError> {
+    async fn find(&self, key: Option<&str>) -> Result<PlanId> {
         let Some(key) = key else {
             return self.toolbox.current(Dialect::PlanTool).await;
         };
@@ -425,12 +408,12 @@ impl PlanTool {
         &self,
         plan: Option<&str>,
         read: impl FnOnce(&Plan) -> T + Send + 'static,
-    ) -> Result<T, ToolError> {
+    ) -> Result<T> {
         let plan = self.find(plan).await?;
         self.toolbox.read(&plan, read).await
     }
 
-    async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer, ToolError> {
+    async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer> {
         let key = match given.plan_id {
             Some(key) => key,
             None => {
@@ -461,7 +444,7 @@ fn rule(text: String) -> ToolError {
     ArgumentError::new("", text).into()
 }
 
-fn find<'a>(plan: &'a Plan, key: &str) -> Result<&'a Task, ToolError> {
+fn find<'a>(plan: &'a Plan, key: &str) -> Result<&'a Task> {
     plan.task_by_key(key)
         .ok_or_else(|| Refusal::UnknownTask(one_line(key, KEY)).into())
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::paging::MAX_LIMIT;
 use super::{
-    ArgumentError, Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox,
+    ArgumentError, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer, ToolError, Toolbox,
 };
 use crate::plan::{
     Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskFilter, TaskId, TaskState, Time,
@@ -119,91 +119,20 @@ impl TaskTools {
     /// # Errors
     /// No subject, an unknown id, too much metadata; the plan was abandoned or is being carried out by a daemon that has
     /// ended it.
-    pub async fn create(&self, task: TaskCreate) -> Result<TaskCreated, ToolError> {
-        let made = self.add(vec![task], false).await?;
+    pub async fn create(&self, task: TaskCreate) -> Result<TaskCreated> {
+        let made = self.create_all(vec![task], false).await?;
         made.into_iter().next().ok_or(ToolError::NoPlan)
     }
 
-    /// Creates tasks that may wait for each other, all of them or none.
+    /// Creates tasks that may wait for each other, all of them or none. A dry run returns what would be made; nothing changes.
     ///
     /// # Errors
     /// As [`TaskTools::create`]; no tasks, a cycle (in places of the list, from 1).
-    pub async fn create_all(&self, tasks: Vec<TaskCreate>) -> Result<Vec<TaskCreated>, ToolError> {
-        self.add(tasks, false).await
-    }
-
-    /// Returns what [`TaskTools::create_all`] would make; nothing changes.
-    ///
-    /// # Errors
-    /// As [`TaskTools::create_all`].
-    pub async fn check_all(&self, tasks: Vec<TaskCreate>) -> Result<Vec<TaskCreated>, ToolError> {
-        self.add(tasks, true).await
-    }
-
-    /// Returns a task in full, with the first hundred of the tasks that wait for it and of its dependencies.
-    ///
-    /// # Errors
-    /// No such task.
-    pub async fn get(&self, id: &str) -> Result<TaskDetail, ToolError> {
-        self.get_page(id, Page::default()).await
-    }
-
-    /// Returns a task in full, with a page of the tasks that wait for it and of its dependencies.
-    ///
-    /// # Errors
-    /// No such task.
-    pub async fn get_page(&self, id: &str, page: Page) -> Result<TaskDetail, ToolError> {
-        let id = Id::from(id);
-        let plan = self.plan_with(&id).await?;
-        let read = move |plan: &Plan| find(plan, &id).map(|task| detail(plan, task, page));
-        Ok(self.toolbox.read(&plan, read).await??)
-    }
-
-    /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>, ToolError> {
-        let Some(plan) = self.toolbox.current_if_any(Dialect::Tasks).await? else {
-            return Ok(Page::default().of(0, std::iter::empty()));
-        };
-        let read = move |plan: &Plan| {
-            let page = Page::new(filter.limit, filter.offset);
-            let tasks = match filter.status {
-                Some(word) => plan.tasks_in(TaskFilter::from(TaskState::from(word))),
-                None => plan.tasks_wanted(),
-            };
-            page.shown(tasks.len(), tasks, |task| line(plan, task))
-        };
-        self.toolbox.read(&plan, read).await
-    }
-
-    /// Updates a task: everything that the call asks for, or nothing.
-    ///
-    /// # Errors
-    /// An unknown id; a task that is to start and waits for others; a cycle; an edit that the state of the task does not
-    /// allow; a daemon carries the plan out and does that itself.
-    pub async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated, ToolError> {
-        if update.result.is_some() && update.status.is_none() {
-            return Err(ArgumentError::new("result", "goes with a `status`").into());
-        }
-        short("", update.active_form.as_ref())?;
-        let plan = self.plan_with(&update.task_id).await?;
-        let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
-        self.toolbox.change(&plan, "TaskUpdate", change).await
-    }
-
-    /// Returns the task list, where a task is looked for.
-    async fn plan_with(&self, id: &Id) -> Result<PlanId, ToolError> {
-        let plan = self.toolbox.current_if_any(Dialect::Tasks).await?;
-        plan.ok_or_else(|| unknown(id).into())
-    }
-
-    async fn add(
+    pub async fn create_all(
         &self,
         tasks: Vec<TaskCreate>,
         dry_run: bool,
-    ) -> Result<Vec<TaskCreated>, ToolError> {
+    ) -> Result<Vec<TaskCreated>> {
         for (place, task) in tasks.iter().enumerate() {
             let list = match tasks.len() {
                 1 => "",
@@ -231,10 +160,69 @@ impl TaskTools {
         }
     }
 
-    async fn answer_create(&self, given: CreateTaskArguments) -> Result<ToolAnswer, ToolError> {
+    /// Returns a task in full, with the first hundred of the tasks that wait for it and of its dependencies.
+    ///
+    /// # Errors
+    /// No such task.
+    pub async fn get(&self, id: &str) -> Result<TaskDetail> {
+        self.get_page(id, Page::default()).await
+    }
+
+    /// Returns a task in full, with a page of the tasks that wait for it and of its dependencies.
+    ///
+    /// # Errors
+    /// No such task.
+    pub async fn get_page(&self, id: &str, page: Page) -> Result<TaskDetail> {
+        let id = Id::from(id);
+        let plan = self.plan_with(&id).await?;
+        let read = move |plan: &Plan| find(plan, &id).map(|task| detail(plan, task, page));
+        Ok(self.toolbox.read(&plan, read).await??)
+    }
+
+    /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>> {
+        let Some(plan) = self.toolbox.current_if_any(Dialect::Tasks).await? else {
+            return Ok(Page::default().of(0, std::iter::empty()));
+        };
+        let read = move |plan: &Plan| {
+            let page = Page::new(filter.limit, filter.offset);
+            let tasks = match filter.status {
+                Some(word) => plan.tasks_in(TaskFilter::from(TaskState::from(word))),
+                None => plan.tasks_wanted(),
+            };
+            page.shown(tasks.len(), tasks, |task| line(plan, task))
+        };
+        self.toolbox.read(&plan, read).await
+    }
+
+    /// Updates a task: everything that the call asks for, or nothing.
+    ///
+    /// # Errors
+    /// An unknown id; a task that is to start and waits for others; a cycle; an edit that the state of the task does not
+    /// allow; a daemon carries the plan out and does that itself.
+    pub async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated> {
+        if update.result.is_some() && update.status.is_none() {
+            return Err(ArgumentError::new("result", "goes with a `status`").into());
+        }
+        short("", update.active_form.as_ref())?;
+        let plan = self.plan_with(&update.task_id).await?;
+        let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
+        self.toolbox.change(&plan, "TaskUpdate", change).await
+    }
+
+    /// Returns the task list, where a task is looked for.
+    async fn plan_with(&self, id: &Id) -> Result<PlanId> {
+        let plan = self.toolbox.current_if_any(Dialect::Tasks).await?;
+        plan.ok_or_else(|| unknown(id).into())
+    }
+
+    async fn answer_create(&self, given: CreateTaskArguments) -> Result<ToolAnswer> {
         let dry_run = given.dry_run.unwrap_or(false);
         let (tasks, several) = given.tasks()?;
-        let made = self.add(tasks, dry_run).await?;
+        let made = self.create_all(tasks, dry_run).await?;
         let answer = match several {
             true => Page::default().of(made.len(), made.into_iter()).into(),
             false => ToolAnswer::result(made.first()),

@@ -3,8 +3,8 @@
 use super::finish_and_recover::entry;
 use super::model::{NotebookPlan, SubTaskState, time_text};
 use super::plan_import::{head_of, rewrite, shown};
-use super::responses::NotebookError;
 use super::responses::NotebookErrorCode::Conflict;
+use super::responses::{NotebookError, Result};
 use super::storage::{PlanStorageBase, StorageError, Stored, taken, unknown};
 use crate::plan::{ArchiveState, Draft, Event, PlanHead};
 use crate::store::StoreError;
@@ -18,7 +18,7 @@ pub(super) struct ArchivedPlan {
 
 impl ArchivedPlan {
     /// Refuses if another caller has changed or moved the plan since.
-    pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<(), NotebookError> {
+    pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<()> {
         let plan = draft.plan();
         let moved = plan.head().archive_state != self.head.archive_state;
         if !moved && NotebookPlan::of(plan) == self.plan {
@@ -84,7 +84,7 @@ impl Archive {
         why: &str,
         plan: NotebookPlan,
         found: Option<ArchivedPlan>,
-    ) -> Result<PlanHead, NotebookError> {
+    ) -> Result<PlanHead> {
         if let Some(found) = &found
             && self.as_archived(&found.head).await?.as_ref() == Some(&plan)
         {
@@ -101,8 +101,8 @@ impl Archive {
         why: &str,
         plan: NotebookPlan,
         found: Option<ArchivedPlan>,
-        may: impl FnOnce(&Draft<'_>, &ArchivedPlan) -> Result<(), NotebookError> + Send + 'static,
-    ) -> Result<PlanHead, NotebookError> {
+        may: impl FnOnce(&Draft<'_>, &ArchivedPlan) -> Result<()> + Send + 'static,
+    ) -> Result<PlanHead> {
         let subject = match &found {
             Some(found) => ChangeSubject::from(&found.head.id),
             None => ChangeSubject::from((Dialect::Notebook, head_of(&plan))),

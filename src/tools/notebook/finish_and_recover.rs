@@ -6,7 +6,7 @@ use super::PlanNotebook;
 use super::model::{NotebookPlan, PlanEnd, SubTaskState};
 use super::plan_import::{called, shown};
 use super::responses::NotebookErrorCode::{Conflict, NoPlan, OpenSubtasks, UnknownPlan};
-use super::responses::{NotebookError, ToolResponse};
+use super::responses::{NotebookError, Result, ToolResponse};
 use super::subtasks::{follow, in_use};
 use crate::plan::{
     ArchiveState, DAEMON, Draft, PlanHead, PlanId, Refusal, TaskFilter, TaskId, counted,
@@ -35,11 +35,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// There is no plan, it is to be done but has open subtasks, or the storage fails (then the plan goes on).
-    pub async fn finish_plan(
-        &self,
-        state: PlanEnd,
-        outcome: &str,
-    ) -> Result<ToolResponse, NotebookError> {
+    pub async fn finish_plan(&self, state: PlanEnd, outcome: &str) -> Result<ToolResponse> {
         let plan = match self.current().await {
             Err(NotebookError::Tool(ToolError::NoPlan)) => {
                 return Err(NoPlan.error("There is no plan to finish."));
@@ -73,8 +69,8 @@ impl PlanNotebook {
         &self,
         why: &str,
         plan: &PlanId,
-        end: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Clone + Send + 'static,
-    ) -> Result<(T, String), NotebookError> {
+        end: impl FnOnce(&mut Draft<'_>) -> Result<T> + Clone + Send + 'static,
+    ) -> Result<(T, String)> {
         let exported = self.export(Some(plan), end.clone()).await?;
         let ended = self.toolbox.change(plan, why, end).await;
         let settled = self.settle(exported).await;
@@ -93,8 +89,8 @@ impl PlanNotebook {
     async fn export<T: Send + 'static>(
         &self,
         plan: Option<&PlanId>,
-        leave: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Send + 'static,
-    ) -> Result<Option<Exported>, NotebookError> {
+        leave: impl FnOnce(&mut Draft<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<Option<Exported>> {
         let (Some(storage), Some(plan)) = (&self.toolbox.notebook.storage, plan) else {
             return Ok(None);
         };
@@ -113,7 +109,7 @@ impl PlanNotebook {
     }
 
     /// Exports the current plan, if there is one, in the state that it will have once another has replaced it.
-    async fn export_current(&self, by: &PlanHead) -> Result<Option<Exported>, NotebookError> {
+    async fn export_current(&self, by: &PlanHead) -> Result<Option<Exported>> {
         self.toolbox.unbound()?;
         let current = self.toolbox.in_use(Dialect::Notebook).await?;
         let reason = interrupted(by);
@@ -123,7 +119,7 @@ impl PlanNotebook {
 
     /// Has the storage keep the final state of an exported plan: as it was archived, with the changes of other callers until
     /// then; or, if it goes on, what the storage had of it before.
-    async fn settle(&self, exported: Option<Exported>) -> Result<(), NotebookError> {
+    async fn settle(&self, exported: Option<Exported>) -> Result<()> {
         let (Some(storage), Some(exported)) = (&self.toolbox.notebook.storage, exported) else {
             return Ok(());
         };
@@ -151,8 +147,8 @@ impl PlanNotebook {
         head: PlanHead,
         exists: bool,
         why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<(), NotebookError> + Send + 'static,
-    ) -> Result<String, NotebookError> {
+        change: impl FnOnce(&mut Draft<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<String> {
         let exported = self.export_current(&head).await?;
         let before = exported.as_ref().map(|exported| exported.plan.clone());
         let (toolbox, dialect) = (&self.toolbox, Dialect::Notebook);
@@ -200,7 +196,7 @@ impl PlanNotebook {
     }
 
     /// Returns the head of the current plan, if there is one.
-    pub(super) async fn current_head(&self) -> Result<Option<PlanHead>, NotebookError> {
+    pub(super) async fn current_head(&self) -> Result<Option<PlanHead>> {
         match self.seen().await? {
             Some(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
             None => Ok(None),
@@ -211,7 +207,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The storage fails.
-    pub async fn view_historical_plans(&self, page: Page) -> Result<ToolResponse, NotebookError> {
+    pub async fn view_historical_plans(&self, page: Page) -> Result<ToolResponse> {
         let offset = page.offset.unwrap_or(0);
         let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
         let (entries, total) = match &self.toolbox.notebook.storage {
@@ -248,10 +244,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The history has no such plan ([`NotebookErrorCode::UnknownPlan`]), or the storage fails.
-    pub async fn recover_historical_plan(
-        &self,
-        plan_id: &str,
-    ) -> Result<ToolResponse, NotebookError> {
+    pub async fn recover_historical_plan(&self, plan_id: &str) -> Result<ToolResponse> {
         let why = "recover_historical_plan";
         self.toolbox.unbound()?;
         let archive = self.archive();
@@ -288,7 +281,7 @@ impl PlanNotebook {
 }
 
 /// Adds to an error that the storage did not keep up, if that is so.
-fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> NotebookError {
+fn also_stale(error: NotebookError, settled: Result<()>) -> NotebookError {
     match settled {
         Ok(()) => error,
         Err(failure) => error.code().error(format!(
@@ -298,7 +291,7 @@ fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> Noteb
 }
 
 /// Ends a plan at its caller's request and archives it; returns its head.
-fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHead, NotebookError> {
+fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHead> {
     if state == PlanEnd::Done
         && let Some(open) = draft.plan().unsettled().next()
     {
@@ -330,7 +323,7 @@ pub(super) fn abandon(draft: &mut Draft<'_>, reason: &str) -> Result<(), Refusal
 }
 
 /// Makes an archived plan go on.
-fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+fn go_on(draft: &mut Draft<'_>) -> Result<()> {
     draft.go_on()?;
     let skipped = draft.plan().tasks_in(TaskFilter::Skipped);
     let with_plan = skipped.filter(|task| task.result.as_deref() == Some(WITH_PLAN));

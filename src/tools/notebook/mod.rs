@@ -26,6 +26,7 @@ use serde_json::Value;
 use super::{Dialect, Functions, Tool, ToolAnswer, Toolbox};
 use crate::plan::PlanId;
 use archive::Archive;
+use responses::Result;
 
 pub use model::{NotebookPlan, PlanEnd, SubTask, SubTaskState};
 pub use plan_hint::{DefaultPlanToHint, Msg};
@@ -290,7 +291,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn current_plan(&self) -> Result<Option<NotebookPlan>, NotebookError> {
+    pub async fn current_plan(&self) -> Result<Option<NotebookPlan>> {
         match self.seen().await? {
             Some(plan) => Ok(Some(self.read_plan(&plan).await?)),
             None => Ok(None),
@@ -301,7 +302,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn get_current_hint(&self) -> Result<Option<Msg>, NotebookError> {
+    pub async fn get_current_hint(&self) -> Result<Option<Msg>> {
         if let Some(plan_to_hint) = &self.toolbox.notebook.plan_to_hint {
             let plan = self.current_plan().await?;
             return Ok(plan_to_hint(plan.as_ref()).map(|hint| Msg::user(&hint)));
@@ -333,7 +334,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// No hook has that name ([`NotebookErrorCode::UnknownHook`]).
-    pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<(), NotebookError> {
+    pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<()> {
         let mut hooks = self.hooks();
         let before = hooks.len();
         hooks.retain(|(name, _)| name != hook_name);
@@ -350,16 +351,16 @@ impl PlanNotebook {
     }
 
     /// Returns the current plan for reading, if there is one; changes nothing.
-    async fn seen(&self) -> Result<Option<PlanId>, NotebookError> {
+    async fn seen(&self) -> Result<Option<PlanId>> {
         Ok(self.toolbox.current_if_any(Dialect::Notebook).await?)
     }
 
     /// Returns the current plan for a change; archives a plan that an interrupted caller has left in use.
-    async fn current(&self) -> Result<PlanId, NotebookError> {
+    async fn current(&self) -> Result<PlanId> {
         Ok(self.toolbox.only_current(Dialect::Notebook).await?)
     }
 
-    async fn read_plan(&self, plan: &PlanId) -> Result<NotebookPlan, NotebookError> {
+    async fn read_plan(&self, plan: &PlanId) -> Result<NotebookPlan> {
         Ok(self.toolbox.read(plan, NotebookPlan::of).await?)
     }
 

@@ -1,10 +1,10 @@
 //! Brings given plans into the core: from an agent that makes one, or from elsewhere with their past.
 
 use super::model::{NotebookPlan, SubTask, SubTaskState, parse_time};
-use super::responses::NotebookError;
 use super::responses::NotebookErrorCode::{
     AlreadyInProgress, InvalidArgument, NoSubtasks, NotDoneYet, TooManySubtasks,
 };
+use super::responses::Result;
 use crate::plan::{
     DAEMON, Draft, NewTask, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
     TaskPast, TaskState, Time,
@@ -18,7 +18,7 @@ pub(super) struct PreparedSubTasks {
 }
 
 /// Checks whether an agent may make this plan.
-pub(super) fn check_new(plan: &NotebookPlan, max: Option<usize>) -> Result<(), NotebookError> {
+pub(super) fn check_new(plan: &NotebookPlan, max: Option<usize>) -> Result<()> {
     if plan.name.trim().is_empty() {
         return Err(InvalidArgument.error("Invalid name: a plan needs one."));
     }
@@ -47,7 +47,7 @@ pub(super) fn check_new(plan: &NotebookPlan, max: Option<usize>) -> Result<(), N
 }
 
 /// Checks whether a plan may have this many subtasks.
-pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), NotebookError> {
+pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<()> {
     match max {
         Some(max) if count > max => Err(TooManySubtasks.error(format!(
             "Invalid subtasks: a plan may have at most {max}, and these would be {count}."
@@ -57,7 +57,7 @@ pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), Notebo
 }
 
 /// Reads the subtasks of a list with the name `list`.
-pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTasks, NotebookError> {
+pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTasks> {
     let prepared = subtasks.iter().enumerate().map(|(at, subtask)| {
         let path = format!("{list}[{at}]");
         if subtask.name.trim().is_empty() {
@@ -82,18 +82,14 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
         };
         Ok((task, past))
     });
-    let prepared = prepared.collect::<Result<Vec<_>, NotebookError>>()?;
+    let prepared = prepared.collect::<Result<Vec<_>>>()?;
     let (tasks, pasts) = prepared.into_iter().unzip();
     Ok(PreparedSubTasks { tasks, pasts })
 }
 
 impl PreparedSubTasks {
     /// Adds them at the end of a plan, or before a task.
-    pub(super) fn add(
-        self,
-        draft: &mut Draft<'_>,
-        before: Option<TaskId>,
-    ) -> Result<(), NotebookError> {
+    pub(super) fn add(self, draft: &mut Draft<'_>, before: Option<TaskId>) -> Result<()> {
         let added = match before {
             Some(before) => draft.add_tasks_before(self.tasks, before)?,
             None => draft.add_tasks(self.tasks, None)?,
@@ -102,7 +98,7 @@ impl PreparedSubTasks {
     }
 
     /// Makes them the tasks of a plan that has none, or replaces the tasks of a plan.
-    pub(super) fn fill(self, draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+    pub(super) fn fill(self, draft: &mut Draft<'_>) -> Result<()> {
         // A plan from elsewhere may have no subtasks.
         let made = if self.tasks.is_empty() {
             let old: Vec<TaskId> = draft.plan().tasks().map(|task| task.number).collect();
@@ -117,11 +113,7 @@ impl PreparedSubTasks {
     }
 }
 
-fn record(
-    draft: &mut Draft<'_>,
-    tasks: Vec<TaskId>,
-    pasts: Vec<TaskPast>,
-) -> Result<(), NotebookError> {
+fn record(draft: &mut Draft<'_>, tasks: Vec<TaskId>, pasts: Vec<TaskPast>) -> Result<()> {
     // New tasks in a daemon's plan have no past.
     let begins = draft.plan().head().owner == DAEMON;
     for (task, past) in tasks.into_iter().zip(pasts) {
@@ -134,7 +126,7 @@ fn record(
 }
 
 /// Makes a plan equal to another one; nothing changes if it is equal already.
-pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<(), NotebookError> {
+pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<()> {
     if NotebookPlan::of(draft.plan()) == *plan {
         return Ok(());
     }
@@ -149,7 +141,7 @@ pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<(), 
 }
 
 /// Reads the past of a plan as a whole.
-pub(super) fn past_of(plan: &NotebookPlan) -> Result<PlanPast, NotebookError> {
+pub(super) fn past_of(plan: &NotebookPlan) -> Result<PlanPast> {
     let finished_at = plan.finished_at.as_deref();
     let finished_at = finished_at.map(|text| moment(text, "finished_at"));
     Ok(PlanPast {
@@ -176,7 +168,7 @@ fn describe(head: &mut PlanHead, plan: &NotebookPlan) {
     plan.expected_outcome.clone_into(&mut head.expected_outcome);
 }
 
-fn moment(text: &str, path: &str) -> Result<Time, NotebookError> {
+fn moment(text: &str, path: &str) -> Result<Time> {
     parse_time(text).ok_or_else(|| {
         InvalidArgument.error(format!(
             "Invalid {path} '{}'. It is a local time such as 2026-01-31 09:30:00.000.",

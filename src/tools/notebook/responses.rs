@@ -11,6 +11,9 @@ use crate::store::StoreError;
 use crate::tools::paging::is_zero;
 use crate::tools::{ToolAnswer, ToolError};
 
+/// What a function of the notebook returns.
+pub(super) type Result<T, E = NotebookError> = std::result::Result<T, E>;
+
 /// The answer of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolResponse {

@@ -7,8 +7,8 @@ use super::PlanNotebook;
 use super::finish_and_recover::abandon;
 use super::model::NotebookPlan;
 use super::plan_import::{head_of, past_of, prepare, rewrite};
-use super::responses::NotebookError;
 use super::responses::NotebookErrorCode::InvalidArgument;
+use super::responses::{NotebookError, Result};
 use super::storage::StorageError;
 use crate::plan::{ArchiveState, Draft, PlanState};
 use crate::tools::Dialect;
@@ -19,7 +19,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The storage or the store fails.
-    pub async fn state_dict(&self) -> Result<Value, NotebookError> {
+    pub async fn state_dict(&self) -> Result<Value> {
         let mut plans = Map::new();
         for plan in self.storage().get_plans().await? {
             plans.insert(plan.id.clone(), written(&plan)?);
@@ -38,7 +38,7 @@ impl PlanNotebook {
     /// # Errors
     /// The value does not have that shape: then nothing has changed, and the error names the place. The storage or the store
     /// fails: the plans before the failure are in the history, and loading again continues.
-    pub async fn load_state_dict(&self, state: &Value) -> Result<(), NotebookError> {
+    pub async fn load_state_dict(&self, state: &Value) -> Result<()> {
         self.toolbox.unbound()?;
         object(Some(state), "the state")?;
         let mut kept = Vec::new();
@@ -85,7 +85,7 @@ impl PlanNotebook {
     }
 
     /// Makes a plan the current one exactly as given.
-    async fn load_current(&self, plan: NotebookPlan) -> Result<(), NotebookError> {
+    async fn load_current(&self, plan: NotebookPlan) -> Result<()> {
         let found = self.archive().find(&plan.id).await?;
         let head = found.as_ref().map(|found| found.head.clone());
         let (exists, head) = (head.is_some(), head.unwrap_or_else(|| head_of(&plan)));
@@ -109,22 +109,19 @@ impl PlanNotebook {
     }
 }
 
-fn object<'a>(
-    value: Option<&'a Value>,
-    path: &str,
-) -> Result<&'a Map<String, Value>, NotebookError> {
+fn object<'a>(value: Option<&'a Value>, path: &str) -> Result<&'a Map<String, Value>> {
     let value = value.ok_or_else(|| mismatch(path, "is missing"))?;
     let object = value.as_object();
     object.ok_or_else(|| mismatch(path, "is no object"))
 }
 
-fn written(plan: &NotebookPlan) -> Result<Value, NotebookError> {
+fn written(plan: &NotebookPlan) -> Result<Value> {
     let failed = |error: serde_json::Error| StorageError::Serialization(error.to_string());
     Ok(serde_json::to_value(plan).map_err(failed)?)
 }
 
 /// Reads a plan from untrusted JSON.
-fn read(value: &Value, path: &str) -> Result<NotebookPlan, NotebookError> {
+fn read(value: &Value, path: &str) -> Result<NotebookPlan> {
     let mut plan = NotebookPlan::deserialize(value).map_err(|error| {
         let error = one_line(&error.to_string(), 200);
         mismatch(path, &format!("is no plan: {error}"))

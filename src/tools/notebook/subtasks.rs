@@ -13,7 +13,7 @@ use super::responses::NotebookErrorCode::{
     AlreadyInProgress, Conflict, InvalidIndex, InvalidState, MissingSubtask, NoSubtasks,
     NotDoneYet, NotInProgress, Settled,
 };
-use super::responses::{NotebookError, ToolResponse};
+use super::responses::{NotebookError, Result, ToolResponse};
 use crate::plan::{
     ArchiveState, DAEMON, Draft, Plan, PlanId, PlanPast, PlanState, Refusal, Task, TaskChanges,
     TaskState, counted,
@@ -59,15 +59,12 @@ impl PlanNotebook {
         description: &str,
         expected_outcome: &str,
         subtasks: Vec<SubTask>,
-    ) -> Result<ToolResponse, NotebookError> {
+    ) -> Result<ToolResponse> {
         let plan = NotebookPlan::new(name.trim(), description, expected_outcome, subtasks);
         self.make_plan(plan).await
     }
 
-    pub(super) async fn make_plan(
-        &self,
-        plan: NotebookPlan,
-    ) -> Result<ToolResponse, NotebookError> {
+    pub(super) async fn make_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
         check_new(&plan, self.toolbox.settings.max_subtasks)?;
         let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
         let replaced = self.replace_current(head, false, why, fill).await?;
@@ -84,7 +81,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// As [`PlanNotebook::create_plan`].
-    pub async fn try_plan(&self, plan: NotebookPlan) -> Result<ToolResponse, NotebookError> {
+    pub async fn try_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
         check_new(&plan, self.toolbox.settings.max_subtasks)?;
         let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
         let toolbox = self.toolbox.dry_run(true);
@@ -112,7 +109,7 @@ impl PlanNotebook {
         subtask_idx: i64,
         action: Action,
         subtask: Option<SubTask>,
-    ) -> Result<ToolResponse, NotebookError> {
+    ) -> Result<ToolResponse> {
         let given = subtask.filter(|_| action != Action::Delete);
         if given.is_none() && action != Action::Delete {
             let text = format!("The subtask is missing; the action '{action}' needs it.");
@@ -151,7 +148,7 @@ impl PlanNotebook {
         &self,
         subtask_idx: i64,
         state: SubTaskState,
-    ) -> Result<ToolResponse, NotebookError> {
+    ) -> Result<ToolResponse> {
         if state == SubTaskState::Done {
             let text = "Invalid state 'done': 'finish_subtask' does that. Must be one of todo, in_progress, abandoned.";
             return Err(InvalidState.error(text));
@@ -196,7 +193,7 @@ impl PlanNotebook {
         &self,
         subtask_idx: i64,
         subtask_outcome: &str,
-    ) -> Result<ToolResponse, NotebookError> {
+    ) -> Result<ToolResponse> {
         let outcome = subtask_outcome.to_owned();
         self.change("finish_subtask", move |draft| {
             let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
@@ -228,7 +225,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// There is no plan. The answer names indices that fit no subtask.
-    pub async fn view_subtasks(&self, subtask_idx: &[i64]) -> Result<ToolResponse, NotebookError> {
+    pub async fn view_subtasks(&self, subtask_idx: &[i64]) -> Result<ToolResponse> {
         let plan = self.toolbox.current(Dialect::Notebook).await?;
         let indices = subtask_idx.to_vec();
         let view = move |plan: &Plan| view(plan, &indices);
@@ -239,8 +236,8 @@ impl PlanNotebook {
     async fn change(
         &self,
         why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<String, NotebookError> + Send + 'static,
-    ) -> Result<ToolResponse, NotebookError> {
+        change: impl FnOnce(&mut Draft<'_>) -> Result<String> + Send + 'static,
+    ) -> Result<ToolResponse> {
         let plan = self.current().await?;
         let changed = self.toolbox.change(&plan, why, move |draft| {
             in_use(draft)?;
@@ -258,8 +255,7 @@ impl PlanNotebook {
 /// Returns the change that gives a new plan its subtasks.
 fn fill_new(
     plan: &NotebookPlan,
-) -> Result<impl FnOnce(&mut Draft<'_>) -> Result<(), NotebookError> + Send + use<>, NotebookError>
-{
+) -> Result<impl FnOnce(&mut Draft<'_>) -> Result<()> + Send + use<>> {
     let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
     Ok(move |draft: &mut Draft<'_>| {
         prepared.fill(draft)?;
@@ -269,7 +265,7 @@ fn fill_new(
 }
 
 /// Refuses if the plan is no longer in use.
-pub(super) fn in_use(draft: &Draft<'_>) -> Result<(), NotebookError> {
+pub(super) fn in_use(draft: &Draft<'_>) -> Result<()> {
     let head = draft.plan().head();
     if head.archive_state == ArchiveState::Current {
         return Ok(());
@@ -292,7 +288,7 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 }
 
 /// Returns the index if it is between 0 and `last`.
-fn index(index: i64, last: usize, of: &str) -> Result<usize, NotebookError> {
+fn index(index: i64, last: usize, of: &str) -> Result<usize> {
     let fits = usize::try_from(index).ok().filter(|at| *at <= last);
     fits.ok_or_else(|| {
         InvalidIndex.error(format!(
@@ -302,7 +298,7 @@ fn index(index: i64, last: usize, of: &str) -> Result<usize, NotebookError> {
 }
 
 /// Returns the subtask at an index, and the words that identify it.
-fn subtask(plan: &Plan, at: i64, of: &str) -> Result<(usize, Task, String), NotebookError> {
+fn subtask(plan: &Plan, at: i64, of: &str) -> Result<(usize, Task, String)> {
     let at = index(at, plan.counts().total().saturating_sub(1), of)?;
     match plan.nth(at) {
         Some(task) => Ok((at, task.clone(), called(at, task))),
@@ -311,7 +307,7 @@ fn subtask(plan: &Plan, at: i64, of: &str) -> Result<(usize, Task, String), Note
 }
 
 /// Refuses a subtask before its turn: the error names the first subtask that is not settled.
-fn earlier_settled(plan: &Plan, at: usize) -> Result<(), NotebookError> {
+fn earlier_settled(plan: &Plan, at: usize) -> Result<()> {
     let first = plan.unsettled().next();
     let first = first.map(|task| (plan.index_of(task), task));
     let Some((first, task)) = first.filter(|(first, _)| *first < at) else {
@@ -324,7 +320,7 @@ fn earlier_settled(plan: &Plan, at: usize) -> Result<(), NotebookError> {
 }
 
 /// Refuses to begin a subtask before its turn, or while another one is in progress.
-fn may_begin(plan: &Plan, at: usize) -> Result<(), NotebookError> {
+fn may_begin(plan: &Plan, at: usize) -> Result<()> {
     earlier_settled(plan, at)?;
     let Some(other) = plan.in_progress().next() else {
         return Ok(());
@@ -343,7 +339,7 @@ fn set(
     called: &str,
     state: SubTaskState,
     text: &str,
-) -> Result<Option<String>, NotebookError> {
+) -> Result<Option<String>> {
     let reported = draft.carried_out() && task.status == TaskState::InProgress;
     go_on(draft)?;
     set_status::set(draft, task.number, state.task_status(), Some(text))?;
@@ -402,12 +398,7 @@ fn begun(subtasks: &[SubTask]) -> PlanPast {
     }
 }
 
-fn add(
-    draft: &mut Draft<'_>,
-    at: usize,
-    subtask: &SubTask,
-    max: Option<usize>,
-) -> Result<String, NotebookError> {
+fn add(draft: &mut Draft<'_>, at: usize, subtask: &SubTask, max: Option<usize>) -> Result<String> {
     let plan = draft.plan();
     check_count(plan.counts().total() + 1, max)?;
     let before = plan.nth(at).map(|task| task.number);
@@ -428,12 +419,7 @@ fn add(
     Ok(text)
 }
 
-fn revise(
-    draft: &mut Draft<'_>,
-    task: &Task,
-    called: &str,
-    given: SubTask,
-) -> Result<String, NotebookError> {
+fn revise(draft: &mut Draft<'_>, task: &Task, called: &str, given: SubTask) -> Result<String> {
     let state = SubTaskState::of_task(task.status);
     if state.settled() {
         return Err(Settled.error(format!(
@@ -457,7 +443,7 @@ fn revise(
     Ok(format!("The subtask {called}, is revised successfully."))
 }
 
-fn delete(draft: &mut Draft<'_>, task: &Task, called: &str) -> Result<String, NotebookError> {
+fn delete(draft: &mut Draft<'_>, task: &Task, called: &str) -> Result<String> {
     if draft.plan().counts().total() == 1 {
         let text = format!("The subtask {called}, is the only one: 'finish_plan' ends the plan.");
         return Err(NoSubtasks.error(text));
