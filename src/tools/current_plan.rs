@@ -22,8 +22,8 @@ impl Toolbox {
         if !older.is_empty() {
             let by = self.head(&newest).await?;
             let (since, reason) = (current_since(&by), interrupted(&by));
-            self.archive(dialect, older, since, "replaced", &reason)
-                .await?;
+            let archived = self.archive(dialect, older, since, "replaced", &reason);
+            archived.await?;
         }
         Ok(newest)
     }
@@ -148,7 +148,7 @@ mod tests {
             .unwrap()
     }
 
-    async fn shelf_of(toolbox: &Toolbox, plan: &PlanId) -> ArchiveState {
+    async fn archive_state_of(toolbox: &Toolbox, plan: &PlanId) -> ArchiveState {
         let archive_state = toolbox
             .store()
             .read(plan, |plan, _| plan.head().archive_state);
@@ -164,7 +164,10 @@ mod tests {
         assert_eq!(replaced, None);
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced.as_ref(), Some(&first));
-        assert_eq!(shelf_of(&toolbox, &first).await, ArchiveState::History);
+        assert_eq!(
+            archive_state_of(&toolbox, &first).await,
+            ArchiveState::History
+        );
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), second);
         let other = toolbox.only_current(Dialect::PlanManager).await;
         assert!(matches!(other, Err(ToolError::NoPlan)));
@@ -181,11 +184,17 @@ mod tests {
         };
         toolbox.change(&old, "", as_if_ended).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), new);
-        assert_eq!(shelf_of(&toolbox, &old).await, ArchiveState::History);
+        assert_eq!(
+            archive_state_of(&toolbox, &old).await,
+            ArchiveState::History
+        );
         let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.reactivate()?);
         toolbox.change(&old, "", take_up).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
-        assert_eq!(shelf_of(&toolbox, &new).await, ArchiveState::History);
+        assert_eq!(
+            archive_state_of(&toolbox, &new).await,
+            ArchiveState::History
+        );
     }
 
     #[tokio::test]

@@ -303,7 +303,7 @@ impl PlanTool {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
         let file = plan_file::from_structure(structure).map_err(|problems| {
-            let told = problems.iter().take(PROBLEMS).map(|problem| {
+            let first = problems.iter().take(PROBLEMS).map(|problem| {
                 let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})"));
                 format!("{problem}{}", hint.unwrap_or_default())
             });
@@ -311,7 +311,7 @@ impl PlanTool {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
-            rule(told.collect::<Vec<_>>().join("; ") + &more)
+            rule(first.collect::<Vec<_>>().join("; ") + &more)
         })?;
         let mut tasks = file.tasks;
         for task in &mut tasks {
@@ -381,9 +381,9 @@ impl PlanTool {
     async fn structure(&self, plan: Option<&str>, page: Page) -> Result<(PlanInstance, usize)> {
         let read = move |plan: &Plan| {
             let total = plan.counts().total();
-            let beside = weight(&PlanInstance::of(plan, Vec::new()));
+            let head = weight(&PlanInstance::of(plan, Vec::new()));
             let show = |task| ShownTask::of(plan, task);
-            let part = page.shown_beside(beside, total, plan.tasks(), show);
+            let part = page.shown_alongside(head, total, plan.tasks(), show);
             (PlanInstance::of(plan, part.items), part.left)
         };
         self.read(plan, read).await

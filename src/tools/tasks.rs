@@ -213,7 +213,7 @@ impl TaskTools {
         self.toolbox.change(&plan, "TaskUpdate", change).await
     }
 
-    /// Returns the task list, where a task is looked for.
+    /// Returns the task list that has a task, if any has.
     async fn plan_with(&self, id: &Id) -> Result<PlanId> {
         let plan = self.toolbox.current_if_any(Dialect::Tasks).await?;
         plan.ok_or_else(|| unknown(id).into())
@@ -255,13 +255,12 @@ fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
 
 /// Refuses an `activeForm` that is too long; the core would report it as metadata.
 fn short(list: &str, active_form: Option<&String>) -> Result<(), ArgumentError> {
-    match active_form.map(String::len) {
-        Some(bytes) if bytes > MAX_ACTIVE_FORM => Err(ArgumentError::new(
-            &format!("{list}{ACTIVE_FORM}"),
-            format!("has {bytes} bytes; at most {MAX_ACTIVE_FORM} fit"),
-        )),
-        _ => Ok(()),
+    let bytes = active_form.map_or(0, String::len);
+    if bytes <= MAX_ACTIVE_FORM {
+        return Ok(());
     }
+    let problem = format!("has {bytes} bytes; at most {MAX_ACTIVE_FORM} fit");
+    Err(ArgumentError::new(&format!("{list}{ACTIVE_FORM}"), problem))
 }
 
 fn unknown(id: &Id) -> Refusal {

@@ -47,7 +47,8 @@ impl PlanNotebook {
             in_use(draft)?;
             finish(draft, state, &outcome)
         };
-        let (head, stale) = self.end("finish_plan", &plan, end).await?;
+        let head = self.toolbox.head(&plan).await?;
+        let stale = self.end("finish_plan", &plan, end).await?;
         let owned = head.owner == Dialect::Notebook.as_str();
         let history = match self.toolbox.notebook.storage {
             // The plan belongs to another dialect, which shows it there.
@@ -63,33 +64,30 @@ impl PlanNotebook {
         Ok(self.changed(&plan, text).await)
     }
 
-    /// Ends a plan by a change that puts no other plan in its place. Returns the change's result, and a message if the storage
-    /// did not keep up.
-    pub(super) async fn end<T: Send + 'static>(
+    /// Ends a plan by a change that puts no other plan in its place. Returns a message if the storage did not keep up.
+    pub(super) async fn end(
         &self,
         why: &str,
         plan: &PlanId,
-        end: impl FnOnce(&mut Draft<'_>) -> Result<T> + Clone + Send + 'static,
-    ) -> Result<(T, String)> {
+        end: impl FnOnce(&mut Draft<'_>) -> Result<()> + Clone + Send + 'static,
+    ) -> Result<String> {
         let exported = self.export(Some(plan), end.clone()).await?;
         let ended = self.toolbox.change(plan, why, end).await;
         let settled = self.settle(exported).await;
-        match ended {
-            Ok(value) => {
-                let stale = |failure| format!(" What the history has of it is not true: {failure}");
-                Ok((value, settled.map_or_else(stale, |()| String::new())))
-            }
-            Err(error) => Err(also_stale(error, settled)),
+        if let Err(error) = ended {
+            return Err(also_stale(error, settled));
         }
+        let stale = |failure| format!(" What the history has of it is not true: {failure}");
+        Ok(settled.map_or_else(stale, |()| String::new()))
     }
 
     /// Has the program's own storage, if there is one, keep a plan as a change would leave it. This comes before the change: if
     /// the storage fails, the plan goes on; if the program ends between the two, the plan is in both places, and ending it
     /// again overwrites the one in the storage.
-    async fn export<T: Send + 'static>(
+    async fn export(
         &self,
         plan: Option<&PlanId>,
-        leave: impl FnOnce(&mut Draft<'_>) -> Result<T> + Send + 'static,
+        leave: impl FnOnce(&mut Draft<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Option<Exported>> {
         let (Some(storage), Some(plan)) = (&self.toolbox.notebook.storage, plan) else {
             return Ok(None);
@@ -290,8 +288,8 @@ fn also_stale(error: NotebookError, settled: Result<()>) -> NotebookError {
     }
 }
 
-/// Ends a plan at its caller's request and archives it; returns its head.
-fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHead> {
+/// Ends a plan at its caller's request and archives it.
+fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<()> {
     if state == PlanEnd::Done
         && let Some(open) = draft.plan().unsettled().next()
     {
@@ -310,8 +308,7 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHe
         }
     }
     draft.finish_plan(state == PlanEnd::Done, outcome)?;
-    draft.archive(ArchiveState::History)?;
-    Ok(draft.plan().head().clone())
+    Ok(draft.archive(ArchiveState::History)?)
 }
 
 /// Abandons a plan unless it has ended.

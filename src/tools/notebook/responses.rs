@@ -150,7 +150,7 @@ pub enum NotebookError {
     #[error("The history cannot be used: {0}")]
     Storage(#[from] StorageError),
     /// The arguments do not fit, no plan exists, or the store or the core refused.
-    #[error("{}", said(.0))]
+    #[error("{}", message(.0))]
     Tool(#[from] ToolError),
 }
 
@@ -203,7 +203,8 @@ impl From<StoreError> for NotebookError {
     }
 }
 
-fn said(error: &ToolError) -> String {
+/// Returns the text for an error of the tools, in the words of the notebook.
+fn message(error: &ToolError) -> String {
     match error {
         ToolError::NoPlan => {
             "There is no plan yet: one must be created first with 'create_plan'.".to_owned()

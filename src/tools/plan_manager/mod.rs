@@ -357,14 +357,14 @@ impl PlanManager {
     async fn change<T: Send + 'static>(
         &self,
         tool: &str,
-        said: &str,
+        reason: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let plan = self.current().await?;
         let bound = self.toolbox.plan.is_some();
-        let why = match one_line(said, WHY) {
-            said if said.is_empty() => tool.to_owned(),
-            said => format!("{tool}: {said}"),
+        let why = match one_line(reason, WHY) {
+            reason if reason.is_empty() => tool.to_owned(),
+            reason => format!("{tool}: {reason}"),
         };
         let change = move |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
             ArchiveState::History if !bound => {

@@ -172,11 +172,11 @@ fn document(plan: &Plan, page: Page) -> PlanDocument {
 fn listed<'a>(
     plan: &Plan,
     page: Page,
-    beside: usize,
+    other: usize,
     tasks: impl ExactSizeIterator<Item = &'a plan::Task>,
 ) -> PagePart<ManagerTask> {
     let show = |task: &plan::Task| ManagerTask::of(plan, task, Room::LIST);
-    page.shown_beside(beside, tasks.len(), tasks, show)
+    page.shown_alongside(other, tasks.len(), tasks, show)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no plan has that many tasks")]

@@ -20,7 +20,7 @@ const BEFORE: usize = 5;
 /// Characters in the prompt: of the goal, of a name, of a remark about a task.
 const GOAL: usize = 250;
 const NAME: usize = 60;
-const SAID: usize = 120;
+const REMARK: usize = 120;
 /// The most tasks that a line of the prompt lists.
 const NAMED: usize = 20;
 
@@ -150,7 +150,7 @@ fn line(plan: &Plan, task: &Task) -> String {
         TaskState::Pending if plan.is_ready(task) => "executable",
         _ => ManagerTaskStatus::of(plan, task).as_str(),
     };
-    let said = match (&task.result, task.status) {
+    let remark = match (&task.result, task.status) {
         (Some(result), status) if status.settled() => result,
         _ => &task.reasoning,
     };
@@ -162,12 +162,12 @@ fn line(plan: &Plan, task: &Task) -> String {
             format!(" (waits for {})", numbers(&first, more))
         }
     };
-    let said = match one_line(said, SAID) {
-        nothing if nothing.is_empty() => nothing,
-        said => format!(": {said}"),
+    let remark = match one_line(remark, REMARK) {
+        remark if remark.is_empty() => remark,
+        remark => format!(": {remark}"),
     };
     let name = one_line(&task.name, NAME);
-    format!("{}. [{mark}] {name}{waits}{said}", task.number)
+    format!("{}. [{mark}] {name}{waits}{remark}", task.number)
 }
 
 fn numbers(tasks: &[i64], more: usize) -> String {

@@ -123,10 +123,10 @@ pub(super) fn apply(
         fields.push("blocks");
     }
     let (mut status_change, mut reported) = (None, false);
-    let said = update.result.as_deref();
-    if to == Some(from) && said.is_some() && said != task.result.as_deref() {
+    let given = update.result.as_deref();
+    if to == Some(from) && given.is_some() && given != task.result.as_deref() {
         draft.reopen()?;
-        draft.set_result(id, said)?;
+        draft.set_result(id, given)?;
         draft.follow_tasks();
         fields.push("result");
     }

@@ -256,14 +256,14 @@ async fn custom_storage_holds_history() {
 }
 
 /// A storage that cannot be reached when it is told so, and sees to it that the plan changes while it keeps it.
-struct Moody {
+struct UnreliableStorage {
     kept: InMemoryPlanStorage,
     away: AtomicBool,
     meanwhile: Mutex<Option<PlanNotebook>>,
     recovered: Mutex<Option<String>>,
 }
 
-impl Moody {
+impl UnreliableStorage {
     fn new() -> Self {
         Self {
             kept: InMemoryPlanStorage::default(),
@@ -274,7 +274,7 @@ impl Moody {
     }
 }
 
-impl PlanStorageBase for Moody {
+impl PlanStorageBase for UnreliableStorage {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         if self.away.load(Ordering::SeqCst) {
             let error = StorageError::Connection("no route".to_owned());
@@ -311,7 +311,7 @@ impl PlanStorageBase for Moody {
 
 #[tokio::test]
 async fn failed_storage_is_reported_and_plan_stays() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a"]).await.with_storage(storage.clone());
     storage.away.store(true, Ordering::SeqCst);
     let calls = r#"
@@ -329,7 +329,7 @@ async fn failed_storage_is_reported_and_plan_stays() {
 }
 
 /// Has another caller do something while the storage is given a plan.
-fn meanwhile(storage: &Moody, notebook: &PlanNotebook) {
+fn meanwhile(storage: &UnreliableStorage, notebook: &PlanNotebook) {
     let other = PlanNotebook::new(Toolbox {
         notebook: NotebookParts::default(),
         ..notebook.toolbox.clone()
@@ -339,7 +339,7 @@ fn meanwhile(storage: &Moody, notebook: &PlanNotebook) {
 
 #[tokio::test]
 async fn storage_gets_final_plan_with_concurrent_changes() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
     set(&notebook, 0, SubTaskState::InProgress).await;
@@ -414,7 +414,7 @@ async fn overtaken_caller_learns_current_plan() {
 
 #[tokio::test]
 async fn storage_gets_replaced_plan_with_concurrent_changes() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
     set(&notebook, 0, SubTaskState::InProgress).await;
@@ -427,7 +427,7 @@ async fn storage_gets_replaced_plan_with_concurrent_changes() {
 
 #[tokio::test]
 async fn failed_replace_leaves_no_export() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let old = current(&notebook).await.id;
     create(&notebook, "Other", &["c"]).await;
