@@ -68,7 +68,7 @@ impl Dialect {
     ];
 
     /// Returns its word, which is also the owner of the plans that it makes.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::PlanTool => "plan-tool",
             Self::PlanManager => "plan-manager",

@@ -10,6 +10,8 @@ use crate::plan::{ArchiveState, Draft, Event, PlanHead};
 use crate::store::StoreError;
 use crate::tools::{ChangeSubject, Dialect, ToolError, Toolbox};
 
+const OWNER: &str = Dialect::Notebook.as_str();
+
 /// A plan of the notebook in the store, current or not, as it was read.
 pub(super) struct ArchivedPlan {
     pub(super) head: PlanHead,
@@ -46,19 +48,7 @@ impl Archive {
             plan: NotebookPlan::of(plan),
         });
         let found = read.await?;
-        Ok(Some(found).filter(|found| found.head.owner == Dialect::Notebook.as_str()))
-    }
-
-    /// Returns the heads of archived plans, the newest first, and their total number.
-    async fn heads(
-        &self,
-        offset: usize,
-        limit: usize,
-    ) -> Result<(Vec<PlanHead>, usize), StorageError> {
-        let owner = Dialect::Notebook.as_str();
-        let (listed, total) = self.0.store().archived(owner, offset, limit).await?;
-        let heads = listed.into_iter().map(|listed| listed.head);
-        Ok((heads.collect(), total))
+        Ok(Some(found).filter(|found| found.head.owner == OWNER))
     }
 
     /// Returns archived plans as entries of the history, the newest first, and their total number.
@@ -67,8 +57,10 @@ impl Archive {
         offset: usize,
         limit: usize,
     ) -> Result<(Vec<String>, usize), StorageError> {
-        let (heads, total) = self.heads(offset, limit).await?;
-        let entries = heads.iter().filter_map(|head| {
+        let archived = self.0.store().archived(OWNER, offset, limit);
+        let (listed, total) = archived.await?;
+        let entries = listed.iter().filter_map(|listed| {
+            let head = &listed.head;
             let was = head.in_history()?;
             let made = time_text(head.created_at);
             let state = SubTaskState::of_status(&was.status);
@@ -190,8 +182,9 @@ impl PlanStorageBase for Archive {
     fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
         Box::pin(async move {
             let mut plans = Vec::new();
-            for head in self.heads(0, usize::MAX).await?.0.into_iter().rev() {
-                plans.extend(self.as_archived(&head).await?);
+            let (listed, _) = self.0.store().archived(OWNER, 0, usize::MAX).await?;
+            for listed in listed.iter().rev() {
+                plans.extend(self.as_archived(&listed.head).await?);
             }
             Ok(plans)
         })

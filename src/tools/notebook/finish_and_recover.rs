@@ -49,10 +49,11 @@ impl PlanNotebook {
         };
         let head = self.toolbox.head(&plan).await?;
         let stale = self.end("finish_plan", &plan, end).await?;
-        let owned = head.owner == Dialect::Notebook.as_str();
         let history = match self.toolbox.notebook.storage {
             // The plan belongs to another dialect, which shows it there.
-            None if !owned => &format!("the history of '{}'", head.owner),
+            None if head.owner != Dialect::Notebook.as_str() => {
+                &format!("the history of '{}'", head.owner)
+            }
             _ => "the history",
         };
         let text = format!(

@@ -62,8 +62,7 @@ impl PlanManager {
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_plan_status(&self) -> Result<PlanProgress> {
         self.read_plan(|plan| {
-            let counts = plan.counts();
-            let state = ManagerPlanState::of(plan);
+            let (counts, state) = (plan.counts(), ManagerPlanState::of(plan));
             let total = counts.total();
             PlanProgress {
                 status: state.status,
@@ -152,10 +151,9 @@ impl PlanManager {
 }
 
 fn document(plan: &Plan, page: Page) -> PlanDocument {
-    let head = plan.head();
-    let created_at = time_text(head.created_at);
+    let created_at = time_text(plan.head().created_at);
     let meta = Meta {
-        goal: clip(&head.goal, GOAL),
+        goal: clip(&plan.head().goal, GOAL),
         updated_at: created_at.clone(),
         created_at,
     };
