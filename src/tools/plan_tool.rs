@@ -15,8 +15,8 @@ use super::{
     Toolbox, new_plan_id, set_status,
 };
 use crate::plan::{
-    self, ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskOrder, Time,
-    valid_key,
+    ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskFilter, TaskOrder,
+    Time, valid_key,
 };
 use crate::store::StoreError;
 use crate::wire::plan_file;
@@ -59,7 +59,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
         PlanTool::reads("get_ready_tasks", "Lists the ready tasks.").calls(
             async |plans, given: PageArguments| {
                 let page = Page::new(given.limit, given.offset);
-                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(plan::TaskFilter::Pending));
+                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(TaskFilter::Pending));
                 plans.read(given.plan_id.as_deref(), read).await
             },
         ),
@@ -240,10 +240,7 @@ impl PlanTool {
         &self,
         plan_id: impl Into<Option<&'a str>>,
     ) -> Result<Vec<TaskInfo>> {
-        let all = |plan: &Plan| {
-            let ready = plan.tasks_in(plan::TaskFilter::Pending);
-            ready.map(|task| TaskInfo::full(plan, task)).collect()
-        };
+        let all = |plan: &Plan| TaskInfo::full(plan, plan.tasks_in(TaskFilter::Pending));
         or_default(self.read(plan_id.into(), all).await)
     }
 
@@ -258,10 +255,7 @@ impl PlanTool {
         status: TaskStatus,
     ) -> Result<Vec<TaskInfo>> {
         let role = role_id.to_owned();
-        let all = move |plan: &Plan| {
-            let tasks = plan.tasks_of(&role, status.into());
-            tasks.map(|task| TaskInfo::full(plan, task)).collect()
-        };
+        let all = move |plan: &Plan| TaskInfo::full(plan, plan.tasks_of(&role, status.into()));
         or_default(self.read(plan_id.into(), all).await)
     }
 

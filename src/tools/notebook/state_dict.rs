@@ -9,7 +9,6 @@ use super::model::NotebookPlan;
 use super::plan_import::{head_of, past_of, prepare, rewrite};
 use super::responses::NotebookErrorCode::InvalidArgument;
 use super::responses::{NotebookError, Result};
-use super::storage::StorageError;
 use crate::plan::{ArchiveState, Draft, PlanState};
 use crate::tools::Dialect;
 use crate::wire::text::{one_line, printable};
@@ -20,14 +19,9 @@ impl PlanNotebook {
     /// # Errors
     /// The storage or the store fails.
     pub async fn state_dict(&self) -> Result<Value> {
-        let mut plans = Map::new();
-        for plan in self.storage().get_plans().await? {
-            plans.insert(plan.id.clone(), written(&plan)?);
-        }
-        let current = match self.current_plan().await? {
-            Some(plan) => written(&plan)?,
-            None => Value::Null,
-        };
+        let plans = self.storage().get_plans().await?.into_iter();
+        let plans: Map<_, _> = plans.map(|plan| (plan.id.clone(), json!(plan))).collect();
+        let current = self.current_plan().await?;
         Ok(json!({ "storage": { "plans": plans }, "current_plan": current }))
     }
 
@@ -113,11 +107,6 @@ fn object<'a>(value: Option<&'a Value>, path: &str) -> Result<&'a Map<String, Va
     let value = value.ok_or_else(|| mismatch(path, "is missing"))?;
     let object = value.as_object();
     object.ok_or_else(|| mismatch(path, "is no object"))
-}
-
-fn written(plan: &NotebookPlan) -> Result<Value> {
-    let failed = |error: serde_json::Error| StorageError::Serialization(error.to_string());
-    Ok(serde_json::to_value(plan).map_err(failed)?)
 }
 
 /// Reads a plan from untrusted JSON.

@@ -86,26 +86,24 @@ impl PlanStorageBase for InMemoryPlanStorage {
             }
             Ok(())
         });
-        Box::pin(std::future::ready(added))
+        Box::pin(async { added })
     }
 
     fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()> {
         let deleted = self.with(|plans| {
             let place = plans.iter().position(|plan| plan.id == plan_id);
-            let place = place.ok_or_else(|| unknown(plan_id))?;
-            plans.remove(place);
+            plans.remove(place.ok_or_else(|| unknown(plan_id))?);
             Ok(())
         });
-        Box::pin(std::future::ready(deleted))
+        Box::pin(async { deleted })
     }
 
     fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
-        let plans = self.with(|plans| plans.clone());
-        Box::pin(std::future::ready(Ok(plans)))
+        Box::pin(async { Ok(self.with(|plans| plans.clone())) })
     }
 
     fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<NotebookPlan>> {
         let plan = self.with(|plans| plans.iter().find(|plan| plan.id == plan_id).cloned());
-        Box::pin(std::future::ready(Ok(plan)))
+        Box::pin(async { Ok(plan) })
     }
 }

@@ -120,9 +120,10 @@ pub struct TaskInfo {
 }
 
 impl TaskInfo {
-    /// Returns a task in full, with as many of its dependencies as a page may have.
-    pub(super) fn full(plan: &Plan, task: &Task) -> Self {
-        Self::page(plan, task, Page::new(Some(usize::MAX), None))
+    /// Returns tasks in full, with as many of their dependencies as a page may have.
+    pub(super) fn full<'a>(plan: &Plan, tasks: impl Iterator<Item = &'a Task>) -> Vec<Self> {
+        let page = Page::new(Some(usize::MAX), None);
+        tasks.map(|task| Self::page(plan, task, page)).collect()
     }
 
     /// Returns a task in full, with a page of its dependencies.

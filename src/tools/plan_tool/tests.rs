@@ -91,7 +91,7 @@ async fn ids(toolbox: &Toolbox, name: &str, arguments: Value) -> Vec<String> {
 }
 
 /// Returns everything of the plan, to be compared.
-async fn state(toolbox: &Toolbox) -> (i64, Vec<plan::Row>) {
+async fn state(toolbox: &Toolbox) -> (i64, Vec<crate::plan::Row>) {
     let read = |plan: &Plan, seq| (seq, plan.rows().collect::<Vec<_>>());
     toolbox
         .store()
@@ -430,7 +430,7 @@ fn plan_tool_states_map_to_core() {
         assert_eq!(json!(status), status.as_str());
     }
     let plan = |status| json!(PlanStatus::from(&status));
-    use plan::PlanState as Core;
+    use crate::plan::PlanState as Core;
     for status in [Core::Idle, Core::Running, Core::Paused(String::new())] {
         assert_eq!(plan(status), "running");
     }
