@@ -242,7 +242,7 @@ impl PlanNotebook {
     /// abandoned and archived. If the program has its own storage, the storage's version of the plan is archived first.
     ///
     /// # Errors
-    /// The history has no such plan ([`NotebookErrorCode::UnknownPlan`]), or the storage fails.
+    /// The history has no such plan ([`UnknownPlan`]), or the storage fails.
     pub async fn recover_historical_plan(&self, plan_id: &str) -> Result<ToolResponse> {
         let why = "recover_historical_plan";
         self.toolbox.unbound()?;
