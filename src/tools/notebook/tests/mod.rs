@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::{ArchiveState, TaskState};
-use crate::tools::ToolSettings;
+use crate::tools::{ToolError, ToolSettings};
 
 pub(super) async fn notebook() -> PlanNotebook {
     PlanNotebook::new(Toolbox::in_memory().await.unwrap())
