@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::atomic_files::{VolumesError, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, VolumesError, read_capped, remove_if_there, replace};
 use super::folder_layout::Volumes;
 use crate::own_files;
 use crate::processes::has_ended;
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(15);
 const NOTE_CAP: u64 = 16 * 1024;
 
 /// What other commands can read about a running daemon.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonInfo {
     pub pid: u32,
     /// RFC 3339.
@@ -167,18 +167,12 @@ impl Volumes {
             return None;
         };
         let pid = pid(&file)?;
-        let note = read_capped(&self.note_path(), NOTE_CAP).ok();
-        note.and_then(|note| serde_json::from_slice::<DaemonInfo>(&note).ok())
-            .filter(|info| info.pid == pid)
-            .or_else(|| {
-                Some(DaemonInfo {
-                    pid,
-                    started_at: String::new(),
-                    version: String::new(),
-                    plan: None,
-                    root: self.root().to_owned(),
-                })
-            })
+        let note = self.note().filter(|note| note.pid == pid);
+        Some(note.unwrap_or_else(|| DaemonInfo {
+            pid,
+            root: self.root().to_owned(),
+            ..DaemonInfo::default()
+        }))
     }
 
     /// Returns how the last daemon ended, if it could record that and no daemon has started since.
@@ -189,11 +183,13 @@ impl Volumes {
 
     /// Returns a daemon that has ended without removing its note.
     pub fn vanished(&self) -> Option<DaemonInfo> {
-        let note = read_capped(&self.note_path(), NOTE_CAP).ok()?;
         // The lock is checked last: a daemon may have started just now.
-        serde_json::from_slice(&note)
-            .ok()
-            .filter(|_| self.running().is_none())
+        self.note().filter(|_| self.running().is_none())
+    }
+
+    fn note(&self) -> Option<DaemonInfo> {
+        let note = read_capped(&self.note_path(), NOTE_CAP).ok()?;
+        serde_json::from_slice(&note).ok()
     }
 
     fn last_word_path(&self) -> PathBuf {
@@ -221,9 +217,8 @@ impl DaemonLock {
     /// # Errors
     /// When the system cannot open a further file.
     pub fn into_file(self) -> Result<File, VolumesError> {
-        self.file
-            .try_clone()
-            .map_err(|error| VolumesError::new("hand over", &self.volumes.lock_path(), error))
+        let file = self.file.try_clone();
+        file.cannot("hand over", &self.volumes.lock_path())
     }
 
     /// Writes the note about this daemon for other commands; may be repeated when the content changes.
@@ -235,7 +230,7 @@ impl DaemonLock {
         let temp = self.volumes.root().join(".daemon.json");
         replace(&temp, &self.volumes.note_path(), &text, 0o600)?;
         let earlier = self.volumes.last_word_path();
-        remove_if_there(&earlier).map_err(|error| VolumesError::new("remove", &earlier, error))
+        remove_if_there(&earlier).cannot("remove", &earlier)
     }
 
     /// Records how this daemon ends, unless the folder belongs to another daemon by now.

@@ -49,13 +49,6 @@ struct Watched {
     heard: bool,
 }
 
-/// The result of a check of one path.
-struct PathState {
-    well: bool,
-    /// The path now leads to another file or folder than at the last check.
-    replaced: bool,
-}
-
 impl Watch {
     /// Watches everything that a daemon waits for. A commit to the store wakes `stored`, because the folders then contain
     /// nothing new; everything else wakes `wake`. If watching is impossible, this is logged once, and only the regular scans
@@ -101,17 +94,15 @@ impl Watch {
             wake: Arc::clone(&wake),
             stored,
         };
+        let watched = |path| Watched {
+            path,
+            inode: None,
+            heard: false,
+        };
         let watcher = notify::recommended_watcher(move |event| hear.hear(event));
         let mut watch = Self {
             volumes: volumes.clone(),
-            watched: paths
-                .into_iter()
-                .map(|path| Watched {
-                    path,
-                    inode: None,
-                    heard: false,
-                })
-                .collect(),
+            watched: paths.into_iter().map(watched).collect(),
             hints,
             gone,
             wake,
@@ -146,38 +137,32 @@ impl Watch {
         for folder in &made {
             tracing::warn!(folder = %folder.display(), "made again: it was gone");
         }
-        let mut well = self.watcher.is_some();
         let mut replaced = !made.is_empty();
         for index in 0..self.watched.len() {
-            let checked = self.check_one(index);
-            well &= checked.well;
-            replaced |= checked.replaced;
+            replaced |= self.check_one(index);
         }
-        if well {
+        if self.watcher.is_some() && self.complete() {
             self.faulty = false;
         }
         replaced
     }
 
-    fn check_one(&mut self, index: usize) -> PathState {
+    /// Checks one path, and returns whether it now leads to another file or folder than at the last check.
+    fn check_one(&mut self, index: usize) -> bool {
         let Watched { path, inode, heard } = &self.watched[index];
         let (path, before, heard) = (path.clone(), *inode, *heard);
         let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
         let removed = locked(&self.gone).remove(&path);
         let replaced = before.is_some() && (now != before || removed);
         if heard && now.is_some() && !replaced {
-            return PathState {
-                well: true,
-                replaced,
-            };
+            return false;
         }
-        self.watched[index].inode = now;
-        self.watched[index].heard = self.hear(&path, heard);
-        let well = self.watched[index].heard;
+        let well = self.hear(&path, heard);
+        (self.watched[index].inode, self.watched[index].heard) = (now, well);
         if replaced && well {
             tracing::warn!(path = %path.display(), "watched again: it is not the one that was there");
         }
-        PathState { well, replaced }
+        replaced
     }
 
     /// Starts to watch a path; returns whether that is possible.
