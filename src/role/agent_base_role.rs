@@ -120,22 +120,21 @@ pub trait AgentBaseRole: Send {
         Box::pin(async move {
             let description = task.description.clone().unwrap_or_default();
             if self.role_mut().begin(task).await? {
-                let planned = match self.role().strategy() {
-                    Some(strategy) => Ok(strategy),
-                    None => match self.determine_planning_strategy(&description).await {
-                        Ok(chosen) => self
-                            .role_mut()
-                            .choose(&chosen)
-                            .await
-                            .map(|()| chosen.strategy),
-                        Err(error) => Err(error),
-                    },
-                };
-                let steps = match planned {
-                    Ok(PlanningStrategy::Simple) => self.create_simple_plan(&description),
-                    Ok(_) => self.generate_internal_plan(&description).await,
-                    Err(error) => Err(error),
-                };
+                let steps: Result<_, RoleError> = async {
+                    let strategy = match self.role().strategy() {
+                        Some(strategy) => strategy,
+                        None => {
+                            let chosen = self.determine_planning_strategy(&description).await?;
+                            self.role_mut().choose(&chosen).await?;
+                            chosen.strategy
+                        }
+                    };
+                    match strategy {
+                        PlanningStrategy::Simple => self.create_simple_plan(&description),
+                        _ => self.generate_internal_plan(&description).await,
+                    }
+                }
+                .await;
                 self.role_mut().plan_with(steps).await?;
             }
             self.execute_internal_plan().await
@@ -186,14 +185,14 @@ pub trait AgentBaseRole: Send {
                     Advance::Again => {}
                     Advance::Waiting => return Ok(()),
                     Advance::Replan => {
-                        let description = self.role().description();
+                        let description = self.role().given().0.to_owned();
                         let steps = self.generate_internal_plan(&description).await;
                         self.role_mut().replan_with(steps).await?;
                     }
                     Advance::Ended(status, result) => {
-                        let told = self.update_task_status_in_plan_tool(status, result).await;
-                        let over = self.role_mut().leave(told.is_ok()).await;
-                        return told.and(over);
+                        let reported = self.update_task_status_in_plan_tool(status, result).await;
+                        let left = self.role_mut().leave(reported.is_ok()).await;
+                        return reported.and(left);
                     }
                 }
             }
@@ -217,16 +216,16 @@ pub trait AgentBaseRole: Send {
         })
     }
 
-    /// Tells the framework what came of the task.
+    /// Reports the result of the task to the framework.
     ///
     /// # Errors
-    /// The framework did not take it in.
+    /// The framework did not apply it.
     fn update_task_status_in_plan_tool(
         &mut self,
         status: CollaborationStatus,
         result: String,
     ) -> BoxFuture<'_, Result<(), RoleError>> {
-        Box::pin(self.role_mut().tell(status, result))
+        Box::pin(self.role_mut().report(status, result))
     }
 
     /// Looks whether the answer that the role waits for is in the store by now, and goes on if it is.

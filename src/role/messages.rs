@@ -14,7 +14,7 @@ pub use crate::plan::Collaboration as CollaborationStatus;
 
 /// Names a role: 1 to 64 letters, digits, `-` and `_`, for it may become part of a file's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct RoleId(String);
 
 /// The text names no role.
@@ -46,12 +46,6 @@ impl TryFrom<String> for RoleId {
 
     fn try_from(text: String) -> Result<Self, BadRoleId> {
         text.parse()
-    }
-}
-
-impl From<RoleId> for String {
-    fn from(id: RoleId) -> Self {
-        id.0
     }
 }
 
@@ -166,23 +160,13 @@ impl StructuredMessage {
     }
 }
 
-/// What came of a task or a request that a role was given.
+/// The result of a task or a request that a role was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskUpdate {
-    /// The role that did it.
-    pub role: RoleId,
-    /// What it was known by (see [`StructuredMessage::assignment`]).
-    pub assignment: RequestId,
-    /// What it was: a task of the plan, or a request of another role.
-    pub kind: MessageKind,
-    /// Who gave it.
-    pub from: String,
-    /// As in the message that gave it.
-    pub plan_id: Option<PlanId>,
-    /// As in the message that gave it.
-    pub task_id: Option<String>,
+    /// The message that gave it to the role.
+    pub task: StructuredMessage,
     pub status: CollaborationStatus,
-    /// What came of it, or why nothing did.
+    /// The result, or why there is none.
     pub result: String,
     /// What it took: the questions to language models, of the role and of those that it asked, and the agents. Where its plan is
     /// in the store, the questions are counted there, and this is what agents took.

@@ -415,12 +415,7 @@ impl RoleDoer {
         let mut pause = PAUSE;
         loop {
             let update = TaskUpdate {
-                role: self.lane.role.clone(),
-                assignment: message.assignment(),
-                kind: message.kind,
-                from: message.from.clone(),
-                plan_id: message.plan_id.clone(),
-                task_id: message.task_id.clone(),
+                task: message.clone(),
                 status: CollaborationStatus::Error,
                 result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
                 spent: ModelCost::default(),
