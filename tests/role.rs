@@ -137,7 +137,7 @@ impl Office {
 }
 
 impl Framework for Office {
-    fn colleagues(&self) -> Vec<OtherRole> {
+    fn other_roles(&self) -> Vec<OtherRole> {
         let colleague = |(id, description): (&str, &str)| OtherRole {
             id: id.parse().unwrap(),
             description: description.to_owned(),
@@ -442,14 +442,14 @@ async fn role_accepts_task_and_reports_result() {
         .with_steps(vec![says("{{task.description}}, {{context}}")]);
     let role = scene.given("Review it").await;
     let update = scene.update();
-    assert_eq!(update.task.to, id("reviewer"));
-    assert_eq!(update.task.assignment().as_str(), "task-1");
+    assert_eq!(update.role, id("reviewer"));
+    assert_eq!(update.assignment.as_str(), "task-1");
     assert_eq!(
-        (update.task.kind, &*update.task.from),
+        (update.kind, &*update.from),
         (MessageKind::TaskAssignment, "daemon")
     );
-    assert_eq!(update.task.plan_id, Some(PlanId::new("topplan")));
-    assert_eq!(update.task.task_id.as_deref(), Some("7"));
+    assert_eq!(update.plan_id, Some(PlanId::new("topplan")));
+    assert_eq!(update.task_id.as_deref(), Some("7"));
     assert_eq!(
         (update.status, &*update.result),
         (COMPLETED, "Review it, in a hurry")

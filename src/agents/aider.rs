@@ -44,8 +44,8 @@ impl Adapter for Aider {
         &PROGRAM
     }
 
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        let allow = turn.allow;
+    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+        let allow = run.allow;
         if allow.commands != Commands::None && !allow.all {
             return Err(AgentRefusal::new(
                 "aider runs no commands",
@@ -63,12 +63,12 @@ impl Adapter for Aider {
              --no-check-update --analytics-disable --no-show-model-warnings --no-show-release-notes \
              --no-suggest-shell-commands --input-history-file /dev/null --chat-history-file",
         );
-        call.add(&[&turn.history.to_string_lossy()]);
-        if let RunSession::Resume(_) = turn.talk {
+        call.add(&[&run.history.to_string_lossy()]);
+        if let RunSession::Resume(_) = run.session {
             call.add(&["--restore-chat-history"]);
         }
-        call.option("--model", turn.model);
-        call.argv.extend_from_slice(turn.more);
+        call.option("--model", run.model);
+        call.argv.extend_from_slice(run.more);
         Ok(call)
     }
 

@@ -53,9 +53,9 @@ impl Adapter for Claude {
         &PROGRAM
     }
 
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
         let mut call = AgentInvocation::of("claude -p --verbose --output-format stream-json");
-        let allow = turn.allow;
+        let allow = run.allow;
         call.add(if allow.all {
             &["--dangerously-skip-permissions"]
         } else if allow.edit {
@@ -71,14 +71,14 @@ impl Adapter for Claude {
                 call.add(&["--allowedTools", &tools.join(",")]);
             }
         }
-        match &turn.talk {
+        match &run.session {
             // Without tools it can only answer.
             RunSession::Alone => call.add(&["--tools", ""]),
             RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
             RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
         }
-        call.option("--model", turn.model);
-        call.argv.extend_from_slice(turn.more);
+        call.option("--model", run.model);
+        call.argv.extend_from_slice(run.more);
         call.set = [
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("DISABLE_AUTOUPDATER", "1"),

@@ -56,8 +56,8 @@ impl Adapter for Codex {
         &PROGRAM
     }
 
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        let allow = turn.allow;
+    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+        let allow = run.allow;
         let sandbox = match &allow.commands {
             _ if allow.all => "danger-full-access",
             Commands::Some(_) => {
@@ -72,10 +72,10 @@ impl Adapter for Codex {
         };
         let mut call = AgentInvocation::of("codex exec --json --skip-git-repo-check");
         // `resume` has neither -s nor -C, and a session remembers neither.
-        call.add(&["-s", sandbox, "-C", &turn.folder.to_string_lossy()]);
-        call.option("-m", turn.model);
-        call.argv.extend_from_slice(turn.more);
-        if let RunSession::Resume(session) = &turn.talk {
+        call.add(&["-s", sandbox, "-C", &run.folder.to_string_lossy()]);
+        call.option("-m", run.model);
+        call.argv.extend_from_slice(run.more);
+        if let RunSession::Resume(session) = &run.session {
             call.add(&["resume", session.as_str()]);
         }
         call.add(&["-"]);

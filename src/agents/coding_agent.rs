@@ -39,7 +39,7 @@ pub enum RunSession {
 /// One run, for which an adapter makes the agent's command line. The prompt comes on standard input.
 #[derive(Debug)]
 pub struct AgentRun<'a> {
-    pub talk: RunSession,
+    pub session: RunSession,
     /// The folder to work in; the process also starts there.
     pub folder: &'a Path,
     pub allow: &'a Permissions,
@@ -121,7 +121,7 @@ pub(super) trait Adapter: Sync {
     fn program(&self) -> &'static AgentProgram;
 
     /// As [`CodingAgent::call`].
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal>;
+    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal>;
 
     /// Reads how a run ended from the agent's own words alone.
     ///
@@ -217,7 +217,7 @@ impl CodingAgent {
         model: Option<&str>,
     ) -> Result<AgentInvocation, AgentRefusal> {
         self.call(&AgentRun {
-            talk: RunSession::Alone,
+            session: RunSession::Alone,
             folder,
             allow: &Permissions::NOTHING,
             model,
@@ -230,21 +230,21 @@ impl CodingAgent {
     ///
     /// # Errors
     /// The agent has no way to say what it is allowed.
-    pub fn call(self, turn: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        self.adapter().call(turn)
+    pub fn call(self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+        self.adapter().call(run)
     }
 
     /// Reads how a run ended.
     pub fn read(self, printed: &RunOutput<'_>) -> RunReading {
-        let mut heard = self.adapter().read(printed).unwrap_or_else(|| {
+        let mut reading = self.adapter().read(printed).unwrap_or_else(|| {
             let outcome = self.unspoken(printed);
             RunReading::new(outcome, RunUsage::default())
         });
-        heard.session = heard.session.or_else(|| self.session(printed.out));
-        heard.usage = heard.usage.plausible();
-        if heard.outcome == RunOutcome::SessionMissing {
+        reading.session = reading.session.or_else(|| self.session(printed.out));
+        reading.usage = reading.usage.plausible();
+        if reading.outcome == RunOutcome::SessionMissing {
             // The session named here was never begun.
-            heard.session = None;
+            reading.session = None;
         }
         let stopped = printed
             .exit
@@ -254,22 +254,22 @@ impl CodingAgent {
             let fault = self.fails_at_last(printed);
             let fault = fault.map(|said| format!(", and its model only failed in the end: {said}"));
             let how = ended(exit) + &fault.unwrap_or_default();
-            match &mut heard.outcome {
+            match &mut reading.outcome {
                 // The permission would be missing in the next run, too.
                 RunOutcome::Refused { unfinished, .. } => *unfinished = Some(how),
                 outcome => *outcome = RunOutcome::Killed { how },
             }
         } else if let Some(code) = printed.exit.and_then(|exit| exit.exit).filter(|c| *c != 0) {
             let why = format!("it says that it is done, but ended with exit code {code}");
-            match &mut heard.outcome {
-                RunOutcome::Done { .. } => heard.outcome = RunOutcome::Garbled { why },
+            match &mut reading.outcome {
+                RunOutcome::Done { .. } => reading.outcome = RunOutcome::Garbled { why },
                 RunOutcome::Refused { unfinished, .. } => {
                     unfinished.get_or_insert(why);
                 }
                 _ => {}
             }
         }
-        heard
+        reading
     }
 
     /// Finds the session that the agent itself names in the first lines of its output.

@@ -49,8 +49,8 @@ impl Adapter for Gemini {
         &PROGRAM
     }
 
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        let allow = turn.allow;
+    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+        let allow = run.allow;
         let mode = if allow.all {
             "yolo"
         } else if allow.edit {
@@ -82,14 +82,14 @@ impl Adapter for Gemini {
             let tool = format!("run_shell_command({beginning})");
             call.add(&["--allowed-tools", &tool]);
         }
-        call.option("-m", turn.model);
-        match &turn.talk {
+        call.option("-m", run.model);
+        match &run.session {
             RunSession::Alone => {}
             // Using a name again begins a new session and deletes the earlier one: the name is given only once.
             RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
             RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
         }
-        call.argv.extend_from_slice(turn.more);
+        call.argv.extend_from_slice(run.more);
         Ok(call)
     }
 

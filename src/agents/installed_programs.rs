@@ -16,7 +16,7 @@ pub struct AgentProgram {
     pub env: &'static [&'static str],
     /// How it is installed.
     pub install: &'static str,
-    /// The words to look for on standard error where a run has no last event.
+    /// The words that are searched on standard error where a run has no last event.
     pub(super) phrases: ErrorPhrases,
     /// Whether a name could be that of one of its sessions; one that cannot belongs to another agent.
     pub(super) knows: fn(&str) -> bool,

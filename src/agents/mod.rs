@@ -192,12 +192,12 @@ impl CodingAgentSetup {
     /// The agent has no option for what it is allowed.
     pub fn call(
         &self,
-        talk: RunSession,
+        session: RunSession,
         folder: &Path,
         history: &Path,
     ) -> Result<AgentInvocation, AgentRefusal> {
         self.kind.call(&AgentRun {
-            talk,
+            session,
             folder,
             allow: &self.allow,
             model: None,

@@ -51,18 +51,18 @@ impl Adapter for OpenCode {
         &PROGRAM
     }
 
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
         let mut call = AgentInvocation::of("opencode run --format json");
-        call.option("-m", turn.model);
-        if let RunSession::Resume(session) = &turn.talk {
+        call.option("-m", run.model);
+        if let RunSession::Resume(session) = &run.session {
             call.add(&["-s", session.as_str()]);
         }
-        call.argv.extend_from_slice(turn.more);
+        call.argv.extend_from_slice(run.more);
         call.set = [
             ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
             ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
             ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
-            ("OPENCODE_CONFIG_CONTENT", &config(turn)),
+            ("OPENCODE_CONFIG_CONTENT", &config(run)),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
@@ -120,8 +120,8 @@ impl Adapter for OpenCode {
 
 /// Returns the permissions as a configuration that overrides the person's own. A permission that OpenCode asks for would end
 /// the run, because no person can answer, so everything is either allowed or denied.
-fn config(turn: &AgentRun<'_>) -> String {
-    let allow = turn.allow;
+fn config(run: &AgentRun<'_>) -> String {
+    let allow = run.allow;
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
     let bash = match &allow.commands {
         _ if allow.all => json!("allow"),

@@ -92,7 +92,7 @@ fn unusable_steps_of(
     }
     let actions = built_in(&Workplace::default(), BTreeMap::new());
     let others = file.team.roles.iter();
-    let colleagues = others.filter_map(|other| {
+    let other_roles = others.filter_map(|other| {
         Some(OtherRole {
             id: other.id.parse().ok()?,
             description: String::new(),
@@ -102,7 +102,7 @@ fn unusable_steps_of(
         own: id.clone(),
         actions,
         tools: tools.clone(),
-        colleagues: colleagues.collect(),
+        other_roles: other_roles.collect(),
     };
     for template in &role.templates {
         for (place, step) in (1..).zip(&template.steps) {

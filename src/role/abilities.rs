@@ -173,7 +173,7 @@ impl Abilities {
         self.0.get(name)
     }
 
-    /// Returns how a model is told of them.
+    /// Returns their descriptions for a model.
     pub(super) fn offers(&self, kind: OfferKind) -> impl Iterator<Item = Offer> {
         self.0.values().map(move |ability| Offer {
             name: ability.name().to_owned(),

@@ -35,7 +35,7 @@ pub struct Workplace {
     pub workspace: PathBuf,
     /// Folders that are touched as little where they lie within it: those of the program itself.
     pub closed: Vec<PathBuf>,
-    /// The folder in which a check is found while it runs, by whoever comes after a kill; without one it is not found.
+    /// The folder in which the next process finds a running check after a kill; without one it is not found.
     pub marks: Option<PathBuf>,
 }
 

@@ -55,7 +55,7 @@ pub struct FrameworkError(pub String);
 /// functions may be called again with the same argument after a crash, and does then what it did before.
 pub trait Framework: Send + Sync {
     /// Returns the other roles that may be asked.
-    fn colleagues(&self) -> Vec<OtherRole>;
+    fn other_roles(&self) -> Vec<OtherRole>;
 
     /// Returns the text of a request that may be sent: the role persists it before it sends anything. Sends and changes nothing.
     fn prepare<'a>(

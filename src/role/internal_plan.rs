@@ -129,7 +129,7 @@ impl InternalPlan {
         format!("role:{role}:")
     }
 
-    /// Reads an internal plan from the plan that holds it. A step that this version does not know asks nobody and fails.
+    /// Reads an internal plan from the plan that holds it. A step that this version does not know asks no role and fails.
     pub fn of(plan: &Plan) -> Self {
         let head = plan.head();
         let usage = &head.usage;
@@ -330,7 +330,7 @@ impl PlanKeeper {
     /// `None` if it failed by itself, or its internal plan is not here.
     ///
     /// # Errors
-    /// A failure of the store itself: a plan that is damaged tells nothing.
+    /// A failure of the store itself: a plan that is damaged has no reason.
     pub(super) async fn passed_on(
         &self,
         role: &str,

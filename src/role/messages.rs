@@ -62,7 +62,7 @@ impl fmt::Display for RoleId {
 pub struct RequestId(CommandId);
 
 impl RequestId {
-    /// Makes one that nobody has used: `task-<uuid v7>`.
+    /// Makes a new one: `task-<uuid v7>`.
     pub fn make() -> Self {
         Self(CommandId::new(format!("task-{}", Uuid::now_v7())))
     }
@@ -100,7 +100,7 @@ pub enum MessageKind {
     CollaborationRequest,
     /// What came of such a request.
     CollaborationResponse,
-    /// Nobody waits any more for what `request_id` names.
+    /// The result of `request_id` is not wanted any more.
     Cancel,
 }
 
@@ -112,7 +112,7 @@ pub struct StructuredMessage {
     pub from: String,
     pub to: RoleId,
     pub kind: MessageKind,
-    /// The plan that the task is in. In a request, the internal plan of whoever asks: its parents tell who waits for it.
+    /// The plan that the task is in. In a request, the internal plan of the role that asks: its parents show who waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_id: Option<PlanId>,
     /// The task in that plan, as the plan's tools name it. In a request, the step that waits.
@@ -163,12 +163,44 @@ impl StructuredMessage {
 /// The result of a task or a request that a role was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskUpdate {
-    /// The message that gave it to the role.
-    pub task: StructuredMessage,
+    /// The role that did it.
+    pub role: RoleId,
+    /// What it was known by (see [`StructuredMessage::assignment`]).
+    pub assignment: RequestId,
+    /// What it was: a task of the plan, or a request of another role.
+    pub kind: MessageKind,
+    /// Who gave it.
+    pub from: String,
+    /// As in the message that gave it.
+    pub plan_id: Option<PlanId>,
+    /// As in the message that gave it.
+    pub task_id: Option<String>,
     pub status: CollaborationStatus,
     /// The result, or why there is none.
     pub result: String,
     /// What it took: the questions to language models, of the role and of those that it asked, and the agents. Where its plan is
     /// in the store, the questions are counted there, and this is what agents took.
     pub spent: ModelCost,
+}
+
+impl TaskUpdate {
+    /// Makes the update for the message that gave the task. It is the same for the same task in another message.
+    pub fn new(
+        task: &StructuredMessage,
+        status: CollaborationStatus,
+        result: String,
+        spent: ModelCost,
+    ) -> Self {
+        Self {
+            role: task.to.clone(),
+            assignment: task.assignment(),
+            kind: task.kind,
+            from: task.from.clone(),
+            plan_id: task.plan_id.clone(),
+            task_id: task.task_id.clone(),
+            status,
+            result,
+            spent,
+        }
+    }
 }

@@ -49,8 +49,7 @@ impl Role {
             return Ok(Advance::Ended(status, plan.outcome));
         }
         if plan.replan.is_some() {
-            self.state.status = RoleStatus::Planning;
-            self.state.no_longer_waits();
+            self.state.stop_waiting(RoleStatus::Planning);
             return Ok(Advance::Replan);
         }
         let Some(index) = plan.current() else {
@@ -63,8 +62,7 @@ impl Role {
         match &step.request {
             Some(pending) => self.await_answer(&plan, step, pending).await,
             None => {
-                self.state.status = RoleStatus::ExecutingStep;
-                self.state.no_longer_waits();
+                self.state.stop_waiting(RoleStatus::ExecutingStep);
                 self.do_step(&plan, step).await?;
                 Ok(Advance::Again)
             }
@@ -227,8 +225,7 @@ impl Role {
         pending: &PendingAnswer,
     ) -> Result<Advance, RoleError> {
         if let Some((status, text)) = &pending.answer {
-            self.state.no_longer_waits();
-            self.state.status = RoleStatus::ExecutingStep;
+            self.state.stop_waiting(RoleStatus::ExecutingStep);
             self.end_waits(self.state.top.as_ref()).await?;
             self.answered(step, &pending.id, *status, text).await?;
             return Ok(Advance::Again);
@@ -362,7 +359,7 @@ impl Role {
             let pending = step.request.as_ref();
             pending.is_some_and(|pending| pending.answer.is_none() && !pending.with_person)
         };
-        // The answer goes first; an end by somebody else is taken up as well.
+        // The answer goes first; an end by another process is also applied.
         let Some(step) = step.filter(waits) else {
             return Ok(true);
         };
@@ -382,8 +379,7 @@ impl Role {
             draft.fail_task(number, &reason, again).map(|_| ())
         })
         .await?;
-        self.state.no_longer_waits();
-        self.state.status = RoleStatus::ExecutingStep;
+        self.state.stop_waiting(RoleStatus::ExecutingStep);
         self.end_waits(self.state.top.as_ref()).await?;
         Ok(true)
     }

@@ -37,7 +37,7 @@ pub struct StepChecker {
     pub own: RoleId,
     pub actions: Abilities,
     pub tools: Abilities,
-    pub colleagues: Vec<OtherRole>,
+    pub other_roles: Vec<OtherRole>,
 }
 
 impl StepChecker {
@@ -59,7 +59,7 @@ impl StepChecker {
                 if target == self.own.as_str() {
                     return Err(RequestRefused::Itself(self.own.clone()).to_string());
                 }
-                let known = || self.colleagues.iter().map(|other| other.id.as_str());
+                let known = || self.other_roles.iter().map(|other| other.id.as_str());
                 if !known().any(|other| other == target) {
                     let similar = nearest(target, known()).and_then(|id| id.parse().ok());
                     let role = one_line(target, 64);
@@ -124,7 +124,7 @@ impl StepChecker {
             description: other.description.clone(),
             params: schema.to_string(),
         };
-        let others = self.colleagues.iter().filter(|other| other.id != self.own);
+        let others = self.other_roles.iter().filter(|other| other.id != self.own);
         self.actions
             .offers(OfferKind::Action)
             .chain(self.tools.offers(OfferKind::Tool))
@@ -139,11 +139,11 @@ impl Role {
             own: self.settings.id.clone(),
             actions: self.actions.clone(),
             tools: self.tools.clone(),
-            colleagues: self.framework.colleagues(),
+            other_roles: self.framework.other_roles(),
         }
     }
 
-    /// Returns what the model is told of the role and its task.
+    /// Returns what a question to the model contains of the role and its task.
     fn question_context(&self) -> RoleContext<'_> {
         let (description, context) = self.given();
         RoleContext {

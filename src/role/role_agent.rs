@@ -12,7 +12,7 @@ use super::agent_base_role::{AgentBaseRole, ChosenStrategy};
 use super::built_in_actions::ask;
 use super::framework::Framework;
 use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy, StepSpec};
-use super::messages::{CollaborationStatus, MessageKind, RoleId, StructuredMessage, TaskUpdate};
+use super::messages::{CollaborationStatus, RoleId, StructuredMessage, TaskUpdate};
 use super::planning_strategy::ASK;
 use super::role_model::{PlanQuestion, RoleModel};
 use super::role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
@@ -21,13 +21,12 @@ use super::wait_chains::WaitChain;
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
 
-/// What a message leads to.
+/// What a task that a message gives leads to.
 #[derive(Debug)]
-pub(super) enum AdmittedMessage {
-    Begin(Box<StructuredMessage>),
+pub(super) enum AdmittedTask {
+    Begin,
     /// It is the task that the role has already.
-    GoOn,
-    Answer(Box<StructuredMessage>),
+    Continue,
     Nothing,
 }
 
@@ -62,8 +61,8 @@ impl AgentBaseRole for Role {
 }
 
 impl Role {
-    /// Makes a role that is idle. What it did before it goes on with when the task is given to it again. With a language model
-    /// it has the action [`ASK`] in any case.
+    /// Makes a role that is idle. It continues what it did before when the task is given to it again. With a language model it
+    /// has the action [`ASK`] in any case.
     ///
     /// # Errors
     /// Everything that a template names and that is not there.
@@ -113,59 +112,46 @@ impl Role {
         self.state.internal_plan.as_ref()?.strategy.clone()
     }
 
-    /// Decides what a message leads to.
-    pub(super) async fn admit(
-        &mut self,
-        message: StructuredMessage,
-    ) -> Result<AdmittedMessage, RoleError> {
-        if message.to != self.settings.id {
+    /// Returns whether a message is for this role.
+    pub(super) fn is_for(&self, message: &StructuredMessage) -> bool {
+        let own = message.to == self.settings.id;
+        if !own {
             tracing::warn!(role = %self.settings.id, to = %message.to, id = %one_line(&message.id, 80), "a message for another role");
-            return Ok(AdmittedMessage::Nothing);
         }
-        match message.kind {
-            MessageKind::TaskAssignment | MessageKind::CollaborationRequest => {
-                self.admit_task(message).await
-            }
-            MessageKind::CollaborationResponse => Ok(AdmittedMessage::Answer(Box::new(message))),
-            MessageKind::Cancel => self.cancel(&message).await,
-        }
+        own
     }
 
-    async fn admit_task(
+    /// Decides what a task leads to: it is begun, waits, or is rejected because too many wait.
+    pub(super) async fn admit(
         &mut self,
-        message: StructuredMessage,
-    ) -> Result<AdmittedMessage, RoleError> {
+        message: &StructuredMessage,
+    ) -> Result<AdmittedTask, RoleError> {
         let assignment = message.assignment();
         let same = |other: &StructuredMessage| other.assignment() == assignment;
-        match &self.state.current_task {
-            None => return Ok(AdmittedMessage::Begin(Box::new(message))),
-            Some(current) if same(current) => {
-                let plan = self.state.internal_plan.as_ref();
-                return Ok(match plan.is_some_and(|plan| !plan.steps.is_empty()) {
-                    true => AdmittedMessage::GoOn,
-                    // The call was dropped while the task was planned: it is planned again.
-                    false => AdmittedMessage::Begin(Box::new(message)),
-                });
-            }
-            Some(_) if self.state.waiting.iter().any(same) => return Ok(AdmittedMessage::Nothing),
-            Some(_) => {}
-        }
-        if self.state.waiting.len() < MAX_WAITING {
-            self.state.waiting.push_back(message);
-            return Ok(AdmittedMessage::Nothing);
-        }
-        let reason = format!(
-            "role {} is busy, and {MAX_WAITING} tasks wait already",
-            self.settings.id
-        );
-        let update = TaskUpdate {
-            task: message,
-            status: CollaborationStatus::Rejected,
-            result: reason,
-            spent: ModelCost::default(),
+        let Some(current) = &self.state.current_task else {
+            return Ok(AdmittedTask::Begin);
         };
+        if same(current) {
+            let plan = self.state.internal_plan.as_ref();
+            return Ok(match plan.is_some_and(|plan| !plan.steps.is_empty()) {
+                true => AdmittedTask::Continue,
+                // The call was dropped while the task was planned: it is planned again.
+                false => AdmittedTask::Begin,
+            });
+        }
+        let waiting = &mut self.state.waiting;
+        if waiting.iter().any(same) {
+            return Ok(AdmittedTask::Nothing);
+        }
+        if waiting.len() < MAX_WAITING {
+            waiting.push_back(message.clone());
+            return Ok(AdmittedTask::Nothing);
+        }
+        let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
+        let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
+        let update = TaskUpdate::new(message, status, result, ModelCost::default());
         self.framework.update_task_status(update).await?;
-        Ok(AdmittedMessage::Nothing)
+        Ok(AdmittedTask::Nothing)
     }
 
     /// Returns the task that has waited longest, if the role is idle.
@@ -177,23 +163,20 @@ impl Role {
     }
 
     /// Abandons a task whose result is not wanted any more.
-    async fn cancel(&mut self, message: &StructuredMessage) -> Result<AdmittedMessage, RoleError> {
-        let Some(assignment) = message.request_id.clone() else {
+    pub(super) async fn cancel(&mut self, message: &StructuredMessage) -> Result<(), RoleError> {
+        let Some(assignment) = &message.request_id else {
             tracing::warn!(role = %self.settings.id, "a message that cancels nothing");
-            return Ok(AdmittedMessage::Nothing);
+            return Ok(());
         };
-        self.state
-            .waiting
-            .retain(|waiting| waiting.assignment() != assignment);
-        let current = self.state.current_task.as_ref();
-        let current = current.is_some_and(|task| task.assignment() == assignment);
-        if let Some(plan) = self.keeper.find(&assignment).await? {
+        let same = |task: &StructuredMessage| task.assignment() == *assignment;
+        self.state.waiting.retain(|waiting| !same(waiting));
+        if let Some(plan) = self.keeper.find(assignment).await? {
             self.abandon(&plan).await?;
         }
-        if current {
+        if self.state.current_task.as_ref().is_some_and(same) {
             self.forget();
         }
-        Ok(AdmittedMessage::Nothing)
+        Ok(())
     }
 
     async fn abandon(&mut self, plan: &InternalPlan) -> Result<(), RoleError> {
@@ -305,7 +288,7 @@ impl Role {
         status: CollaborationStatus,
         result: String,
     ) -> Result<(), RoleError> {
-        let Some(task) = self.state.current_task.clone() else {
+        let Some(task) = &self.state.current_task else {
             return Ok(());
         };
         let spent = match &self.state.internal_plan {
@@ -314,12 +297,7 @@ impl Role {
             Some(plan) => plan.spent,
             None => ModelCost::default(),
         };
-        let update = TaskUpdate {
-            task,
-            status,
-            result,
-            spent,
-        };
+        let update = TaskUpdate::new(task, status, result, spent);
         Ok(self.framework.update_task_status(update).await?)
     }
 

@@ -169,7 +169,7 @@ async fn retry<T, F: Future<Output = Result<T, StoreError>>>(
 pub struct StepContext<'a> {
     /// The role that calls it.
     pub role: &'a RoleId,
-    /// What the role is told of itself.
+    /// The instructions of the role.
     pub prompt: &'a str,
     /// The task that the step is for.
     pub description: &'a str,

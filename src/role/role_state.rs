@@ -34,7 +34,7 @@ impl From<&team_file::TeamStepTemplate> for StepTemplate {
 #[derive(Clone, Debug)]
 pub struct RoleSettings {
     pub id: RoleId,
-    /// What the role is told of itself.
+    /// The instructions of the role.
     pub prompt: String,
     pub templates: Vec<StepTemplate>,
     /// Whether its language model is asked if a task is simple.
@@ -156,7 +156,9 @@ impl AgentState {
         self.waits() && self.pending_collaboration_request_id.as_ref() == Some(request)
     }
 
-    pub(super) fn no_longer_waits(&mut self) {
+    /// Records that the role waits for no answer any more, and what it does instead.
+    pub(super) fn stop_waiting(&mut self, status: RoleStatus) {
+        self.status = status;
         self.pending_collaboration_request_id = None;
         self.waits_until = None;
     }

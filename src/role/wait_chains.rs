@@ -126,7 +126,7 @@ impl Role {
     }
 }
 
-/// Ends the waits of a plan whose requests are not open any more, each with what came of it, whoever's they are. A plan that
+/// Ends the waits of a plan whose requests are not open any more, each with what came of it, whichever role waits. A plan that
 /// is not here has none. What is damaged in the store says nothing of the other waits.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ pub enum Withdrawal {
 }
 
 impl Volumes {
-    /// Publishes a command where agents look for it, as a whole and in one step. The same text under the same id may be
+    /// Publishes a command where agents find it, as a whole and in one step. The same text under the same id may be
     /// published again; it does not matter whether the file still exists.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl Volumes {
         Ok(Withdrawal::Taken)
     }
 
-    /// Takes a command back, or, where an agent has taken it and not reported, tells that to stop. May be done again.
+    /// Withdraws a command, or, where an agent has claimed it and not reported, asks that agent to stop. May be called again.
     ///
     /// # Errors
     /// The error of the file system; it is then unknown whether the agent was asked to stop.

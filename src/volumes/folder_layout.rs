@@ -14,7 +14,7 @@ use crate::own_files;
 use crate::plan::{CommandId, PlanId};
 use crate::wire::text::safe_name;
 
-/// The variable that tells an agent's own tools which exchange folder its command came from.
+/// The variable with the exchange folder that its command came from, for an agent's own tools.
 pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
 
 /// A folder of the volumes.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::atomic_files::{Cannot, Unreadable, VolumesError, foreign, open_regular};
-use super::finished_writing::{FileAges, FileObservation, WatchHints, settled};
+use super::finished_writing::{FileAges, FileObservation, WatchHints, is_finished};
 use super::folder_layout::{Folder, Volumes};
 use super::folder_listing::FolderListing;
 use super::heartbeat::Heartbeat;
@@ -268,8 +268,8 @@ impl Scanner {
         let seen = self.reports.get(name).filter(|seen| seen.handed);
         !full
             && seen.is_some_and(|seen| {
-                let heard = self.hints.get(name);
-                seen.stamp.inode == inode && heard.is_some_and(|(_, at)| at <= seen.since)
+                let event = self.hints.get(name);
+                seen.stamp.inode == inode && event.is_some_and(|(_, at)| at <= seen.since)
             })
     }
 
@@ -298,15 +298,15 @@ impl Scanner {
         if let Some(reason) = foreign(&metadata).filter(|reason| *reason != Unreadable::HardLink) {
             return FoundFile::Content(Err(reason));
         }
-        let heard = self.hints.get(name);
+        let event = self.hints.get(name);
         let observed = FileObservation {
-            heard: heard.map(|(phase, at)| (phase, now.saturating_duration_since(at))),
+            last_event: event.map(|(phase, at)| (phase, now.saturating_duration_since(at))),
             unchanged,
             age: self.ages.age(&metadata),
             empty: metadata.size() == 0,
             linked: metadata.nlink() > 1,
         };
-        match settled(observed) {
+        match is_finished(observed) {
             true => read(&path, seen.stamp),
             false => FoundFile::Unfinished,
         }

@@ -46,7 +46,7 @@ struct Watched {
     /// The inode at the last check, watched or not.
     inode: Option<u64>,
     /// Events of this path arrive.
-    heard: bool,
+    is_watched: bool,
 }
 
 impl Watch {
@@ -85,7 +85,7 @@ impl Watch {
         let gone = Gone::default();
         let store = stored.is_some().then(|| volumes.database());
         let paths: Vec<_> = folders.into_iter().chain(store).collect();
-        let hear = EventHandler {
+        let handler = EventHandler {
             reports: volumes.path(Folder::ReportsPending),
             store: volumes.database(),
             folders: paths.clone(),
@@ -97,9 +97,9 @@ impl Watch {
         let watched = |path| Watched {
             path,
             inode: None,
-            heard: false,
+            is_watched: false,
         };
-        let watcher = notify::recommended_watcher(move |event| hear.hear(event));
+        let watcher = notify::recommended_watcher(move |event| handler.handle(event));
         let mut watch = Self {
             volumes: volumes.clone(),
             watched: paths.into_iter().map(watched).collect(),
@@ -124,7 +124,7 @@ impl Watch {
 
     /// Returns whether every folder is watched; otherwise only regular scans find changes.
     pub fn complete(&self) -> bool {
-        self.watched.iter().all(|watched| watched.heard)
+        self.watched.iter().all(|watched| watched.is_watched)
     }
 
     /// Creates missing folders again and watches new ones. Returns whether a folder was missing; its files may then be lost.
@@ -149,16 +149,20 @@ impl Watch {
 
     /// Checks one path, and returns whether it now leads to another file or folder than at the last check.
     fn check_one(&mut self, index: usize) -> bool {
-        let Watched { path, inode, heard } = &self.watched[index];
-        let (path, before, heard) = (path.clone(), *inode, *heard);
+        let Watched {
+            path,
+            inode,
+            is_watched,
+        } = &self.watched[index];
+        let (path, before, watched) = (path.clone(), *inode, *is_watched);
         let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
         let removed = locked(&self.gone).remove(&path);
         let replaced = before.is_some() && (now != before || removed);
-        if heard && now.is_some() && !replaced {
+        if watched && now.is_some() && !replaced {
             return false;
         }
-        let well = self.hear(&path, heard);
-        (self.watched[index].inode, self.watched[index].heard) = (now, well);
+        let well = self.watch_path(&path, watched);
+        (self.watched[index].inode, self.watched[index].is_watched) = (now, well);
         if replaced && well {
             tracing::warn!(path = %path.display(), "watched again: it is not the one that was there");
         }
@@ -166,11 +170,11 @@ impl Watch {
     }
 
     /// Starts to watch a path; returns whether that is possible.
-    fn hear(&mut self, path: &Path, heard: bool) -> bool {
+    fn watch_path(&mut self, path: &Path, again: bool) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
-        if heard {
+        if again {
             // Fails when the kernel has dropped the watch with the folder, which is the desired state.
             watcher.unwatch(path).ok();
             self.hints.lose(Instant::now());
@@ -211,7 +215,7 @@ struct EventHandler {
 }
 
 impl EventHandler {
-    fn hear(&self, event: notify::Result<Event>) {
+    fn handle(&self, event: notify::Result<Event>) {
         let event = match event {
             Ok(event) => event,
             Err(error) => return self.lose(&error.to_string()),
@@ -491,7 +495,7 @@ mod tests {
 
         let wake = Arc::new(Notify::new());
         let hints = WatchHints::default();
-        let hear = EventHandler {
+        let handler = EventHandler {
             reports: "/v/reports/pending".into(),
             store: "/v/plan-agent.db".into(),
             folders: vec![],
@@ -505,7 +509,7 @@ mod tests {
             Err(notify::Error::generic("broken")),
         ] {
             hints.note("report-task-a.md", WritePhase::Writing, Instant::now());
-            hear.hear(event);
+            handler.handle(event);
             wake.notified().await;
             assert_eq!(hints.get("report-task-a.md"), None);
         }

@@ -191,7 +191,7 @@ async fn waiting_role_queues_tasks_up_to_limit() {
         .unwrap();
     let update = scene.update();
     assert_eq!(
-        (update.task.assignment().as_str(), update.status),
+        (update.assignment.as_str(), update.status),
         ("task-18", REJECTED)
     );
     assert!(
@@ -216,9 +216,7 @@ async fn waiting_role_queues_tasks_up_to_limit() {
         .updates()
         .into_iter()
         .filter(|update| update.status == COMPLETED);
-    let done: Vec<_> = done
-        .map(|update| update.task.assignment().to_string())
-        .collect();
+    let done: Vec<_> = done.map(|update| update.assignment.to_string()).collect();
     let expected: Vec<_> = (1..=17)
         .filter(|number| *number != 3)
         .map(|number| format!("task-{number}"))

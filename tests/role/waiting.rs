@@ -419,7 +419,7 @@ async fn collaboration_request_is_handled_like_task() {
     role.process_message(message).await.unwrap();
     let update = scene.update();
     assert_eq!(
-        (update.task.kind, &*update.task.from),
+        (update.kind, &*update.from),
         (MessageKind::CollaborationRequest, "architect")
     );
     assert_eq!((update.status, &*update.result), (COMPLETED, "fine"));

@@ -220,18 +220,14 @@ impl RoleLink {
     /// What the file system says.
     pub(super) async fn conclude(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         // The mark that says so may come later than this; a report would count as a late one.
-        match self
-            .shared
-            .recalled(update.task.assignment().command())
-            .await
-        {
+        match self.shared.recalled(update.assignment.command()).await {
             true => Ok(()),
             false => self.report(update),
         }
     }
 
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
-        let id = update.task.assignment().command().clone();
+        let id = update.assignment.command().clone();
         // Of this role before a crash, or of a person.
         if self.shared.volumes.reported(&id)? {
             return Ok(());
@@ -241,7 +237,7 @@ impl RoleLink {
             Collaboration::Error | Collaboration::Rejected => ReportStatus::Failed,
         };
         let mut report = report_file::ReportFile::new(id.clone(), status);
-        if update.task.kind == MessageKind::CollaborationRequest {
+        if update.kind == MessageKind::CollaborationRequest {
             report.request_id = Some(id.to_string());
             report.collaboration = Some(update.status);
         }
@@ -261,7 +257,7 @@ impl RoleLink {
 }
 
 impl Framework for RoleLink {
-    fn colleagues(&self) -> Vec<OtherRole> {
+    fn other_roles(&self) -> Vec<OtherRole> {
         let others = self.shared.members.iter();
         others
             .filter(|member| member.id != self.lane.role)

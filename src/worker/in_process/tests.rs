@@ -369,10 +369,13 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
     let shared = Arc::new(SharedContext::new(given.options(residents, &[])));
     let id = given.task("a").await;
     let (link, plan) = (RoleLink::new(shared, lane("a")), top());
-    let mut task = StructuredMessage::new("", role("a"), MessageKind::TaskAssignment);
-    task.request_id = Some(id.clone().into());
     let update = TaskUpdate {
-        task,
+        role: role("a"),
+        assignment: id.clone().into(),
+        kind: MessageKind::TaskAssignment,
+        from: String::new(),
+        plan_id: Some(plan.clone()),
+        task_id: None,
         status: CollaborationStatus::Error,
         result: "Ended early.".to_owned(),
         spent: ModelCost::default(),
