@@ -3,16 +3,14 @@
 
 use super::AgentRefusal;
 use super::coding_agent::{
-    Adapter, AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, fault_by_words,
+    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, fault_by_words,
 };
-use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables};
+use super::installed_programs::{AgentProgram, Login, ProgramVersion};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::wire::text::{one_line, printable};
 
-pub(super) struct Aider;
-
-static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "aider",
     least: ProgramVersion(0, 80, 0),
     env: &[
@@ -37,93 +35,89 @@ static PROGRAM: AgentProgram = AgentProgram {
     needs_history: true,
     counts_from_the_beginning: false,
     answers: false,
+    call,
+    read,
+    session: |_| None,
+    asks_again,
+    fits: |_, _, _| Ok(()),
+    login: |_| Login::Unknown,
 };
 
-impl Adapter for Aider {
-    fn program(&self) -> &'static AgentProgram {
-        &PROGRAM
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    let allow = run.allow;
+    if allow.commands != Commands::None && !allow.all {
+        return Err(AgentRefusal::new(
+            "aider runs no commands",
+            r#"[worker] allow = ["edit"]"#,
+        ));
     }
+    if !allow.edit && !allow.all {
+        return Err(AgentRefusal::new(
+            "aider cannot be kept from changing files",
+            r#"[worker] allow = ["edit"], or another agent"#,
+        ));
+    }
+    let mut call = AgentInvocation::of(
+        "aider --message-file /dev/stdin --yes-always --no-pretty --no-stream --no-git --no-gitignore \
+         --no-check-update --analytics-disable --no-show-model-warnings --no-show-release-notes \
+         --no-suggest-shell-commands --input-history-file /dev/null --chat-history-file",
+    );
+    call.add(&[&run.history.to_string_lossy()]);
+    if let RunSession::Resume(_) = run.session {
+        call.add(&["--restore-chat-history"]);
+    }
+    call.option("--model", run.model);
+    call.argv.extend_from_slice(run.more);
+    Ok(call)
+}
 
-    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        let allow = run.allow;
-        if allow.commands != Commands::None && !allow.all {
-            return Err(AgentRefusal::new(
-                "aider runs no commands",
-                r#"[worker] allow = ["edit"]"#,
-            ));
+fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
+    let lines: Vec<&str> = printed.out.lines().map(str::trim).collect();
+    // The model may write such lines itself. But aider prints its token summary after the model's last answer, and
+    // everything after that summary is aider's own.
+    let account = lines.iter().rposition(|line| tokens(line).is_some());
+    let after = &lines[account.map_or(0, |at| at + 1)..];
+    let usage = account.and_then(|at| tokens(lines[at])).unwrap_or_default();
+    let last_edit = after
+        .iter()
+        .rposition(|line| line.starts_with("Applied edit to "));
+    let behind = last_edit.map_or(0, |at| at + 1);
+    let quiet = after[behind..].iter().all(|line| line.is_empty());
+    let stuck = after.iter().find(|line| {
+        line.contains("failed to match") || line.contains("reflections allowed, stopping")
+    });
+    let outcome = if let Some(fault) = after.iter().rev().find_map(|line| fault(line)) {
+        RunOutcome::Model(fault)
+    } else if let Some(stuck) = stuck {
+        RunOutcome::Garbled {
+            why: format!("its edits did not fit: {}", one_line(stuck, 400)),
         }
-        if !allow.edit && !allow.all {
-            return Err(AgentRefusal::new(
-                "aider cannot be kept from changing files",
-                r#"[worker] allow = ["edit"], or another agent"#,
-            ));
+    } else if account.is_none() {
+        return None;
+    } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
+        RunOutcome::Killed {
+            how: "was ended in the midst of its edits by an earlier worker".into(),
         }
-        let mut call = AgentInvocation::of(
-            "aider --message-file /dev/stdin --yes-always --no-pretty --no-stream --no-git --no-gitignore \
-             --no-check-update --analytics-disable --no-show-model-warnings --no-show-release-notes \
-             --no-suggest-shell-commands --input-history-file /dev/null --chat-history-file",
-        );
-        call.add(&[&run.history.to_string_lossy()]);
-        if let RunSession::Resume(_) = run.session {
-            call.add(&["--restore-chat-history"]);
+    } else if last_edit.is_some() {
+        RunOutcome::Done {
+            text: answer_part(printed.out),
         }
-        call.option("--model", run.model);
-        call.argv.extend_from_slice(run.more);
-        Ok(call)
-    }
+    } else {
+        RunOutcome::Garbled {
+            why: format!(
+                "it changed no file. It said: {}",
+                one_line(&answer_part(printed.out), 1000)
+            ),
+        }
+    };
+    Some(RunReading::new(outcome, usage))
+}
 
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
-        let lines: Vec<&str> = printed.out.lines().map(str::trim).collect();
-        // The model may write such lines itself. But aider prints its token summary after the model's last answer, and
-        // everything after that summary is aider's own.
-        let account = lines.iter().rposition(|line| tokens(line).is_some());
-        let after = &lines[account.map_or(0, |at| at + 1)..];
-        let usage = account.and_then(|at| tokens(lines[at])).unwrap_or_default();
-        let last_edit = after
-            .iter()
-            .rposition(|line| line.starts_with("Applied edit to "));
-        let behind = last_edit.map_or(0, |at| at + 1);
-        let quiet = after[behind..].iter().all(|line| line.is_empty());
-        let stuck = after.iter().find(|line| {
-            line.contains("failed to match") || line.contains("reflections allowed, stopping")
-        });
-        let outcome = if let Some(fault) = after.iter().rev().find_map(|line| fault(line)) {
-            RunOutcome::Model(fault)
-        } else if let Some(stuck) = stuck {
-            RunOutcome::Garbled {
-                why: format!("its edits did not fit: {}", one_line(stuck, 400)),
-            }
-        } else if account.is_none() {
-            return None;
-        } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
-            RunOutcome::Killed {
-                how: "was ended in the midst of its edits by an earlier worker".into(),
-            }
-        } else if last_edit.is_some() {
-            RunOutcome::Done {
-                text: answer_part(printed.out),
-            }
-        } else {
-            RunOutcome::Garbled {
-                why: format!(
-                    "it changed no file. It said: {}",
-                    one_line(&answer_part(printed.out), 1000)
-                ),
-            }
-        };
-        Some(RunReading::new(outcome, usage))
-    }
-
-    fn asks_again(&self, line: &str) -> bool {
-        let line = line.trim();
-        error_name(line).is_some()
-            || line.starts_with("The API provider")
-            || line.starts_with("Retrying in ")
-    }
-
-    fn login(&self, _variable: Variables<'_>) -> Login {
-        Login::Unknown
-    }
+fn asks_again(line: &str) -> bool {
+    let line = line.trim();
+    error_name(line).is_some()
+        || line.starts_with("The API provider")
+        || line.starts_with("Retrying in ")
 }
 
 /// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`: the tokens are those of one answer, the second

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::AgentRefusal;
 use super::coding_agent::{
-    Adapter, AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events,
-    is, is_uuid, last_event, number_at, session_named, status_at, text_at, tokens_at,
+    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
+    is_uuid, last_event, number_at, session_named, status_at, text_at, tokens_at,
 };
 use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::permissions::{Commands, Permissions};
@@ -13,12 +13,10 @@ use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::Time;
 use crate::wire::text::one_line;
 
-pub(super) struct Claude;
-
 /// The longest description of one refusal.
 const REFUSAL: usize = 200;
 
-static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "claude",
     least: ProgramVersion(2, 0, 0),
     env: &[
@@ -46,94 +44,89 @@ static PROGRAM: AgentProgram = AgentProgram {
     needs_history: false,
     counts_from_the_beginning: false,
     answers: true,
+    call,
+    read,
+    session: |_| None,
+    asks_again,
+    fits,
+    login,
 };
 
-impl Adapter for Claude {
-    fn program(&self) -> &'static AgentProgram {
-        &PROGRAM
-    }
-
-    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        let mut call = AgentInvocation::of("claude -p --verbose --output-format stream-json");
-        let allow = run.allow;
-        call.add(if allow.all {
-            &["--dangerously-skip-permissions"]
-        } else if allow.edit {
-            &["--permission-mode", "acceptEdits"]
-        } else {
-            &["--permission-mode", "default"]
-        });
-        match &allow.commands {
-            Commands::None => {}
-            Commands::Any => call.add(&["--allowedTools", "Bash"]),
-            Commands::Some(patterns) => {
-                let tools: Vec<_> = patterns.iter().map(|p| format!("Bash({p})")).collect();
-                call.add(&["--allowedTools", &tools.join(",")]);
-            }
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    let mut call = AgentInvocation::of("claude -p --verbose --output-format stream-json");
+    let allow = run.allow;
+    call.add(if allow.all {
+        &["--dangerously-skip-permissions"]
+    } else if allow.edit {
+        &["--permission-mode", "acceptEdits"]
+    } else {
+        &["--permission-mode", "default"]
+    });
+    match &allow.commands {
+        Commands::None => {}
+        Commands::Any => call.add(&["--allowedTools", "Bash"]),
+        Commands::Some(patterns) => {
+            let tools: Vec<_> = patterns.iter().map(|p| format!("Bash({p})")).collect();
+            call.add(&["--allowedTools", &tools.join(",")]);
         }
-        match &run.session {
-            // Without tools it can only answer.
-            RunSession::Alone => call.add(&["--tools", ""]),
-            RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
-            RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
+    }
+    match &run.session {
+        // Without tools it can only answer.
+        RunSession::Alone => call.add(&["--tools", ""]),
+        RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
+        RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
+    }
+    call.option("--model", run.model);
+    call.argv.extend_from_slice(run.more);
+    call.set = [
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("DISABLE_AUTOUPDATER", "1"),
+        // Its own retries take minutes, in which it shows no activity.
+        ("CLAUDE_CODE_MAX_RETRIES", "2"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec();
+    Ok(call)
+}
+
+fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
+    let Some(result) = last_event(printed.out, "result") else {
+        return refused_so_far(printed.out);
+    };
+    Some(RunReading {
+        outcome: outcome(&result, printed),
+        session: session_named(text_at(&result, "/session_id")),
+        usage: usage(&result, printed.begins),
+    })
+}
+
+fn asks_again(line: &str) -> bool {
+    events(line).any(|event| text_at(&event, "/subtype") == "api_retry")
+}
+
+fn fits(allow: &Permissions, root: bool, variable: Variables<'_>) -> Result<(), AgentRefusal> {
+    if allow.all && root && variable("IS_SANDBOX").is_none() {
+        return Err(AgentRefusal::new(
+            r#"claude does not run as root with `allow = ["all"]`"#,
+            r#"run it as another user, allow ["edit", "shell"], or set IS_SANDBOX=1 where nothing can be harmed"#,
+        ));
+    }
+    Ok(())
+}
+
+fn login(variable: Variables<'_>) -> Login {
+    let keys = [
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+    ];
+    let folder = folder(variable, "CLAUDE_CONFIG_DIR", "/.claude");
+    let seen = Login::detect(variable, &keys, &format!("{folder}/.credentials.json"));
+    match (seen, variable("ANTHROPIC_BASE_URL")) {
+        (Login::Found(what), Some(_)) => {
+            Login::Found(format!("{what}, for the service at ANTHROPIC_BASE_URL"))
         }
-        call.option("--model", run.model);
-        call.argv.extend_from_slice(run.more);
-        call.set = [
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            ("DISABLE_AUTOUPDATER", "1"),
-            // Its own retries take minutes, in which it shows no activity.
-            ("CLAUDE_CODE_MAX_RETRIES", "2"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec();
-        Ok(call)
-    }
-
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
-        let Some(result) = last_event(printed.out, "result") else {
-            return refused_so_far(printed.out);
-        };
-        Some(RunReading {
-            outcome: outcome(&result, printed),
-            session: session_named(text_at(&result, "/session_id")),
-            usage: usage(&result, printed.begins),
-        })
-    }
-
-    fn asks_again(&self, line: &str) -> bool {
-        events(line).any(|event| text_at(&event, "/subtype") == "api_retry")
-    }
-
-    fn fits(
-        &self,
-        allow: &Permissions,
-        root: bool,
-        variable: Variables<'_>,
-    ) -> Result<(), AgentRefusal> {
-        if allow.all && root && variable("IS_SANDBOX").is_none() {
-            return Err(AgentRefusal::new(
-                r#"claude does not run as root with `allow = ["all"]`"#,
-                r#"run it as another user, allow ["edit", "shell"], or set IS_SANDBOX=1 where nothing can be harmed"#,
-            ));
-        }
-        Ok(())
-    }
-
-    fn login(&self, variable: Variables<'_>) -> Login {
-        let keys = [
-            "ANTHROPIC_API_KEY",
-            "ANTHROPIC_AUTH_TOKEN",
-            "CLAUDE_CODE_OAUTH_TOKEN",
-        ];
-        let folder = folder(variable, "CLAUDE_CONFIG_DIR", "/.claude");
-        let seen = Login::detect(variable, &keys, &format!("{folder}/.credentials.json"));
-        match (seen, variable("ANTHROPIC_BASE_URL")) {
-            (Login::Found(what), Some(_)) => {
-                Login::Found(format!("{what}, for the service at ANTHROPIC_BASE_URL"))
-            }
-            (seen, _) => seen,
-        }
+        (seen, _) => seen,
     }
 }
 

@@ -116,42 +116,6 @@ impl ErrorPhrases {
     }
 }
 
-/// What differs from agent to agent.
-pub(super) trait Adapter: Sync {
-    fn program(&self) -> &'static AgentProgram;
-
-    /// As [`CodingAgent::call`].
-    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal>;
-
-    /// Reads how a run ended from the agent's own words alone.
-    ///
-    /// `None` if there is no last event, so that only the way the process ended gives information.
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading>;
-
-    /// As [`CodingAgent::session`]; for an agent that names its sessions itself.
-    fn session(&self, _out: &str) -> Option<SessionId> {
-        None
-    }
-
-    /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
-    fn asks_again(&self, _line: &str) -> bool {
-        false
-    }
-
-    /// As [`CodingAgent::fits`].
-    fn fits(
-        &self,
-        _allow: &Permissions,
-        _root: bool,
-        _variable: Variables<'_>,
-    ) -> Result<(), AgentRefusal> {
-        Ok(())
-    }
-
-    /// As [`CodingAgent::login`].
-    fn login(&self, variable: Variables<'_>) -> Login;
-}
-
 impl CodingAgent {
     /// Every coding agent, in the order in which one is chosen.
     pub const ALL: [Self; 5] = [
@@ -172,19 +136,15 @@ impl CodingAgent {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
 
-    fn adapter(self) -> &'static dyn Adapter {
-        match self {
-            Self::Claude => &claude::Claude,
-            Self::Codex => &codex::Codex,
-            Self::Gemini => &gemini::Gemini,
-            Self::OpenCode => &opencode::OpenCode,
-            Self::Aider => &aider::Aider,
-        }
-    }
-
-    /// Returns the facts about the agent.
+    /// Returns what differs from agent to agent.
     pub fn program(self) -> &'static AgentProgram {
-        self.adapter().program()
+        match self {
+            Self::Claude => &claude::PROGRAM,
+            Self::Codex => &codex::PROGRAM,
+            Self::Gemini => &gemini::PROGRAM,
+            Self::OpenCode => &opencode::PROGRAM,
+            Self::Aider => &aider::PROGRAM,
+        }
     }
 
     /// Checks whether the agent would start with these permissions, as this user and with these variables.
@@ -197,13 +157,13 @@ impl CodingAgent {
         root: bool,
         variable: Variables<'_>,
     ) -> Result<(), AgentRefusal> {
-        self.adapter().fits(allow, root, variable)
+        (self.program().fits)(allow, root, variable)
     }
 
     /// Finds out whether the agent can reach a model, as far as this shows without asking the model; `variable` returns the
     /// variables of the environment.
     pub fn login(self, variable: Variables<'_>) -> Login {
-        self.adapter().login(variable)
+        (self.program().login)(variable)
     }
 
     /// Returns the command line for one question, in a session of its own that may change nothing; the question comes on
@@ -231,12 +191,12 @@ impl CodingAgent {
     /// # Errors
     /// The agent has no way to say what it is allowed.
     pub fn call(self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        self.adapter().call(run)
+        (self.program().call)(run)
     }
 
     /// Reads how a run ended.
     pub fn read(self, printed: &RunOutput<'_>) -> RunReading {
-        let mut reading = self.adapter().read(printed).unwrap_or_else(|| {
+        let mut reading = (self.program().read)(printed).unwrap_or_else(|| {
             let outcome = self.unspoken(printed);
             RunReading::new(outcome, RunUsage::default())
         });
@@ -274,15 +234,15 @@ impl CodingAgent {
 
     /// Finds the session that the agent itself names in the first lines of its output.
     pub fn session(self, out: &str) -> Option<SessionId> {
-        self.adapter().session(out)
+        (self.program().session)(out)
     }
 
     /// Returns the words in which the agent says that its model failed and that it asks again, if it said nothing else: an
     /// agent may say so for ever without any result.
     pub fn only_asks_again(self, said: &str) -> Option<String> {
         let lines = said.lines().filter(|line| !line.trim().is_empty());
-        let adapter = self.adapter();
-        if !lines.clone().all(|line| adapter.asks_again(line)) {
+        let asks_again = self.program().asks_again;
+        if !lines.clone().all(asks_again) {
             return None;
         }
         // Of several lines that belong together the longest says most.
@@ -291,10 +251,10 @@ impl CodingAgent {
 
     /// Returns the agent's words about its model, if its output ends with a message that the model failed and is asked again.
     fn fails_at_last(self, printed: &RunOutput<'_>) -> Option<String> {
-        let adapter = self.adapter();
+        let asks_again = self.program().asks_again;
         let last = |text: &str| {
             let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
-            let lines = lines.take_while(|line| adapter.asks_again(line));
+            let lines = lines.take_while(|line| asks_again(line));
             let lines: Vec<&str> = lines.take(WORDS).collect();
             self.only_asks_again(&lines.join("\n"))
         };

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::AgentRefusal;
 use super::coding_agent::{
-    Adapter, AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, is, is_uuid,
+    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, is, is_uuid,
     session_named, status_at, status_in, text_at, tokens_at,
 };
 use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
@@ -14,9 +14,7 @@ use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::SessionId;
 use crate::wire::text::one_line;
 
-pub(super) struct Gemini;
-
-static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "gemini",
     least: ProgramVersion(0, 20, 0),
     env: &[
@@ -42,98 +40,98 @@ static PROGRAM: AgentProgram = AgentProgram {
     needs_history: false,
     counts_from_the_beginning: false,
     answers: true,
+    call,
+    read,
+    session,
+    asks_again,
+    fits: |_, _, _| Ok(()),
+    login,
 };
 
-impl Adapter for Gemini {
-    fn program(&self) -> &'static AgentProgram {
-        &PROGRAM
-    }
-
-    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        let allow = run.allow;
-        let mode = if allow.all {
-            "yolo"
-        } else if allow.edit {
-            "auto_edit"
-        } else {
-            "default"
-        };
-        let mut call = AgentInvocation::of("gemini -o stream-json --approval-mode");
-        call.add(&[mode, "--skip-trust"]);
-        let patterns: &[String] = match &allow.commands {
-            Commands::None => &[],
-            Commands::Any => {
-                call.add(&["--allowed-tools", "run_shell_command"]);
-                &[]
-            }
-            Commands::Some(patterns) => patterns,
-        };
-        for pattern in patterns {
-            // Gemini CLI compares prefixes and does not know `*`.
-            let beginning = pattern.trim_end_matches(['*', ' ']);
-            if beginning.is_empty() || beginning.contains('*') {
-                return Err(AgentRefusal::new(
-                    format!(
-                        "gemini cannot be kept to the commands `{pattern}`: it compares how they begin"
-                    ),
-                    r#"put the star at the end: "shell:cargo test *""#,
-                ));
-            }
-            let tool = format!("run_shell_command({beginning})");
-            call.add(&["--allowed-tools", &tool]);
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    let allow = run.allow;
+    let mode = if allow.all {
+        "yolo"
+    } else if allow.edit {
+        "auto_edit"
+    } else {
+        "default"
+    };
+    let mut call = AgentInvocation::of("gemini -o stream-json --approval-mode");
+    call.add(&[mode, "--skip-trust"]);
+    let patterns: &[String] = match &allow.commands {
+        Commands::None => &[],
+        Commands::Any => {
+            call.add(&["--allowed-tools", "run_shell_command"]);
+            &[]
         }
-        call.option("-m", run.model);
-        match &run.session {
-            RunSession::Alone => {}
-            // Using a name again begins a new session and deletes the earlier one: the name is given only once.
-            RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
-            RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
+        Commands::Some(patterns) => patterns,
+    };
+    for pattern in patterns {
+        // Gemini CLI compares prefixes and does not know `*`.
+        let beginning = pattern.trim_end_matches(['*', ' ']);
+        if beginning.is_empty() || beginning.contains('*') {
+            return Err(AgentRefusal::new(
+                format!(
+                    "gemini cannot be kept to the commands `{pattern}`: it compares how they begin"
+                ),
+                r#"put the star at the end: "shell:cargo test *""#,
+            ));
         }
-        call.argv.extend_from_slice(run.more);
-        Ok(call)
+        let tool = format!("run_shell_command({beginning})");
+        call.add(&["--allowed-tools", &tool]);
     }
+    call.option("-m", run.model);
+    match &run.session {
+        RunSession::Alone => {}
+        // Using a name again begins a new session and deletes the earlier one: the name is given only once.
+        RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
+        RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
+    }
+    call.argv.extend_from_slice(run.more);
+    Ok(call)
+}
 
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
-        let all: Vec<Value> = events(printed.out).collect();
-        let in_err = || fault(&last_object(printed.err)?);
-        let Some(result) = all.iter().rev().find(|event| is(event, "result")) else {
-            let outcome = RunOutcome::Model(in_err()?);
-            return Some(RunReading::new(outcome, RunUsage::default()));
-        };
-        let outcome = if text_at(result, "/status") == "success" {
-            RunOutcome::Done {
-                text: last_message(&all),
-            }
-        } else if let Some(fault) = fault(result).or_else(in_err) {
-            RunOutcome::Model(fault)
-        } else {
-            RunOutcome::Garbled {
-                why: one_line(&result.to_string(), 400),
-            }
-        };
-        Some(RunReading::new(outcome, tokens_at(result, "/stats")))
-    }
+fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
+    let all: Vec<Value> = events(printed.out).collect();
+    let in_err = || fault(&last_object(printed.err)?);
+    let Some(result) = all.iter().rev().find(|event| is(event, "result")) else {
+        let outcome = RunOutcome::Model(in_err()?);
+        return Some(RunReading::new(outcome, RunUsage::default()));
+    };
+    let outcome = if text_at(result, "/status") == "success" {
+        RunOutcome::Done {
+            text: last_message(&all),
+        }
+    } else if let Some(fault) = fault(result).or_else(in_err) {
+        RunOutcome::Model(fault)
+    } else {
+        RunOutcome::Garbled {
+            why: one_line(&result.to_string(), 400),
+        }
+    };
+    Some(RunReading::new(outcome, tokens_at(result, "/stats")))
+}
 
-    fn session(&self, out: &str) -> Option<SessionId> {
-        let init = events(out).find(|event| is(event, "init"))?;
-        session_named(text_at(&init, "/session_id"))
-    }
+fn session(out: &str) -> Option<SessionId> {
+    let init = events(out).find(|event| is(event, "init"))?;
+    session_named(text_at(&init, "/session_id"))
+}
 
-    fn asks_again(&self, line: &str) -> bool {
-        let begins = line.starts_with("Attempt ") && line.contains("Retrying with backoff");
-        // The error after that line is printed as an object on indented lines, whatever it contains. The agent reports its own
-        // work as events, which are never indented.
-        let within = line.starts_with([' ', '\t']);
-        let closes = line.trim_end().chars().all(|c| "{}[](),;".contains(c));
-        begins || within || closes
-    }
+fn asks_again(line: &str) -> bool {
+    let begins = line.starts_with("Attempt ") && line.contains("Retrying with backoff");
+    // The error after that line is printed as an object on indented lines, whatever it contains. The agent reports its own
+    // work as events, which are never indented.
+    let within = line.starts_with([' ', '\t']);
+    let closes = line.trim_end().chars().all(|c| "{}[](),;".contains(c));
+    begins || within || closes
+}
 
-    fn login(&self, variable: Variables<'_>) -> Login {
-        let keys = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
-        let folder = folder(variable, "GEMINI_CLI_HOME", "");
-        let file = format!("{folder}/.gemini/oauth_creds.json");
-        Login::detect(variable, &keys, &file)
-    }
+fn login(variable: Variables<'_>) -> Login {
+    let keys = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+    let folder = folder(variable, "GEMINI_CLI_HOME", "");
+    let file = format!("{folder}/.gemini/oauth_creds.json");
+    Login::detect(variable, &keys, &file)
 }
 
 /// Joins what the agent said after the last tool that it used.

@@ -3,9 +3,13 @@
 use std::fmt;
 use std::path::Path;
 
-use super::coding_agent::ErrorPhrases;
+use super::AgentRefusal;
+use super::coding_agent::{AgentInvocation, AgentRun, ErrorPhrases, RunOutput};
+use super::permissions::Permissions;
+use super::run_outcome::RunReading;
+use crate::plan::SessionId;
 
-/// The facts about an agent, which need no run of it.
+/// What differs from agent to agent: facts, and functions for its command line and its output.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentProgram {
     /// The name of the program on the PATH.
@@ -28,6 +32,19 @@ pub struct AgentProgram {
     pub counts_from_the_beginning: bool,
     /// It can answer questions without being able to change anything.
     pub answers: bool,
+    /// As [`CodingAgent::call`](super::CodingAgent::call).
+    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal>,
+    /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
+    /// process ended gives information.
+    pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
+    /// As [`CodingAgent::session`](super::CodingAgent::session).
+    pub(super) session: fn(&str) -> Option<SessionId>,
+    /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
+    pub(super) asks_again: fn(&str) -> bool,
+    /// As [`CodingAgent::fits`](super::CodingAgent::fits).
+    pub(super) fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), AgentRefusal>,
+    /// As [`CodingAgent::login`](super::CodingAgent::login).
+    pub(super) login: fn(Variables<'_>) -> Login,
 }
 
 /// Returns the value of an environment variable.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::AgentRefusal;
 use super::coding_agent::{
-    Adapter, AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events,
-    is, number_at, session_named, status_at, text_at,
+    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
+    number_at, session_named, status_at, text_at,
 };
 use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::permissions::Commands;
@@ -16,12 +16,10 @@ use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::{SessionId, Time};
 use crate::wire::text::{one_line, printable};
 
-pub(super) struct OpenCode;
-
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
 const LIMIT: u64 = 300;
 
-static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "opencode",
     least: ProgramVersion(1, 0, 0),
     env: &[
@@ -44,77 +42,77 @@ static PROGRAM: AgentProgram = AgentProgram {
     needs_history: false,
     counts_from_the_beginning: false,
     answers: true,
+    call,
+    read,
+    session,
+    asks_again: |_| false,
+    fits: |_, _, _| Ok(()),
+    login,
 };
 
-impl Adapter for OpenCode {
-    fn program(&self) -> &'static AgentProgram {
-        &PROGRAM
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    let mut call = AgentInvocation::of("opencode run --format json");
+    call.option("-m", run.model);
+    if let RunSession::Resume(session) = &run.session {
+        call.add(&["-s", session.as_str()]);
     }
+    call.argv.extend_from_slice(run.more);
+    call.set = [
+        ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+        ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+        ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+        ("OPENCODE_CONFIG_CONTENT", &config(run)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec();
+    Ok(call)
+}
 
-    fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
-        let mut call = AgentInvocation::of("opencode run --format json");
-        call.option("-m", run.model);
-        if let RunSession::Resume(session) = &run.session {
-            call.add(&["-s", session.as_str()]);
-        }
-        call.argv.extend_from_slice(run.more);
-        call.set = [
-            ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
-            ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
-            ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
-            ("OPENCODE_CONFIG_CONTENT", &config(run)),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec();
-        Ok(call)
+fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
+    let all: Vec<Value> = events(printed.out).collect();
+    let of = |kind: &'static str| all.iter().filter(move |event| is(event, kind));
+    let mut usage = RunUsage::default();
+    for step in of("step_finish") {
+        let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
+        usage.add(RunUsage {
+            input_tokens: tokens("input")
+                .saturating_add(tokens("cache/read"))
+                .saturating_add(tokens("cache/write")),
+            output_tokens: tokens("output").saturating_add(tokens("reasoning")),
+            cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
+        });
     }
-
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
-        let all: Vec<Value> = events(printed.out).collect();
-        let of = |kind: &'static str| all.iter().filter(move |event| is(event, kind));
-        let mut usage = RunUsage::default();
-        for step in of("step_finish") {
-            let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
-            usage.add(RunUsage {
-                input_tokens: tokens("input")
-                    .saturating_add(tokens("cache/read"))
-                    .saturating_add(tokens("cache/write")),
-                output_tokens: tokens("output").saturating_add(tokens("reasoning")),
-                cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
-            });
-        }
-        let outcome = if let Some(error) = of("error").next_back() {
-            RunOutcome::Model(fault(error, printed.now))
-        } else {
-            let last = of("step_finish").next_back();
-            let (text, what) = (last_text(&all), refusals(&all, printed.err));
-            if !what.is_empty() {
-                RunOutcome::Refused {
-                    text,
-                    what,
-                    unfinished: last.is_none().then(|| "it came to no end".into()),
-                }
-            } else if text_at(last?, "/part/reason") == "stop" {
-                RunOutcome::Done { text }
-            } else {
-                return None;
+    let outcome = if let Some(error) = of("error").next_back() {
+        RunOutcome::Model(fault(error, printed.now))
+    } else {
+        let last = of("step_finish").next_back();
+        let (text, what) = (last_text(&all), refusals(&all, printed.err));
+        if !what.is_empty() {
+            RunOutcome::Refused {
+                text,
+                what,
+                unfinished: last.is_none().then(|| "it came to no end".into()),
             }
-        };
-        Some(RunReading::new(outcome, usage))
-    }
-
-    fn session(&self, out: &str) -> Option<SessionId> {
-        events(out).find_map(|event| session_named(text_at(&event, "/sessionID")))
-    }
-
-    fn login(&self, variable: Variables<'_>) -> Login {
-        let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"];
-        let data = folder(variable, "XDG_DATA_HOME", "/.local/share");
-        match Login::detect(variable, &keys, &format!("{data}/opencode/auth.json")) {
-            found @ Login::Found(_) => found,
-            // OpenCode knows models that need no key, and its configuration may name a service of the person.
-            Login::NotSeen(_) | Login::Unknown => Login::Unknown,
+        } else if text_at(last?, "/part/reason") == "stop" {
+            RunOutcome::Done { text }
+        } else {
+            return None;
         }
+    };
+    Some(RunReading::new(outcome, usage))
+}
+
+fn session(out: &str) -> Option<SessionId> {
+    events(out).find_map(|event| session_named(text_at(&event, "/sessionID")))
+}
+
+fn login(variable: Variables<'_>) -> Login {
+    let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"];
+    let data = folder(variable, "XDG_DATA_HOME", "/.local/share");
+    match Login::detect(variable, &keys, &format!("{data}/opencode/auth.json")) {
+        found @ Login::Found(_) => found,
+        // OpenCode knows models that need no key, and its configuration may name a service of the person.
+        Login::NotSeen(_) | Login::Unknown => Login::Unknown,
     }
 }
 

@@ -129,7 +129,7 @@ impl McpServer {
             connection: tokio::sync::Mutex::new(None),
         });
         let (peer, id) = server.peer().await?;
-        let tools = server.answer(id, list(&peer)).await?;
+        let tools = server.answer(id, Box::pin(list(&peer))).await?;
         let tools = tools.into_iter();
         Ok(tools.filter_map(|tool| server.tool(tool)).collect())
     }
@@ -294,7 +294,7 @@ impl McpServer {
         if let Value::Object(params) = params {
             request = request.with_arguments(params);
         }
-        let called = async { peer.call_tool_once(request).await };
+        let called = Box::pin(peer.call_tool_once(request));
         let CallToolResponse::Complete(result) = self.answer(id, called).await? else {
             let reason = "wants more than an answer to a call".to_owned();
             return Err(self.failed_now(reason).await);

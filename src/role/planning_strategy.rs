@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::llm::PromptError;
 use crate::llm::questions::role::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, RoleContext,
 };
+use crate::llm::{PromptError, TypedQuestion};
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
 use crate::wire::plan_file::nearest;
 use crate::wire::team_file::StepDoes;
@@ -18,7 +18,7 @@ use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy, StepSpe
 use super::messages::RoleId;
 use super::placeholders;
 use super::role_agent::Role;
-use super::role_model::NO_MODEL;
+use super::role_model::{NO_MODEL, RoleModel};
 use super::role_state::RoleError;
 
 /// The action that every role with a language model should have: the model does it.
@@ -217,38 +217,45 @@ impl Role {
             let reason = format!("no template fits the task, and {NO_MODEL}");
             return Err(RoleError::CannotPlan(reason));
         };
-        if self.settings.classify {
+        let (simple, reason) = if self.settings.classify {
             let context = RoleContext {
                 description,
                 ..self.question_context()
             };
             let question = questions::strategy(&model.prompts, &context)?;
-            let plan = self.plan_id()?;
-            let asking = self.asking(model, &plan);
-            let said = asking
-                .put(ModelQuestionKind::Strategy, 0, &question)
-                .await?;
-            return Ok(ChosenStrategy {
-                strategy: match said.simple {
-                    true => PlanningStrategy::Simple,
-                    false => PlanningStrategy::FreeForm,
-                },
-                reason: format!("the model says: {}", said.reason),
-            });
-        }
-        let (strategy, reason) = match why_complex(description) {
-            None => (PlanningStrategy::Simple, "one sentence without a list"),
-            Some(why) => (PlanningStrategy::FreeForm, why),
+            let said = self.put(ModelQuestionKind::Strategy, &question).await?;
+            (said.simple, format!("the model says: {}", said.reason))
+        } else {
+            let why = why_complex(description);
+            let reason = why.unwrap_or("one sentence without a list");
+            (why.is_none(), reason.to_owned())
         };
-        let reason = reason.to_owned();
+        let strategy = match simple {
+            true => PlanningStrategy::Simple,
+            false => PlanningStrategy::FreeForm,
+        };
         Ok(ChosenStrategy { strategy, reason })
+    }
+
+    fn model(&self) -> Result<&RoleModel, RoleError> {
+        let none = || RoleError::cannot_plan(NO_MODEL);
+        self.model.as_ref().ok_or_else(none)
+    }
+
+    /// Puts a question about the task to the model.
+    async fn put<A>(
+        &self,
+        subject: ModelQuestionKind,
+        question: &TypedQuestion<A>,
+    ) -> Result<A, RoleError> {
+        let plan = self.plan_id()?;
+        let asking = self.asking(self.model()?, &plan);
+        asking.put(subject, 0, question).await
     }
 
     /// Returns the one step of a simple task.
     pub(super) fn simple_steps(&self) -> Result<Vec<StepSpec>, RoleError> {
-        if self.model.is_none() {
-            return Err(RoleError::cannot_plan(NO_MODEL));
-        }
+        self.model()?;
         Ok(vec![StepSpec {
             name: "Do the task".to_owned(),
             does: StepDoes::ExecuteAction {
@@ -265,13 +272,11 @@ impl Role {
         if let (None, Some(PlanningStrategy::Template(name))) = (&why, self.strategy()) {
             let mut templates = self.settings.templates.iter();
             let template = templates.find(|template| template.name == name);
-            let gone =
-                || RoleError::CannotPlan(format!("there is no template {} any more", quote(&name)));
-            return Ok(template.ok_or_else(gone)?.steps.clone());
+            let gone = || format!("there is no template {} any more", quote(&name));
+            let template = template.ok_or_else(|| RoleError::CannotPlan(gone()))?;
+            return Ok(template.steps.clone());
         }
-        let Some(model) = &self.model else {
-            return Err(RoleError::cannot_plan(NO_MODEL));
-        };
+        let model = self.model()?;
         let checker = self.checker();
         let asked = RoleContext {
             description,
@@ -284,18 +289,15 @@ impl Role {
         let checks = checker.clone();
         let check = move |planned: &PlannedStep, place| checks.check(&checks.step(planned)?, place);
         let question = questions::steps(&model.prompts, &asked, check)?;
-        let plan = self.plan_id()?;
-        let asking = self.asking(model, &plan);
         let subject = match why {
             None => ModelQuestionKind::Plan,
             Some(_) => ModelQuestionKind::Replan,
         };
-        let planned = asking.put(subject, 0, &question).await?;
+        let planned = self.put(subject, &question).await?;
         tracing::info!(role = %self.settings.id, steps = planned.steps.len(), reason = %planned.reason, "the steps are planned");
         let steps = planned.steps.iter().map(|step| checker.step(step));
-        steps
-            .collect::<Result<_, _>>()
-            .map_err(RoleError::CannotPlan)
+        let steps: Result<_, String> = steps.collect();
+        steps.map_err(RoleError::CannotPlan)
     }
 }
 

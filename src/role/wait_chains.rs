@@ -12,7 +12,7 @@ use crate::plan::{
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
 
-use super::internal_plan::{InternalPlan, PlanKeeper, asks_person};
+use super::internal_plan::{InternalPlan, asks_person};
 use super::messages::{RequestId, RoleId, StructuredMessage};
 use super::role_agent::Role;
 
@@ -73,7 +73,7 @@ impl Role {
     /// Records in the plan of the task that the role waits for what it is about to ask of another one, so that the task continues
     /// that was dispatched by a command. Nothing is recorded where that plan is not here, or does not wait for the task any more.
     pub(super) async fn begin_wait(&self, request: &StructuredMessage) -> Result<(), StoreError> {
-        let (Some(top), Some(command)) = (&self.state.top, self.state.command.clone()) else {
+        let Some(command) = self.state.command.clone() else {
             return Ok(());
         };
         let asked = request.description.as_deref().unwrap_or_default();
@@ -89,32 +89,30 @@ impl Role {
             };
             draft.begin_wait(&command, wait)
         };
-        self.change_waits(top, "a role asks another one", begin)
-            .await
+        self.change_waits("a role asks another one", begin).await
     }
 
     /// Ends the wait for a request that was recorded and could not be sent.
     pub(super) async fn not_sent(&self, request: &RequestId) -> Result<(), StoreError> {
-        let Some(top) = &self.state.top else {
-            return Ok(());
-        };
         let request = request.command().clone();
         let end = move |draft: &mut Draft<'_>| {
             draft.end_wait(&request, RoleRequestEnd::TakenBack);
             Ok(())
         };
-        self.change_waits(top, "the request could not be sent", end)
+        self.change_waits("the request could not be sent", end)
             .await
     }
 
     async fn change_waits(
         &self,
-        top: &PlanId,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let PlanKeeper { store, by, .. } = &self.keeper;
-        shown(top, store.change(top, by, why, change).await).map(drop)
+        let Some(top) = &self.state.top else {
+            return Ok(());
+        };
+        let changed = self.keeper.store.change(top, &self.keeper.by, why, change);
+        shown(top, changed.await).map(drop)
     }
 
     /// Ends the recorded waits of a plan whose requests are not open any more.

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::atomic_files::{Cannot, VolumesError, read_capped, remove_if_there, replace};
@@ -20,7 +21,10 @@ const TRIES_FOR_A_NAME: u32 = 40;
 /// A daemon that was killed while it started a program leaves the lock with the child until the program has begun: two seconds.
 const TRIES_AFTER_A_DEATH: u32 = 134;
 const PAUSE: Duration = Duration::from_millis(15);
-/// Far more than the note ever contains.
+/// The names of the note about a running daemon, and of the record of its end.
+const NOTE: &str = "daemon.json";
+const FAREWELL: &str = "daemon.ended.json";
+/// Far more than either of them ever contains.
 const NOTE_CAP: u64 = 16 * 1024;
 
 /// What other commands can read about a running daemon.
@@ -167,7 +171,9 @@ impl Volumes {
             return None;
         };
         let pid = pid(&file)?;
-        let note = self.note().filter(|note| note.pid == pid);
+        let note = self
+            .read_json(NOTE)
+            .filter(|note: &DaemonInfo| note.pid == pid);
         Some(note.unwrap_or_else(|| DaemonInfo {
             pid,
             root: self.root().to_owned(),
@@ -177,31 +183,28 @@ impl Volumes {
 
     /// Returns how the last daemon ended, if it could record that and no daemon has started since.
     pub fn last_word(&self) -> Option<DaemonFarewell> {
-        let word = read_capped(&self.last_word_path(), NOTE_CAP).ok()?;
-        serde_json::from_slice(&word).ok()
+        self.read_json(FAREWELL)
     }
 
     /// Returns a daemon that has ended without removing its note.
     pub fn vanished(&self) -> Option<DaemonInfo> {
         // The lock is checked last: a daemon may have started just now.
-        self.note().filter(|_| self.running().is_none())
+        self.read_json(NOTE).filter(|_| self.running().is_none())
     }
 
-    fn note(&self) -> Option<DaemonInfo> {
-        let note = read_capped(&self.note_path(), NOTE_CAP).ok()?;
-        serde_json::from_slice(&note).ok()
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let bytes = read_capped(&self.root().join(name), NOTE_CAP).ok()?;
+        serde_json::from_slice(&bytes).ok()
     }
 
-    fn last_word_path(&self) -> PathBuf {
-        self.root().join("daemon.ended.json")
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), VolumesError> {
+        let text = serde_json::to_vec(value).expect("texts and numbers only");
+        let temp = self.root().join(format!(".{name}"));
+        replace(&temp, &self.root().join(name), &text, 0o600)
     }
 
     fn lock_path(&self) -> PathBuf {
         self.root().join("daemon.lock")
-    }
-
-    fn note_path(&self) -> PathBuf {
-        self.root().join("daemon.json")
     }
 }
 
@@ -226,10 +229,8 @@ impl DaemonLock {
     /// # Errors
     /// When the note cannot be written.
     pub fn announce(&self, info: &DaemonInfo) -> Result<(), VolumesError> {
-        let text = serde_json::to_vec(info).expect("texts and numbers only");
-        let temp = self.volumes.root().join(".daemon.json");
-        replace(&temp, &self.volumes.note_path(), &text, 0o600)?;
-        let earlier = self.volumes.last_word_path();
+        self.volumes.write_json(NOTE, info)?;
+        let earlier = self.volumes.root().join(FAREWELL);
         remove_if_there(&earlier).cannot("remove", &earlier)
     }
 
@@ -238,12 +239,10 @@ impl DaemonLock {
     /// # Errors
     /// When it cannot be written.
     pub fn leave_word(&self, word: &DaemonFarewell) -> Result<(), VolumesError> {
-        if self.place.is_lost() {
-            return Ok(());
+        match self.place.is_lost() {
+            true => Ok(()),
+            false => self.volumes.write_json(FAREWELL, word),
         }
-        let text = serde_json::to_vec(word).expect("texts only");
-        let temp = self.volumes.root().join(".daemon.ended.json");
-        replace(&temp, &self.volumes.last_word_path(), &text, 0o600)
     }
 }
 
@@ -253,7 +252,7 @@ impl Drop for DaemonLock {
             // The note belongs to the daemon that holds the folder now.
             return;
         }
-        if let Err(error) = remove_if_there(&self.volumes.note_path()) {
+        if let Err(error) = remove_if_there(&self.volumes.root().join(NOTE)) {
             tracing::debug!(%error, "the note of the daemon stays behind");
         }
     }

@@ -40,7 +40,6 @@ pub struct Heartbeat {
 mod rfc3339 {
     use super::*;
 
-    #[expect(clippy::ref_option, reason = "serde passes the field")]
     pub(super) fn serialize<S: Serializer>(
         time: &Option<Time>,
         serializer: S,

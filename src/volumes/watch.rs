@@ -24,18 +24,13 @@ const DAEMON: [Folder; 5] = [
     Folder::Active,
 ];
 
-/// Watched folders that were removed. The inode alone does not show this: a new folder often gets the inode of the old one.
-type Gone = Arc<Mutex<HashSet<PathBuf>>>;
-
 /// Watches the folders until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     volumes: Volumes,
     watcher: Option<RecommendedWatcher>,
     watched: Vec<Watched>,
-    hints: WatchHints,
-    gone: Gone,
-    wake: Arc<Notify>,
+    handler: Arc<EventHandler>,
     /// The fault has been logged; it is logged again only after the watch has worked in between.
     faulty: bool,
 }
@@ -81,34 +76,30 @@ impl Watch {
         wake: Arc<Notify>,
         stored: Option<Arc<Notify>>,
     ) -> Self {
-        let hints = WatchHints::default();
-        let gone = Gone::default();
         let store = stored.is_some().then(|| volumes.database());
         let paths: Vec<_> = folders.into_iter().chain(store).collect();
-        let handler = EventHandler {
+        let handler = Arc::new(EventHandler {
             reports: volumes.path(Folder::ReportsPending),
             store: volumes.database(),
             folders: paths.clone(),
-            hints: hints.clone(),
-            gone: Arc::clone(&gone),
-            wake: Arc::clone(&wake),
+            hints: WatchHints::default(),
+            gone: Mutex::default(),
+            wake,
             stored,
-        };
+        });
         let watched = |path| Watched {
             path,
             inode: None,
             is_watched: false,
         };
-        let watcher = notify::recommended_watcher(move |event| handler.handle(event));
         let mut watch = Self {
             volumes: volumes.clone(),
             watched: paths.into_iter().map(watched).collect(),
-            hints,
-            gone,
-            wake,
+            handler: Arc::clone(&handler),
             faulty: false,
             watcher: None,
         };
+        let watcher = notify::recommended_watcher(move |event| handler.handle(event));
         match watcher {
             Ok(watcher) => watch.watcher = Some(watcher),
             Err(error) => watch.complain(&error),
@@ -119,7 +110,7 @@ impl Watch {
 
     /// Returns the events for files in `reports/pending`, for the [`super::Scanner`].
     pub fn hints(&self) -> WatchHints {
-        self.hints.clone()
+        self.handler.hints.clone()
     }
 
     /// Returns whether every folder is watched; otherwise only regular scans find changes.
@@ -138,9 +129,11 @@ impl Watch {
             tracing::warn!(folder = %folder.display(), "made again: it was gone");
         }
         let mut replaced = !made.is_empty();
-        for index in 0..self.watched.len() {
-            replaced |= self.check_one(index);
+        let mut watched = std::mem::take(&mut self.watched);
+        for one in &mut watched {
+            replaced |= self.check_one(one);
         }
+        self.watched = watched;
         if self.watcher.is_some() && self.complete() {
             self.faulty = false;
         }
@@ -148,23 +141,17 @@ impl Watch {
     }
 
     /// Checks one path, and returns whether it now leads to another file or folder than at the last check.
-    fn check_one(&mut self, index: usize) -> bool {
-        let Watched {
-            path,
-            inode,
-            is_watched,
-        } = &self.watched[index];
-        let (path, before, watched) = (path.clone(), *inode, *is_watched);
-        let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
-        let removed = locked(&self.gone).remove(&path);
-        let replaced = before.is_some() && (now != before || removed);
-        if watched && now.is_some() && !replaced {
+    fn check_one(&mut self, one: &mut Watched) -> bool {
+        let now = fs::metadata(&one.path).ok().map(|metadata| metadata.ino());
+        let removed = self.handler.gone().remove(&one.path);
+        let replaced = one.inode.is_some() && (now != one.inode || removed);
+        if one.is_watched && now.is_some() && !replaced {
             return false;
         }
-        let well = self.watch_path(&path, watched);
-        (self.watched[index].inode, self.watched[index].is_watched) = (now, well);
-        if replaced && well {
-            tracing::warn!(path = %path.display(), "watched again: it is not the one that was there");
+        one.inode = now;
+        one.is_watched = self.watch_path(&one.path, one.is_watched);
+        if replaced && one.is_watched {
+            tracing::warn!(path = %one.path.display(), "watched again: it is not the one that was there");
         }
         replaced
     }
@@ -177,12 +164,12 @@ impl Watch {
         if again {
             // Fails when the kernel has dropped the watch with the folder, which is the desired state.
             watcher.unwatch(path).ok();
-            self.hints.lose(Instant::now());
+            self.handler.hints.lose(Instant::now());
         }
         match watcher.watch(path, RecursiveMode::NonRecursive) {
             Ok(()) => {
                 // Files that arrived before the watch sent no event.
-                self.wake.notify_one();
+                self.handler.wake.notify_one();
                 true
             }
             Err(error) => {
@@ -204,12 +191,14 @@ impl Watch {
 }
 
 /// Handles events in the watcher's thread. It never waits: the kernel's queue would overflow meanwhile.
+#[derive(Debug)]
 struct EventHandler {
     reports: PathBuf,
     store: PathBuf,
     folders: Vec<PathBuf>,
     hints: WatchHints,
-    gone: Gone,
+    /// Watched folders that were removed. The inode alone does not show this: a new folder often gets the inode of the old one.
+    gone: Mutex<HashSet<PathBuf>>,
     wake: Arc<Notify>,
     stored: Option<Arc<Notify>>,
 }
@@ -233,7 +222,7 @@ impl EventHandler {
                 .paths
                 .iter()
                 .filter(|path| self.folders.contains(path));
-            locked(&self.gone).extend(gone.cloned());
+            self.gone().extend(gone.cloned());
         }
         for path in &event.paths {
             match &self.stored {
@@ -241,6 +230,10 @@ impl EventHandler {
                 _ => self.wake.notify_one(),
             }
         }
+    }
+
+    fn gone(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lose(&self, why: &str) {
@@ -272,10 +265,6 @@ impl EventHandler {
             }
         }
     }
-}
-
-fn locked(gone: &Gone) -> MutexGuard<'_, HashSet<PathBuf>> {
-    gone.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// This program's own reads must not wake it.
@@ -500,7 +489,7 @@ mod tests {
             store: "/v/plan-agent.db".into(),
             folders: vec![],
             hints: hints.clone(),
-            gone: Gone::default(),
+            gone: Mutex::default(),
             wake: Arc::clone(&wake),
             stored: None,
         };
