@@ -137,7 +137,7 @@ impl Office {
 }
 
 impl Framework for Office {
-    fn colleagues(&self) -> Vec<OtherRole> {
+    fn other_roles(&self) -> Vec<OtherRole> {
         let colleague = |(id, description): (&str, &str)| OtherRole {
             id: id.parse().unwrap(),
             description: description.to_owned(),

@@ -62,12 +62,14 @@ impl ModelFault {
 
     /// Returns a sentence that the model refuses, and how.
     pub fn refusal(&self) -> String {
-        let status = self.status.map(|status| format!(" ({status})"));
-        let status = status.unwrap_or_default();
-        format!(
-            "The model refuses{status}, check key and model: {}",
-            self.words()
-        )
+        let (status, words) = (self.status_text(), self.words());
+        format!("The model refuses{status}, check key and model: {words}")
+    }
+
+    /// Returns the status in brackets, after a blank; empty if it is not known.
+    pub fn status_text(&self) -> String {
+        let text = |status| format!(" ({status})");
+        self.status.map(text).unwrap_or_default()
     }
 
     /// Returns the agent's words about the fault.
@@ -135,6 +137,17 @@ pub struct RunReading {
     pub usage: RunUsage,
 }
 
+impl RunReading {
+    /// Makes the reading of a run that names no session.
+    pub fn new(outcome: RunOutcome, usage: RunUsage) -> Self {
+        Self {
+            outcome,
+            session: None,
+            usage,
+        }
+    }
+}
+
 /// What follows from an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRun {
@@ -170,12 +183,11 @@ impl RunOutcome {
     pub fn next(&self, faults: u32, changes: u32, again: Retries) -> NextRun {
         match self {
             Self::Model(fault) if fault.retryable && fault.until.is_none() => {
-                if faults < again.most {
-                    let wait = again.delay.saturating_mul(1 << faults.min(16));
-                    NextRun::Again(wait.min(LONGEST_WAIT.max(again.delay)))
-                } else {
-                    NextRun::Report
+                if faults >= again.most {
+                    return NextRun::Report;
                 }
+                let wait = again.delay.saturating_mul(1 << faults.min(16));
+                NextRun::Again(wait.min(LONGEST_WAIT.max(again.delay)))
             }
             Self::SessionMissing if changes < MOST_TURNS => NextRun::Anew,
             Self::SessionInUse if changes < MOST_TURNS => NextRun::Resume,

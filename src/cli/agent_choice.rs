@@ -8,7 +8,7 @@ use super::app::App;
 use super::args::{AgentArgs, AgentKind};
 use super::failure::Failure;
 use super::model_choice::{on_path, passed};
-use crate::agents::{Agent, CodingAgentSetup, Login, Misconfigured, Permissions};
+use crate::agents::{Agent, AgentRefusal, CodingAgentSetup, Login, Permissions};
 use crate::config::Environment;
 
 /// An agent that can be started.
@@ -61,8 +61,8 @@ impl AgentArgs {
     }
 }
 
-fn unfit(unfit: Misconfigured) -> Failure {
-    Failure::hinted(unfit, |unfit| unfit.way_out.clone())
+fn unfit(refusal: AgentRefusal) -> Failure {
+    Failure::hinted(refusal, |refusal| refusal.way_out.clone())
 }
 
 /// Finds out whether an agent can work here, and returns why it may not reach a model.

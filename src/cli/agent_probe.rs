@@ -45,7 +45,7 @@ pub(super) async fn probe(agent: CodingAgent, environment: &Environment) -> Prob
         Ok(said) => said,
         Err(said) => return Probe::Silent { path, said },
     };
-    match agent.version(&said) {
+    match ProgramVersion::find(&said) {
         None => Probe::Silent {
             path,
             said: one_line(&said, 200),

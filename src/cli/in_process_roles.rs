@@ -17,7 +17,7 @@ use crate::daemon::{DaemonSettings, tidy_internal};
 use crate::exec::{CheckConfig, end_servers_left_behind};
 use crate::role::{
     ASK, Abilities, Framework, McpServer, McpSettings, OtherRole, Role, RoleId, RoleModel,
-    RoleSettings, Workplace, built_in, check_step, plan_tools,
+    RoleSettings, StepChecker, Workplace, built_in, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
@@ -92,17 +92,22 @@ fn unusable_steps_of(
     }
     let actions = built_in(&Workplace::default(), BTreeMap::new());
     let others = file.team.roles.iter();
-    let colleagues = others.filter_map(|other| {
+    let other_roles = others.filter_map(|other| {
         Some(OtherRole {
             id: other.id.parse().ok()?,
             description: String::new(),
         })
     });
-    let colleagues: Vec<OtherRole> = colleagues.collect();
+    let checker = StepChecker {
+        own: id.clone(),
+        actions,
+        tools: tools.clone(),
+        other_roles: other_roles.collect(),
+    };
     for template in &role.templates {
         for (place, step) in (1..).zip(&template.steps) {
             let there = match &step.does {
-                StepDoes::ExecuteAction { action, .. } => actions.get(action).is_some(),
+                StepDoes::ExecuteAction { action, .. } => checker.actions.get(action).is_some(),
                 StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
                 StepDoes::RequestCollaboration { target, .. } => {
                     *target != role.id && file.team.role(target).is_some()
@@ -111,8 +116,7 @@ fn unusable_steps_of(
             if !there {
                 continue;
             }
-            let checked = check_step(&id, &step.into(), place, &actions, tools, &colleagues);
-            if let Err(wrong) = checked {
+            if let Err(wrong) = checker.check(&step.into(), place) {
                 let of = format!(
                     "the role `{id}`, template `{}`",
                     one_line(&template.name, 60)

@@ -32,7 +32,9 @@ impl App {
             name: agent.name(),
             found: found(agent, &self.config, &self.environment),
         };
-        let known = CodingAgent::ALL.into_iter().filter(|agent| agent.answers());
+        let known = CodingAgent::ALL
+            .into_iter()
+            .filter(|agent| agent.program().answers);
         let known: Vec<Candidate> = known.map(candidate).collect();
         let candidates = Candidates {
             known: &known,
@@ -43,7 +45,7 @@ impl App {
 
     /// Returns whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
     pub(super) fn would_plan(&self, agent: AgentKind) -> bool {
-        let answers = CodingAgent::named(agent.name()).is_some_and(CodingAgent::answers);
+        let answers = CodingAgent::named(agent.name()).is_some_and(|agent| agent.program().answers);
         answers && self.config.llm.provider == ModelProvider::Auto
     }
 

@@ -98,7 +98,7 @@ impl AgentModel {
             said: own_words(&error.to_string()),
         };
         let AgentInvocation { argv, set } = agent
-            .question(self.place.path(), model.as_deref(), &[])
+            .question(self.place.path(), model.as_deref())
             .map_err(|unfit| Fault::Unfit {
                 said: own_words(&unfit.to_string()),
             })?;

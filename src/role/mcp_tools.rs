@@ -40,10 +40,10 @@ const MAX_SCHEMA: usize = 64 * 1024;
 const DESCRIPTION: usize = 2_000;
 const NAME: usize = 128;
 
-/// Bytes that are told of what a server writes to its standard error.
+/// Bytes of the end of a server's standard error that a message quotes.
 const LAST_WORDS: usize = 2 * 1024;
 
-/// Bytes that a server's standard error may take, and how often it is looked.
+/// Bytes that a server's standard error may take, and how often this is checked.
 const MAX_SAID: u64 = 1024 * 1024;
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -59,7 +59,7 @@ pub struct McpSettings {
     pub env: Vec<String>,
     /// How long it may take to start, and each call.
     pub timeout: Duration,
-    /// The folder in which it is found while it runs, by whoever comes after a kill; without one it is not found.
+    /// The folder in which the next process finds it after a kill; without one it is not found.
     pub marks: Option<PathBuf>,
 }
 
@@ -128,14 +128,10 @@ impl McpServer {
             settings,
             connection: tokio::sync::Mutex::new(None),
         });
-        let (peer, _) = server.peer().await?;
-        let tools = match server.in_time(list(&peer)).await {
-            Some(Ok(tools)) => tools,
-            Some(Err(reason)) => return Err(server.failed(reason).await),
-            None => return Err(server.failed(server.too_slow()).await),
-        };
-        let ability = |tool: rmcp::model::Tool| server.tool(tool);
-        Ok(tools.into_iter().filter_map(ability).collect())
+        let (peer, id) = server.peer().await?;
+        let tools = server.answer(id, Box::pin(list(&peer))).await?;
+        let tools = tools.into_iter();
+        Ok(tools.filter_map(|tool| server.tool(tool)).collect())
     }
 
     fn tool(self: &Arc<Self>, tool: rmcp::model::Tool) -> Option<Arc<dyn Ability>> {
@@ -200,11 +196,7 @@ impl McpServer {
                 client,
                 child,
             }),
-            Err(reason) => Err(McpError::Failed {
-                server: self.settings.name.clone(),
-                reason,
-                said: child.last_words(),
-            }),
+            Err(reason) => Err(self.failed(reason, child.last_words())),
         }
     }
 
@@ -260,22 +252,39 @@ impl McpServer {
         format!("did not answer within {:?}", self.settings.timeout)
     }
 
-    /// Ends a server that does not answer, unless another one runs in its place by now: the next call starts it again instead
-    /// of waiting as long once more.
-    async fn hang_up(&self, id: Uuid) {
+    /// Waits for the answer to a question that was put over a connection. A server that does not answer is ended, unless
+    /// another one runs in its place by now: the next call starts it again instead of waiting as long once more.
+    async fn answer<T>(
+        &self,
+        id: Uuid,
+        question: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, McpError> {
+        let answer = self.in_time(async { question.await.map_err(not_answered) });
+        let (reason, late) = match answer.await {
+            Some(Ok(answer)) => return Ok(answer),
+            Some(Err(reason)) => (reason, false),
+            None => (self.too_slow(), true),
+        };
+        let failed = self.failed_now(reason).await;
         let mut connection = self.connection.lock().await;
-        if connection.as_ref().is_some_and(|there| there.id == id) {
+        if late && connection.as_ref().is_some_and(|there| there.id == id) {
             *connection = None;
         }
+        Err(failed)
     }
 
-    async fn failed(&self, reason: String) -> McpError {
+    /// Makes the error of a failure, with the end of what the server complained of.
+    async fn failed_now(&self, reason: String) -> McpError {
         let connection = self.connection.lock().await;
         let said = connection.as_ref().map(|there| there.child.last_words());
+        self.failed(reason, said.unwrap_or_default())
+    }
+
+    fn failed(&self, reason: String, said: String) -> McpError {
         McpError::Failed {
             server: self.settings.name.clone(),
             reason,
-            said: said.unwrap_or_default(),
+            said,
         }
     }
 
@@ -285,28 +294,15 @@ impl McpServer {
         if let Value::Object(params) = params {
             request = request.with_arguments(params);
         }
-        let called = async { peer.call_tool_once(request).await };
-        let called = async { called.await.map_err(not_answered) };
-        let result = match self.in_time(called).await {
-            Some(Ok(CallToolResponse::Complete(result))) => result,
-            Some(Ok(_)) => {
-                let reason = "wants more than an answer to a call".to_owned();
-                return Err(self.failed(reason).await);
-            }
-            Some(Err(reason)) => return Err(self.failed(reason).await),
-            None => {
-                let failed = self.failed(self.too_slow()).await;
-                self.hang_up(id).await;
-                return Err(failed);
-            }
+        let called = Box::pin(peer.call_tool_once(request));
+        let CallToolResponse::Complete(result) = self.answer(id, called).await? else {
+            let reason = "wants more than an answer to a call".to_owned();
+            return Err(self.failed_now(reason).await);
         };
         let text = text_of(&result);
         if result.is_error == Some(true) {
-            return Err(McpError::Failed {
-                server: self.settings.name.clone(),
-                reason: format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION)),
-                said: String::new(),
-            });
+            let reason = format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION));
+            return Err(self.failed(reason, String::new()));
         }
         Ok(text)
     }
@@ -329,13 +325,12 @@ fn text_of(result: &CallToolResult) -> String {
     }
 }
 
-async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, String> {
+async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, ServiceError> {
     let mut tools = Vec::new();
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(page)).await;
-        let page = page.map_err(not_answered)?;
+        let page = peer.list_tools(Some(page)).await?;
         tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() || tools.len() >= MAX_TOOLS {

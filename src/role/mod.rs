@@ -30,7 +30,7 @@ pub use messages::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
 pub use plan_tools::plan_tools;
-pub use planning_strategy::{ASK, check_step};
+pub use planning_strategy::{ASK, StepChecker};
 pub use role_agent::{MAX_WAITING, Role};
 pub use role_model::{RoleModel, StepContext};
 pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};

@@ -34,7 +34,7 @@ impl From<&team_file::TeamStepTemplate> for StepTemplate {
 #[derive(Clone, Debug)]
 pub struct RoleSettings {
     pub id: RoleId,
-    /// What the role is told of itself.
+    /// The instructions of the role.
     pub prompt: String,
     pub templates: Vec<StepTemplate>,
     /// Whether its language model is asked if a task is simple.
@@ -114,19 +114,19 @@ impl RoleStatus {
     }
 }
 
-/// What a role remembers; all of it is in the store too.
+/// What a role remembers; all of it is also in the store.
 #[derive(Clone, Debug, Default)]
 pub struct AgentState {
     pub status: RoleStatus,
     /// The message that gave the task it does.
     pub current_task: Option<StructuredMessage>,
-    /// As it was when it was last looked at.
+    /// As it was when it was last read.
     pub internal_plan: Option<InternalPlan>,
     pub current_step_index: Option<usize>,
     pub pending_collaboration_request_id: Option<RequestId>,
     /// When the wait for the answer ends.
     pub waits_until: Option<Time>,
-    /// The request that this role has sent itself, so that it is not sent again at every look.
+    /// The request that this role has sent itself, so that it is not sent again every time.
     pub(super) sent: Option<RequestId>,
     /// The plan for which all of it is done, if it is in the store: its budget holds, and what the model takes is counted there.
     pub(super) top: Option<PlanId>,
@@ -156,7 +156,9 @@ impl AgentState {
         self.waits() && self.pending_collaboration_request_id.as_ref() == Some(request)
     }
 
-    pub(super) fn no_longer_waits(&mut self) {
+    /// Records that the role waits for no answer any more, and what it does instead.
+    pub(super) fn stop_waiting(&mut self, status: RoleStatus) {
+        self.status = status;
         self.pending_collaboration_request_id = None;
         self.waits_until = None;
     }

@@ -211,7 +211,7 @@ impl SessionRun<'_> {
         let wished = wished.filter(|wished| self.coder.kind.knows(wished));
         let session =
             wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
-        if self.coder.kind.takes_names() {
+        if self.coder.kind.program().takes_names {
             self.session = Some(session.clone());
         }
         session
@@ -220,18 +220,14 @@ impl SessionRun<'_> {
     async fn run(&mut self, plan: RunPlan, vital: &RunVitals<'_>) -> Result<RunReading, WorkStop> {
         let RunPlan { talk, told } = plan;
         let begins = !matches!(talk, RunSession::Resume(_));
-        let heard = |outcome| RunReading {
-            outcome,
-            session: None,
-            usage: RunUsage::default(),
-        };
+        let heard = |outcome| RunReading::new(outcome, RunUsage::default());
         let named = match &talk {
             RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),
             RunSession::Alone => self.job.session.clone(),
         };
         let history = history(&self.worker.volumes, &named);
         let kind = self.coder.kind;
-        let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
+        let there = kind.knows(&named) && (!kind.program().needs_history || history.exists());
         if !begins && !there {
             return Ok(heard(RunOutcome::SessionMissing));
         }
@@ -248,7 +244,7 @@ impl SessionRun<'_> {
             name: self.coder.kind.name().into(),
             argv: call.argv,
             set: call.set,
-            stdin: Stdin::Text(self.coder.brief(self.job, &report, told)),
+            stdin: Stdin::Text(self.job.brief(&report, told)),
         };
         let [out, err] = self.output.lengths();
         // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
@@ -328,7 +324,7 @@ impl SessionRun<'_> {
     }
 
     fn count(&mut self, usage: RunUsage, begins: bool) {
-        if !self.coder.kind.counts_from_the_beginning() {
+        if !self.coder.kind.program().counts_from_the_beginning {
             self.usage.add(usage);
         } else if usage != RunUsage::default() {
             let before = self.total.filter(|_| !begins).unwrap_or_default();
@@ -340,7 +336,7 @@ impl SessionRun<'_> {
     /// Finds out what the session had used before a run that goes on with it, where the agent counts so; what the run
     /// printed begins there.
     fn know_total(&mut self, begins: bool, from: u64) {
-        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
+        if self.coder.kind.program().counts_from_the_beginning && self.total.is_none() && !begins {
             self.total = Some(self.used_before(from));
         }
     }
@@ -372,8 +368,7 @@ impl SessionRun<'_> {
     /// Says that the model is asked again, and when: to whoever looks on, and by the heartbeat.
     fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
         let until = now().plus(wait);
-        let status = fault.status.map(|status| format!(" ({status})"));
-        let status = status.unwrap_or_default();
+        let status = fault.status_text();
         tracing::info!(command = %self.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
         vital.wait_until(until);
         let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));

@@ -414,17 +414,9 @@ impl RoleDoer {
     async fn fail(&self, worker: &Worker, message: &StructuredMessage, reason: &str) {
         let mut pause = PAUSE;
         loop {
-            let update = TaskUpdate {
-                role: self.lane.role.clone(),
-                assignment: message.assignment(),
-                kind: message.kind,
-                from: message.from.clone(),
-                plan_id: message.plan_id.clone(),
-                task_id: message.task_id.clone(),
-                status: CollaborationStatus::Error,
-                result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
-                spent: ModelCost::default(),
-            };
+            let (role, status) = (&self.lane.role, CollaborationStatus::Error);
+            let result = format!("The role `{role}` could not do it: {reason}.");
+            let update = TaskUpdate::new(message, status, result, ModelCost::default());
             let Err(error) = self.link.conclude(&update).await else {
                 break;
             };

@@ -257,7 +257,7 @@ impl RoleLink {
 }
 
 impl Framework for RoleLink {
-    fn colleagues(&self) -> Vec<OtherRole> {
+    fn other_roles(&self) -> Vec<OtherRole> {
         let others = self.shared.members.iter();
         others
             .filter(|member| member.id != self.lane.role)
