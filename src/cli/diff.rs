@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
-use super::app::App;
+use super::App;
 use super::args::DiffArgs;
 use super::failure::{Exit, Failure};
 use super::output::{Output, complain};

@@ -9,7 +9,6 @@ pub mod output;
 mod agent_choice;
 mod agent_probe;
 mod app;
-mod completions;
 mod control;
 mod detach;
 mod diff;
@@ -18,7 +17,6 @@ mod editor;
 mod in_process_roles;
 mod init;
 mod line_wrapping;
-mod log;
 mod mcp;
 mod model_choice;
 mod new_plan;
@@ -34,20 +32,21 @@ mod worker_pools;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use self::app::{Access, App, CommandStart};
+// The commands take these from here.
+use self::app::{Access, App, BY, CommandStart};
 use self::args::{CliCommand, CommandLine};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
-use self::signals::ended;
+use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
-    // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. What
-    // is started from here is not touched by it: a program begins with the usual rights.
+    // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. A
+    // program that is started from here begins with the usual rights.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         complain(&format!(
             "! other processes of yours may read a key in the environment of this one: {error}\n"
@@ -56,7 +55,7 @@ pub fn main() -> ExitCode {
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(answer) => {
-            // An error repeats what was typed; `--help` does not. Whether anybody reads it makes no difference to the exit code.
+            // An error repeats what was typed; `--help` does not. A reader that has gone makes no difference to the exit code.
             match answer.use_stderr() {
                 true => complain(&answer.render().to_string()),
                 false => drop(answer.print()),
@@ -75,7 +74,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Threads for what blocks: a terminal, a look at the folders, some files on their way. A flood of files would otherwise
+/// Threads for what blocks: a terminal, a scan of the folders, some files on their way. A flood of files would otherwise
 /// get a thread each, and their stacks take more memory than the files.
 const BLOCKING_THREADS: usize = 16;
 
@@ -111,7 +110,17 @@ async fn carry_out(
     };
     let (look, control) = (|| open(Access::Look), || open(Access::Control));
     match line.command {
-        CliCommand::Completions { shell } => completions::print(shell, out),
+        CliCommand::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(
+                shell,
+                &mut CommandLine::command(),
+                "plan-agent",
+                &mut script,
+            );
+            out.bytes(&script)?;
+            Ok(Exit::Done)
+        }
         CliCommand::Init => init::init(start, out),
         CliCommand::Doctor(args) => doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => run::run(args, start, ended(), output).await,
@@ -132,6 +141,6 @@ async fn carry_out(
         CliCommand::Show(args) => plan_display::show(&args, &look().await?, out).await,
         CliCommand::Why(args) => plan_display::why(&args, &look().await?, out).await,
         CliCommand::Diff(args) => diff::diff(&args, &look().await?, out).await,
-        CliCommand::Log(args) => log::log(&args, &look().await?, out).await,
+        CliCommand::Log(args) => plan_display::log(&args, &look().await?, out).await,
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::app::App;
+use super::App;
 use super::failure::Failure;
 use crate::plan::{
     ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,

@@ -1,4 +1,4 @@
-//! `plans`, `status`, `show`, `why`: what there is and how far it is.
+//! `plans`, `status`, `show`, `why`, `log`: which plans exist, how far they are, and what happened to them.
 
 use std::time::Duration;
 
@@ -6,19 +6,20 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::app::App;
-use super::args::{PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
-use super::failure::{Exit, Failure};
-use super::output::Output;
+use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
+use super::{App, Exit, Failure, Output};
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::{ListedPlan, StoreError};
-use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
+use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView};
 use crate::wire::text::{one_line, printable};
 use crate::wire::{graph_text, plan_file};
 
-/// How often a plan that others change is looked at again while a person watches it: soon enough to feel immediate, and
+/// How often a plan that others change is read again while a person watches it: soon enough to feel immediate, and
 /// cheap, since only a number is compared.
-pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const READ_EVERY: Duration = Duration::from_millis(200);
+
+/// Changes that are read together.
+const PAGE: usize = 500;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
 pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
@@ -58,7 +59,7 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
         if !args.watch || settled(app, &plan).await? {
             return Ok(Exit::Done);
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(READ_EVERY).await;
     }
 }
 
@@ -155,7 +156,38 @@ pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<Exit,
     Ok(Exit::Done)
 }
 
+/// Prints every change, and with `--follow` those that come until the plan ends.
+pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = app.plan(args.on.plan.as_deref()).await?;
+    let zone = TimeZone::system();
+    let mut seq = 0;
+    loop {
+        // Asked before the changes are read, so that the last ones are not missed.
+        let last_round = !args.follow || settled(app, &plan).await?;
+        while let page = app.store().await?.since(&plan, seq, PAGE).await?
+            && let Some(last) = page.last()
+        {
+            seq = last.seq;
+            for change in &page {
+                if args.json {
+                    for event in EventView::logged(change, &plan) {
+                        output.json_line(&event)?;
+                    }
+                } else {
+                    for line in view::lines(change, &zone, output.paint()) {
+                        output.line(&line)?;
+                    }
+                }
+            }
+        }
+        if last_round {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(READ_EVERY).await;
+    }
+}
+
 /// Returns whether a plan has ended.
-pub async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
+async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
     app.read(plan, |plan, _| plan.status().settled()).await
 }

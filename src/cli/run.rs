@@ -1,19 +1,17 @@
-//! `run`, `plan`, `resume`, `abort`, `worker` and the daemon that `--detach` leaves behind: open what it takes, and carry a
+//! `run`, `plan`, `resume`, `abort`, `worker` and the daemon that `--detach` leaves behind: open what is needed, and carry a
 //! plan out.
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::app::{Access, App, BY, CommandStart};
 use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
-use super::detach;
-use super::failure::{Exit, Failure};
 use super::new_plan::Wanted;
-use super::output::{Output, complain};
 use super::plan_process::Work;
-use super::signals::{Ended, unless};
 use super::worker_pools::{self, TeamWorkers};
+use super::{
+    Access, App, BY, CommandStart, Ended, Exit, Failure, Output, complain, detach, unless,
+};
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
 use crate::plan::{Draft, NewTask, Origin, PlanHead, PlanId, PlanState, ReviewPolicy};
@@ -22,7 +20,7 @@ use crate::view::{ProgramName, clock_time};
 use crate::wire::plan_file;
 use crate::worker::{self, RoleFilter, WorkerEvent};
 
-/// What is said when a signal comes first.
+/// Printed when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
@@ -36,9 +34,7 @@ pub(super) async fn run(
         command: "run",
         goal: args.goal.as_deref(),
         plan: args.plan.as_deref(),
-        made_from: &args.made_from,
-        name: args.name.as_deref(),
-        workspace: args.workspace.as_deref(),
+        new: &args.new,
         team: &args.carry_out.team,
     };
     let opened = async {
@@ -47,7 +43,7 @@ pub(super) async fn run(
         app.introduce(&planner).await?;
         let work = Work {
             prepared: app.prepare(&planner)?,
-            lock: app.take().await?,
+            lock: app.take(None).await?,
             workers,
             app,
         };
@@ -72,9 +68,7 @@ pub(super) async fn plan(
         command: "plan",
         goal: args.goal.as_deref(),
         plan: None,
-        made_from: &args.made_from,
-        name: args.name.as_deref(),
-        workspace: args.workspace.as_deref(),
+        new: &args.new,
         team: &args.team,
     };
     let opened = async {
@@ -88,7 +82,7 @@ pub(super) async fn plan(
             app.introduce(&planner).await?;
         }
         let prepared = app.prepare(&planner)?;
-        let lock = app.take().await?;
+        let lock = app.take(None).await?;
         Ok((app, prepared, lock, (head, tasks)))
     };
     let (app, prepared, lock, (head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
@@ -144,7 +138,7 @@ pub(super) async fn resume(
         output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
-    let lock = unless(&mut ended, &goes_on, app.take()).await?;
+    let lock = unless(&mut ended, &goes_on, app.take(None)).await?;
     let found = app.found(&plan).await?;
     app.check_found(&found).await?;
     let work = Work {
@@ -157,13 +151,13 @@ pub(super) async fn resume(
         .await
 }
 
-/// Lets a paused plan go on that a living daemon carries out; `false` if none does, or it needs no telling.
+/// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
 ///
 /// # Errors
 /// A limit of its budget keeps it from going on.
 async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
-    let theirs = app.volumes.running().and_then(|daemon| daemon.plan);
-    if theirs.as_deref() != Some(plan.as_str()) {
+    let running = app.volumes.running().and_then(|daemon| daemon.plan);
+    if running.as_deref() != Some(plan.as_str()) {
         return Ok(false);
     }
     let change = app.change(plan, "resumed", |draft| {
@@ -177,15 +171,14 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
     });
     change.await?.map_err(|why| {
         let program = &app.program;
-        let hint = format!(
-            "`{program} answer more` goes on, or `{program} stop`, raise it in config.toml, and resume"
-        );
         let error = anyhow!("plan `{plan}` is paused: {why}");
-        Failure::new(error, Exit::Budget).hint(hint)
+        Failure::new(error, Exit::Budget).hint(format!(
+            "`{program} answer more` goes on, or `{program} stop`, raise it in config.toml, and resume"
+        ))
     })
 }
 
-/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, tells agents to stop.
+/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
 pub(super) async fn abort(
     args: AbortArgs,
     start: &CommandStart,
@@ -202,10 +195,9 @@ pub(super) async fn abort(
     app.change(&plan, "aborted", abandon).await?;
     // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
     if app.daemon().is_none() {
-        let prepared = app.prepare(&Planner::Rules {
-            why: "only what is left is done".to_owned(),
-        })?;
-        let lock = app.take().await?;
+        let why = "only what is left is done".to_owned();
+        let prepared = app.prepare(&Planner::Rules { why })?;
+        let lock = app.take(None).await?;
         let head = app.found(&plan).await?.head;
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let shutdown = async {
@@ -234,13 +226,14 @@ pub(super) async fn daemon(
     let opened = async {
         let mut app = App::open(start, Access::Run).await?;
         app.load_team(&args.team).await?;
-        let lock = app.take_over().await?;
+        let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         let workers = TeamWorkers::choose(&args.agent, &mut app).await?;
         let found = app.found(&plan).await?;
         app.check_team(&found)?;
+        let planner = app.planner(workers.general.as_ref())?;
         let work = Work {
-            prepared: app.prepare(&app.planner(workers.general())?)?,
+            prepared: app.prepare(&planner)?,
             workers,
             lock,
             app,
@@ -264,21 +257,19 @@ pub(super) async fn worker(
         let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))
     };
-    let (app, options) = unless(&mut ended, "no command was taken", opened).await?;
-    let (teller, told) = mpsc::unbounded_channel();
-    let options = worker::WorkerOptions {
-        told: Some(teller),
-        ..options
-    };
-    let whose = match &options.role {
+    let (app, mut options) = unless(&mut ended, "no command was taken", opened).await?;
+    let (events, received) = mpsc::unbounded_channel();
+    options.told = Some(events);
+    let of_role = match &options.role {
         RoleFilter::Only(role) => format!(" of `{role}`"),
         _ => String::new(),
     };
+    let root = app.config.root();
     complain(&format!(
-        "taking commands{whose} in `{}`; Ctrl-C ends\n",
-        app.config.root().display()
+        "taking commands{of_role} in `{}`; Ctrl-C ends\n",
+        root.display()
     ));
-    let shown = tokio::spawn(show_work(told));
+    let shown = tokio::spawn(show_work(received));
     let mut exit = Exit::Done;
     let worked = worker::run(options, async { exit = ended.await }).await;
     // It ends with the worker, which held the other end.
@@ -287,35 +278,30 @@ pub(super) async fn worker(
     Ok(exit)
 }
 
-/// Tells a person what a worker does, a line for each beginning and each end.
-async fn show_work(mut told: mpsc::UnboundedReceiver<WorkerEvent>) {
+/// Prints what a worker does, a line for each beginning and each end.
+async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
     let (clock, zone) = (Clock::start(), TimeZone::system());
     let mut title = String::new();
-    while let Some(told) = told.recv().await {
-        let (of, what) = match told {
+    while let Some(event) = events.recv().await {
+        let ends = matches!(event, WorkerEvent::Reported(_));
+        let what = match event {
             WorkerEvent::Begun(begun) => {
-                title.clone_from(&begun);
-                (begun, "begun".to_owned())
+                title = begun;
+                "begun".to_owned()
             }
             WorkerEvent::Waits { said, until } => {
-                let time = clock_time(until, &zone);
-                (
-                    title.clone(),
-                    format!("{said}; it is asked again at {time}"),
-                )
+                format!("{said}; it is asked again at {}", clock_time(until, &zone))
             }
-            WorkerEvent::Reported(status) => {
-                let what = match status {
-                    Some(status) => format!("reported {}", status.as_str()),
-                    None => "reported by the agent".to_owned(),
-                };
-                (std::mem::take(&mut title), what)
-            }
+            WorkerEvent::Reported(Some(status)) => format!("reported {}", status.as_str()),
+            WorkerEvent::Reported(None) => "reported by the agent".to_owned(),
         };
         // A command that only ends a session was not begun.
-        if !of.is_empty() {
+        if !title.is_empty() {
             let time = clock_time(clock.now(), &zone);
-            complain(&format!("{time} {of}: {what}\n"));
+            complain(&format!("{time} {title}: {what}\n"));
+        }
+        if ends {
+            title.clear();
         }
     }
 }

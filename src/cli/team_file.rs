@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
-use super::app::App;
-use super::args;
-use super::failure::Failure;
+use super::args::TeamArgs;
 use super::new_plan::Wanted;
-use super::output::complain;
 use super::plan_process::FoundPlan;
+use super::{App, Failure, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
@@ -38,12 +36,12 @@ pub(super) struct TeamFile {
     pub prompts: BTreeMap<String, String>,
     /// Everything that is wrong in the file; the team is what is right of it.
     pub problems: Vec<Problem>,
-    /// Nobody takes what is assigned to no role, as far as it is known who works.
+    /// No worker takes what is assigned to no role, as far as it is known who works.
     pub roles_only: bool,
 }
 
-/// What helps somebody who has no team file.
-pub(super) const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
+/// What helps a person who has no team file.
+const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
 
 impl TeamFile {
     /// Returns where the team file is: the named one, else that of the configuration.
@@ -95,14 +93,14 @@ impl TeamFile {
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
     pub fn prompts_behind_files(&self) -> BTreeMap<String, String> {
         let roles = self.team.roles.iter();
-        let behind_files = roles.filter(|role| role.kind == RoleKind::Files);
-        behind_files
+        roles
+            .filter(|role| role.kind == RoleKind::Files)
             .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
             .collect()
     }
 
     /// Says of each role that works in another process where its commands are, and how a worker for it is started.
-    pub fn tell_of_external(&self, root: &Path, program: &ProgramName, team: &args::TeamArgs) {
+    pub fn print_external(&self, root: &Path, program: &ProgramName, team: &TeamArgs) {
         let roles = self.team.roles.iter();
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
             let id = &role.id;
@@ -123,7 +121,7 @@ impl App {
     /// Makes the plan of the workflow that a person names.
     ///
     /// # Errors
-    /// There is no team or no such workflow, or its parameters do not fit; the line to type is told.
+    /// There is no team or no such workflow, or its parameters do not fit; the hint is the line to type.
     pub(super) fn plan_of_workflow(
         &self,
         id: &str,
@@ -131,29 +129,28 @@ impl App {
         workspace: &str,
     ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
         let short = one_line(id, 60);
-        let Some(file) = &self.team else {
-            let error = anyhow!("there is no team to find the workflow `{short}` in");
-            return Err(Failure::usage(error)
-                .hint("name the team: --team FILE, or in config.toml: [run] team"));
-        };
-        let shown = file.path.display();
-        let Some(workflow) = file.team.workflow(id) else {
-            let error = anyhow!("there is no workflow `{short}` in `{shown}`");
-            return Err(Failure::usage(error).hint(file.team.workflow_meant(&short)));
-        };
+        let file = self.team.as_ref().ok_or_else(|| {
+            Failure::usage(anyhow!(
+                "there is no team to find the workflow `{short}` in"
+            ))
+            .hint("name the team: --team FILE, or in config.toml: [run] team")
+        })?;
+        let (shown, team) = (file.path.display(), &file.team);
+        let workflow = team.workflow(id).ok_or_else(|| {
+            Failure::usage(anyhow!("there is no workflow `{short}` in `{shown}`"))
+                .hint(team.workflow_meant(&short))
+        })?;
+        let line = |given: &_| line_to_type(&self.program, wanted, workflow, given);
         let mut given = Map::new();
-        for (name, value) in &wanted.made_from.params {
-            let value = Value::String(value.clone());
-            if given.insert(name.clone(), value).is_some() {
+        for (name, value) in &wanted.new.params {
+            if given.insert(name.clone(), value.as_str().into()).is_some() {
                 let name = one_line(name, 60);
                 let error = anyhow!("the parameter `{name}` is given twice");
-                let line = line_to_type(&self.program, wanted, workflow, &given);
-                return Err(Failure::usage(error).hint(line));
+                return Err(Failure::usage(error).hint(line(&given)));
             }
         }
-        let mut made = file.team.plan(workflow, &given).map_err(|problems| {
-            let line = line_to_type(&self.program, wanted, workflow, &given);
-            Failure::problems(&shown.to_string(), &problems).hint(line)
+        let mut made = team.plan(workflow, &given).map_err(|problems| {
+            Failure::problems(&shown.to_string(), &problems).hint(line(&given))
         })?;
         if let Some(goal) = wanted.goal {
             goal.clone_into(&mut made.goal);
@@ -162,7 +159,7 @@ impl App {
     }
 
     /// Refuses open tasks of roles that the team does not have; without a team, a plan that has been carried out with one and has
-    /// open tasks of its roles. Says which tasks nobody will take.
+    /// open tasks of its roles. Says which tasks no worker will take.
     ///
     /// # Errors
     /// All of these.
@@ -178,10 +175,9 @@ impl App {
                 continue;
             };
             if team.role(role).is_none() {
-                let role_shown = one_line(role, 60);
-                let what = format!(
-                    "task {task} is for `{role_shown}`, a role that the team does not have"
-                );
+                let shown = one_line(role, 60);
+                let what =
+                    format!("task {task} is for `{shown}`, a role that the team does not have");
                 strangers.push(Problem::new(what).with_hint(team.role_meant(role)));
             }
         }
@@ -223,28 +219,23 @@ fn line_to_type(
     workflow: &Workflow,
     given: &Map<String, Value>,
 ) -> String {
-    let mut line = format!(
-        "{} {}{} --workflow {}",
-        program,
-        wanted.command,
-        wanted.team.again(),
-        workflow.id
-    );
+    let (command, team) = (wanted.command, wanted.team.again());
+    let mut line = format!("{program} {command}{team} --workflow {}", workflow.id);
     for parameter in &workflow.parameters {
-        let sample = match (&parameter.choices.first(), parameter.kind) {
-            (Some(choice), _) => (*choice).clone(),
-            (None, ParameterKind::Text) => "TEXT".to_owned(),
-            (None, ParameterKind::Integer | ParameterKind::Number) => "1".to_owned(),
-            (None, ParameterKind::Boolean) => "true".to_owned(),
+        let sample = match (parameter.choices.first(), parameter.kind) {
+            (Some(choice), _) => choice,
+            (None, ParameterKind::Text) => "TEXT",
+            (None, ParameterKind::Integer | ParameterKind::Number) => "1",
+            (None, ParameterKind::Boolean) => "true",
         };
-        let value = match (given.get(&parameter.name), &parameter.default) {
-            (Some(value), None) if value.as_str().is_some_and(|text| text.trim().is_empty()) => {
-                sample
-            }
-            (Some(value), _) => parameter.accept(value).unwrap_or(sample),
-            (None, None) => sample,
-            (None, Some(_)) => continue,
+        let optional = parameter.default.is_some();
+        let empty = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+        let value = match given.get(&parameter.name) {
+            None if optional => continue,
+            Some(value) if optional || !empty(value) => parameter.accept(value).ok(),
+            _ => None,
         };
+        let value = value.unwrap_or_else(|| sample.to_owned());
         let pair = one_line(&format!("{}={value}", parameter.name), 200);
         line = format!("{line} --param {}", quoted(&pair));
     }
@@ -267,7 +258,7 @@ fn mismatches(team: &Team, config: &Config) -> Vec<Problem> {
     })
 }
 
-/// Reads the prompts of the roles, and tells which cannot be read.
+/// Reads the prompts of the roles, by their ids; those that cannot be read are problems.
 fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem>) {
     let (mut prompts, mut problems) = (BTreeMap::new(), Vec::new());
     for role in &team.roles {
