@@ -6,15 +6,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::app::CommandStart;
-use super::failure::{Exit, Failure};
-use super::output::Output;
+use super::output::shown_from_here;
+use super::{CommandStart, Exit, Failure, Output};
 use crate::config::{Config, FILE_NAME, TEMPLATE};
 use crate::llm::PromptTemplate;
-use crate::view::ProgramName;
-use crate::view::Style;
+use crate::view::{ProgramName, Style};
 use crate::volumes::Volumes;
-use crate::wire::text::printable;
 
 /// What the folders are for, and how an agent uses them.
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
@@ -55,13 +52,10 @@ fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure
 }
 
 fn say(made: bool, path: &Path, output: &mut Output) -> Result<(), Failure> {
-    let (word, style) = if made {
-        ("made", Style::Good)
-    } else {
-        ("kept", Style::Dim)
+    let (word, style) = match made {
+        true => ("made", Style::Good),
+        false => ("kept", Style::Dim),
     };
-    let here = std::env::current_dir().unwrap_or_default();
-    let shown = path.strip_prefix(here).unwrap_or(path).display();
     let word = output.paint().text(style, word);
-    output.line(&format!("{word}  {}", printable(&shown.to_string())))
+    output.line(&format!("{word}  {}", shown_from_here(path)))
 }

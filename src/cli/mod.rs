@@ -93,6 +93,13 @@ fn execute(line: CommandLine) -> Result<Exit, Failure> {
     exit
 }
 
+/// A command that may take long: what it is started with, the signals that end it, and where it prints.
+struct Process<'a> {
+    start: &'a CommandStart,
+    ended: Ended,
+    output: Output,
+}
+
 async fn carry_out(
     line: CommandLine,
     environment: Environment,
@@ -101,6 +108,12 @@ async fn carry_out(
     let start = &CommandStart {
         file: line.config,
         environment,
+    };
+    // Any other command ends by a signal without a word.
+    let process = |output| Process {
+        start,
+        ended: ended(),
+        output,
     };
     let out = &mut output;
     let open = async |access| {
@@ -123,15 +136,15 @@ async fn carry_out(
         }
         CliCommand::Init => init::init(start, out),
         CliCommand::Doctor(args) => doctor::doctor(&args, start, out).await,
-        CliCommand::Run(args) => run::run(args, start, ended(), output).await,
-        CliCommand::Plan(args) => run::plan(args, start, ended(), output).await,
-        CliCommand::Resume(args) => run::resume(args, start, ended(), output).await,
-        CliCommand::Daemon(args) => run::daemon(args, start, ended()).await,
-        CliCommand::Worker(args) => run::worker(args, start, ended()).await,
-        CliCommand::Abort(args) => run::abort(args, start, ended(), out).await,
+        CliCommand::Run(args) => run::run(args, process(output)).await,
+        CliCommand::Plan(args) => run::plan(args, process(output)).await,
+        CliCommand::Resume(args) => run::resume(args, process(output)).await,
+        CliCommand::Daemon(args) => run::daemon(args, process(output)).await,
+        CliCommand::Worker(args) => run::worker(args, process(output)).await,
+        CliCommand::Abort(args) => run::abort(args, process(output)).await,
         CliCommand::Tools(args) => tool::list(&args, out),
-        CliCommand::Tool(args) => tool::call(args, start, ended(), out).await,
-        CliCommand::Mcp(args) => mcp::serve(args, start, ended()).await,
+        CliCommand::Tool(args) => tool::call(args, process(output)).await,
+        CliCommand::Mcp(args) => mcp::serve(args, process(output)).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,

@@ -15,7 +15,7 @@ use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
 use super::{
-    Access, App, CommandStart, Ended, Exit, Failure, Output, complain, detach, in_process_roles,
+    Access, App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles,
     unless,
 };
 use crate::config::{Isolation, Planner};
@@ -176,9 +176,11 @@ impl Work {
         self,
         head: &PlanHead,
         how: &CarryOut,
-        mut ended: Ended,
-        output: Output,
+        process: Process<'_>,
     ) -> Result<Exit, Failure> {
+        let Process {
+            mut ended, output, ..
+        } = process;
         let app = &self.app;
         let over = head.status.settled();
         if let (false, Some(file)) = (over, &app.team) {

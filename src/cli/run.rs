@@ -9,9 +9,7 @@ use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerAr
 use super::new_plan::Wanted;
 use super::plan_process::Work;
 use super::worker_pools::{self, TeamWorkers};
-use super::{
-    Access, App, BY, CommandStart, Ended, Exit, Failure, Output, complain, detach, unless,
-};
+use super::{Access, App, BY, Exit, Failure, Process, complain, detach, unless};
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
 use crate::plan::{Draft, NewTask, Origin, PlanHead, PlanId, PlanState, ReviewPolicy};
@@ -24,12 +22,7 @@ use crate::worker::{self, RoleFilter, WorkerEvent};
 const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
-pub(super) async fn run(
-    args: RunArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-    output: Output,
-) -> Result<Exit, Failure> {
+pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let wanted = Wanted {
         command: "run",
         goal: args.goal.as_deref(),
@@ -38,7 +31,7 @@ pub(super) async fn run(
         team: &args.carry_out.team,
     };
     let opened = async {
-        let (app, workers, planner) = App::with_workers(start, &args.carry_out).await?;
+        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
         let new = app.new_plan(&wanted, &planner).await?;
         app.introduce(&planner).await?;
         let work = Work {
@@ -49,21 +42,16 @@ pub(super) async fn run(
         };
         Ok((work, new))
     };
-    let (work, (mut head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
+    let (work, (mut head, tasks)) = unless(&mut process.ended, NO_PLAN, opened).await?;
     if args.review {
         head.review = ReviewPolicy::Wanted;
     }
     let head = create(&work.app, head, tasks).await?;
-    work.in_sight(&head, &args.carry_out, ended, output).await
+    work.in_sight(&head, &args.carry_out, process).await
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
-pub(super) async fn plan(
-    args: MakePlan,
-    start: &CommandStart,
-    mut ended: Ended,
-    mut output: Output,
-) -> Result<Exit, Failure> {
+pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit, Failure> {
     let wanted = Wanted {
         command: "plan",
         goal: args.goal.as_deref(),
@@ -72,7 +60,7 @@ pub(super) async fn plan(
         team: &args.team,
     };
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
+        let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(wanted.team).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
@@ -85,7 +73,7 @@ pub(super) async fn plan(
         let lock = app.take(None).await?;
         Ok((app, prepared, lock, (head, tasks)))
     };
-    let (app, prepared, lock, (head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
+    let (app, prepared, lock, (head, tasks)) = unless(&mut process.ended, NO_PLAN, opened).await?;
     let asks = tasks.is_empty();
     let head = create(&app, head, tasks).await?;
     let (store, plan) = (app.store().await?, &head.id);
@@ -93,7 +81,7 @@ pub(super) async fn plan(
     if asks {
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");
-        unless(&mut ended, &kept, async {
+        unless(&mut process.ended, &kept, async {
             let made = daemon::make_plan(&settings, store).await;
             made.map_err(|error| Failure::failed(error).hint(&kept))
         })
@@ -102,43 +90,38 @@ pub(super) async fn plan(
     drop(lock);
     if args.json {
         let rows = store.read(plan, |plan, _| plan.rows().collect::<Vec<_>>());
-        output.json(&rows.await?)?;
+        process.output.json(&rows.await?)?;
     } else {
         let text = store.read(plan, |plan, _| plan_file::render(plan));
-        output.text(&text.await?)?;
+        process.output.text(&text.await?)?;
         complain(&format!("\n{resume} carries it out.\n"));
     }
     Ok(Exit::Done)
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub(super) async fn resume(
-    args: ResumeArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-    mut output: Output,
-) -> Result<Exit, Failure> {
+pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let named = args.on.plan.as_deref();
     let goes_on = format!(
         "`{} resume{}{}` goes on where it was",
-        ProgramName::with(start.file.as_deref()),
+        ProgramName::with(process.start.file.as_deref()),
         named.map_or(String::new(), |plan| format!(" {plan}")),
         args.carry_out.again()
     );
     let opened = async {
-        let (app, workers, planner) = App::with_workers(start, &args.carry_out).await?;
+        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
         app.introduce(&planner).await?;
         let prepared = app.prepare(&planner)?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
         Ok((app, workers, prepared, plan))
     };
-    let (app, workers, prepared, plan) = unless(&mut ended, &goes_on, opened).await?;
+    let (app, workers, prepared, plan) = unless(&mut process.ended, &goes_on, opened).await?;
     if go_on(&app, &plan).await? {
-        output.line(&format!("plan {plan} goes on"))?;
+        process.output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
-    let lock = unless(&mut ended, &goes_on, app.take(None)).await?;
+    let lock = unless(&mut process.ended, &goes_on, app.take(None)).await?;
     let found = app.found(&plan).await?;
     app.check_found(&found).await?;
     let work = Work {
@@ -147,8 +130,7 @@ pub(super) async fn resume(
         workers,
         lock,
     };
-    work.in_sight(&found.head, &args.carry_out, ended, output)
-        .await
+    work.in_sight(&found.head, &args.carry_out, process).await
 }
 
 /// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
@@ -179,18 +161,13 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
 }
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
-pub(super) async fn abort(
-    args: AbortArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
+pub(super) async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let app = App::open(start, Access::Control).await?;
+        let app = App::open(process.start, Access::Control).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         Ok((app, plan))
     };
-    let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
+    let (app, plan) = unless(&mut process.ended, "the plan is as it was", opened).await?;
     let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
     app.change(&plan, "aborted", abandon).await?;
     // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
@@ -201,30 +178,26 @@ pub(super) async fn abort(
         let head = app.found(&plan).await?.head;
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let shutdown = async {
-            ended.await;
+            process.ended.await;
         };
         daemon::run(settings, app.store().await?.clone(), app.clock, shutdown).await?;
     }
     let program = &app.program;
-    output.line(&format!(
+    process.output.line(&format!(
         "plan {plan} has ended for good; agents at work are asked to stop, their work stays"
     ))?;
-    output.line(&format!(
+    process.output.line(&format!(
         "`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it"
     ))?;
     Ok(Exit::Done)
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub(super) async fn daemon(
-    args: DaemonArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
+pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
+        let mut app = App::open(process.start, Access::Run).await?;
         app.load_team(&args.team).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
@@ -240,24 +213,20 @@ pub(super) async fn daemon(
         };
         Ok((work, found.head))
     };
-    let (work, head) = unless(&mut ended, kept, opened).await?;
-    work.unseen(&head, kept, ended).await
+    let (work, head) = unless(&mut process.ended, kept, opened).await?;
+    work.unseen(&head, kept, process.ended).await
 }
 
 /// Takes commands and runs an agent for each.
-pub(super) async fn worker(
-    args: WorkerArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
+pub(super) async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
+        let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
         app.quiet()?;
         let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))
     };
-    let (app, mut options) = unless(&mut ended, "no command was taken", opened).await?;
+    let (app, mut options) = unless(&mut process.ended, "no command was taken", opened).await?;
     let (events, received) = mpsc::unbounded_channel();
     options.told = Some(events);
     let of_role = match &options.role {
@@ -271,7 +240,7 @@ pub(super) async fn worker(
     ));
     let shown = tokio::spawn(show_work(received));
     let mut exit = Exit::Done;
-    let worked = worker::run(options, async { exit = ended.await }).await;
+    let worked = worker::run(options, async { exit = process.ended.await }).await;
     // It ends with the worker, which held the other end.
     drop(shown.await);
     worked.map_err(Failure::failed)?;

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::args::CarryOut;
 use super::editor::Editor;
+use super::output::shown_from_here;
 use super::plan_process::exit_of;
 use super::{App, Ended, Exit, Failure, Output, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
@@ -98,7 +99,7 @@ impl<'a> Foreground<'a> {
             output.line(&format!("plan {plan} goes on"))?;
         }
         if !with_workers && !json {
-            let commands = shown(&app.volumes.path(Folder::CommandsPending));
+            let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             output.line(&format!("no --agent: commands wait in `{commands}`"))?;
         }
         Ok(Self {
@@ -425,7 +426,7 @@ impl<'a> Foreground<'a> {
             )),
             DaemonEnd::Displaced(lock) => complain(&format!(
                 "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
-                shown(lock)
+                shown_from_here(lock)
             )),
             DaemonEnd::Interrupted => self.close_stopped()?,
         }
@@ -491,20 +492,13 @@ fn is_followed(event: &Event, events: &[Event]) -> bool {
     events.iter().any(follows)
 }
 
-/// Returns a path as seen from the folder that the person is in.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let path = path.strip_prefix(here).unwrap_or(path);
-    printable(&path.display().to_string())
-}
-
 /// Says where the result of a plan is, and how a person gets it.
 fn place_of_work(head: &PlanHead) -> String {
-    let workspace = shown(Path::new(&head.workspace));
+    let workspace = shown_from_here(Path::new(&head.workspace));
     let Some(line) = &head.line else {
         return format!("The work is in `{workspace}`, and MISSION.md there tells about it.");
     };
-    let mission = shown(&Path::new(&line.folder).join("MISSION.md"));
+    let mission = shown_from_here(&Path::new(&line.folder).join("MISSION.md"));
     let branch = IntegrationBranch::branch(&head.id);
     let place = if line.elsewhere.is_some() {
         let tip = &line.tip;
