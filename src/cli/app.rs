@@ -37,8 +37,8 @@ pub(super) struct CommandStart {
 pub(super) enum Access {
     /// It reads plans, or is a tool for them. Within an exchange folder (as an agent is in its workspace) they are those of
     /// the project around it, else those of the folder for which a worker started this process.
-    Look,
-    /// It controls plans. As [`Access::Look`], but what an agent starts for itself must not stop the daemon around it: only
+    Read,
+    /// It controls plans. As [`Access::Read`], but what an agent starts for itself must not stop the daemon around it: only
     /// those of the project around.
     Control,
     /// It carries plans out, or does tasks: those of its own configuration.
@@ -209,11 +209,8 @@ impl App {
     /// As [`App::make_store`], or another daemon has the folder.
     pub async fn take(&self, handed: Option<File>) -> Result<DaemonLock, Failure> {
         Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
-        let adopted = match handed {
-            Some(file) => self.volumes.adopt(file)?,
-            None => None,
-        };
-        let lock = match adopted {
+        let adopted = handed.map(|file| self.volumes.adopt(file)).transpose()?;
+        let lock = match adopted.flatten() {
             Some(lock) => lock,
             None => self.lock().await?,
         };
@@ -281,7 +278,7 @@ fn exchange_folder(
     let within = here.ancestors().find(|root| has_plans(root));
     let named = environment.get(EXCHANGE).map(Path::new);
     let named =
-        named.filter(|root| access == Access::Look && root.is_absolute() && has_plans(root));
+        named.filter(|root| access == Access::Read && root.is_absolute() && has_plans(root));
     within.or(named).map(Path::to_owned)
 }
 

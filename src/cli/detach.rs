@@ -1,5 +1,5 @@
-//! `--detach`: starts this program again as a daemon without a terminal, hands it the folder's lock, and waits until it says
-//! that it works.
+//! `--detach`: starts this program again as a daemon without a terminal, gives it the folder's lock, and waits until it
+//! announces that it works.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -150,7 +150,7 @@ async fn await_start(
     Ok(DetachOutcome::Hangs)
 }
 
-/// Ends a daemon that has not said yet that it works: no other process knows of it.
+/// Ends a daemon that has not announced itself yet: no other process knows of it.
 async fn end(child: &mut Child) {
     // An error only says that it has ended already.
     kill_process(Pid::from_child(child), Signal::TERM).ok();

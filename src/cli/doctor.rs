@@ -55,10 +55,7 @@ pub(super) async fn doctor(
             findings.extend(team(args.team.file.as_deref(), &app).await);
             findings
         }
-        Err(error) => vec![Finding {
-            hint: error.hint(),
-            ..bad("config", error.to_string())
-        }],
+        Err(error) => vec![refused("config", error.into())],
     };
     if args.json {
         output.json(&findings)?;
@@ -67,10 +64,11 @@ pub(super) async fn doctor(
             print(finding, output)?;
         }
     }
-    let bad = findings
-        .iter()
-        .any(|finding| finding.state == FindingState::Bad);
-    Ok(if bad { Exit::Failed } else { Exit::Done })
+    let mut states = findings.iter().map(|finding| finding.state);
+    Ok(match states.any(|state| state == FindingState::Bad) {
+        true => Exit::Failed,
+        false => Exit::Done,
+    })
 }
 
 fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
@@ -80,11 +78,8 @@ fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
         FindingState::Bad => ("!!", Style::Bad),
     };
     let word = output.paint().text(style, word);
-    output.line(&format!(
-        "{word}  {:<10} {}",
-        finding.about,
-        printable(&finding.text)
-    ))?;
+    let (about, text) = (finding.about, printable(&finding.text));
+    output.line(&format!("{word}  {about:<10} {text}"))?;
     match &finding.hint {
         Some(hint) => output.line(&format!("    {:<10} Hint: {}", "", printable(hint))),
         None => Ok(()),
@@ -196,20 +191,17 @@ fn model(app: &App) -> Finding {
             };
             let llm = &app.config.llm;
             let models = [llm.model.as_deref(), llm.plan_model(), llm.judge_model()];
-            let mut models = models
-                .map(|model| model.unwrap_or(endpoint.api.usual_model()))
-                .to_vec();
+            let usual = endpoint.api.usual_model();
+            let mut models = models.map(|model| model.unwrap_or(usual)).to_vec();
             models.dedup();
             let named = endpoint.url_variable;
             let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
-            let text = format!(
-                "{} at {}{named} ({why}), model {}, key {} {key}",
-                endpoint.api.as_str(),
-                endpoint.base_url,
-                models.join(", "),
-                endpoint.key_variable
-            );
-            good("model", text)
+            let (api, url, models) = (endpoint.api.as_str(), endpoint.base_url, models.join(", "));
+            let variable = endpoint.key_variable;
+            good(
+                "model",
+                format!("{api} at {url}{named} ({why}), model {models}, key {variable} {key}"),
+            )
         }
         Ok(Planner::Agent { name, why }) => {
             good("model", format!("the coding agent {name} is asked ({why})"))
@@ -219,10 +211,7 @@ fn model(app: &App) -> Finding {
             let way = app.config.way_to_a_model();
             missing("model", text).hint(format!("to have a goal planned, {way}"))
         }
-        Err(error) => Finding {
-            hint: error.hint(),
-            ..bad("model", error.to_string())
-        },
+        Err(error) => refused("model", error.into()),
     }
 }
 
@@ -249,13 +238,7 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
     };
     let file = match TeamFile::load(path, &app.config) {
         Ok(file) => file,
-        Err(failure) => {
-            let problem = failure.problem(Problem::new);
-            return vec![Finding {
-                hint: problem.hint,
-                ..bad("team", problem.message)
-            }];
-        }
+        Err(failure) => return vec![refused("team", failure)],
     };
     let shown = file.path.display().to_string();
     let (servers, mut problems) = try_servers(&file, &app.config).await;
@@ -280,10 +263,9 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
         hint: problem.hint.clone(),
         ..bad("team", problem.in_file(&shown))
     }));
-    for problem in file.team.unassigned() {
-        let finding = missing("team", problem.in_file(&shown));
-        findings.push(finding.hint(file.team.way_to_somebody()));
-    }
+    let way = file.team.way_to_somebody();
+    let unassigned = file.team.unassigned().into_iter();
+    findings.extend(unassigned.map(|problem| missing("team", problem.in_file(&shown)).hint(&*way)));
     // What is wrong with a role itself is among the problems.
     let sound = |role: &&RoleSpec| {
         let place = role.problem("");
@@ -297,13 +279,13 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
 /// Starts the servers whose tools the roles use, as a run does; they end with what is returned.
 async fn try_servers(file: &TeamFile, config: &Config) -> (Servers, Vec<Problem>) {
     let workspace = config.workspace();
-    match tempfile::tempdir() {
+    let instead = tempfile::tempdir();
+    let folder = match &instead {
         // A run makes the workspace first.
-        Ok(instead) if !workspace.is_dir() => {
-            start_servers(file, instead.path(), None, config).await
-        }
-        _ => start_servers(file, &workspace, None, config).await,
-    }
+        Ok(instead) if !workspace.is_dir() => instead.path(),
+        _ => &workspace,
+    };
+    start_servers(file, folder, None, config).await
 }
 
 /// Returns who works for a role.
@@ -364,6 +346,15 @@ fn good(about: &'static str, text: impl Into<String>) -> Finding {
 /// It works without.
 fn missing(about: &'static str, text: impl Into<String>) -> Finding {
     Finding::new(about, FindingState::Missing, text)
+}
+
+/// What a run would refuse.
+fn refused(about: &'static str, failure: Failure) -> Finding {
+    let Problem { message, hint, .. } = failure.problem(Problem::new);
+    Finding {
+        hint,
+        ..bad(about, message)
+    }
 }
 
 fn bad(about: &'static str, text: impl Into<String>) -> Finding {

@@ -46,7 +46,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub struct Failure {
     /// What is wrong, with its causes.
-    said: String,
+    message: String,
     hint: Option<String>,
     exit: Exit,
 }
@@ -73,22 +73,22 @@ impl Failure {
 
     /// The command ends with this exit code.
     pub fn new(error: impl Into<anyhow::Error>, exit: Exit) -> Self {
-        let said = error.into().chain().fold(String::new(), |said, cause| {
+        let message = error.into().chain().fold(String::new(), |effect, cause| {
             let cause = cause.to_string();
-            match said.as_str() {
+            match effect.as_str() {
                 "" => cause,
                 // The effect names it already.
-                said if said.ends_with(&cause) => said.to_owned(),
-                said => format!("{said}: {cause}"),
+                _ if effect.ends_with(&cause) => effect,
+                _ => format!("{effect}: {cause}"),
             }
         });
-        Self::stopped(exit, said)
+        Self::stopped(exit, message)
     }
 
     /// A signal ended the command before there was anything to stop.
     pub fn stopped(exit: Exit, what: impl Into<String>) -> Self {
         Self {
-            said: what.into(),
+            message: what.into(),
             hint: None,
             exit,
         }
@@ -126,7 +126,7 @@ impl Failure {
     #[must_use]
     pub fn about(self, what: &str) -> Self {
         Self {
-            said: format!("{what}: {}", self.said),
+            message: format!("{what}: {}", self.message),
             ..self
         }
     }
@@ -136,7 +136,7 @@ impl Failure {
     pub fn and(self, other: Self) -> Self {
         let hint = hint_line(self.hint.as_deref());
         Self {
-            said: format!("{}{hint}\nerror: {}", self.said, other.said),
+            message: format!("{}{hint}\nerror: {}", self.message, other.message),
             ..other
         }
     }
@@ -145,7 +145,7 @@ impl Failure {
     pub fn problem(self, place: impl FnOnce(String) -> Problem) -> Problem {
         Problem {
             hint: self.hint,
-            ..place(self.said)
+            ..place(self.message)
         }
     }
 
@@ -158,7 +158,7 @@ impl Failure {
             _ => "error: ",
         };
         let hint = hint_line(self.hint.as_deref());
-        Some(format!("{begin}{}{hint}\n", self.said))
+        Some(format!("{begin}{}{hint}\n", self.message))
     }
 
     /// Returns the exit code.

@@ -56,7 +56,7 @@ pub(super) fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App)
 }
 
 /// Returns what of the tools and templates of the roles in this process cannot be used: tools that a server does not have,
-/// parameters that do not fit. What the file alone shows was said before.
+/// parameters that do not fit. What the file alone shows is among the problems of the file.
 pub(super) async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> {
     // The tools are not called.
     let Ok(toolbox) = Toolbox::in_memory().await else {
@@ -78,27 +78,22 @@ fn unusable_steps_of(
         return Vec::new();
     };
     let mut problems = Vec::new();
-    let of_servers = |tool: &&String| {
-        let server = tool.split_once('.').map(|(server, _)| server);
-        server.is_some_and(|name| servers.known.contains(name))
-    };
-    let named: Vec<String> = role.tools.iter().filter(of_servers).cloned().collect();
+    let named = role.tools.iter();
+    let named =
+        named.filter(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
+    let named: Vec<String> = named.cloned().collect();
     for unknown in tools.only(&named).err().unwrap_or_default() {
         problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
     }
     let actions = built_in(&Workplace::default(), BTreeMap::new());
-    let ids = file
-        .team
-        .roles
-        .iter()
-        .filter_map(|role| role.id.parse().ok());
-    let description = String::new();
-    let others: Vec<OtherRole> = ids
-        .map(|id| OtherRole {
-            id,
-            description: description.clone(),
+    let roles = file.team.roles.iter();
+    let others = roles.filter_map(|role| {
+        Some(OtherRole {
+            id: role.id.parse().ok()?,
+            description: String::new(),
         })
-        .collect();
+    });
+    let others: Vec<OtherRole> = others.collect();
     // What a step names and does not exist is among the problems of the file.
     let exists = |does: &StepDoes| match does {
         StepDoes::ExecuteAction { action, .. } => actions.get(action).is_some(),
@@ -108,10 +103,8 @@ fn unusable_steps_of(
         }
     };
     for template in &role.templates {
-        let of = format!(
-            "the role `{id}`, template `{}`",
-            one_line(&template.name, 60)
-        );
+        let name = one_line(&template.name, 60);
+        let of = format!("the role `{id}`, template `{name}`");
         for (place, step) in (1..).zip(&template.steps) {
             if exists(&step.does)
                 && let Err(wrong) = check_step(&id, &step.into(), place, &actions, tools, &others)
@@ -124,7 +117,7 @@ fn unusable_steps_of(
 }
 
 /// Puts the roles of the team together that work in this process, and starts the servers whose tools they use. What an earlier
-/// process left of them, and no plan waits for, has ended before. Servers do not work in `worktrees`, which is said.
+/// process left of them, and no plan waits for, has ended before. Servers do not work in `worktrees`, of which this warns.
 ///
 /// # Errors
 /// What one of them cannot work with, such as a template that names what is not there, or a server that does not start.
@@ -273,7 +266,7 @@ pub(super) async fn start_servers(
 ) -> (Servers, Vec<Problem>) {
     let (mut servers, mut problems) = (Servers::default(), Vec::new());
     for (name, server) in &config.mcp {
-        let of_server = |tool: &String| tool.split_once('.').is_some_and(|(own, _)| own == name);
+        let of_server = |tool: &String| server_of(tool) == Some(name);
         let Some(role) = inside(team).find(|role| role.tools.iter().any(of_server)) else {
             continue;
         };
@@ -298,6 +291,10 @@ pub(super) async fn start_servers(
         }
     }
     (servers, problems)
+}
+
+fn server_of(tool: &str) -> Option<&str> {
+    tool.split_once('.').map(|(server, _)| server)
 }
 
 fn number(number: u32) -> usize {

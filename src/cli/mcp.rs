@@ -14,7 +14,7 @@ use crate::wire::text::quoted;
 /// Serves the tools until the client ends or a signal comes.
 pub(super) async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let app = App::open(process.start, Access::Look).await?;
+        let app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
         let toolbox = tool::open(&app, args.plan.as_deref()).await?;
         let http = match args.http {

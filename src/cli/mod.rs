@@ -79,15 +79,13 @@ pub fn main() -> ExitCode {
 const BLOCKING_THREADS: usize = 16;
 
 fn execute(line: CommandLine) -> Result<Exit, Failure> {
-    let environment = Environment::of_process();
-    let output = Output::stdout(&environment);
     // One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(Failure::failed)?;
-    let exit = runtime.block_on(Box::pin(carry_out(line, environment, output)));
+    let exit = runtime.block_on(Box::pin(carry_out(line)));
     // A thread that reads the terminal, or an act that blocks, must not hold up the end.
     runtime.shutdown_background();
     exit
@@ -100,15 +98,12 @@ struct Process<'a> {
     output: Output,
 }
 
-async fn carry_out(
-    line: CommandLine,
-    environment: Environment,
-    mut output: Output,
-) -> Result<Exit, Failure> {
+async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     let start = &CommandStart {
         file: line.config,
-        environment,
+        environment: Environment::of_process(),
     };
+    let mut output = Output::stdout(&start.environment);
     // Any other command ends by a signal without a word.
     let process = |output| Process {
         start,
@@ -121,16 +116,11 @@ async fn carry_out(
         app.quiet()?;
         Ok::<_, Failure>(app)
     };
-    let (look, control) = (|| open(Access::Look), || open(Access::Control));
+    let (read, control) = (|| open(Access::Read), || open(Access::Control));
     match line.command {
         CliCommand::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(
-                shell,
-                &mut CommandLine::command(),
-                "plan-agent",
-                &mut script,
-            );
+            let (mut command, mut script) = (CommandLine::command(), Vec::new());
+            clap_complete::generate(shell, &mut command, "plan-agent", &mut script);
             out.bytes(&script)?;
             Ok(Exit::Done)
         }
@@ -149,11 +139,11 @@ async fn carry_out(
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,
-        CliCommand::Plans(args) => plan_display::plans(&args, &look().await?, out).await,
-        CliCommand::Status(args) => plan_display::status(&args, &look().await?, out).await,
-        CliCommand::Show(args) => plan_display::show(&args, &look().await?, out).await,
-        CliCommand::Why(args) => plan_display::why(&args, &look().await?, out).await,
-        CliCommand::Diff(args) => diff::diff(&args, &look().await?, out).await,
-        CliCommand::Log(args) => plan_display::log(&args, &look().await?, out).await,
+        CliCommand::Plans(args) => plan_display::plans(&args, &read().await?, out).await,
+        CliCommand::Status(args) => plan_display::status(&args, &read().await?, out).await,
+        CliCommand::Show(args) => plan_display::show(&args, &read().await?, out).await,
+        CliCommand::Why(args) => plan_display::why(&args, &read().await?, out).await,
+        CliCommand::Diff(args) => diff::diff(&args, &read().await?, out).await,
+        CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
     }
 }

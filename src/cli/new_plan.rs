@@ -6,7 +6,6 @@ use anyhow::{Context, anyhow};
 use rustix::fs::Access;
 
 use super::args::{NewPlanArgs, TeamArgs};
-use super::team_file::TeamFile;
 use super::{App, Failure, beside};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
@@ -129,22 +128,19 @@ impl App {
     }
 
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by the team.
-    pub(super) fn mismatches(&self, file: &PlanFile, workspace: &Path) -> Vec<Problem> {
+    pub(super) fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
         let checks = self.config.checks.keys().map(String::as_str);
-        let mut problems = file.unknown_checks(&checks);
+        let mut problems = plan.unknown_checks(&checks);
         let out = |file: &&Reference| exec::leads_out(workspace, &file.word);
-        problems.extend(file.produced.iter().filter(out).map(|file| {
+        problems.extend(plan.produced.iter().filter(out).map(|file| {
             let message = format!("`{}` leads out of the workspace through a link", file.word);
             file.problem(message)
                 .with_hint("name a file that is in the workspace itself")
         }));
-        if let Some(TeamFile {
-            team, roles_only, ..
-        }) = &self.team
-        {
-            problems.extend(team.assignee_problems(file));
-            if *roles_only {
-                problems.extend(team.nobodys(&file.tasks));
+        if let Some(file) = &self.team {
+            problems.extend(file.team.assignee_problems(plan));
+            if file.roles_only {
+                problems.extend(file.team.nobodys(&plan.tasks));
             }
         }
         problems

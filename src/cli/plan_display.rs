@@ -86,7 +86,7 @@ async fn status_once(
     output.prose(&view.page(now, output.paint(), &app.program))
 }
 
-/// Tells when and why the daemon of a plan ended, if that is known and nobody was there to see it.
+/// Returns when and why the daemon of a plan ended, if that is known and it had no terminal.
 fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
     if let Some(word) = app.volumes.last_word()
         && word.plan == plan.as_str()
@@ -126,19 +126,17 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<Exi
 /// Returns a plan as it was after one of its changes.
 pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure> {
     let last = app.read(id, |_, seq| seq).await?;
-    app.store()
-        .await?
-        .at(id, at)
-        .await
-        .map_err(|error| match error {
-            StoreError::UnknownPlan(_) => {
-                Failure::usage(anyhow!("plan `{id}` has no change `{at}`")).hint(format!(
-                    "the last one is {last}; `{} log {id}` shows all",
-                    app.program
-                ))
-            }
-            error => error.into(),
-        })
+    match app.store().await?.at(id, at).await {
+        Err(StoreError::UnknownPlan(_)) => {
+            let error = anyhow!("plan `{id}` has no change `{at}`");
+            let hint = format!(
+                "the last one is {last}; `{} log {id}` shows all",
+                app.program
+            );
+            Err(Failure::usage(error).hint(hint))
+        }
+        plan => Ok(plan?),
+    }
 }
 
 /// Says why a task is as it is.
@@ -146,13 +144,11 @@ pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<Exit,
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
-    let said = app
-        .read(&id, move |plan, _| {
-            view::why(plan, task, now, paint, &program)
-        })
-        .await?;
-    let said = said.ok_or_else(|| app.no_task(&id, task))?;
-    output.prose(&said)?;
+    let why = app.read(&id, move |plan, _| {
+        view::why(plan, task, now, paint, &program)
+    });
+    let why = why.await?.ok_or_else(|| app.no_task(&id, task))?;
+    output.prose(&why)?;
     Ok(Exit::Done)
 }
 

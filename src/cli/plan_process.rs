@@ -297,7 +297,7 @@ impl Started {
     /// what they are at is found again, as after a kill.
     async fn end(mut self) {
         self.stop.send_replace(true);
-        // A task that panicked has said so.
+        // A panic has printed itself.
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(STOP_WITHIN, all).await.is_err() {
             tracing::warn!("a worker or a role is at something that does not end");

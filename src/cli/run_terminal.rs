@@ -173,7 +173,7 @@ impl<'a> Foreground<'a> {
         self.show().await?;
         tokio::select! {
             Ok(()) = moved.changed() => {}
-            line = self.keyboard.line() => self.hear(&line).await?,
+            line = self.keyboard.line() => self.answer(&line).await?,
             () = sleep(READ_EVERY) => {}
         }
         Ok(())
@@ -293,7 +293,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Takes a line that the person typed as the answer to the question on the terminal.
-    async fn hear(&mut self, line: &str) -> Result<(), Failure> {
+    async fn answer(&mut self, line: &str) -> Result<(), Failure> {
         let Some(id) = self.asked.clone() else {
             return Ok(());
         };

@@ -13,7 +13,7 @@ use super::{App, Failure, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::{NewTask, PlanHead};
+use crate::plan::{NewTask, PlanHead, TaskId};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::view::ProgramName;
@@ -64,7 +64,6 @@ impl TeamFile {
         let (prompts, unread) = prompts(&team, folder);
         problems.extend(unread);
         problems.extend(mismatches(&team, config));
-        problems.sort_by_key(|problem| (problem.line, problem.column));
         Ok(Self {
             path,
             team,
@@ -168,22 +167,16 @@ impl App {
             return self.check_teamless(found);
         };
         let team = &file.team;
-        let (mut strangers, mut nobodys) = (Vec::new(), Vec::new());
-        for (task, role) in &found.open {
-            let Some(role) = role else {
-                nobodys.push(task);
-                continue;
-            };
-            if team.role(role).is_none() {
-                let shown = one_line(role, 60);
-                let what =
-                    format!("task {task} is for `{shown}`, a role that the team does not have");
-                strangers.push(Problem::new(what).with_hint(team.role_meant(role)));
-            }
-        }
-        file.refuse(strangers)?;
-        if let (true, [first, more @ ..]) = (file.roles_only, nobodys.as_slice()) {
-            let more = match more.len() {
+        let stranger = |(task, role): &(TaskId, Option<String>)| {
+            let role = role.as_deref().filter(|role| team.role(role).is_none())?;
+            let shown = one_line(role, 60);
+            let what = format!("task {task} is for `{shown}`, a role that the team does not have");
+            Some(Problem::new(what).with_hint(team.role_meant(role)))
+        };
+        file.refuse(found.open.iter().filter_map(stranger).collect())?;
+        let mut unassigned = found.open.iter().filter(|(_, role)| role.is_none());
+        if let (true, Some((first, _))) = (file.roles_only, unassigned.next()) {
+            let more = match unassigned.count() {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };

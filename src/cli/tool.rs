@@ -88,7 +88,7 @@ fn words(list: &Value) -> impl Iterator<Item = &str> {
 /// Calls a tool and prints its answer.
 pub(super) async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let app = App::open(process.start, Access::Look).await?;
+        let app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
         let Dialects(dialects) = &args.dialect;
         let dialect = Dialect::answering(dialects, &args.name);

@@ -142,17 +142,17 @@ impl TeamWorkers {
         daemon: &mut DaemonSettings,
         stop: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let (tell, gone) = watch::channel(BTreeSet::new());
+        let (report, gone) = watch::channel(BTreeSet::new());
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
         for pool in &self.pools {
             let (lost, role) = (pool.options.fitness.watch(), pool.role.clone());
             unfit.insert(role.clone(), lost.clone());
-            let (lanes, tell) = (pool.start(stop), tell.clone());
+            let (lanes, report) = (pool.start(stop), report.clone());
             ends.spawn(async move {
                 until_ended(lanes, role.as_deref()).await;
                 if *lost.borrow() {
-                    tell.send_if_modified(|gone| gone.insert(role));
+                    report.send_if_modified(|gone| gone.insert(role));
                 }
             });
         }
@@ -172,7 +172,7 @@ impl WorkerPool {
 async fn until_ended(mut lanes: JoinSet<Result<(), WorkerError>>, role: Option<&str>) {
     let mut reported = false;
     while let Some(ended) = lanes.join_next().await {
-        // A lane that panicked has said so.
+        // A panic has printed itself.
         if let Ok(Err(error)) = ended
             && !std::mem::replace(&mut reported, true)
         {
@@ -228,7 +228,7 @@ async fn agent_of(
 ) -> Result<Option<Agent>, Failure> {
     match (role.kind, &role.worker) {
         (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
-        // The worker for all does not look into the folder of a role.
+        // The worker for all does not read the folder of a role.
         (RoleKind::Files, None) => Ok(general.filter(|_| role.folder == RoleFolder::Own).cloned()),
         (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
             let named = AgentArgs {
