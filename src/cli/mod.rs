@@ -1,25 +1,24 @@
 //! The command line: reads it, does what it asks, prints the result, ends with the right exit code. Each command is a thin
 //! layer over the other parts and holds no logic of plans.
 
-pub mod args;
-pub mod failure;
-pub mod logging;
-pub mod output;
-
 mod agent_choice;
 mod agent_probe;
 mod app;
+mod args;
 mod control;
 mod detach;
 mod diff;
 mod doctor;
 mod editor;
+mod failure;
 mod in_process_roles;
 mod init;
 mod line_wrapping;
+mod logging;
 mod mcp;
 mod model_choice;
 mod new_plan;
+mod output;
 mod plan_by_name;
 mod plan_display;
 mod plan_process;

@@ -33,16 +33,6 @@ impl Output {
         }
     }
 
-    /// A stream that gets no colours.
-    pub fn plain(stream: impl Write + Send + 'static) -> Self {
-        Self {
-            stream: Box::new(stream),
-            colour: false,
-            terminal: false,
-            columns: None,
-        }
-    }
-
     /// Returns whether a person reads it.
     pub fn is_terminal(&self) -> bool {
         self.terminal
@@ -165,6 +155,15 @@ mod tests {
     use super::super::failure::Exit;
     use super::*;
 
+    fn plain(stream: impl Write + Send + 'static) -> Output {
+        Output {
+            stream: Box::new(stream),
+            colour: false,
+            terminal: false,
+            columns: None,
+        }
+    }
+
     #[derive(Clone, Default)]
     struct WriteResult(Arc<Mutex<Vec<u8>>>);
 
@@ -194,7 +193,7 @@ mod tests {
     fn json_output_escapes_control_characters() {
         let written = WriteResult::default();
         let value = serde_json::json!({"name": "a\u{1b}]52;\u{9b}31m\u{202e}b\u{e0041}中\n"});
-        Output::plain(written.clone()).json(&value).unwrap();
+        plain(written.clone()).json(&value).unwrap();
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert_eq!(printable(&text), text);
         assert!(text.contains('中'));
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn closed_pipe_is_success() {
-        let failure = Output::plain(Gone).line("x").unwrap_err();
+        let failure = plain(Gone).line("x").unwrap_err();
         assert_eq!((failure.exit(), failure.text()), (Exit::Done, None));
     }
 }
