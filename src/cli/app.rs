@@ -53,6 +53,8 @@ pub(super) struct App {
     pub program: ProgramName,
     /// Who does the tasks, for commands that take a team.
     pub team: Option<TeamFile>,
+    /// The flags that name the same team again, as they are typed in a shell.
+    pub team_flags: String,
     pub volumes: Volumes,
     pub clock: Clock,
     store: OnceCell<Store>,
@@ -108,6 +110,7 @@ impl App {
             environment,
             program,
             team: None,
+            team_flags: String::new(),
             clock: Clock::start(),
             store: OnceCell::new(),
         })
@@ -119,6 +122,7 @@ impl App {
     /// # Errors
     /// It cannot be read.
     pub async fn load_team(&mut self, named: &TeamArgs) -> Result<(), Failure> {
+        self.team_flags = named.again();
         if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
             let config = self.config.clone();
             let team = beside(move || TeamFile::load(path, &config));

@@ -18,7 +18,7 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Answers a question.
-pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let (plan, question) = app.question(args.question.as_deref()).await?;
     let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
     let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, BY);
@@ -32,11 +32,11 @@ pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result
         let goes_on = app.goes_on(&plan).await;
         output.line(&format!("No daemon works here: {goes_on}."))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Lets nothing new start in a plan.
-pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let was_paused = app.change(&plan, "paused", |draft| {
         let paused = matches!(draft.plan().status(), PlanState::Paused(_));
@@ -50,12 +50,11 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit
         false => "is paused; what is under way goes on",
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&app.goes_on(&plan).await)?;
-    Ok(Exit::Done)
+    output.line(&app.goes_on(&plan).await)
 }
 
 /// Makes a plan what it was after an earlier change.
-pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = plan_display::as_it_was(app, &plan, at).await?;
@@ -71,7 +70,7 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
     if owner == DAEMON {
         output.line(&app.goes_on(&plan).await)?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
@@ -97,12 +96,11 @@ fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>, Failu
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
-pub async fn stop(app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn stop(app: &App, output: &mut Output) -> Result<(), Failure> {
     let volumes = &app.volumes;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {
-        output.line(&format!("no daemon works in `{root}`"))?;
-        return Ok(Exit::Done);
+        return output.line(&format!("no daemon works in `{root}`"));
     };
     let pid = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| anyhow!("`{}` is no process id", daemon.pid))?;
@@ -121,6 +119,5 @@ pub async fn stop(app: &App, output: &mut Output) -> Result<Exit, Failure> {
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
     let plan = PlanId::new(daemon.plan.unwrap_or_default());
-    output.line(&app.goes_on(&plan).await)?;
-    Ok(Exit::Done)
+    output.line(&app.goes_on(&plan).await)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::args::DiffArgs;
-use super::{App, Exit, Failure, Output, complain};
+use super::{App, Failure, Output, complain};
 use crate::exec::{CommitRange, DiffDetail, Filters, Project, difference, examine, span_of};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
 use crate::view::Style;
@@ -33,7 +33,7 @@ enum DiffSource {
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
 /// tasks changed something.
-pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let (plan, task) = args.meant();
     let plan = app.plan(plan).await?;
     match task {
@@ -48,7 +48,7 @@ async fn of_task(
     stat: bool,
     app: &App,
     output: &mut Output,
-) -> Result<Exit, Failure> {
+) -> Result<(), Failure> {
     let read = app.read(plan, move |plan, _| {
         let source = plan.task(task).map(|task| find(plan, task, |_| true));
         (plan.head().clone(), source)
@@ -63,7 +63,7 @@ async fn of_task(
             output.line(&printable(attempt))?;
         }
         complain(ONLY_NAMES);
-        return Ok(Exit::Done);
+        return Ok(());
     }
     let detail = match stat {
         true => DiffDetail::Files,
@@ -82,16 +82,11 @@ async fn of_task(
             printable(left)
         ));
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Lists the tasks that changed something, with the files of each or only how many they are.
-async fn of_all(
-    plan: &PlanId,
-    stat: bool,
-    app: &App,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
+async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result<(), Failure> {
     let read = app.read(plan, |plan, _| {
         let changed = |attempt: &Attempt| {
             let changes = attempt.changes.as_ref();
@@ -140,7 +135,7 @@ async fn of_all(
             app.program
         )),
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Returns the project of a plan whose tasks have worktrees.

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::output::shown_from_here;
-use super::{CommandStart, Exit, Failure, Output};
+use super::{CommandStart, Failure, Output};
 use crate::config::{Config, FILE_NAME, TEMPLATE};
 use crate::llm::PromptTemplate;
 use crate::view::{ProgramName, Style};
@@ -17,7 +17,7 @@ use crate::volumes::Volumes;
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<Exit, Failure> {
+pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<(), Failure> {
     let program = ProgramName::with(start.file.as_deref());
     let file = start.file.as_deref().unwrap_or(Path::new(FILE_NAME));
     write_new(file, TEMPLATE, output)?;
@@ -37,8 +37,7 @@ pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<Exit, Fa
     write_new(&root.join("README.md"), PROTOCOL, output)?;
     output.line(&format!(
         "\nNext: `{program} doctor` looks whether everything is there."
-    ))?;
-    Ok(Exit::Done)
+    ))
 }
 
 fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure> {

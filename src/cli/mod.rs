@@ -116,24 +116,23 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         Ok::<_, Failure>(app)
     };
     let (read, control) = (|| open(Access::Read), || open(Access::Control));
-    match line.command {
+    let done = match line.command {
         CliCommand::Completions { shell } => {
             let (mut command, mut script) = (CommandLine::command(), Vec::new());
             clap_complete::generate(shell, &mut command, "plan-agent", &mut script);
-            out.bytes(&script)?;
-            Ok(Exit::Done)
+            out.bytes(&script)
         }
         CliCommand::Init => init::init(start, out),
-        CliCommand::Doctor(args) => doctor::doctor(&args, start, out).await,
-        CliCommand::Run(args) => run::run(args, process(output)).await,
-        CliCommand::Plan(args) => run::plan(args, process(output)).await,
-        CliCommand::Resume(args) => run::resume(args, process(output)).await,
-        CliCommand::Daemon(args) => run::daemon(args, process(output)).await,
-        CliCommand::Worker(args) => run::worker(args, process(output)).await,
-        CliCommand::Abort(args) => run::abort(args, process(output)).await,
+        CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
+        CliCommand::Run(args) => return run::run(args, process(output)).await,
+        CliCommand::Plan(args) => return run::plan(args, process(output)).await,
+        CliCommand::Resume(args) => return run::resume(args, process(output)).await,
+        CliCommand::Daemon(args) => return run::daemon(args, process(output)).await,
+        CliCommand::Worker(args) => return run::worker(args, process(output)).await,
+        CliCommand::Abort(args) => return run::abort(args, process(output)).await,
         CliCommand::Tools(args) => tool::list(&args, out),
-        CliCommand::Tool(args) => tool::call(args, process(output)).await,
-        CliCommand::Mcp(args) => mcp::serve(args, process(output)).await,
+        CliCommand::Tool(args) => return tool::call(args, process(output)).await,
+        CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
@@ -144,5 +143,6 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Why(args) => plan_display::why(&args, &read().await?, out).await,
         CliCommand::Diff(args) => diff::diff(&args, &read().await?, out).await,
         CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
-    }
+    };
+    done.map(|()| Exit::Done)
 }

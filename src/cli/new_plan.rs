@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
 
-use super::args::{NewPlanArgs, TeamArgs};
+use super::args::NewPlanArgs;
 use super::{App, Failure, beside};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
@@ -22,7 +22,6 @@ pub(super) struct Wanted<'a> {
     pub goal: Option<&'a str>,
     pub plan: Option<&'a Path>,
     pub new: &'a NewPlanArgs,
-    pub team: &'a TeamArgs,
 }
 
 impl App {
@@ -44,7 +43,7 @@ impl App {
                 let head = PlanHead::new(new_plan_id(), goal, Time::default());
                 (head, Vec::new())
             }
-            (None, None, None) => return Err(self.nothing_to_do(wanted.team)),
+            (None, None, None) => return Err(self.nothing_to_do()),
         };
         if let (Planner::Rules { why }, true) = (planner, tasks.is_empty()) {
             let way = self.config.way_to_a_model();
@@ -66,8 +65,8 @@ impl App {
     }
 
     /// Returns what could be carried out, where nothing was named.
-    fn nothing_to_do(&self, team: &TeamArgs) -> Failure {
-        let run = format!("{} run{}", self.program, team.again());
+    fn nothing_to_do(&self) -> Failure {
+        let run = format!("{} run{}", self.program, self.team_flags);
         let otherwise = format!("`{run} \"what is to be reached\"`, or `{run} --plan FILE`");
         let workflows = self.team.iter().flat_map(|file| file.team.workflow_ids());
         let workflows: Vec<&str> = workflows.collect();

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
-use super::{App, Exit, Failure, Output};
+use super::{App, Failure, Output};
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView};
@@ -22,7 +22,7 @@ const READ_EVERY: Duration = Duration::from_millis(200);
 const PAGE: usize = 500;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
-pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let mut plans = match app.store_if_any().await? {
         Some(store) => store.plans().await?,
         None => Vec::new(),
@@ -32,20 +32,20 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<E
     });
     let plans: Vec<ListedView> = plans.iter().map(ListedView::of).collect();
     if args.json {
-        output.json(&plans)?;
-    } else if plans.is_empty() {
-        output.line(&format!("no plans yet: `{} run` makes one", app.program))?;
-    } else {
-        let zone = TimeZone::system();
-        for plan in &plans {
-            output.line(&plan.line(&zone, output.paint()))?;
-        }
+        return output.json(&plans);
     }
-    Ok(Exit::Done)
+    if plans.is_empty() {
+        return output.line(&format!("no plans yet: `{} run` makes one", app.program));
+    }
+    let zone = TimeZone::system();
+    let lines = plans
+        .iter()
+        .map(|plan| plan.line(&zone, output.paint()) + "\n");
+    output.prose(&lines.collect::<String>())
 }
 
 /// Shows how far a plan is, once or after every change until it ends.
-pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let mut shown = None;
     loop {
@@ -57,7 +57,7 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
             shown = now;
         }
         if !args.watch || settled(app, &plan).await? {
-            return Ok(Exit::Done);
+            return Ok(());
         }
         tokio::time::sleep(READ_EVERY).await;
     }
@@ -104,7 +104,7 @@ fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
 }
 
 /// Shows a plan, as it is or as it was.
-pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let id = app.plan(args.on.plan.as_deref()).await?;
     let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
@@ -112,15 +112,14 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<Exi
         None => now,
     };
     match args.format {
-        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks()))?,
-        PlanFormat::Mermaid => output.text(&graph_text::mermaid(&plan, plan.tasks()))?,
+        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks())),
+        PlanFormat::Mermaid => output.text(&graph_text::mermaid(&plan, plan.tasks())),
         PlanFormat::Json => {
             let rows: Vec<_> = plan.rows().collect();
-            output.json(&json!({ "seq": seq, "rows": rows }))?;
+            output.json(&json!({ "seq": seq, "rows": rows }))
         }
-        PlanFormat::Md => output.text(&printable(&plan_file::render(&plan)))?,
+        PlanFormat::Md => output.text(&printable(&plan_file::render(&plan))),
     }
-    Ok(Exit::Done)
 }
 
 /// Returns a plan as it was after one of its changes.
@@ -140,7 +139,7 @@ pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure>
 }
 
 /// Says why a task is as it is.
-pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
@@ -148,12 +147,11 @@ pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<Exit,
         view::why(plan, task, now, paint, &program)
     });
     let why = why.await?.ok_or_else(|| app.no_task(&id, task))?;
-    output.prose(&why)?;
-    Ok(Exit::Done)
+    output.prose(&why)
 }
 
 /// Prints every change, and with `--follow` those that come until the plan ends.
-pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let zone = TimeZone::system();
     let mut seq = 0;
@@ -177,7 +175,7 @@ pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<Exit,
             }
         }
         if last_round {
-            return Ok(Exit::Done);
+            return Ok(());
         }
         tokio::time::sleep(READ_EVERY).await;
     }

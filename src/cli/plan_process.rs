@@ -183,8 +183,8 @@ impl Work {
         } = process;
         let app = &self.app;
         let over = head.status.settled();
-        if let (false, Some(file)) = (over, &app.team) {
-            file.print_external(app.volumes.root(), &app.program, &how.team);
+        if !over {
+            app.print_external_roles();
         }
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {

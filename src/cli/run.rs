@@ -28,7 +28,6 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
         goal: args.goal.as_deref(),
         plan: args.plan.as_deref(),
         new: &args.new,
-        team: &args.carry_out.team,
     };
     let opened = async {
         let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
@@ -57,11 +56,10 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
         goal: args.goal.as_deref(),
         plan: None,
         new: &args.new,
-        team: &args.team,
     };
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
-        app.load_sound_team(wanted.team).await?;
+        app.load_sound_team(&args.team).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
@@ -77,7 +75,7 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
     let asks = tasks.is_empty();
     let head = create(&app, head, tasks).await?;
     let (store, plan) = (app.store().await?, &head.id);
-    let resume = format!("`{} resume {plan}{}`", app.program, args.team.again());
+    let resume = format!("`{} resume {plan}{}`", app.program, app.team_flags);
     if asks {
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
-use super::args::TeamArgs;
 use super::new_plan::Wanted;
 use super::plan_process::FoundPlan;
 use super::{App, Failure, complain};
@@ -16,7 +15,6 @@ use crate::config::Config;
 use crate::plan::{NewTask, PlanHead, TaskId};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
-use crate::view::ProgramName;
 use crate::wire::Problem;
 use crate::wire::team_file::{
     self, KnownNames, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
@@ -97,26 +95,25 @@ impl TeamFile {
             .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
             .collect()
     }
+}
 
-    /// Says of each role that works in another process where its commands are, and how a worker for it is started.
-    pub fn print_external(&self, root: &Path, program: &ProgramName, team: &TeamArgs) {
-        let roles = self.team.roles.iter();
+impl App {
+    /// Prints of each role that works in another process where its commands are, and how a worker for it is started.
+    pub(super) fn print_external_roles(&self) {
+        let roles = self.team.iter().flat_map(|file| &file.team.roles);
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
-            let id = &role.id;
+            let (id, program, team) = (&role.id, &self.program, &self.team_flags);
             let folder = match role.folder {
                 RoleFolder::Common => "commands/pending".to_owned(),
                 RoleFolder::Own => format!("roles/{id}/commands/pending"),
             };
             complain(&format!(
-                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{} --agent claude`, or another agent, takes them\n",
-                root.join(folder).display(),
-                team.again()
+                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{team} --agent claude`, or another agent, takes them\n",
+                self.volumes.root().join(folder).display()
             ));
         }
     }
-}
 
-impl App {
     /// Makes the plan of the workflow that a person names.
     ///
     /// # Errors
@@ -139,7 +136,7 @@ impl App {
             Failure::usage(anyhow!("there is no workflow `{short}` in `{shown}`"))
                 .hint(team.workflow_meant(&short))
         })?;
-        let line = |given: &_| line_to_type(&self.program, wanted, workflow, given);
+        let line = |given: &_| self.line_to_type(wanted, workflow, given);
         let mut given = Map::new();
         for (name, value) in &wanted.new.params {
             if given.insert(name.clone(), value.as_str().into()).is_some() {
@@ -203,36 +200,36 @@ impl App {
         let hint = format!("`{} resume {id} --team {team}`", self.program);
         Err(Failure::usage(error).hint(hint))
     }
-}
 
-/// Returns the line that would do it, with what was given and with what is missing.
-fn line_to_type(
-    program: &ProgramName,
-    wanted: &Wanted<'_>,
-    workflow: &Workflow,
-    given: &Map<String, Value>,
-) -> String {
-    let (command, team) = (wanted.command, wanted.team.again());
-    let mut line = format!("{program} {command}{team} --workflow {}", workflow.id);
-    for parameter in &workflow.parameters {
-        let sample = match (parameter.choices.first(), parameter.kind) {
-            (Some(choice), _) => choice,
-            (None, ParameterKind::Text) => "TEXT",
-            (None, ParameterKind::Integer | ParameterKind::Number) => "1",
-            (None, ParameterKind::Boolean) => "true",
-        };
-        let optional = parameter.default.is_some();
-        let empty = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
-        let value = match given.get(&parameter.name) {
-            None if optional => continue,
-            Some(value) if optional || !empty(value) => parameter.accept(value).ok(),
-            _ => None,
-        };
-        let value = value.unwrap_or_else(|| sample.to_owned());
-        let pair = one_line(&format!("{}={value}", parameter.name), 200);
-        line = format!("{line} --param {}", quoted(&pair));
+    /// Returns the line that would do it, with what was given and with what is missing.
+    fn line_to_type(
+        &self,
+        wanted: &Wanted<'_>,
+        workflow: &Workflow,
+        given: &Map<String, Value>,
+    ) -> String {
+        let (program, command, team) = (&self.program, wanted.command, &self.team_flags);
+        let mut line = format!("{program} {command}{team} --workflow {}", workflow.id);
+        for parameter in &workflow.parameters {
+            let sample = match (parameter.choices.first(), parameter.kind) {
+                (Some(choice), _) => choice,
+                (None, ParameterKind::Text) => "TEXT",
+                (None, ParameterKind::Integer | ParameterKind::Number) => "1",
+                (None, ParameterKind::Boolean) => "true",
+            };
+            let optional = parameter.default.is_some();
+            let empty = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+            let value = match given.get(&parameter.name) {
+                None if optional => continue,
+                Some(value) if optional || !empty(value) => parameter.accept(value).ok(),
+                _ => None,
+            };
+            let value = value.unwrap_or_else(|| sample.to_owned());
+            let pair = one_line(&format!("{}={value}", parameter.name), 200);
+            line = format!("{line} --param {}", quoted(&pair));
+        }
+        format!("`{line}`")
     }
-    format!("`{line}`")
 }
 
 /// Returns what in a team file names something that is not there.

@@ -16,7 +16,7 @@ use crate::view::Style;
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 /// Lists the tools with their arguments.
-pub fn list(args: &ToolsArgs, output: &mut Output) -> Result<Exit, Failure> {
+pub fn list(args: &ToolsArgs, output: &mut Output) -> Result<(), Failure> {
     let Dialects(dialects) = &args.dialect;
     if args.json {
         let json = |dialect: &Dialect, tool: &Tool| {
@@ -31,8 +31,7 @@ pub fn list(args: &ToolsArgs, output: &mut Output) -> Result<Exit, Failure> {
         let tools = dialects
             .iter()
             .flat_map(|dialect| dialect.tools().iter().map(move |tool| json(dialect, tool)));
-        output.json(&tools.collect::<Vec<_>>())?;
-        return Ok(Exit::Done);
+        return output.json(&tools.collect::<Vec<_>>());
     }
     let paint = output.paint();
     for (place, dialect) in dialects.iter().enumerate() {
@@ -47,7 +46,7 @@ pub fn list(args: &ToolsArgs, output: &mut Output) -> Result<Exit, Failure> {
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Describes the arguments of a tool, a line each.
