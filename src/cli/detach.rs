@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::args::CarryOut;
-use super::{App, Ended, Exit, Failure, Output, logging, unless};
+use super::{App, Exit, Failure, Process, logging, unless};
 use crate::plan::PlanId;
 use crate::volumes::{DaemonLock, Volumes};
 
@@ -55,8 +55,7 @@ pub(super) async fn detach(
     app: &App,
     lock: DaemonLock,
     how: &CarryOut,
-    ended: &mut Ended,
-    mut output: Output,
+    mut process: Process<'_>,
 ) -> Result<Exit, Failure> {
     let log = app.log_file();
     let executable = std::env::current_exe().context("failed to find this program")?;
@@ -84,7 +83,7 @@ pub(super) async fn detach(
     // It starts the servers of the team's tools before it says so.
     let servers = app.config.mcp.values().map(|server| server.timeout);
     let started = await_start(&mut child, &app.volumes, servers.sum());
-    let started = match unless(ended, &goes_on, started).await {
+    let started = match unless(&mut process.ended, &goes_on, started).await {
         Ok(started) => started,
         Err(stopped) => {
             end(&mut child).await;
@@ -94,17 +93,17 @@ pub(super) async fn detach(
     let pid = child.id();
     let error = match started {
         DetachOutcome::Works => {
-            output.line(&format!(
+            process.output.line(&format!(
                 "plan {plan} is carried out in the background (pid {pid})"
             ))?;
-            output.line(&format!(
+            process.output.line(&format!(
                 "`{program} status` shows how far it is, `answer` answers it, `stop` ends it"
             ))?;
             return Ok(Exit::Done);
         }
         // A plan of a few quick tasks may be over before it is seen at work.
         DetachOutcome::Over(status) if status.success() => {
-            output.line(&format!(
+            process.output.line(&format!(
                 "plan {plan} is done; `{program} status {plan}` shows it"
             ))?;
             return Ok(Exit::Done);

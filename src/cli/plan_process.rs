@@ -176,11 +176,8 @@ impl Work {
         self,
         head: &PlanHead,
         how: &CarryOut,
-        process: Process<'_>,
+        mut process: Process<'_>,
     ) -> Result<Exit, Failure> {
-        let Process {
-            mut ended, output, ..
-        } = process;
         let app = &self.app;
         let over = head.status.settled();
         if !over {
@@ -188,21 +185,25 @@ impl Work {
         }
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, self.lock, how, &mut ended, output).await;
+            return detach::detach(&head.id, app, self.lock, how, process).await;
         }
         let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,
             false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str(), head.of_team());
-        let (mut settings, roles) = self.ready(head, human_wait, &kept, &mut ended).await?;
+        let ready = self.ready(head, human_wait, &kept, &mut process.ended);
+        let (mut settings, roles) = ready.await?;
         let with_workers = self.workers.general.is_some() || app.team.is_some();
-        let foreground = Foreground::new(app, &settings, how, with_workers, output).await?;
+        let foreground = Foreground::new(app, &settings, how, with_workers, process.output);
+        let foreground = foreground.await?;
         let started = self.start(&mut settings, roles);
         let stopped = stopped(&started.stop.subscribe());
         let store = app.store().await?.clone();
         let daemon = tokio::spawn(daemon::run(settings, store, app.clock, stopped));
-        let (end, signal) = foreground.follow(daemon, &started.stop, ended).await?;
+        let (end, signal) = foreground
+            .follow(daemon, &started.stop, process.ended)
+            .await?;
         started.end().await;
         drop(self.lock);
         Ok(exit_of(&end, signal))
