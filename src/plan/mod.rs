@@ -17,6 +17,8 @@ mod task_index;
 pub(crate) mod tests;
 mod worker_pools;
 
+use std::fmt::Display;
+
 pub use concurrency::{Lanes, RoleLanes};
 pub use dependency_cycles::find_cycle;
 pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
@@ -29,11 +31,9 @@ pub use task_index::{Counts, TaskFilter};
 pub use worker_pools::{WorkerPoolState, WorkerPools};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.
-pub fn counted(number: usize, word: &str) -> String {
-    match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
-    }
+pub fn counted(number: impl Display + PartialEq + From<u8>, word: &str) -> String {
+    let plural = if number == 1.into() { "" } else { "s" };
+    format!("{number} {word}{plural}")
 }
 
 /// The owner of a plan that the daemon carries out.

@@ -23,11 +23,12 @@ impl Counts {
         self.pending + self.in_progress + self.completed + self.failed + self.skipped
     }
 
-    /// Returns how a plan has ended whose tasks are all settled.
-    pub(super) fn outcome(&self) -> PlanState {
+    /// Returns how a plan ends whose tasks are all settled; `None` while one is not, or without tasks.
+    pub(super) fn outcome(&self) -> Option<PlanState> {
         match self.failed {
-            0 => PlanState::Completed,
-            _ => PlanState::Failed,
+            _ if self.total() == 0 || self.settled() < self.total() => None,
+            0 => Some(PlanState::Completed),
+            _ => Some(PlanState::Failed),
         }
     }
 

@@ -37,8 +37,8 @@ use crate::wire::text::{one_line, printable};
 /// The longest name of a task or a plan that is shown on a line with other things.
 const NAME: usize = 100;
 
-/// How a task that nobody is there for comes to somebody while the plan is carried out.
-const WAY_TO_SOMEBODY: &str = "stop and resume with --agent, or start a worker without --role";
+/// How a task without a worker gets one while the plan is carried out.
+const WAY_TO_A_WORKER: &str = "stop and resume with --agent, or start a worker without --role";
 
 impl ListedView {
     /// Returns the plan as a line for a person.
@@ -105,6 +105,16 @@ fn numbers(tasks: &[TaskId]) -> String {
             format!("{} and {last}", first.join(", "))
         }
     }
+}
+
+/// The most numbers of tasks on a line with other things.
+const NUMBERS: usize = 8;
+
+/// Returns the first task numbers as `1, 2, 3`, and whether there are more.
+fn first_numbers(tasks: &[TaskId]) -> String {
+    let first = tasks.iter().take(NUMBERS).map(ToString::to_string);
+    let more = (tasks.len() > NUMBERS).then(|| "…".to_owned());
+    first.chain(more).collect::<Vec<String>>().join(", ")
 }
 
 /// Returns a text of several lines with every line moved in.

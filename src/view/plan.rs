@@ -118,10 +118,8 @@ pub struct ListedView {
 impl PlanView {
     /// Looks at a plan: at most `limit` tasks, from a little before the first unsettled one.
     pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time) -> Self {
-        let first_unsettled = plan
-            .tasks()
-            .position(|task| !task.status.settled())
-            .unwrap_or(0);
+        let first_unsettled = plan.unsettled().next();
+        let first_unsettled = first_unsettled.map_or(0, |task| plan.index_of(task));
         let before = first_unsettled
             .saturating_sub(limit / 4)
             .min(plan.counts().total().saturating_sub(limit));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::plan::{Progress, QuestionView};
 use super::task::TaskView;
-use super::{Paint, PlanView, ProgramName, Style, WAY_TO_SOMEBODY, indented, name, numbers, style};
+use super::{Paint, PlanView, ProgramName, Style, WAY_TO_A_WORKER, indented, name, numbers, style};
 use crate::plan::{AttemptState, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
 use crate::wire::lanes_text;
@@ -55,7 +55,7 @@ impl PlanView {
         }
         if self.nobodys {
             lines.push(format!(
-                "\nA task without an assignee is for no role: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}."
+                "\nA task without an assignee is for no role: {ONLY_ITS_OWN}; {WAY_TO_A_WORKER}."
             ));
         }
         if self.daemon.is_none() && head.status == PlanState::Running {

@@ -40,7 +40,7 @@ impl Draft<'_> {
         question: QuestionId,
     ) -> Result<(), Refusal> {
         if *self.plan.status() != PlanState::Running {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
+            return Err(self.plan_is());
         }
         let lived = self.plan.head().usage.lived;
         let reason = format!("budget: {} used", self.plan.used_of(limit, lived));

@@ -116,7 +116,6 @@ pub struct HumanQuestion {
     pub about: HumanQuestionKind,
     pub task: Option<TaskId>,
     /// The request on which the asking role works: the answer goes back to that role, and the attempt at the task goes on.
-    #[serde(default)]
     pub request: Option<CommandId>,
     /// The model question that failed, for [`HumanQuestionKind::Model`].
     pub ask: Option<AskId>,
