@@ -25,9 +25,10 @@ pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, Task
 pub use due_steps::{Due, DueStep, Observations, Timeouts, due};
 pub use event::Event;
 pub use model::*;
-pub use plan_in_memory::{Plan, Row, RowKey, Startable, Tasks};
+pub use plan_in_memory::{Plan, Row, RowKey};
 pub use produced_files::{MAX_PRODUCED, within_workspace};
-pub use task_index::{Counts, TaskFilter};
+pub use ranked_set::Tasks;
+pub use task_index::{Counts, Startable, TaskFilter};
 pub use worker_pools::{WorkerPoolState, WorkerPools};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.
