@@ -50,10 +50,12 @@ impl Plan {
     /// has claimed it nevertheless counts as its worker until the attempt is over.
     pub fn is_nobodys(&self, task: &Task) -> bool {
         let over = self.status().settled() || task.status.settled();
-        let taken = self.current_attempt(task).is_some_and(|now| {
-            let reported = now.state == AttemptState::Reported;
-            reported || (now.state == AttemptState::Open && now.claimed.is_some())
-        });
+        let taken = self
+            .current_attempt(task)
+            .is_some_and(|now| match now.state {
+                AttemptState::Open => now.claimed.is_some(),
+                state => state == AttemptState::Reported,
+            });
         task.assignee.is_none() && self.head().policy.roles_only && !over && !taken
     }
 }

@@ -210,8 +210,8 @@ impl Plan {
     pub fn deadline_of(&self, task: TaskId) -> Duration {
         let policy = &self.head.policy;
         let role = self.role_of(task).and_then(|role| policy.roles.get(role));
-        role.and_then(|role| role.task_deadline)
-            .unwrap_or(policy.task_deadline)
+        let own = role.and_then(|role| role.task_deadline);
+        own.unwrap_or(policy.task_deadline)
     }
 
     /// Returns a task that is part of the plan.
@@ -455,9 +455,8 @@ impl Plan {
 
     /// Returns whether the model failed at the summary; rules then make it.
     pub fn summary_failed(&self) -> bool {
-        self.asks
-            .all()
-            .any(|ask| ask.subject == ModelQuestionKind::Summary && ask.error.is_some())
+        let mut asks = self.asks.all();
+        asks.any(|ask| ask.subject == ModelQuestionKind::Summary && ask.error.is_some())
     }
 
     /// Returns the number of all questions to the model.
@@ -514,18 +513,20 @@ impl Plan {
                 old.map(Row::from)
             }
             Row::Question(row) => {
-                let old = self.questions.insert(row.id.clone(), row.open(), row);
-                old.map(Row::from)
+                let open = row.open();
+                self.questions
+                    .insert(row.id.clone(), open, row)
+                    .map(Row::from)
             }
             Row::Session(row) => {
-                let old = self.sessions.insert(row.id.clone(), row.end.is_none(), row);
-                old.map(Row::from)
+                let open = row.end.is_none();
+                self.sessions
+                    .insert(row.id.clone(), open, row)
+                    .map(Row::from)
             }
             Row::Ask(row) => {
-                let old = self
-                    .asks
-                    .insert(row.id.clone(), row.answered.is_none(), row);
-                old.map(Row::from)
+                let open = row.answered.is_none();
+                self.asks.insert(row.id.clone(), open, row).map(Row::from)
             }
         }
     }
