@@ -19,6 +19,9 @@ mod worker_pools;
 
 use std::fmt::Display;
 
+use serde::Serialize;
+use serde_json::{Value, json};
+
 pub use concurrency::{Lanes, RoleLanes};
 pub use dependency_cycles::find_cycle;
 pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
@@ -35,6 +38,16 @@ pub use worker_pools::{WorkerPoolState, WorkerPools};
 pub fn counted(number: impl Display + PartialEq + From<u8>, word: &str) -> String {
     let plural = if number == 1.into() { "" } else { "s" };
     format!("{number} {word}{plural}")
+}
+
+/// Returns the word with which serde writes a value of an enum.
+pub fn word(value: &impl Serialize) -> String {
+    match json!(value) {
+        Value::String(word) => word,
+        // The variant has data.
+        Value::Object(variant) => variant.keys().map(String::as_str).collect(),
+        _ => String::new(),
+    }
 }
 
 /// The owner of a plan that the daemon carries out.

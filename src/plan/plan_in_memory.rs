@@ -1,7 +1,7 @@
 //! A plan in memory: its rows and the indexes over them. Every write goes through `put`, so the rows, the indexes and the
 //! record of changes cannot diverge. The cost depends on the rows changed, never on the size of the plan.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -118,24 +118,16 @@ impl<K, R> Default for Table<K, R> {
 }
 
 impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
-    fn get(&self, id: &K) -> Option<&R> {
-        self.rows.get(id)
-    }
-
-    fn all(&self) -> btree_map::Values<'_, K, R> {
-        self.rows.values()
-    }
-
     fn open(&self) -> impl Iterator<Item = &R> {
         self.open.iter().filter_map(|id| self.rows.get(id))
     }
 
     fn rows(&self) -> impl Iterator<Item = Row> {
-        self.all().cloned().map(R::into)
+        self.rows.values().cloned().map(R::into)
     }
 
     fn row(&self, id: &K) -> Option<Row> {
-        self.get(id).cloned().map(R::into)
+        self.rows.get(id).cloned().map(R::into)
     }
 
     fn insert(&mut self, id: K, open: bool, row: R) -> Option<R> {
@@ -353,7 +345,7 @@ impl Plan {
 
     /// Returns an attempt by its command.
     pub fn attempt(&self, id: &CommandId) -> Option<&Attempt> {
-        self.attempts.get(id)
+        self.attempts.rows.get(id)
     }
 
     /// Returns when the work on a reported attempt began: with its own command, or with the command whose report it repairs.
@@ -368,7 +360,7 @@ impl Plan {
     /// Returns the attempts of a task in the order in which they were issued.
     pub fn attempts_of(&self, task: TaskId) -> impl DoubleEndedIterator<Item = &Attempt> {
         let attempts = self.attempts_of.get(&task).into_iter().flatten();
-        attempts.filter_map(|id| self.attempts.get(id))
+        attempts.filter_map(|id| self.attempts.rows.get(id))
     }
 
     /// Returns the attempts that wait for something, oldest first.
@@ -378,17 +370,21 @@ impl Plan {
 
     /// Returns the attempts whose commands must be withdrawn or whose agents must be asked to stop.
     pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
-        self.recalls.iter().filter_map(|id| self.attempts.get(id))
+        self.recalls
+            .iter()
+            .filter_map(|id| self.attempts.rows.get(id))
     }
 
     /// Returns the attempt of a task that counts now.
     pub fn current_attempt(&self, task: &Task) -> Option<&Attempt> {
-        task.current.as_ref().and_then(|id| self.attempts.get(id))
+        task.current
+            .as_ref()
+            .and_then(|id| self.attempts.rows.get(id))
     }
 
     /// Returns every attempt, in the order of their ids.
     pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
-        self.attempts.all()
+        self.attempts.rows.values()
     }
 
     /// Returns how many attempts have been made at tasks. A command that was withdrawn before a worker claimed it does not
@@ -399,12 +395,12 @@ impl Plan {
 
     /// Returns a question by its id.
     pub fn question(&self, id: &QuestionId) -> Option<&HumanQuestion> {
-        self.questions.get(id)
+        self.questions.rows.get(id)
     }
 
     /// Returns every question, oldest id first.
     pub fn questions(&self) -> impl DoubleEndedIterator<Item = &HumanQuestion> {
-        self.questions.all()
+        self.questions.rows.values()
     }
 
     /// Returns the questions that await an answer.
@@ -419,12 +415,12 @@ impl Plan {
 
     /// Returns a session by its id.
     pub fn session(&self, id: &SessionId) -> Option<&AgentSession> {
-        self.sessions.get(id)
+        self.sessions.rows.get(id)
     }
 
     /// Returns every session.
     pub fn sessions(&self) -> impl Iterator<Item = &AgentSession> {
-        self.sessions.all()
+        self.sessions.rows.values()
     }
 
     /// Returns the sessions without an `end` command.
@@ -440,12 +436,12 @@ impl Plan {
 
     /// Returns a question to the model by its id.
     pub fn ask(&self, id: &AskId) -> Option<&ModelQuestion> {
-        self.asks.get(id)
+        self.asks.rows.get(id)
     }
 
     /// Returns every question to the model.
     pub fn asks(&self) -> impl Iterator<Item = &ModelQuestion> {
-        self.asks.all()
+        self.asks.rows.values()
     }
 
     /// Returns the questions to the model without an answer in effect.
@@ -455,13 +451,13 @@ impl Plan {
 
     /// Returns whether the model failed at the summary; rules then make it.
     pub fn summary_failed(&self) -> bool {
-        let mut asks = self.asks.all();
+        let mut asks = self.asks.rows.values();
         asks.any(|ask| ask.subject == ModelQuestionKind::Summary && ask.error.is_some())
     }
 
     /// Returns the number of all questions to the model.
     pub fn ask_count(&self) -> usize {
-        self.asks.all().len()
+        self.asks.rows.len()
     }
 
     /// Returns every row, the head first.

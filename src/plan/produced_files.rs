@@ -40,10 +40,8 @@ pub fn within_workspace(path: &str) -> Result<String, &'static str> {
     if let Some((_, fault)) = faults.into_iter().find(|(found, _)| *found) {
         return Err(fault);
     }
-    let parts: Vec<&str> = path
-        .split('/')
-        .filter(|part| !matches!(*part, "" | "."))
-        .collect();
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    let parts: Vec<&str> = parts.collect();
     match parts.as_slice() {
         parts if parts.contains(&"..") => Err("leads out of the workspace"),
         [] => Err("names a folder, not a file"),

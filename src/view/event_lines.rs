@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{Paint, Style, moment, name};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
-    RoleRequestEnd, TaskId, Time, counted,
+    RoleRequestEnd, TaskId, Time, counted, word,
 };
 use crate::store::Change;
 use crate::wire::lanes_text::role;
@@ -156,7 +156,7 @@ fn in_words(event: &Event) -> (String, Style) {
                 Decision::Next => Plain,
                 Decision::Retry | Decision::Replan | Decision::Abort => Bad,
             };
-            (format!("{}: {}", decision.as_str(), short(reason)), style)
+            (format!("{}: {}", word(decision), short(reason)), style)
         }
         Event::Merged { commit, .. } => {
             let commit = commit.get(..SHORT_COMMIT).unwrap_or(commit);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::EventView;
-use crate::plan::{HumanQuestion, Plan, PlanState, Time};
+use crate::plan::{HumanQuestion, Plan, PlanState, Time, word};
 use crate::wire::text::time_text;
 
 /// The most events in one call of a hook; the rest is counted.
@@ -34,7 +34,7 @@ impl HookCall {
         let task = question.task.and_then(|id| plan.task(id));
         let part = json!({
             "id": question.id,
-            "about": question.about.as_str(),
+            "about": word(&question.about),
             "task": task.map(|task| task.number),
             "task_name": task.map(|task| &task.name),
             "reason": question.reason,

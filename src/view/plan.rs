@@ -1,13 +1,14 @@
 //! A plan as programs get it, and as every page says it in words.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::lanes::LanesView;
 use super::task::{TaskView, WaitView};
 use super::usage::{self, PlanUsage};
 use crate::plan::{
-    AnswerChoice, ArchiveState, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan,
-    PlanHead, PlanId, Task, TaskId, Time,
+    AnswerChoice, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead, PlanId,
+    Task, TaskId, Time,
 };
 use crate::store::ListedPlan;
 use crate::wire::text::time_text;
@@ -98,22 +99,9 @@ pub enum LastDaemon {
     Gone { pid: u32, started_at: String },
 }
 
-/// A plan in the list of all: its JSON is a line of `plans --json`. The fields stand in the order of the alphabet.
-#[derive(Debug, Serialize)]
-pub struct ListedView {
-    created_at: String,
-    finished_at: Option<String>,
-    goal: String,
-    pub(super) id: PlanId,
-    pub(super) key: String,
-    pub(super) name: String,
-    pub(super) owner: String,
-    seq: i64,
-    pub(super) archive_state: ArchiveState,
-    pub(super) status: &'static str,
-    #[serde(skip)]
-    pub(super) made: Time,
-}
+/// A plan in the list of all: its JSON is a line of `plans --json`, with its fields in the order of the alphabet.
+#[derive(Debug)]
+pub struct ListedView<'a>(pub(super) &'a ListedPlan);
 
 impl PlanView {
     /// Looks at a plan: at most `limit` tasks, from a little before the first unsettled one.
@@ -145,10 +133,7 @@ impl PlanView {
                 goal: head.goal.clone(),
                 status: head.status.as_str(),
                 seq,
-                branch: head
-                    .line
-                    .as_ref()
-                    .map(|_| IntegrationBranch::branch(&head.id)),
+                branch: (head.line.as_ref()).map(|_| IntegrationBranch::branch(&head.id)),
             },
             progress,
             tasks: tasks
@@ -209,22 +194,28 @@ impl QuestionView {
     }
 }
 
-impl ListedView {
+impl<'a> ListedView<'a> {
     /// Looks at a plan in the list.
-    pub fn of(listed: &ListedPlan) -> Self {
-        let head = &listed.head;
-        Self {
-            created_at: time_text(head.created_at),
-            finished_at: head.finished_at.map(time_text),
-            goal: head.goal.clone(),
-            id: head.id.clone(),
-            key: head.key().to_owned(),
-            name: head.name.clone(),
-            owner: head.owner.clone(),
-            seq: listed.seq,
-            archive_state: head.archive_state,
-            status: head.status.as_str(),
-            made: head.created_at,
-        }
+    pub fn of(listed: &'a ListedPlan) -> Self {
+        Self(listed)
+    }
+}
+
+impl Serialize for ListedView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let head = &self.0.head;
+        let value = json!({
+            "created_at": time_text(head.created_at),
+            "finished_at": head.finished_at.map(time_text),
+            "goal": head.goal,
+            "id": head.id,
+            "key": head.key(),
+            "name": head.name,
+            "owner": head.owner,
+            "seq": self.0.seq,
+            "shelf": head.archive_state,
+            "status": head.status.as_str(),
+        });
+        value.serialize(serializer)
     }
 }

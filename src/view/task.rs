@@ -77,9 +77,9 @@ pub struct WaitView {
 impl TaskView {
     /// Looks at a task, but not at what it has used.
     pub fn of(plan: &Plan, task: &Task, now: Time) -> Self {
-        let attempt = plan
-            .current_attempt(task)
-            .map(|attempt| CurrentAttempt::of(attempt, now));
+        let attempt = plan.current_attempt(task);
+        let attempt = attempt.map(|attempt| CurrentAttempt::of(attempt, now));
+        let model_asked_at = attempt.as_ref().and_then(|attempt| attempt.model_asked_at);
         let evidence = task.evidence.as_ref();
         let mut asked = plan.open_questions();
         let asked = asked.find(|question| question.task == Some(task.number));
@@ -95,10 +95,7 @@ impl TaskView {
             assignee: task.assignee.clone(),
             dependencies: task.dependencies.clone(),
             attempts: task.attempts,
-            waits_until: attempt
-                .as_ref()
-                .and_then(|attempt| attempt.model_asked_at)
-                .map(time_text),
+            waits_until: model_asked_at.map(time_text),
             result: task.result.clone(),
             usage: TaskUsage::default(),
             state: graph_text::state(plan, task),

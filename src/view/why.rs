@@ -3,7 +3,7 @@
 use super::task::TaskView;
 use super::{Paint, ProgramName, Style, WAY_TO_A_WORKER, indented, name, numbers, style, usage};
 use crate::plan::{
-    Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time,
+    Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time, word,
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
@@ -233,7 +233,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(format!("unreadable: {}", line(&rejected.reason)));
     }
     if let Some(verdict) = &attempt.verdict {
-        let (decision, by) = (verdict.decision.as_str(), verdict.by.as_str());
+        let (decision, by) = (word(&verdict.decision), word(&verdict.by));
         add(format!("{decision} by {by}: {}", line(&verdict.reason)));
     }
     lines

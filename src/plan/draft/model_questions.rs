@@ -7,6 +7,7 @@ use crate::plan::model::{
     AskId, Attempt, HumanQuestion, HumanQuestionKind, ModelCost, ModelQuestion, ModelQuestionKind,
     QuestionId,
 };
+use crate::plan::word;
 
 impl Draft<'_> {
     /// Counts a call of the model before it is made, and returns the id of the question.
@@ -172,11 +173,8 @@ impl Draft<'_> {
     }
 
     fn open_ask(&self, id: &AskId) -> Result<ModelQuestion, Refusal> {
-        self.plan
-            .ask(id)
-            .filter(|ask| ask.answered.is_none())
-            .cloned()
-            .ok_or(Refusal::UnknownAsk)
+        let ask = self.plan.ask(id).filter(|ask| ask.answered.is_none());
+        ask.cloned().ok_or(Refusal::UnknownAsk)
     }
 
     /// Closes the question to the model that a human has settled in another way.
@@ -188,11 +186,8 @@ impl Draft<'_> {
     /// Closes the question to the model how an attempt is judged, and the question to a human about its failure.
     pub(super) fn drop_judge_ask(&mut self, attempt: &Attempt) {
         let subject = ModelQuestionKind::Judge(attempt.id.clone());
-        let open: Vec<ModelQuestion> = (self.plan.open_asks())
-            .filter(|ask| ask.subject == subject)
-            .cloned()
-            .collect();
-        for mut ask in open {
+        let open = self.plan.open_asks().filter(|ask| ask.subject == subject);
+        for mut ask in open.cloned().collect::<Vec<_>>() {
             self.close_questions("the result was judged in another way", |question| {
                 question.ask.as_ref() == Some(&ask.id)
             });
@@ -212,17 +207,5 @@ impl Draft<'_> {
             change(&mut ask);
             self.insert(ask);
         }
-    }
-}
-
-fn word(subject: &ModelQuestionKind) -> &'static str {
-    match subject {
-        ModelQuestionKind::Plan => "plan",
-        ModelQuestionKind::Judge(_) => "judge",
-        ModelQuestionKind::Replan => "replan",
-        ModelQuestionKind::Audit => "audit",
-        ModelQuestionKind::Summary => "summary",
-        ModelQuestionKind::Strategy => "strategy",
-        ModelQuestionKind::Step(_) => "step",
     }
 }

@@ -325,18 +325,6 @@ pub enum Decision {
     Abort,
 }
 
-impl Decision {
-    /// Returns the word used in prompts and files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Retry => "retry",
-            Self::Replan => "replan",
-            Self::Abort => "abort",
-        }
-    }
-}
-
 /// Who decided a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -344,17 +332,6 @@ pub enum DecidedBy {
     Rules,
     Model,
     Person,
-}
-
-impl DecidedBy {
-    /// Returns the word shown to a person.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Rules => "rules",
-            Self::Model => "model",
-            Self::Person => "person",
-        }
-    }
 }
 
 /// A decision about an attempt, with its reason.

@@ -85,17 +85,6 @@ impl BudgetLimit {
         Self::CostUsd,
         Self::WallTime,
     ];
-
-    /// Returns the word used in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::LlmCalls => "llm_calls",
-            Self::LlmTokens => "llm_tokens",
-            Self::CostUsd => "cost_usd",
-            Self::WallTime => "wall_time",
-            Self::Attempts => "attempts",
-        }
-    }
 }
 
 /// The usage of language models and agents. The number of attempts is derived from the plan's rows: see `Plan::used`.

@@ -91,24 +91,6 @@ pub enum HumanQuestionKind {
     Budget(BudgetLimit),
 }
 
-impl HumanQuestionKind {
-    /// Returns the word for programs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Review => "review",
-            Self::Failures => "failures",
-            Self::Unclaimed => "unclaimed",
-            Self::Abort => "abort",
-            Self::Replans => "replans",
-            Self::Agent => "agent",
-            Self::Model => "model",
-            Self::Stuck => "stuck",
-            Self::Branch => "branch",
-            Self::Budget(_) => "budget",
-        }
-    }
-}
-
 /// A question to a human. It is open until it has an answer or is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HumanQuestion {
