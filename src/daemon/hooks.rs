@@ -172,7 +172,7 @@ async fn call(
             let wanted = id.clone();
             let call = store.read(plan, move |plan, _| {
                 let question = plan.question(&wanted).filter(|question| question.open())?;
-                Some(HookCall::question(plan, question, file, now).render())
+                Some(HookCall::question(plan, question, &file, now).render())
             });
             (HookNews::Question(id), call.await?)
         }
@@ -199,7 +199,7 @@ async fn call(
                 left_out,
             };
             let call = store.read(plan, move |plan, _| {
-                HookCall::change(plan, change, now).render()
+                HookCall::change(plan, &change, now).render()
             });
             (HookNews::Change(to), Some(call.await?))
         }

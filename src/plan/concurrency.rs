@@ -48,7 +48,7 @@ impl Plan {
 
     /// Returns whether a task has no worker: it is assigned to no role, and every role takes only its own tasks. A worker that
     /// has claimed it nevertheless counts as its worker until the attempt is over.
-    pub fn is_nobodys(&self, task: &Task) -> bool {
+    pub fn has_no_worker(&self, task: &Task) -> bool {
         let over = self.status().settled() || task.status.settled();
         let taken = self
             .current_attempt(task)

@@ -330,7 +330,7 @@ impl DueSearch<'_> {
                 Some(role) => format!(" of the role `{role}`"),
                 None if plan
                     .task(attempt.task)
-                    .is_some_and(|task| plan.is_nobodys(task)) =>
+                    .is_some_and(|task| plan.has_no_worker(task)) =>
                 {
                     " of tasks without an assignee".to_owned()
                 }

@@ -35,7 +35,7 @@ pub use task_index::{Counts, Startable, TaskFilter};
 pub use worker_pools::{WorkerPoolState, WorkerPools};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.
-pub fn counted(number: impl Display + PartialEq + From<u8>, word: &str) -> String {
+pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -> String {
     let plural = if number == 1.into() { "" } else { "s" };
     format!("{number} {word}{plural}")
 }

@@ -211,7 +211,7 @@ impl Plan {
         self.tasks.get(&id).filter(|task| !task.removed)
     }
 
-    /// Returns whose task it is, if it is somebody's.
+    /// Returns the role to which a task is assigned, if any.
     pub fn role_of(&self, id: TaskId) -> Option<&str> {
         self.task(id)?.assignee.as_deref()
     }

@@ -405,7 +405,7 @@ mod tests {
             status: "abandoned".into(),
             outcome: String::new(),
         };
-        let told = |events: &[&Event]| {
+        let printed = |events: &[&Event]| {
             let lines = lines(&change(events), &TimeZone::UTC, Paint::none());
             let text = |line: &String| line.rsplit("00  ").next().unwrap().to_owned();
             lines.iter().map(text).collect::<Vec<_>>()
@@ -413,10 +413,10 @@ mod tests {
         let wait = "task 2: reviewer does not wait for coder any more";
         let by = "(command line: aborted)";
         assert_eq!(
-            told(&[&ended, &settled, &settled]),
+            printed(&[&ended, &settled, &settled]),
             [wait, &format!("abandoned  {by}"), "abandoned"]
         );
-        assert_eq!(told(&[&ended]), [wait]);
-        assert_eq!(told(&[]), [by]);
+        assert_eq!(printed(&[&ended]), [wait]);
+        assert_eq!(printed(&[]), [by]);
     }
 }

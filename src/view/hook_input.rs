@@ -30,7 +30,7 @@ pub struct ChangePart {
 
 impl HookCall {
     /// Reports a question; `file` is the path of the file for its answer.
-    pub fn question(plan: &Plan, question: &HumanQuestion, file: String, now: Time) -> Self {
+    pub fn question(plan: &Plan, question: &HumanQuestion, file: &str, now: Time) -> Self {
         let task = question.task.and_then(|id| plan.task(id));
         let part = json!({
             "id": question.id,
@@ -54,7 +54,7 @@ impl HookCall {
     }
 
     /// Reports changes.
-    pub fn change(plan: &Plan, change: ChangePart, now: Time) -> Self {
+    pub fn change(plan: &Plan, change: &ChangePart, now: Time) -> Self {
         Self::new("change", plan, now).with("change", json!(change))
     }
 
@@ -120,7 +120,7 @@ mod tests {
             answer: None,
             closed: None,
         };
-        let file = "/v/questions/pending/question-q0af31c.md".to_owned();
+        let file = "/v/questions/pending/question-q0af31c.md";
         let line = HookCall::question(&plan, &question, file, sample_plans::NOW).render();
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         insta::assert_snapshot!(line.trim_end(), @r#"{"at":"2026-11-21T10:00:00Z","event":"question","plan":{"completed":0,"failed":0,"goal":"Count the words of a file","id":"abcdefgh","name":"Word counter","reason":null,"skipped":0,"status":"running","tasks":1,"workspace":"/w"},"question":{"about":"failures","choices":["retry","abort"],"file":"/v/questions/pending/question-q0af31c.md","id":"q0af31c","reason":"the task failed 3 times in a row","task":1,"task_name":"Write\nit"}}"#);
@@ -140,7 +140,7 @@ mod tests {
             events: EventView::all(&change, plan.id()),
             left_out: 0,
         };
-        let value = serde_json::json!(HookCall::change(&plan, change, sample_plans::NOW));
+        let value = serde_json::json!(HookCall::change(&plan, &change, sample_plans::NOW));
         insta::assert_snapshot!(value["change"], @r#"{"events":[{"at":"2026-11-21T10:00:00Z","by":"daemon","event":"planned","plan":"abcdefgh","seq":2,"tasks":1,"why":"w"}],"from":2,"left_out":0,"to":3}"#);
         assert_eq!(value["question"], Value::Null);
     }

@@ -166,7 +166,7 @@ mod tests {
         };
         insta::assert_snapshot!(asked(6, "coder", 1), @"reviewer 2 of 1 (tasks 3, 6) · coder 0 of 2, asked to help with task 6 · architect free");
         insta::assert_snapshot!(asked(3, "architect", 2), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with task 6");
-        // Once for each task, whoever asks.
+        // Once for each task, however many roles ask.
         insta::assert_snapshot!(asked(3, "coder", 3), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with tasks 3, 6");
         assert_eq!(asked(3, "coder", 4), asked(3, "coder", 3));
         issue(&mut plan, [2]);

@@ -31,7 +31,7 @@ pub struct PlanView {
     pub(super) lanes: Option<LanesView>,
     usage: PlanUsage,
     pub daemon: Option<DaemonView>,
-    /// How the plan's last daemon ended, if nobody was there to see it.
+    /// How the plan's last daemon ended, if that was not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_daemon: Option<LastDaemon>,
     #[serde(skip)]
@@ -39,9 +39,9 @@ pub struct PlanView {
     /// Tasks before and after those that are shown.
     #[serde(skip)]
     pub(super) hidden: (usize, usize),
-    /// Tasks that nobody is there for.
+    /// Whether a task has no worker.
     #[serde(skip)]
-    pub(super) nobodys: bool,
+    pub(super) no_worker: bool,
     /// What is used of what may be, for a person.
     #[serde(skip)]
     pub(super) used: Option<String>,
@@ -104,7 +104,7 @@ pub enum LastDaemon {
 pub struct ListedView<'a>(pub(super) &'a ListedPlan);
 
 impl PlanView {
-    /// Looks at a plan: at most `limit` tasks, from a little before the first unsettled one.
+    /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
     pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time) -> Self {
         let first_unsettled = plan.unsettled().next();
         let first_unsettled = first_unsettled.map_or(0, |task| plan.index_of(task));
@@ -120,7 +120,7 @@ impl PlanView {
         view
     }
 
-    /// Looks at a plan and at some tasks of it, but not at what each of them has used.
+    /// Returns the view of a plan and of some of its tasks, without what each of them has used.
     pub(super) fn with(plan: &Plan, seq: i64, before: usize, tasks: &[&Task], now: Time) -> Self {
         let head = plan.head().clone();
         let progress = Progress::of(plan);
@@ -149,7 +149,7 @@ impl PlanView {
             last_daemon: None,
             head,
             hidden: (before, after),
-            nobodys: roles_only && plan.unsettled().any(|task| plan.is_nobodys(task)),
+            no_worker: roles_only && plan.unsettled().any(|task| plan.has_no_worker(task)),
             used: usage::line(plan),
         }
     }
@@ -195,7 +195,7 @@ impl QuestionView {
 }
 
 impl<'a> ListedView<'a> {
-    /// Looks at a plan in the list.
+    /// Returns the view of a plan in the list.
     pub fn of(listed: &'a ListedPlan) -> Self {
         Self(listed)
     }

@@ -7,7 +7,7 @@ use crate::plan::{
     Row, TaskId, Time, Verdict,
 };
 
-/// The moment at which the sample is looked at.
+/// The time at which the sample is viewed.
 pub const NOW: Time = Time(1_800_000_300_000_000);
 
 /// A plan of five tasks: done, failed and asked about, blocked by that, under way, ready.
@@ -20,14 +20,14 @@ pub fn plan() -> Plan {
         ..PlanPolicy::default()
     };
     draft.start(policy, "/w").unwrap();
-    hand_out(&mut draft, 1, "task-1a");
+    dispatch(&mut draft, 1, "task-1a");
     decide(&mut draft, "task-1a", ReportStatus::Success, Decision::Next);
-    hand_out(&mut draft, 2, "task-2a");
+    dispatch(&mut draft, 2, "task-2a");
     decide(&mut draft, "task-2a", ReportStatus::Failed, Decision::Retry);
     let (id, about) = (QuestionId::new("question-7"), HumanQuestionKind::Failures);
     let reason = "failed three times\u{1b}[2J: the port is taken";
     draft.ask(id, about, Some(TaskId(2)), reason).unwrap();
-    hand_out(&mut draft, 4, "task-4a");
+    dispatch(&mut draft, 4, "task-4a");
     draft.claim(&CommandId::new("task-4a"), None).unwrap();
     draft.finish();
     plan
@@ -87,7 +87,7 @@ fn tasks() -> Vec<NewTask> {
     ]
 }
 
-fn hand_out(draft: &mut Draft<'_>, task: u32, command: &str) {
+fn dispatch(draft: &mut Draft<'_>, task: u32, command: &str) {
     let issue = NewCommand {
         id: CommandId::new(command),
         kind: AttemptKind::New,

@@ -52,7 +52,7 @@ impl PlanView {
         if let Some(outcome) = &head.outcome {
             lines.push(format!("\n{}", indented(outcome, "").trim_end()));
         }
-        if self.nobodys {
+        if self.no_worker {
             let no_role = format!("{ONLY_ITS_OWN}; {WAY_TO_A_WORKER}");
             lines.push(format!(
                 "\nA task without an assignee is for no role: {no_role}."
@@ -133,8 +133,8 @@ impl TaskView {
         let word = paint.text(style(self.state), &format!("{:<11}", self.state));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(lanes_text::role);
-        let nobodys = self.nobodys.then(|| "for no role".to_owned());
-        let details = [role, nobodys, self.detail(plan, now)]
+        let no_worker = self.no_worker.then(|| "for no role".to_owned());
+        let details = [role, no_worker, self.detail(plan, now)]
             .into_iter()
             .flatten();
         let details: String = details.map(|detail| format!(" · {detail}")).collect();

@@ -95,7 +95,7 @@ pub fn of_tasks(plan: &Plan) -> HashMap<TaskId, TaskUsage> {
     tasks
 }
 
-/// Says what a plan has used of what it may use; nothing if it has used nothing. What nobody told of is left out.
+/// Returns what a plan has used of what it may use; `None` if it has used nothing. What was not reported is left out.
 pub fn line(plan: &Plan) -> Option<String> {
     let usage = &plan.head().usage;
     let lived = usage.lived;
@@ -116,7 +116,7 @@ pub fn line(plan: &Plan) -> Option<String> {
     joined(parts, " · ").map(|used| format!("Used: {used}"))
 }
 
-/// Says what a task has used, as far as anybody told; nothing if nobody did.
+/// Returns what a task has used, as far as that was reported; `None` if nothing was.
 pub fn task_line(used: &TaskUsage) -> Option<String> {
     let judge = (used.llm_calls > 0).then(|| {
         let calls = counted(used.llm_calls, "call");
@@ -130,7 +130,7 @@ pub fn task_line(used: &TaskUsage) -> Option<String> {
     joined(parts, " · ")
 }
 
-/// Says what the agent of an attempt used, as far as it told.
+/// Returns what the agent of an attempt used, as far as it was reported.
 pub fn attempt_line(attempt: &Attempt) -> Option<String> {
     let report = attempt.report.as_ref()?;
     let used = tokens(report.input_tokens, report.output_tokens);

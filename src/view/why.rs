@@ -37,7 +37,7 @@ pub fn why(
     )];
     let reasons = reasons(plan, task, now, program);
     lines.extend(reasons.iter().map(|reason| format!("  {reason}")));
-    if task.nobodys {
+    if task.no_worker {
         lines.push(format!(
             "  it has no assignee: {ONLY_ITS_OWN}; {WAY_TO_A_WORKER}"
         ));

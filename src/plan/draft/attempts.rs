@@ -209,8 +209,8 @@ impl Draft<'_> {
     pub fn waits(&mut self, id: &CommandId, until: Option<Time>) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
         let until = until.filter(|until| *until > self.now);
-        let told = attempt.waits_until.is_some_and(|told| told > self.now);
-        if attempt.state != AttemptState::Open || until.is_some() == told {
+        let waits = attempt.waits_until.is_some_and(|until| until > self.now);
+        if attempt.state != AttemptState::Open || until.is_some() == waits {
             return Ok(());
         }
         if let Some(until) = until {

@@ -341,7 +341,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Closes the question why nobody takes the command of a task.
+    /// Closes the question why no worker claims the command of a task.
     fn close_unclaimed(&mut self, task: TaskId, reason: &str) {
         self.close_questions(reason, |question| {
             question.task == Some(task) && question.about == HumanQuestionKind::Unclaimed

@@ -135,9 +135,9 @@ impl Draft<'_> {
         if tasks.is_empty() {
             return Err(Refusal::NoTasks);
         }
-        let told = self.events.len();
+        let events = self.events.len();
         let numbers = self.add_tasks(tasks, None)?;
-        self.events.truncate(told);
+        self.events.truncate(events);
         self.log(Event::Planned {
             tasks: numbers.len(),
         });
@@ -282,7 +282,7 @@ impl Draft<'_> {
             _ => None,
         });
         let new: Vec<NewTask> = new.collect();
-        let told = self.events.len();
+        let events = self.events.len();
         let added = self.add_tasks(new, open.task.filter(|id| self.plan.task(*id).is_some()))?;
         let (mut updated, mut skipped) = (0, 0);
         for edit in edits {
@@ -311,7 +311,7 @@ impl Draft<'_> {
             self.skip_task(cause, &format!("replaced by replan: {}", open.why))?;
             skipped += 1;
         }
-        self.events.truncate(told);
+        self.events.truncate(events);
         self.log(Event::Replanned {
             added: added.len(),
             updated,

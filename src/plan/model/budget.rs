@@ -153,7 +153,7 @@ pub type Granted = BTreeMap<BudgetLimit, f64>;
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "counts beyond 2^53 are no longer told apart, and need not be"
+    reason = "counts beyond 2^53 are no longer exact, and need not be"
 )]
 pub(crate) fn number(count: u64) -> f64 {
     count as f64
