@@ -205,6 +205,7 @@ impl Serialize for ListedView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let head = &self.0.head;
         let value = json!({
+            "archive_state": head.archive_state,
             "created_at": time_text(head.created_at),
             "finished_at": head.finished_at.map(time_text),
             "goal": head.goal,
@@ -213,7 +214,6 @@ impl Serialize for ListedView<'_> {
             "name": head.name,
             "owner": head.owner,
             "seq": self.0.seq,
-            "shelf": head.archive_state,
             "status": head.status.as_str(),
         });
         value.serialize(serializer)
