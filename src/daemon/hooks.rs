@@ -164,7 +164,7 @@ async fn call(
             let wanted = id.clone();
             let call = store.read(plan, move |plan, _| {
                 let question = plan.question(&wanted).filter(|question| question.open())?;
-                Some(HookCall::question(plan, question, file, now).render())
+                Some(HookCall::question(plan, question, &file, now).render())
             });
             (HookNews::Question(id), call.await?)
         }
@@ -190,7 +190,7 @@ async fn call(
                 events,
                 left_out,
             };
-            let render = move |plan: &Plan, _| HookCall::change(plan, change, now).render();
+            let render = move |plan: &Plan, _| HookCall::change(plan, &change, now).render();
             let call = store.read(plan, render);
             (HookNews::Change(to), Some(call.await?))
         }

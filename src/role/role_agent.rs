@@ -206,7 +206,7 @@ impl Role {
         if let Some(top) = WaitChain::of(store, Some(&plan.id)).await?.top {
             let why = "what a role had others do is given up";
             let count = move |draft: &mut Draft<'_>| {
-                draft.count_agents_of_role(spent);
+                draft.count_agents(spent);
                 Ok(())
             };
             store.change(&top, by, why, count).await?;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use plan_agent::plan::{Event, PlanState, TaskId, TaskState};
+use plan_agent::plan::{Decision, Event, PlanState, TaskId, TaskState};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
@@ -221,7 +221,7 @@ fn decided_once_and_in_order(ledger: &Ledger) {
     let mut once = BTreeSet::new();
     let mut completed = BTreeSet::new();
     let mut timed_out = 0;
-    let mut judged: BTreeMap<TaskId, Vec<&str>> = BTreeMap::new();
+    let mut judged: BTreeMap<TaskId, Vec<Decision>> = BTreeMap::new();
     for event in ledger.log.iter().flat_map(|change| &change.delta.events) {
         let words = match event {
             Event::Issued { task, attempt, .. } => {
@@ -237,7 +237,7 @@ fn decided_once_and_in_order(ledger: &Ledger) {
                 decision,
                 ..
             } => {
-                judged.entry(*task).or_default().push(decision.as_str());
+                judged.entry(*task).or_default().push(*decision);
                 format!("{command} is judged")
             }
             Event::Completed { task, .. } => {
@@ -258,7 +258,12 @@ fn decided_once_and_in_order(ledger: &Ledger) {
         assert_eq!(task.status, TaskState::Completed);
         assert_eq!(task.result.as_deref(), Some(&*format!("By {role}.")));
         let verdicts = &judged[&task.number];
-        assert_eq!(verdicts.last(), Some(&"next"), "task {}", task.number);
+        assert_eq!(
+            verdicts.last(),
+            Some(&Decision::Next),
+            "task {}",
+            task.number
+        );
         assert!(role != "failing" || verdicts.len() >= 2, "{verdicts:?}");
     }
     let silent = |role: &str| role == "silent";

@@ -51,7 +51,7 @@ impl TaskState {
 }
 
 /// One task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub number: TaskId,
     /// The caller's own id of the task; the number as text unless the caller chose one.
@@ -61,7 +61,6 @@ pub struct Task {
     /// The name of the phase it belongs to, if any.
     pub step: Option<String>,
     /// The caller's own id of that phase.
-    #[serde(default)]
     pub step_id: Option<String>,
     pub name: String,
     pub description: String,

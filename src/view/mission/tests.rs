@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::{
     AnswerChoice, Attempt, AttemptKind, AttemptState, CommandId, DecidedBy, Evidence,
     HumanQuestion, HumanQuestionKind, PlanHead, QuestionId, ReplanRequest, RoleRequest, Row,
-    Verdict,
+    TaskId, Verdict,
 };
 use crate::wire::sample_plans::{NOW, head, plan, task};
 
