@@ -16,8 +16,8 @@ use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
 use crate::exec::{CheckConfig, end_servers_left_behind};
 use crate::role::{
-    ASK, Abilities, Framework, McpServer, McpSettings, OtherRole, Role, RoleId, RoleModel,
-    RoleSettings, Workplace, built_in, check_step, plan_tools,
+    ASK, Abilities, Framework, McpServer, OtherRole, Role, RoleId, RoleModel, RoleSettings,
+    Workplace, built_in, check_step, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
@@ -267,15 +267,7 @@ pub(super) async fn start_servers(
         let Some(role) = inside(team).find(|role| role.tools.iter().any(of_server)) else {
             continue;
         };
-        let started = McpServer::start(McpSettings {
-            name: name.clone(),
-            argv: server.command.clone(),
-            cwd: workspace.to_owned(),
-            env: server.env.clone(),
-            timeout: server.timeout,
-            marks: marks.map(Path::to_owned),
-        });
-        match started.await {
+        match McpServer::start(name, server, workspace, marks).await {
             Ok(tools) => {
                 servers.known.insert(name.clone());
                 servers.tools = std::mem::take(&mut servers.tools).and(tools);

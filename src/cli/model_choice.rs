@@ -17,9 +17,7 @@ use crate::config::{
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
-use crate::llm::{
-    AgentModel, AgentSettings, HttpModel, HttpSettings, LanguageModel, Model, RetryPolicy,
-};
+use crate::llm::{AgentModel, HttpModel, LanguageModel, Model};
 use crate::volumes::Folder;
 
 impl App {
@@ -113,13 +111,6 @@ pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBu
 /// The service or the agent cannot be set up.
 pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
     let llm = &config.llm;
-    let usual = RetryPolicy::default();
-    let policy = RetryPolicy {
-        tries: llm.tries,
-        first_delay: llm.retry_delay,
-        max_delay: usual.max_delay.max(llm.retry_delay),
-        ..usual
-    };
     let make = |model| match planner {
         Planner::Rules { .. } => Ok(None),
         Planner::Model { endpoint, .. } => of_service(endpoint, model, config).map(Some),
@@ -127,8 +118,8 @@ pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models
     };
     let (plan, judge) = (make(llm.plan_model())?, make(llm.judge_model())?);
     Ok(plan.zip(judge).map(|(plan, judge)| Models {
-        plan: Model::new(plan, policy),
-        judge: Model::new(judge, policy),
+        plan: Model::new(plan, llm),
+        judge: Model::new(judge, llm),
     }))
 }
 
@@ -137,13 +128,8 @@ fn of_service(
     model: Option<&str>,
     config: &Config,
 ) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let settings = HttpSettings {
-        base_url: endpoint.base_url.clone(),
-        model: model.unwrap_or(endpoint.api.usual_model()).to_owned(),
-        key: endpoint.key.clone(),
-        timeout: config.llm.timeout,
-    };
-    let llm = HttpModel::new(endpoint.api, settings);
+    let model = model.unwrap_or(endpoint.api.usual_model());
+    let llm = HttpModel::new(endpoint, model, config.llm.timeout);
     let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
     Ok(Arc::new(llm))
 }
@@ -153,14 +139,8 @@ fn of_agent(
     model: Option<&str>,
     config: &Config,
 ) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let settings = AgentSettings {
-        agent,
-        model: model.map(str::to_owned),
-        env: config.worker.env.clone(),
-        timeout: config.llm.timeout,
-        marks: config.root().join(Folder::Active.as_str()),
-    };
-    let llm = AgentModel::new(settings)
+    let marks = config.root().join(Folder::Active.as_str());
+    let llm = AgentModel::new(agent, model, config, marks)
         .context("failed to make a temporary folder to ask the agent in")?;
     Ok(Arc::new(llm))
 }

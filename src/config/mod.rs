@@ -20,7 +20,7 @@ use crate::wire::command_file::Language;
 pub use budget_limit::ConfiguredLimit;
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
-pub use read_config::ConfigError;
+pub use read_config::{ConfigError, is_loopback};
 
 /// The name of the configuration file in the folder in which the program is started.
 pub const FILE_NAME: &str = "config.toml";
