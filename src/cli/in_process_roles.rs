@@ -25,9 +25,7 @@ use crate::volumes::{Folder, Volumes};
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
-use crate::worker::in_process::{
-    InProcessRole, InProcessRoles, Member, RoleOptions, RoleWorkspace,
-};
+use crate::worker::in_process::{InProcessRole, InProcessRoles, Member, RoleHost};
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
@@ -189,6 +187,7 @@ pub(super) async fn ready(
         };
         residents.push(InProcessRole {
             id,
+            lanes: number(role.concurrency),
             timeout: role.collaboration_timeout,
             make: Arc::new(move |framework, workspace| blueprint.build(framework, workspace)),
         });
@@ -197,20 +196,17 @@ pub(super) async fn ready(
         return Ok(None);
     }
     let members = team.team.roles.iter();
-    let options = RoleOptions {
+    let host = RoleHost {
+        config: Arc::new(config.clone()),
         store: store.clone(),
         volumes: settings.volumes.clone(),
         workspace: settings.workspace.clone(),
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
-        language: settings.language,
         members: members.filter_map(|role| member(role, settings)).collect(),
         residents,
-        max_depth: number(config.role.max_depth),
-        silence: config.run.task_timeout,
-        timing: config.timing,
     };
-    let inside = InProcessRoles::new(options).map_err(|wrong| faults.extend(wrong));
+    let inside = InProcessRoles::new(host).map_err(|wrong| faults.extend(wrong));
     let (Ok(inside), []) = (inside, faults.as_slice()) else {
         let path = team.path.display();
         let faults = faults.join("\nerror: ");
@@ -308,12 +304,6 @@ fn member(role: &RoleSpec, settings: &DaemonSettings) -> Option<Member> {
         id: role.id.parse().ok()?,
         description: role.description.clone(),
         prompt: prompt.cloned().unwrap_or_default(),
-        place: match role.kind {
-            RoleKind::Agent => RoleWorkspace::Inside {
-                lanes: number(role.concurrency),
-            },
-            RoleKind::Files => RoleWorkspace::Files,
-        },
     })
 }
 

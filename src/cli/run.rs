@@ -267,7 +267,7 @@ pub(super) async fn worker(
     let (app, options) = unless(&mut ended, "no command was taken", opened).await?;
     let (teller, told) = mpsc::unbounded_channel();
     let options = worker::WorkerOptions {
-        told: Some(teller),
+        events: Some(teller),
         ..options
     };
     let whose = match &options.role {

@@ -2,7 +2,6 @@
 //! own. Every agent is chosen and examined before anything starts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,11 +18,11 @@ use super::in_process_roles::{self, Servers};
 use super::output::complain;
 use super::plan_process;
 use super::team_file::TeamFile;
-use crate::agents::{Agent, Retries};
+use crate::agents::Agent;
 use crate::config::Config;
 use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
-use crate::volumes::{Volumes, VolumesError};
+use crate::volumes::VolumesError;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::{one_line, quoted};
@@ -172,7 +171,7 @@ impl TeamWorkers {
         for workers in &self.pools {
             let fitness = WorkerHealth::default();
             unfit.insert(workers.role.clone(), fitness.watch());
-            let lanes = workers.start(config, &daemon.volumes, &fitness, stopped);
+            let lanes = workers.start(config, &fitness, stopped);
             let (tell, role) = (tell.clone(), workers.role.clone());
             ends.spawn(async move {
                 for lane in lanes {
@@ -193,22 +192,20 @@ impl Workers {
     fn start(
         &self,
         config: &Config,
-        volumes: &Volumes,
-        fitness: &WorkerHealth,
+        health: &WorkerHealth,
         stopped: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
         let told = Arc::new(AtomicBool::new(false));
+        let options = worker::WorkerOptions {
+            config: Arc::new(config.clone()),
+            agent: self.agent.clone(),
+            role: self.takes.clone(),
+            deadline: self.deadline,
+            health: health.clone(),
+            events: None,
+        };
         let lane = |_| {
-            let options = worker::WorkerOptions {
-                deadline: self.deadline,
-                ..options(
-                    self.agent.clone(),
-                    self.takes.clone(),
-                    config,
-                    volumes.root(),
-                    fitness.clone(),
-                )
-            };
+            let options = options.clone();
             let shutdown = plan_process::stopped(stopped);
             let (told, role) = (Arc::clone(&told), self.role.clone());
             tokio::spawn(async move {
@@ -370,43 +367,13 @@ pub(super) async fn alone(args: &WorkerArgs, app: &App) -> Result<worker::Worker
         complain(&format!("! {doubt}\n"));
     }
     let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
-    let config = &app.config;
-    let options = options(
-        agent,
-        takes,
-        config,
-        &config.root(),
-        WorkerHealth::default(),
-    );
+    let deadline = role.and_then(|role| role.timeout);
     Ok(worker::WorkerOptions {
-        deadline: role
-            .and_then(|role| role.timeout)
-            .unwrap_or(options.deadline),
-        ..options
-    })
-}
-
-/// Returns what a worker that takes some commands needs to know.
-fn options(
-    agent: Agent,
-    role: RoleFilter,
-    config: &Config,
-    root: &Path,
-    fitness: WorkerHealth,
-) -> worker::WorkerOptions {
-    worker::WorkerOptions {
-        root: root.to_owned(),
+        config: Arc::new(app.config.clone()),
         agent,
-        role,
-        env: config.worker.env.clone(),
-        deadline: config.run.task_deadline,
-        silence: config.run.task_timeout,
-        again: Retries {
-            most: config.worker.retries,
-            delay: config.worker.retry_delay,
-        },
-        fitness,
-        timing: config.timing,
-        told: None,
-    }
+        role: takes,
+        deadline: deadline.unwrap_or(app.config.run.task_deadline),
+        health: WorkerHealth::default(),
+        events: None,
+    })
 }

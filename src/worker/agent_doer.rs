@@ -13,7 +13,7 @@ use super::command_claim::Claim;
 use super::worker_loop::{
     Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
 };
-use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd, Retries};
+use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
 use crate::plan_time::TimeAllowance;
@@ -32,12 +32,8 @@ const MOST_ERR: usize = 4 * 1024;
 /// The agent of a worker.
 pub(super) struct AgentDoer {
     pub(super) agent: Agent,
-    /// Names of variables that the agent gets besides those that every child gets.
-    pub(super) env: Vec<String>,
     /// It may work that long on a command.
     pub(super) deadline: Duration,
-    /// With a model that fails behind it.
-    pub(super) again: Retries,
 }
 
 impl Doer for AgentDoer {
@@ -231,7 +227,7 @@ impl AgentDoer {
         let spec = ChildSpec {
             argv: step.argv,
             cwd: job.workspace.clone(),
-            env: exec::environment_of_agent(&self.env, self.agent.env(), set),
+            env: exec::environment_of_agent(&worker.config.worker.env, self.agent.env(), set),
             stdin: step.stdin,
             deadline,
         };

@@ -100,7 +100,7 @@ impl SessionRun<'_> {
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
         let undone = |heard: &mut RunReading| {
-            let next = heard.outcome.next(0, 0, self.doer.again);
+            let next = heard.outcome.next(0, 0, &self.worker.config.worker);
             let again = matches!(next, NextRun::Stop | NextRun::Again(_));
             again || matches!(heard.outcome, RunOutcome::Killed { .. })
         };
@@ -121,7 +121,9 @@ impl SessionRun<'_> {
                 self.inbox.discard();
                 return Ok(Finished::default());
             }
-            let next = now.outcome.next(faults, changes, self.doer.again);
+            let next = now
+                .outcome
+                .next(faults, changes, &self.worker.config.worker);
             match next {
                 NextRun::Again(wait) if wait < self.left => {
                     faults += 1;

@@ -16,6 +16,7 @@ use super::activity::Pulse;
 use super::command_claim::{Claim, PassedOver};
 use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
 use crate::agents::{CodingAgent, MOST_PRINTED};
+use crate::config::Config;
 use crate::exec::ChildOutput;
 use crate::plan::{CommandId, ReportStatus, SessionId, Time};
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
@@ -61,13 +62,10 @@ pub(super) trait Doer {
 /// A worker: takes the commands of a role out of the files, one at a time.
 pub(super) struct Worker {
     pub(super) volumes: Volumes,
+    pub(super) config: Arc<Config>,
     pub(super) role: RoleFilter,
-    /// The daemon ends whoever is silent for so long.
-    pub(super) silence: Duration,
-    /// How often it is looked for commands where nothing tells of one.
-    pub(super) look: Duration,
-    pub(super) fitness: WorkerHealth,
-    pub(super) told: Option<UnboundedSender<WorkerEvent>>,
+    pub(super) health: WorkerHealth,
+    pub(super) events: Option<UnboundedSender<WorkerEvent>>,
     /// Moves when there may be something to do although no file has come.
     pub(super) news: watch::Receiver<u64>,
     pub(super) stopping: watch::Receiver<bool>,
@@ -207,13 +205,14 @@ impl Worker {
         let from = self.role.from(&self.volumes);
         let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
         let (mut news, mut stopping) = (self.news.clone(), self.stopping.clone());
-        let mut pause = self.look;
+        let interval = self.config.timing.work;
+        let mut pause = interval;
         let mut passed = PassedOver::default();
-        while !*stopping.borrow_and_update() && !self.fitness.is_lost() {
+        while !*stopping.borrow_and_update() && !self.health.is_lost() {
             news.borrow_and_update();
             pause = match self.work_once(doer, &mut passed).await {
                 Ok(true) => continue,
-                Ok(false) => self.look,
+                Ok(false) => interval,
                 Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
                 Err(error) => {
                     tracing::warn!(error = chain(error), "the worker tries again");
@@ -265,7 +264,7 @@ impl Worker {
         match self.result(doer, &claim).await {
             Ok(Finished { report, stop, left }) => {
                 let began = left.as_ref().is_some_and(|(_, report)| report.is_some());
-                if stop.is_some() && !self.fitness.lose() && !began {
+                if stop.is_some() && !self.health.lose() && !began {
                     if let Some((inbox, _)) = left {
                         inbox.close();
                     }
@@ -328,10 +327,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Tells whoever looks on; nobody has to.
-    pub(super) fn tell(&self, told: WorkerEvent) {
-        if let Some(teller) = &self.told {
-            drop(teller.send(told));
+    /// Reports what the worker does to the person who watches, if one does.
+    pub(super) fn tell(&self, event: WorkerEvent) {
+        if let Some(events) = &self.events {
+            drop(events.send(event));
         }
     }
 
@@ -348,7 +347,8 @@ impl Worker {
         let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
         let mut pulse = Pulse::new(vital.heard, begun);
-        let every = BEAT.min(self.silence / 5).max(LOOK);
+        // Several heartbeats fit into the silence after which the daemon ends an agent.
+        let every = BEAT.min(self.config.run.task_timeout / 5).max(LOOK);
         let mut next_beat = Instant::now();
         loop {
             if mark.exists() {

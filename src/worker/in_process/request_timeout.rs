@@ -109,7 +109,7 @@ pub(super) fn hold(shared: &SharedContext, on: &RoleId, request: &RequestId) -> 
     if shared.registry.has(on) {
         return shared.registry.hold(on, request);
     }
-    match shared.volumes.whereabouts(request.command()) {
+    match shared.host.volumes.whereabouts(request.command()) {
         Ok(CommandPlace::Pending) => match shared.is_busy(on) {
             Ok(true) => RequestWait::Rests,
             Ok(false) | Err(_) => RequestWait::Runs { taken: false },

@@ -97,7 +97,7 @@ impl RoleDoer {
     pub(super) fn new(shared: Arc<SharedContext>, lane: Lane, resident: InProcessRole) -> Self {
         Self {
             link: Arc::new(RoleLink::new(Arc::clone(&shared), lane.clone())),
-            started: shared.clock.now(),
+            started: shared.host.clock.now(),
             shared,
             lane,
             resident,
@@ -151,7 +151,7 @@ impl RoleDoer {
                 Ok(role) => role,
                 Err(reason) => return self.fail(worker, &message, &reason).await,
             };
-            let now = self.shared.clock.now();
+            let now = self.shared.host.clock.now();
             running.spawn(async move {
                 let done = match input {
                     RoleInput::Message(message) => role.process_message(*message).await,
@@ -200,7 +200,7 @@ impl RoleDoer {
     async fn begin(&self, worker: &Worker, command: &CommandFile) -> Option<StructuredMessage> {
         let (shared, id) = (&self.shared, &command.id);
         // By this role before a crash, or by a person.
-        if shared.volumes.reported(id).unwrap_or(false) {
+        if shared.host.volumes.reported(id).unwrap_or(false) {
             return None;
         }
         let asked = message_of(command).filter(|message| message.to == self.lane.role);
@@ -227,7 +227,7 @@ impl RoleDoer {
         let said = sections(&command.body);
         let known = match (&command.plan, command.task) {
             (Some(plan), Some(task)) => {
-                let read = self.shared.store.read(plan, move |plan, _| {
+                let read = self.shared.host.store.read(plan, move |plan, _| {
                     let task = plan.task(task)?;
                     let texts = (task.name.clone(), task.description.clone());
                     Some((task.key.clone(), texts.0, texts.1))
@@ -292,7 +292,7 @@ impl RoleDoer {
                 timeout.insert(fresh)
             }
         };
-        let mut moved = shared.store.moved();
+        let mut moved = shared.host.store.moved();
         let mut news = shared.registry.news();
         let note = |with_person: bool| {
             let registry = &shared.registry;
@@ -324,7 +324,7 @@ impl RoleDoer {
                 () = used_up => {}
                 Ok(()) = moved.changed() => {}
                 Ok(()) = news.changed() => {}
-                () = sleep(self.shared.timing.work) => {}
+                () = sleep(shared.host.config.timing.work) => {}
             }
         };
         shared.registry.works(&self.lane, work);
@@ -345,7 +345,7 @@ impl RoleDoer {
         }
         let shared = &self.shared;
         let lived = command.and_then(|command| shared.lived_last(command));
-        let person = with_person(&shared.store, on, &request, shared.clock.now()).await;
+        let person = with_person(&shared.host.store, on, &request, shared.host.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
             Duration::ZERO
@@ -358,6 +358,7 @@ impl RoleDoer {
         let id = request.command().clone();
         let read = self
             .shared
+            .host
             .store
             .read(plan, move |plan, _| match plan.attempt(&id) {
                 _ if plan.status().settled() => AwaitedRole::Settled,
@@ -370,7 +371,7 @@ impl RoleDoer {
 
     /// Returns whether an answer lies among the reports that the daemon has not read yet.
     fn lies_there(&self, request: &RequestId) -> bool {
-        let folder = self.shared.volumes.path(Folder::ReportsPending);
+        let folder = self.shared.host.volumes.path(Folder::ReportsPending);
         let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
         names
             .filter_map(|entry| command_of(entry.file_name().to_str()?))
