@@ -10,7 +10,6 @@ use super::app::App;
 use super::failure::Failure;
 use super::output::complain;
 use super::team_file::TeamFile;
-use super::tool;
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
@@ -156,7 +155,7 @@ pub(super) async fn ready(
         warn_of_worktrees(&servers, settings);
     }
     let servers = servers.tools;
-    let toolbox = Toolbox::new(store.clone(), tool::settings(config), "role");
+    let toolbox = Toolbox::new(store.clone(), config, "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
     let (mut residents, mut faults) = (Vec::new(), Vec::new());
     for role in inside(team) {
@@ -173,9 +172,7 @@ pub(super) async fn ready(
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
         let blueprint = RoleParts {
             settings: RoleSettings {
-                classify: config.role.classify,
-                max_steps: number(config.role.max_steps),
-                step_timeout: config.role.step_timeout,
+                config: config.role.clone(),
                 ..RoleSettings::new(id.clone()).of_team(role, prompt)
             },
             store: store.clone(),

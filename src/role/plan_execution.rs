@@ -136,7 +136,7 @@ impl Role {
             Ok(params) => params,
             Err(reason) => return Ok(Err(reason)),
         };
-        let limit = self.settings.step_timeout;
+        let limit = self.settings.config.step_timeout;
         let said = abilities.call(name, params, &situation, limit).await;
         match situation.fault.into_inner() {
             Some(fault) => Err(fault.into()),

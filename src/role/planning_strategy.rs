@@ -231,7 +231,7 @@ impl Role {
                 "no template fits the task, and {NO_MODEL}"
             )));
         };
-        if self.settings.classify {
+        if self.settings.config.classify {
             let (_, context) = self.given();
             let context = RoleContext {
                 role: self.settings.id.as_str(),
@@ -308,7 +308,7 @@ impl Role {
             done: &done,
             why: why.as_deref().unwrap_or_default(),
             question: "",
-            max_steps: self.settings.max_steps,
+            max_steps: usize::try_from(self.settings.config.max_steps).unwrap_or(usize::MAX),
         };
         let looks = checker.clone();
         let question = questions::steps(&mind.prompts, &asked, move |planned, place| {

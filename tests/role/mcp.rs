@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan_agent::config::McpConfig;
+use plan_agent::config::{Config, McpConfig};
 use plan_agent::role::{McpError, McpServer, plan_tools};
 use plan_agent::tools::Toolbox;
 use rustix::process::{Pid, Signal, kill_process};
@@ -42,7 +42,7 @@ fn uses(tool: &str, params: Value) -> StepSpec {
 #[tokio::test]
 async fn role_uses_plan_tools() {
     let mut scene = Scene::new().await;
-    let toolbox = Toolbox::new(scene.store.clone(), Default::default(), "reviewer");
+    let toolbox = Toolbox::new(scene.store.clone(), &Config::default(), "reviewer");
     scene.tools = plan_tools(&toolbox);
     let scene = scene.with_steps(vec![
         uses("plan.TaskCreate", json!({"subject": "Mend it"})),

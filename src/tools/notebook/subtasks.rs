@@ -105,7 +105,7 @@ impl PlanNotebook {
             let text = "Invalid name: a plan needs one.";
             return Err(NotebookError::new(NotebookErrorCode::InvalidArgument, text));
         }
-        check_new(&subtasks, self.toolbox.settings.max_subtasks)?;
+        check_new(&subtasks, self.toolbox.max_subtasks)?;
         Ok(NotebookPlan::new(
             name.trim(),
             description,
@@ -130,7 +130,7 @@ impl PlanNotebook {
             let text = format!("The subtask is missing; the action '{action}' needs it.");
             return Err(NotebookError::new(NotebookErrorCode::MissingSubtask, text));
         }
-        let max = self.toolbox.settings.max_subtasks;
+        let max = self.toolbox.max_subtasks;
         self.change("revise_current_plan", move |draft| {
             let total = draft.plan().counts().total();
             let last = match action {
