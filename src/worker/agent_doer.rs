@@ -2,18 +2,18 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use tokio::time::sleep;
 
 use super::WorkerEvent;
+use super::coding_agent_run::SessionRun;
 use super::command_claim::Claim;
 use super::worker_loop::{
     Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
 };
-use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
+use crate::agents::{Agent, AgentJob, AgentProcess, CodingAgent, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
 use crate::plan_time::TimeAllowance;
@@ -94,18 +94,20 @@ impl AgentDoer {
         }
         worker.tell(WorkerEvent::Begun(title(command)));
         let job = AgentJob::new(claim.volumes(), command);
+        let run = CommandRun {
+            worker,
+            doer: self,
+            job: &job,
+            output: &output,
+        };
         let report = match &self.agent {
-            Agent::Coding(coder) => return self.talk(worker, &job, coder, &output, &life).await,
+            Agent::Coding(coder) => return SessionRun::talk(&run, coder, &life).await,
             Agent::Shell(shell) => match shell.steps(&job) {
-                Ok(steps) => {
-                    let ended = self.run_all(worker, &job, &output, steps).await?;
-                    shell.report(&job, &ended)
-                }
+                Ok(steps) => shell.report(&job, &run.run_all(steps).await?),
                 Err(refusal) => refusal.report(&job),
             },
             Agent::Command(template) => {
-                let steps = vec![template.step(&job)];
-                let ended = self.run_all(worker, &job, &output, steps).await?;
+                let ended = run.run_all(vec![template.step(&job)]).await?;
                 template.report(&job, &ended)
             }
         };
@@ -135,7 +137,7 @@ impl AgentDoer {
         // Only a hint: anybody can write the heartbeat, and the worker may have gone before it could note whom it started.
         let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let group = exec::left_behind(&err, signed);
-        let pid = group.map_or(0, |group| group.as_raw_pid().cast_unsigned());
+        let pid = group.map(|group| group.as_raw_pid().cast_unsigned());
         let vital = RunVitals::left_behind(id, life, pid);
         let stop = async |grace| {
             if let Some(group) = group {
@@ -150,10 +152,7 @@ impl AgentDoer {
         let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
         let signs = HeartbeatSource {
             output: Some(&watched),
-            of: match &self.agent {
-                Agent::Coding(coder) => Some(coder.kind),
-                Agent::Shell(_) | Agent::Command(_) => None,
-            },
+            of: self.kind(),
             always: false,
         };
         // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
@@ -173,27 +172,33 @@ impl AgentDoer {
         open()?.ok_or_else(|| still_runs(&err).into())
     }
 
+    /// Returns the coding agent whose output can be read.
+    fn kind(&self) -> Option<CodingAgent> {
+        match &self.agent {
+            Agent::Coding(coder) => Some(coder.kind),
+            Agent::Shell(_) | Agent::Command(_) => None,
+        }
+    }
+}
+
+/// An agent at work on a command.
+pub(super) struct CommandRun<'a> {
+    pub(super) worker: &'a Worker,
+    pub(super) doer: &'a AgentDoer,
+    pub(super) job: &'a AgentJob<'a>,
+    pub(super) output: &'a ChildOutput,
+}
+
+impl CommandRun<'_> {
     /// Runs the steps one after the other up to the first that fails.
-    async fn run_all(
-        &self,
-        worker: &Worker,
-        job: &AgentJob<'_>,
-        output: &ChildOutput,
-        steps: Vec<AgentProcess>,
-    ) -> Result<Vec<ProcessEnd>, WorkStop> {
-        let vital = RunVitals::new(&job.command.id, now());
-        vital.current().session = Some(job.session.clone());
-        let signs = HeartbeatSource {
-            output: Some(output),
-            ..HeartbeatSource::default()
-        };
-        let mut left = self.deadline;
+    async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>, WorkStop> {
+        let vital = RunVitals::new(&self.job.command.id, now());
+        vital.current().session = Some(self.job.session.to_string());
+        let mut left = self.doer.deadline;
         let mut all = Vec::new();
         for step in steps {
             let caps = [MOST_OUT, MOST_ERR];
-            let ended = self
-                .run_step(worker, job, output, step, left, &vital, &signs, caps)
-                .await?;
+            let ended = self.run_step(step, left, &vital, caps).await?;
             let lived = ended.outcome.as_ref().map(|outcome| outcome.lived);
             left = left.saturating_sub(lived.unwrap_or_default());
             let success = ended.success();
@@ -205,39 +210,41 @@ impl AgentDoer {
         Ok(all)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one run, from its command line to its end"
-    )]
+    /// Runs one process to its end, and returns the end of its output and of its standard error, as far as they fit.
+    ///
+    /// # Errors
+    /// The command is left before the process has ended, or nothing can be started now.
     pub(super) async fn run_step(
         &self,
-        worker: &Worker,
-        job: &AgentJob<'_>,
-        output: &ChildOutput,
         step: AgentProcess,
         deadline: Duration,
         vital: &RunVitals<'_>,
-        signs: &HeartbeatSource<'_>,
         [most_out, most_err]: [usize; 2],
     ) -> Result<ProcessEnd, WorkStop> {
+        let (worker, doer, output) = (self.worker, self.doer, self.output);
+        let signs = HeartbeatSource {
+            output: Some(output),
+            of: doer.kind(),
+            always: false,
+        };
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
         let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
         let set = set.chain(step.set).collect();
         let spec = ChildSpec {
             argv: step.argv,
-            cwd: job.workspace.clone(),
-            env: exec::environment_of_agent(&worker.config.worker.env, self.agent.env(), set),
+            cwd: self.job.workspace.clone(),
+            env: exec::environment_of_agent(&worker.config.worker.env, doer.agent.env(), set),
             stdin: step.stdin,
             deadline,
         };
         let started = |pid| {
-            vital.pid.store(pid, Ordering::Relaxed);
+            vital.current().pid = Some(pid);
             worker.beat(vital, None);
         };
         let mut halted = None;
         let cancel = async {
-            let halt = worker.attend(vital, signs).await;
+            let halt = worker.attend(vital, &signs).await;
             let grace = grace(&halt);
             halted = Some(halt);
             grace
@@ -252,7 +259,9 @@ impl AgentDoer {
         let outcome = match outcome {
             Err(error) if error.passes() => {
                 let error = io::Error::other(chain(error));
-                return Err(VolumesError::new("start an agent in", &job.workspace, error).into());
+                return Err(
+                    VolumesError::new("start an agent in", &self.job.workspace, error).into(),
+                );
             }
             outcome => outcome.map_err(chain),
         };

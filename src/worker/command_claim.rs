@@ -33,26 +33,11 @@ pub(super) struct Claim {
     lock: File,
 }
 
-/// Who has a command, as its lock says: the agent, and on a second line the role that the command is assigned to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Signature {
-    agent: String,
-    assignee: Option<String>,
-}
-
-impl Signature {
-    /// Reads what a lock says; `None` if nobody has signed it.
-    fn read(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let agent = lines.next()?.to_owned();
-        let assignee = lines.next().map(str::to_owned);
-        Some(Self { agent, assignee })
-    }
-
-    fn text(&self) -> String {
-        let assignee = self.assignee.iter().map(|role| format!("\n{role}"));
-        self.agent.clone() + &assignee.collect::<String>()
-    }
+/// Takes commands for a worker: for its agent, as locks name it, and of some roles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimer<'a> {
+    pub(super) agent: &'a str,
+    pub(super) role: &'a RoleFilter,
 }
 
 /// Commands that a worker leaves alone for a while, longer each time: something still runs for them that it cannot end.
@@ -77,74 +62,42 @@ impl PassedOver {
     }
 }
 
-impl Claim {
+impl Claimer<'_> {
     /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has, of
     /// those that are named first if there is one.
     ///
     /// # Errors
     /// What the file system says.
     pub(super) fn next(
+        self,
         volumes: &Volumes,
-        agent: &str,
-        role: &RoleFilter,
         passed: &PassedOver,
         first: &BTreeSet<CommandId>,
-    ) -> Result<Option<Self>, VolumesError> {
-        match Self::left(volumes, agent, role, passed)? {
-            Some(claim) => Ok(Some(claim)),
-            None => Self::fresh(volumes, agent, role, first),
-        }
-    }
-
-    /// Takes a command that a dead worker like this one left behind.
-    fn left(
-        volumes: &Volumes,
-        agent: &str,
-        role: &RoleFilter,
-        passed: &PassedOver,
-    ) -> Result<Option<Self>, VolumesError> {
+    ) -> Result<Option<Claim>, VolumesError> {
         for id in volumes.locked()? {
             if !passed.has(&id)
-                && let Some(claim) = Self::take_up(volumes, &id, agent, role)?
+                && let Some(claim) = self.take_up(volumes, &id)?
             {
                 return Ok(Some(claim));
             }
         }
-        Ok(None)
-    }
-
-    fn fresh(
-        volumes: &Volumes,
-        agent: &str,
-        role: &RoleFilter,
-        first: &BTreeSet<CommandId>,
-    ) -> Result<Option<Self>, VolumesError> {
         let mut waiting = Vec::new();
-        for volumes in role.from(volumes) {
-            waiting.extend(
-                volumes
-                    .waiting()?
-                    .into_iter()
-                    .map(|id| (id, volumes.clone())),
-            );
+        for volumes in self.role.from(volumes) {
+            let ids = volumes.waiting()?.into_iter();
+            waiting.extend(ids.map(|id| (id, volumes.clone())));
         }
-        let rank = |id: &CommandId| (!first.contains(id), id.clone());
-        waiting.sort_by_cached_key(|(id, _)| rank(id));
+        waiting.sort_by_cached_key(|(id, _)| (!first.contains(id), id.clone()));
         for (id, volumes) in waiting {
-            if let Some(claim) = Self::take(&volumes, &id, agent, role)? {
+            if let Some(claim) = self.take(&volumes, &id)? {
                 return Ok(Some(claim));
             }
         }
         Ok(None)
     }
 
-    fn take_up(
-        volumes: &Volumes,
-        id: &CommandId,
-        agent: &str,
-        role: &RoleFilter,
-    ) -> Result<Option<Self>, VolumesError> {
-        let Some((mut claim, before)) = Self::lock(volumes, id, false)? else {
+    /// Takes a command that a dead worker like this one left behind.
+    fn take_up(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>, VolumesError> {
+        let Some((mut claim, signed)) = Claim::lock(volumes, id, false)? else {
             return Ok(None);
         };
         let everywhere = volumes.everywhere();
@@ -160,13 +113,12 @@ impl Claim {
             }
             return Ok(None);
         };
-        let mine = match before {
-            Some(signed) => {
-                signed.agent == agent && role.takes_from(taken, signed.assignee.as_deref())
-            }
+        let mut signed = signed.lines();
+        let mine = match signed.next() {
+            Some(agent) => agent == self.agent && self.role.takes_from(taken, signed.next()),
             None => {
                 let assignee = assignee(taken, Folder::CommandsProcessed, id);
-                role.takes_from(taken, assignee.as_deref())
+                self.role.takes_from(taken, assignee.as_deref())
             }
         };
         claim.volumes = taken.clone();
@@ -178,22 +130,18 @@ impl Claim {
     /// # Errors
     /// What the file system says.
     pub(super) fn take(
+        self,
         volumes: &Volumes,
         id: &CommandId,
-        agent: &str,
-        role: &RoleFilter,
-    ) -> Result<Option<Self>, VolumesError> {
+    ) -> Result<Option<Claim>, VolumesError> {
         let assignee = assignee(volumes, Folder::CommandsPending, id);
-        if !role.takes_from(volumes, assignee.as_deref()) {
+        if !self.role.takes_from(volumes, assignee.as_deref()) {
             return Ok(None);
         }
-        let Some((mut claim, _)) = Self::lock(volumes, id, true)? else {
+        let Some((mut claim, _)) = Claim::lock(volumes, id, true)? else {
             return Ok(None);
         };
-        claim.sign(&Signature {
-            agent: agent.to_owned(),
-            assignee,
-        })?;
+        claim.sign(self.agent, assignee.as_deref())?;
         match volumes.claim(id) {
             Ok(()) => {
                 tracing::info!(command = %id, "taken");
@@ -210,14 +158,16 @@ impl Claim {
             }
         }
     }
+}
 
-    /// Locks a command's claim and returns with it who signed it before. `None` if somebody else has it, or if there
+impl Claim {
+    /// Locks a command's claim and returns with it the signature that was there. `None` if another worker has it, or if there
     /// is none and none is to be made.
     fn lock(
         volumes: &Volumes,
         id: &CommandId,
         make: bool,
-    ) -> Result<Option<(Self, Option<Signature>)>, VolumesError> {
+    ) -> Result<Option<(Self, String)>, VolumesError> {
         let path = volumes.claim_lock(id);
         let locked = || -> io::Result<Option<(File, String)>> {
             let mut options = OpenOptions::new();
@@ -252,14 +202,16 @@ impl Claim {
                 id: id.clone(),
                 lock: file,
             };
-            (claim, Signature::read(&before))
+            (claim, before)
         }))
     }
 
-    fn sign(&mut self, signature: &Signature) -> Result<(), VolumesError> {
+    /// Writes into the lock who has the command: the agent, and on a second line the role that the command is assigned to.
+    fn sign(&mut self, agent: &str, assignee: Option<&str>) -> Result<(), VolumesError> {
+        let text: Vec<&str> = [agent].into_iter().chain(assignee).collect();
         self.lock
             .set_len(0)
-            .and_then(|()| self.lock.write_all(signature.text().as_bytes()))
+            .and_then(|()| self.lock.write_all(text.join("\n").as_bytes()))
             .map_err(|error| VolumesError::new("write", &self.volumes.claim_lock(&self.id), error))
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::command_claim::{Claim, PassedOver};
+use super::command_claim::{Claim, Claimer, PassedOver};
 use super::*;
 use crate::exec::{ChildOutput, alive};
 use crate::plan::{CommandId, ReportStatus};
@@ -167,8 +167,12 @@ fn what_others_wait_for_goes_before_what_is_older() {
     let given = Given::new();
     let [older, waited, later] = ["task-1", "task-2", "task-3"].map(|id| given.of_person(id, ""));
     let first = BTreeSet::from([waited.clone(), CommandId::new("task-0")]);
-    let (role, passed) = (RoleFilter::All, PassedOver::default());
-    let next = || Claim::next(&given.volumes, "shell", &role, &passed, &first).unwrap();
+    let passed = PassedOver::default();
+    let claimer = Claimer {
+        agent: "shell",
+        role: &RoleFilter::All,
+    };
+    let next = || claimer.next(&given.volumes, &passed, &first).unwrap();
     let claims: Vec<Claim> = std::iter::from_fn(next).collect();
     let ids: Vec<&CommandId> = claims.iter().map(Claim::id).collect();
     assert_eq!(ids, [&waited, &older, &later]);

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::activity::Pulse;
-use super::command_claim::{Claim, PassedOver};
+use super::command_claim::{Claim, Claimer, PassedOver};
 use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
 use crate::agents::{CodingAgent, MOST_PRINTED};
 use crate::config::Config;
@@ -110,76 +109,59 @@ impl From<VolumesError> for WorkStop {
     }
 }
 
-/// What the heartbeat of whoever works on a command is made of.
+/// The heartbeat of the agent that works on a command.
 pub(super) struct RunVitals<'a> {
     id: &'a CommandId,
-    started: Time,
-    /// When it had printed something last when it was last noted.
-    heard: Option<Time>,
-    /// 0 until the agent's process runs.
-    pub(super) pid: AtomicU32,
-    now: Mutex<CurrentRun>,
-}
-
-/// What changes from run to run.
-#[derive(Clone, Default)]
-pub(super) struct CurrentRun {
-    pub(super) session: Option<SessionId>,
-    run: Option<LogPosition>,
-    /// It goes on then, after a fault of its model.
-    waits: Option<Time>,
-    /// What it says of its model, which it only asks again.
-    fault: Option<String>,
+    heartbeat: Mutex<Heartbeat>,
 }
 
 impl<'a> RunVitals<'a> {
     pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
+        let heartbeat = Heartbeat {
+            started_at: Some(started),
+            ..Heartbeat::default()
+        };
         Self {
             id,
-            started,
-            heard: None,
-            pid: AtomicU32::new(0),
-            now: Mutex::default(),
+            heartbeat: Mutex::new(heartbeat),
         }
     }
 
     /// Goes on with the heartbeat of a worker that is gone, whose agent may still run.
-    pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: u32) -> Self {
-        let current = CurrentRun {
-            session: life.session.clone().map(SessionId::new),
-            run: life.run,
-            ..CurrentRun::default()
+    pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: Option<u32>) -> Self {
+        let heartbeat = Heartbeat {
+            pid,
+            started_at: life.started_at.or_else(|| Some(now())),
+            blocked_until: None,
+            model_fails: None,
+            ..life.clone()
         };
         Self {
-            heard: life.last_output_at,
-            pid: AtomicU32::new(pid),
-            now: Mutex::new(current),
-            ..Self::new(id, life.started_at.unwrap_or_else(now))
+            id,
+            heartbeat: Mutex::new(heartbeat),
         }
     }
 
     /// Begins a run.
     pub(super) fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
-        self.pid.store(0, Ordering::Relaxed);
-        *self.current() = CurrentRun {
-            session: session.cloned(),
+        let mut current = self.current();
+        *current = Heartbeat {
+            session: session.map(SessionId::to_string),
+            started_at: current.started_at,
             run: Some(run),
-            ..CurrentRun::default()
+            ..Heartbeat::default()
         };
     }
 
-    /// Notes that nothing runs before then.
-    pub(super) fn wait_until(&self, until: Time) {
-        self.current().waits = Some(until);
-    }
-
     pub(super) fn session(&self) -> Option<SessionId> {
-        self.current().session.clone()
+        self.current().session.clone().map(SessionId::new)
     }
 
-    pub(super) fn current(&self) -> MutexGuard<'_, CurrentRun> {
-        // What is in there is whole at every moment.
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn current(&self) -> MutexGuard<'_, Heartbeat> {
+        // A panic leaves it whole: each change is one assignment.
+        self.heartbeat
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -233,6 +215,13 @@ impl Worker {
         Ok(())
     }
 
+    fn claimer<'a>(&'a self, doer: &'a impl Doer) -> Claimer<'a> {
+        Claimer {
+            agent: doer.name(),
+            role: &self.role,
+        }
+    }
+
     /// Has the next command done; false if there is none.
     async fn work_once(
         &self,
@@ -240,7 +229,7 @@ impl Worker {
         passed: &mut PassedOver,
     ) -> Result<bool, WorkerError> {
         let first = doer.first();
-        let next = Claim::next(&self.volumes, doer.name(), &self.role, passed, &first)?;
+        let next = self.claimer(doer).next(&self.volumes, passed, &first)?;
         let Some(claim) = next else {
             return Ok(false);
         };
@@ -270,16 +259,12 @@ impl Worker {
                     }
                     return Ok(claim.give_back()?);
                 }
-                match report {
-                    Some(report) => {
-                        self.submit(claim, &report, left).await?;
-                        self.tell(WorkerEvent::Reported(Some(report.status)));
-                    }
-                    None => {
-                        claim.finish()?;
-                        self.tell(WorkerEvent::Reported(None));
-                    }
+                match &report {
+                    Some(report) => self.submit(claim, report, left).await?,
+                    None => claim.finish()?,
                 }
+                let status = report.map(|report| report.status);
+                self.tell(WorkerEvent::Reported(status));
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
                         agent: doer.name().to_owned(),
@@ -318,8 +303,7 @@ impl Worker {
             for id in volumes.waiting()? {
                 let ends = read(&volumes, Folder::CommandsPending, &id)
                     .is_ok_and(|command| command.kind == CommandType::End);
-                let take = || Claim::take(&volumes, &id, doer.name(), &self.role);
-                if ends && let Some(claim) = take()? {
+                if ends && let Some(claim) = self.claimer(doer).take(&volumes, &id)? {
                     self.carry_out(doer, claim).await?;
                 }
             }
@@ -346,7 +330,7 @@ impl Worker {
         let lengths = || signs.output.map_or([0, 0], ChildOutput::lengths);
         let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
-        let mut pulse = Pulse::new(vital.heard, begun);
+        let mut pulse = Pulse::new(vital.current().last_output_at, begun);
         // Several heartbeats fit into the silence after which the daemon ends an agent.
         let every = BEAT.min(self.config.run.task_timeout / 5).max(LOOK);
         let mut next_beat = Instant::now();
@@ -369,22 +353,22 @@ impl Worker {
                 searched = lengths[0];
                 let found = kind.session(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
-                    vital.current().session = found;
+                    vital.current().session = found.map(|session| session.to_string());
                     // At once: without it a crash would lose the session.
                     next_beat = Instant::now();
                     pulse.quicken();
                 }
             }
             if Instant::now() >= next_beat {
-                let pid = vital.pid.load(Ordering::Relaxed);
+                let pid = vital.current().pid.unwrap_or(0);
                 let beats = match signs.output.filter(|_| !signs.always) {
                     Some(output) => pulse.beats(output, pid, signs.of),
                     None => true,
                 };
                 let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
-                let begins = fault.is_some() && vital.current().fault.is_none();
+                let begins = fault.is_some() && vital.current().model_fails.is_none();
                 if beats || begins {
-                    vital.current().fault = fault;
+                    vital.current().model_fails = fault;
                     self.beat(vital, signs.output.and_then(ChildOutput::last_written));
                 }
                 next_beat = Instant::now() + every;
@@ -412,21 +396,8 @@ impl Worker {
         vital: &RunVitals<'_>,
         last_written: Option<SystemTime>,
     ) -> Result<(), VolumesError> {
-        let CurrentRun {
-            session,
-            run,
-            waits,
-            fault,
-        } = vital.current().clone();
-        let life = Heartbeat {
-            pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
-            session: session.map(|session| session.to_string()),
-            started_at: Some(vital.started),
-            last_output_at: last_written.and_then(time_of),
-            blocked_until: waits,
-            model_fails: fault,
-            run,
-        };
+        let mut life = vital.current();
+        life.last_output_at = last_written.and_then(time_of);
         self.volumes.live(vital.id, &life)
     }
 

@@ -1,4 +1,4 @@
-//! What the roles in the process share: where plans and files are, who there is besides them, and the board.
+//! What the roles in the process share: their host, and the registry of their lanes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,7 +66,7 @@ impl SharedContext {
             .any(|assignee| assignee.as_deref() == Some(role.as_str())))
     }
 
-    /// Notes on the board what roles in the process waited for when an earlier process ended, and when that last lived.
+    /// Notes in the registry what roles in the process waited for when an earlier process ended, and when that last lived.
     ///
     /// # Errors
     /// A failure of the store.
