@@ -13,7 +13,7 @@ use super::team_file::TeamFile;
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
-use crate::exec::{CheckConfig, end_servers_left_behind};
+use crate::exec::{CheckConfig, MarkKind, end_left_behind};
 use crate::role::{
     ASK, Abilities, Framework, McpServer, OtherRole, Role, RoleId, RoleModel, RoleSettings,
     Workplace, built_in, check_step, plan_tools,
@@ -143,7 +143,7 @@ pub(super) async fn ready(
     });
     let config = &app.config;
     let marks = settings.volumes.path(Folder::Active);
-    end_servers_left_behind(&marks).await;
+    end_left_behind(&marks, &[MarkKind::Server]).await;
     // The daemon makes it too, but later.
     let workspace = &settings.workspace;
     std::fs::create_dir_all(workspace)

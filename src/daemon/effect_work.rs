@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use super::apply_input::take_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings, Models};
-use crate::exec;
+use crate::exec::{self, MarkKind};
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
 use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
@@ -245,8 +245,8 @@ pub(super) async fn check(
     for name in names {
         checked.results.push(match settings.checks.get(&name) {
             Some(check) => {
-                let (id, never) = (command.as_str(), std::future::pending());
-                let run = exec::check_marked(check, &folder, &marks, id, never);
+                let mark = (marks.as_path(), MarkKind::Check, command.as_str());
+                let run = exec::check_marked(check, &folder, mark, std::future::pending());
                 let result = run.await.with_context(|| format!("check `{name}`"))?;
                 result.context("a check was cancelled")?
             }
@@ -313,7 +313,7 @@ async fn produced(
 
 /// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.
 pub(super) async fn end_checks_left_behind(settings: &DaemonSettings) {
-    exec::end_left_behind(&marks(settings)).await;
+    exec::end_left_behind(&marks(settings), &MarkKind::OF_DAEMON).await;
 }
 
 /// Returns the folder in which checks are found while they run.

@@ -30,11 +30,7 @@ impl ChildOutput {
         };
         let open = |path| open(path).map_err(|error| named(path, error));
         let (out, err) = (open(out)?, open(err)?);
-        match err.try_lock() {
-            Ok(()) => Ok(Some(Self { out, err })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(own_files::lock(&err)?.then_some(Self { out, err }))
     }
 
     /// Opens one file for both outputs and locks it. `None` if the lock is held, as for [`Self::open`].
@@ -43,13 +39,8 @@ impl ChildOutput {
     /// The error of the file system.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
         let out = open(path)?;
-        match out.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
         let err = out.try_clone()?;
-        Ok(Some(Self { out, err }))
+        Ok(own_files::lock(&out)?.then_some(Self { out, err }))
     }
 
     /// Opens the files for reading only, while another process writes them.

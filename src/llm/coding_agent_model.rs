@@ -13,7 +13,9 @@ use super::error::{Fault, LlmError, own_words};
 use super::{BoxFuture, LanguageModel, ModelReply, Request};
 use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
 use crate::config::Config;
-use crate::exec::{self, ChildOutput, ChildSpec, ProcessMark, Stdin, environment_of_agent};
+use crate::exec::{
+    self, ChildOutput, ChildSpec, MarkKind, ProcessMark, Stdin, environment_of_agent,
+};
 use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
@@ -107,7 +109,7 @@ impl AgentModel {
         let number = self.questions.fetch_add(1, Ordering::Relaxed);
         let name = self.place.path().file_name().unwrap_or_default();
         let name = format!("{}-{number}", name.to_string_lossy());
-        let (mut mark, output) = match ProcessMark::question(&self.marks, &name) {
+        let (mut mark, output) = match ProcessMark::new(&self.marks, MarkKind::Question, &name) {
             Ok(Some((mark, output))) => (Some(mark), output),
             unmarked => {
                 tracing::debug!(

@@ -22,7 +22,8 @@ use uuid::Uuid;
 
 use crate::config::McpConfig;
 use crate::exec::{
-    ChildOutput, ChildSpec, ExecError, Piped, PipedGroup, ProcessMark, Stdin, environment, piped,
+    ChildOutput, ChildSpec, ExecError, MarkKind, Piped, PipedGroup, ProcessMark, Stdin,
+    environment, piped,
 };
 use crate::plan_time::TimeAllowance;
 use crate::wire::text::{clip, one_line, printable, quote};
@@ -215,7 +216,7 @@ impl McpServer {
             source,
         };
         let marked = match &self.marks {
-            Some(marks) => ProcessMark::server(marks, &self.name).map_err(cannot)?,
+            Some(marks) => ProcessMark::new(marks, MarkKind::Server, &self.name).map_err(cannot)?,
             None => None,
         };
         let (mut mark, output) = match marked {

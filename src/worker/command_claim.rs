@@ -2,7 +2,7 @@
 //! the lock until it has reported; so a command whose lock is free but there was left behind by a worker that died.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -182,13 +182,8 @@ impl Claim {
                 }
                 opened => opened?,
             };
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-            // Whoever had it may have finished and removed it since it was opened.
-            if !same_file(&file, &path) {
+            // The worker that had it may have finished and removed it since it was opened.
+            if !own_files::lock(&file)? || !same_file(&file, &path) {
                 return Ok(None);
             }
             let mut before = String::new();

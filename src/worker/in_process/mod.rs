@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::exec::end_steps_left_behind;
+use crate::exec::{MarkKind, end_left_behind};
 use crate::llm::Prompts;
 use crate::plan_time::Clock;
 use crate::role::{Framework, Role, RoleId};
@@ -112,7 +112,7 @@ impl InProcessRoles {
     async fn work(self, stopping: watch::Receiver<bool>) {
         // They would work in the same files as those that begin now.
         let host = &self.shared.host;
-        end_steps_left_behind(&host.volumes.path(Folder::Active)).await;
+        end_left_behind(&host.volumes.path(Folder::Active), &[MarkKind::Step]).await;
         // Before any lane looks for something new.
         if let Err(error) = self.shared.recover().await {
             tracing::warn!(%error, "what roles waited for is known when they wait again");
