@@ -110,12 +110,12 @@ impl Default for LlmConfig {
 }
 
 impl LlmConfig {
-    /// Returns the model for planning and replanning; `None` for the usual one of whoever is asked.
+    /// Returns the model for planning and replanning; `None` for the usual one of the service or agent.
     pub fn plan_model(&self) -> Option<&str> {
         self.plan.model.as_deref().or(self.model.as_deref())
     }
 
-    /// Returns the model for judging results; `None` for the usual one of whoever is asked.
+    /// Returns the model for judging results; `None` for the usual one of the service or agent.
     pub fn judge_model(&self) -> Option<&str> {
         self.judge.model.as_deref().or(self.model.as_deref())
     }

@@ -138,7 +138,7 @@ impl FileListing {
         let is_news = |path: &str, stamp: &FileTimes| match began {
             Some(began) => {
                 let known = began.files.get(path);
-                stamp.changed >= wall && !known.is_some_and(|known| known.content == stamp.content)
+                stamp.changed >= wall && known.is_none_or(|known| known.content != stamp.content)
             }
             None => stamp.written >= wall,
         };
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(state(), was, "the repository is as it was");
         let missing = "4b825dc642cb6eb9a060e54bf8d69288fbee4905";
         assert!(trees.changes(missing, &new, Time(0)).await.is_err());
-        // An index that is none, and one that nobody can read to its end.
+        // An index that is none, and one that cannot be read to its end.
         let index = folder.join(".git/index");
         for damaged in [false, true] {
             fs::remove_file(aside.join("index")).unwrap();

@@ -98,7 +98,7 @@ struct ClientSession {
 pub(super) struct SharedState {
     served: Arc<ServedTools>,
     clock: Clock,
-    news: Arc<PlanNotifications>,
+    notifications: Arc<PlanNotifications>,
     listeners: Semaphore,
 }
 
@@ -158,13 +158,14 @@ impl SharedState {
     pub(super) fn new(served: ServedTools) -> Self {
         let served = Arc::new(served);
         Self {
-            news: Arc::new(PlanNotifications::new(Arc::clone(&served))),
+            notifications: Arc::new(PlanNotifications::new(Arc::clone(&served))),
             served,
             clock: Clock::start(),
             listeners: Semaphore::new(MAX_LISTENERS),
         }
     }
 
+    /// Calls a tool; the log names the caller.
     async fn call(&self, caller: &str, name: &str, arguments: Value) -> CallToolResult {
         let Some(dialect) = Dialect::answering(&self.served.dialects, name) else {
             return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
@@ -485,13 +486,13 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let uri = known(&request.uri)?;
-        let mut news = self.shared.news.listen().await;
+        let mut notifications = self.shared.notifications.listen().await;
         let Some(mut subscribed) = self.subscriptions() else {
             let message = "this server keeps no sessions: `subscriptions/listen` tells of changes";
             return Err(ErrorData::invalid_request(message, None));
         };
         let task = tokio::spawn(async move {
-            while news.changed().await.is_ok() {
+            while notifications.changed().await.is_ok() {
                 let update = ResourceUpdatedNotificationParam::new(uri);
                 if context.peer.notify_resource_updated(update).await.is_err() {
                     return;
@@ -546,12 +547,12 @@ impl ServerHandler for Server {
             }
         };
         let mut ended = pin!(ended);
-        let mut news = self.shared.news.listen().await;
+        let mut notifications = self.shared.notifications.listen().await;
         // The client got its confirmation before this loop began: changes in between are reported now.
-        news.mark_changed();
+        notifications.mark_changed();
         let uris = context.accepted().resource_subscriptions.clone();
         let tell = async {
-            while news.changed().await.is_ok() {
+            while notifications.changed().await.is_ok() {
                 for uri in uris.iter().flatten() {
                     if context.sink().notify_resource_updated(uri).await.is_err() {
                         return;

@@ -23,7 +23,7 @@ use crate::wire::text::one_line;
 
 /// Between asking and ending an agent when the worker itself is to end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// The most of a command's heading that is told, in characters.
+/// The most of a command's heading that is reported, in characters.
 const MAX_TITLE: usize = 100;
 /// The most of a step's standard output and error output that goes into the report.
 const MOST_OUT: usize = 16 * 1024;
@@ -92,7 +92,7 @@ impl AgentDoer {
         if volumes.cancel_mark(id).exists() {
             return Err(WorkStop::Cancelled);
         }
-        worker.tell(WorkerEvent::Begun(title(command)));
+        worker.notify(WorkerEvent::Begun(title(command)));
         let job = AgentJob::new(claim.volumes(), command);
         let run = CommandRun {
             worker,
@@ -101,7 +101,7 @@ impl AgentDoer {
             output: &output,
         };
         let report = match &self.agent {
-            Agent::Coding(coder) => return SessionRun::talk(&run, coder, &life).await,
+            Agent::Coding(coder) => return SessionRun::carry_out(&run, coder, &life).await,
             Agent::Shell(shell) => match shell.steps(&job) {
                 Ok(steps) => shell.report(&job, &run.run_all(steps).await?),
                 Err(refusal) => refusal.report(&job),
@@ -134,7 +134,7 @@ impl AgentDoer {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
-        // Only a hint: anybody can write the heartbeat, and the worker may have gone before it could note whom it started.
+        // Only a hint: every program can write the heartbeat, and the worker may have gone before it could note the process.
         let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let group = exec::left_behind(&err, signed);
         let pid = group.map(|group| group.as_raw_pid().cast_unsigned());
@@ -150,25 +150,25 @@ impl AgentDoer {
             }
         };
         let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
-        let signs = HeartbeatSource {
+        let source = HeartbeatSource {
             output: Some(&watched),
             of: self.kind(),
             always: false,
         };
-        // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
+        // Only the wall clock says how long it has run, and that may have been set; the daemon ends what is too old.
         let mut left = TimeAllowance::new(self.deadline);
         tokio::select! {
             biased;
             () = gone => {}
             () = left.used_up() => stop(GRACE).await,
-            halt = worker.attend(&vital, &signs) => {
+            halt = worker.attend(&vital, &source) => {
                 stop(grace(&halt)).await;
                 if !matches!(halt, WorkStop::Flooded) {
                     return Err(halt);
                 }
             }
         }
-        // A process that left its group may still hold the file; it is looked for again later.
+        // A process that left its group may still hold the file; it is checked again later.
         open()?.ok_or_else(|| still_runs(&err).into())
     }
 
@@ -222,7 +222,7 @@ impl CommandRun<'_> {
         [most_out, most_err]: [usize; 2],
     ) -> Result<ProcessEnd, WorkStop> {
         let (worker, doer, output) = (self.worker, self.doer, self.output);
-        let signs = HeartbeatSource {
+        let source = HeartbeatSource {
             output: Some(output),
             of: doer.kind(),
             always: false,
@@ -244,7 +244,7 @@ impl CommandRun<'_> {
         };
         let mut halted = None;
         let cancel = async {
-            let halt = worker.attend(vital, &signs).await;
+            let halt = worker.attend(vital, &source).await;
             let grace = grace(&halt);
             halted = Some(halt);
             grace

@@ -52,7 +52,7 @@ pub(super) fn forget(volumes: &Volumes, command: &CommandFile) {
 impl<'a> SessionRun<'a> {
     /// Works on a command with a coding agent until there is something to report. `life` is the heartbeat of a worker that had
     /// the command before: what its last run printed is used, and what it began is gone on with.
-    pub(super) async fn talk(
+    pub(super) async fn carry_out(
         at: &'a CommandRun<'a>,
         coder: &'a CodingAgentSetup,
         life: &Heartbeat,
@@ -82,22 +82,22 @@ impl<'a> SessionRun<'a> {
             tracing::debug!(%error, "no folder for reports in the workspace");
         }
         let vital = RunVitals::new(&self.at.job.command.id, life.started_at.unwrap_or_else(now));
-        let mut heard = life.run.map(|mark| self.collect(mark, life));
+        let mut reading = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
-        let undone = |heard: &mut RunReading| {
-            let next = heard.outcome.next(0, 0, &self.at.worker.config.worker);
+        let undone = |reading: &mut RunReading| {
+            let next = reading.outcome.next(0, 0, &self.at.worker.config.worker);
             let again = matches!(next, NextRun::Stop | NextRun::Again(_));
-            again || matches!(heard.outcome, RunOutcome::Killed { .. })
+            again || matches!(reading.outcome, RunOutcome::Killed { .. })
         };
-        if let Some(collected) = heard.take_if(undone) {
+        if let Some(collected) = reading.take_if(undone) {
             self.session = collected.session.or(self.session.take());
             plan = self.again();
         }
         let (mut faults, mut changes) = (0, 0);
         loop {
-            let now = match heard.take() {
-                Some(heard) => heard,
+            let now = match reading.take() {
+                Some(reading) => reading,
                 None => self.run(plan, &vital).await?,
             };
             if now.session.is_some() {
@@ -114,7 +114,7 @@ impl<'a> SessionRun<'a> {
                 NextRun::Again(wait) if wait < self.left => {
                     faults += 1;
                     if let RunOutcome::Model(fault) = &now.outcome {
-                        self.tell_fault(fault, wait, &vital);
+                        self.report_fault(fault, wait, &vital);
                     }
                     self.pause(wait, &vital).await?;
                     plan = match now.outcome {
@@ -192,11 +192,11 @@ impl<'a> SessionRun<'a> {
 
     async fn run(
         &mut self,
-        (talk, told): RunPlan,
+        (session, prompt): RunPlan,
         vital: &RunVitals<'_>,
     ) -> Result<RunReading, WorkStop> {
-        let begins = !matches!(talk, RunSession::Resume(_));
-        let named = match &talk {
+        let begins = !matches!(session, RunSession::Resume(_));
+        let named = match &session {
             RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),
             RunSession::Alone => self.at.job.session.clone(),
         };
@@ -204,13 +204,13 @@ impl<'a> SessionRun<'a> {
         let kind = self.coder.kind;
         let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
         if !begins && !there {
-            return Ok(reading(RunOutcome::SessionMissing));
+            return Ok(empty_reading(RunOutcome::SessionMissing));
         }
-        let call = match self.coder.call(talk, &self.at.job.workspace, &history) {
+        let call = match self.coder.call(session, &self.at.job.workspace, &history) {
             Ok(call) => call,
             Err(unfit) => {
                 let said = format!("{unfit}; {}", unfit.way_out);
-                return Ok(reading(RunOutcome::Usage { said }));
+                return Ok(empty_reading(RunOutcome::Usage { said }));
             }
         };
         self.know_total(begins, self.at.output.lengths()[0]);
@@ -219,36 +219,36 @@ impl<'a> SessionRun<'a> {
             name: self.coder.kind.name().into(),
             argv: call.argv,
             set: call.set,
-            stdin: Stdin::Text(self.coder.brief(self.at.job, &report, told)),
+            stdin: Stdin::Text(self.coder.brief(self.at.job, &report, prompt)),
         };
         let [out, err] = self.at.output.lengths();
-        // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
+        // Before the process: the next worker after a crash finds the session, and where its output begins. Without that a
         // result would be lost and done again.
         vital.begin(LogPosition { out, err, begins }, self.session.as_ref());
         self.at.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
         let ended = self.at.run_step(step, self.left, vital, caps).await?;
         if ended.flooded {
-            return Ok(reading(flooded()));
+            return Ok(empty_reading(flooded()));
         }
         let exit = match ended.outcome {
             Ok(exit) => exit,
             Err(why) if self.at.job.workspace.is_dir() => {
-                return Ok(reading(RunOutcome::Usage { said: why }));
+                return Ok(empty_reading(RunOutcome::Usage { said: why }));
             }
-            Err(why) => return Ok(reading(RunOutcome::Garbled { why })),
+            Err(why) => return Ok(empty_reading(RunOutcome::Garbled { why })),
         };
         self.left = self.left.saturating_sub(exit.lived);
-        let mut heard = self.coder.kind.read(&RunOutput {
+        let mut reading = self.coder.kind.read(&RunOutput {
             out: &ended.out,
             err: &ended.err,
             exit: Some(exit),
             begins,
             now: now(),
         });
-        heard.session = heard.session.or(vital.session());
-        self.count(heard.usage, begins);
-        Ok(heard)
+        reading.session = reading.session.or(vital.session());
+        self.count(reading.usage, begins);
+        Ok(reading)
     }
 
     /// Reads the run of a worker that is gone.
@@ -264,20 +264,20 @@ impl<'a> SessionRun<'a> {
             self.at.output.cut([mark.out, mark.err], most);
             return RunReading {
                 session: known,
-                ..reading(flooded())
+                ..empty_reading(flooded())
             };
         }
-        let mut heard = self.coder.kind.read(&RunOutput {
+        let mut reading = self.coder.kind.read(&RunOutput {
             out: &self.at.output.out_since(mark.out, MOST_OUT),
             err: &self.at.output.err_since(mark.err, MOST_ERR),
             exit: None,
             begins: mark.begins,
             now: now(),
         });
-        heard.session = heard.session.or(known);
+        reading.session = reading.session.or(known);
         self.know_total(mark.begins, mark.out);
-        self.count(heard.usage, mark.begins);
-        heard
+        self.count(reading.usage, mark.begins);
+        reading
     }
 
     fn count(&mut self, usage: RunUsage, begins: bool) {
@@ -301,14 +301,14 @@ impl<'a> SessionRun<'a> {
     /// Finds what the session had used, in what it printed before its output had this length.
     fn used_before(&self, from: u64) -> RunUsage {
         let used = |out: String| {
-            let heard = self.coder.kind.read(&RunOutput {
+            let reading = self.coder.kind.read(&RunOutput {
                 out: &out,
                 err: "",
                 exit: None,
                 begins: false,
                 now: now(),
             });
-            Some(heard.usage).filter(|usage| *usage != RunUsage::default())
+            Some(reading.usage).filter(|usage| *usage != RunUsage::default())
         };
         let earlier = || {
             let earlier = self.at.job.earlier()?;
@@ -322,8 +322,8 @@ impl<'a> SessionRun<'a> {
             .unwrap_or_default()
     }
 
-    /// Says that the model is asked again, and when: to whoever looks on, and by the heartbeat.
-    fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
+    /// Reports that the model is asked again, and when: to the person who watches, and by the heartbeat.
+    fn report_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
         let until = now().plus(wait);
         let status = fault.status.map(|status| format!(" ({status})"));
         let status = status.unwrap_or_default();
@@ -332,19 +332,19 @@ impl<'a> SessionRun<'a> {
         let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));
         self.at
             .worker
-            .tell(super::WorkerEvent::Waits { said, until });
+            .notify(super::WorkerEvent::Waits { said, until });
     }
 
     /// Waits, and shows meanwhile that this is wanted.
     async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<(), WorkStop> {
-        let signs = HeartbeatSource {
+        let source = HeartbeatSource {
             output: Some(self.at.output),
             of: None,
             always: true,
         };
         tokio::select! {
             biased;
-            halt = self.at.worker.attend(vital, &signs) => return Err(halt),
+            halt = self.at.worker.attend(vital, &source) => return Err(halt),
             () = sleep(wait) => {}
         }
         self.left = self.left.saturating_sub(wait);
@@ -376,7 +376,7 @@ impl<'a> SessionRun<'a> {
 }
 
 /// Returns the reading of a run that printed nothing of use.
-fn reading(outcome: RunOutcome) -> RunReading {
+fn empty_reading(outcome: RunOutcome) -> RunReading {
     RunReading {
         outcome,
         session: None,

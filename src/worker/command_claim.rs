@@ -23,13 +23,13 @@ const LONGEST_PASS: Duration = Duration::from_secs(30);
 /// The most that is read of a lock.
 const LONGEST: u64 = 1024;
 
-/// A command that is this worker's and nobody else's.
+/// A command that this worker alone has.
 #[derive(Debug)]
 pub(super) struct Claim {
     /// Those in which the command lies.
     volumes: Volumes,
     id: CommandId,
-    /// Closed, and so unlocked, with the claim; signed by whoever has it.
+    /// Closed, and so unlocked, with the claim; signed by the worker that has it.
     lock: File,
 }
 
@@ -63,8 +63,8 @@ impl PassedOver {
 }
 
 impl Claimer<'_> {
-    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has, of
-    /// those that are named first if there is one.
+    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that no worker has,
+    /// of those that are named first if there is one.
     ///
     /// # Errors
     /// What the file system says.
@@ -108,7 +108,7 @@ impl Claimer<'_> {
         };
         let Some(taken) = there(Folder::CommandsProcessed) else {
             if there(Folder::CommandsPending).is_none() {
-                // Withdrawn in the instant before it was taken, or removed by somebody.
+                // Withdrawn in the instant before it was taken, or removed by another program.
                 claim.finish()?;
             }
             return Ok(None);
@@ -125,7 +125,7 @@ impl Claimer<'_> {
         Ok(Some(claim).filter(|_| mine))
     }
 
-    /// Takes a command that nobody has; `None` if it is for others, or somebody was faster.
+    /// Takes a command that no worker has; `None` if it is for others, or another worker was faster.
     ///
     /// # Errors
     /// What the file system says.
@@ -150,7 +150,7 @@ impl Claimer<'_> {
             Err(error) => {
                 let left = matches!(
                     error.kind(),
-                    // Somebody was faster, or the same command was taken once before.
+                    // Another worker was faster, or the same command was taken once before.
                     io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
                 );
                 claim.finish()?;
@@ -219,7 +219,7 @@ impl Claim {
         &self.volumes
     }
 
-    /// Lets go of a command with which nothing was begun, so that whoever looks next takes it.
+    /// Lets go of a command with which nothing was begun, so that the next worker takes it.
     ///
     /// # Errors
     /// What the file system says; the command is taken up again then.
@@ -237,7 +237,7 @@ impl Claim {
     }
 }
 
-/// Returns the role that a command is assigned to, on one line; `None` if it is anybody's, or cannot be read.
+/// Returns the role that a command is assigned to, on one line; `None` if it is for all, or cannot be read.
 fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String> {
     let text = volumes.read_command(folder, id).ok()?;
     let assignee = CommandFile::parse(&text).ok()?.assignee?;

@@ -63,7 +63,7 @@ impl WorkerHealth {
         drop(self.watch().wait_for(|lost| *lost).await);
     }
 
-    /// Shows whether a worker has found so: it does before the report of it is there.
+    /// Becomes true when a worker has found so, before the report of it is there.
     pub fn watch(&self) -> watch::Receiver<bool> {
         self.lost.subscribe()
     }
@@ -72,7 +72,7 @@ impl WorkerHealth {
         *self.lost.borrow()
     }
 
-    /// Tells the others; false if another was first.
+    /// Notes that the agent cannot work; false if another worker was first.
     fn lose(&self) -> bool {
         self.lost
             .send_if_modified(|lost| !std::mem::replace(lost, true))
@@ -107,7 +107,7 @@ pub async fn run(
         role: options.role,
         health: options.health,
         events: options.events,
-        news: watch::channel(0).1,
+        changes: watch::channel(0).1,
         stopping,
     };
     let doer = AgentDoer {

@@ -7,7 +7,7 @@ use crate::volumes::{Folder, Volumes};
 /// Which commands a worker takes, by the role that they are assigned to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RoleFilter {
-    /// All that lie in the common folder, whoever they are assigned to.
+    /// All that lie in the common folder, for every role.
     #[default]
     All,
     /// Those of this role: in the common folder, and in the role's own if it has one.

@@ -261,7 +261,7 @@ async fn stopping_worker_claims_only_end_commands() {
         config: given.config(),
         health: WorkerHealth::default(),
         events: None,
-        news: watch::channel(0).1,
+        changes: watch::channel(0).1,
         stopping: watch::channel(true).1,
     };
     let doer = AgentDoer {

@@ -22,9 +22,9 @@ use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesErro
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
 
-/// How often the heartbeat is renewed while somebody does something.
+/// How often the heartbeat is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);
-/// How often it is looked whether the command is cancelled, an agent left behind has ended, or one prints without end.
+/// The interval of the checks whether the command is cancelled, an agent left behind has ended, or one prints without end.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// An agent names its session in its first lines, if it does.
 const HEAD: usize = 64 * 1024;
@@ -66,7 +66,7 @@ pub(super) struct Worker {
     pub(super) health: WorkerHealth,
     pub(super) events: Option<UnboundedSender<WorkerEvent>>,
     /// Moves when there may be something to do although no file has come.
-    pub(super) news: watch::Receiver<u64>,
+    pub(super) changes: watch::Receiver<u64>,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> RunVitals<'a> {
     }
 }
 
-/// What is looked for while somebody works on a command.
+/// What counts as a heartbeat while an agent works on a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeartbeatSource<'a> {
     /// What an agent prints; without one the heartbeat is renewed in any case.
@@ -186,12 +186,12 @@ impl Worker {
         let wake = Arc::new(Notify::new());
         let from = self.role.from(&self.volumes);
         let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
-        let (mut news, mut stopping) = (self.news.clone(), self.stopping.clone());
+        let (mut changes, mut stopping) = (self.changes.clone(), self.stopping.clone());
         let interval = self.config.timing.work;
         let mut pause = interval;
         let mut passed = PassedOver::default();
         while !*stopping.borrow_and_update() && !self.health.is_lost() {
-            news.borrow_and_update();
+            changes.borrow_and_update();
             pause = match self.work_once(doer, &mut passed).await {
                 Ok(true) => continue,
                 Ok(false) => interval,
@@ -203,7 +203,7 @@ impl Worker {
             };
             tokio::select! {
                 () = wake.notified() => {}
-                Ok(()) = news.changed() => {}
+                Ok(()) = changes.changed() => {}
                 () = sleep(pause) => {}
                 _ = stopping.changed() => {}
             }
@@ -264,7 +264,7 @@ impl Worker {
                     None => claim.finish()?,
                 }
                 let status = report.map(|report| report.status);
-                self.tell(WorkerEvent::Reported(status));
+                self.notify(WorkerEvent::Reported(status));
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
                         agent: doer.name().to_owned(),
@@ -312,22 +312,22 @@ impl Worker {
     }
 
     /// Reports what the worker does to the person who watches, if one does.
-    pub(super) fn tell(&self, event: WorkerEvent) {
+    pub(super) fn notify(&self, event: WorkerEvent) {
         if let Some(events) = &self.events {
             drop(events.send(event));
         }
     }
 
-    /// Keeps the heartbeat as long as whoever works on a command does something, and says why that may not go on any longer.
+    /// Renews the heartbeat as long as the agent that works on a command does something, and returns why that must end.
     pub(super) async fn attend(
         &self,
         vital: &RunVitals<'_>,
-        signs: &HeartbeatSource<'_>,
+        source: &HeartbeatSource<'_>,
     ) -> WorkStop {
         let mark = self.volumes.cancel_mark(vital.id);
         let mut stopping = self.stopping.clone();
         let begun = vital.current().run.map(|run| [run.out, run.err]);
-        let lengths = || signs.output.map_or([0, 0], ChildOutput::lengths);
+        let lengths = || source.output.map_or([0, 0], ChildOutput::lengths);
         let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
         let mut pulse = Pulse::new(vital.current().last_output_at, begun);
@@ -346,7 +346,7 @@ impl Worker {
             if printed(0).max(printed(1)) > MOST_PRINTED {
                 return WorkStop::Flooded;
             }
-            if let (Some(kind), Some(output)) = (signs.of, signs.output)
+            if let (Some(kind), Some(output)) = (source.of, source.output)
                 && lengths[0] > searched
                 && vital.session().is_none()
             {
@@ -361,15 +361,15 @@ impl Worker {
             }
             if Instant::now() >= next_beat {
                 let pid = vital.current().pid.unwrap_or(0);
-                let beats = match signs.output.filter(|_| !signs.always) {
-                    Some(output) => pulse.beats(output, pid, signs.of),
+                let beats = match source.output.filter(|_| !source.always) {
+                    Some(output) => pulse.beats(output, pid, source.of),
                     None => true,
                 };
                 let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
                 let begins = fault.is_some() && vital.current().model_fails.is_none();
                 if beats || begins {
                     vital.current().model_fails = fault;
-                    self.beat(vital, signs.output.and_then(ChildOutput::last_written));
+                    self.beat(vital, source.output.and_then(ChildOutput::last_written));
                 }
                 next_beat = Instant::now() + every;
             }

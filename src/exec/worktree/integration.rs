@@ -37,7 +37,7 @@ impl Project {
     /// the result is the first one.
     ///
     /// # Errors
-    /// As [`Git::bytes`].
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn merge(&self, onto: &str, head: &str, message: &str) -> Result<Merged, GitError> {
         if self.git.has(head, onto).await? {
             return Ok(Merged::Commit(onto.to_owned()));
@@ -76,7 +76,7 @@ impl Project {
     /// As [`Self::merge`], but if the second one contains the first, the result is the second one.
     ///
     /// # Errors
-    /// As [`Git::bytes`].
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn join(&self, onto: &str, head: &str, message: &str) -> Result<Merged, GitError> {
         if self.git.has(onto, head).await? {
             return Ok(Merged::Commit(head.to_owned()));
@@ -115,7 +115,7 @@ impl Project {
     /// does not exist yet.
     ///
     /// # Errors
-    /// As [`Git::bytes`].
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn move_branch(
         &self,
         branch: &str,
@@ -166,7 +166,7 @@ impl Project {
     /// Returns the commit of a branch; `None` if the branch does not exist.
     ///
     /// # Errors
-    /// As [`Git::run`].
+    /// As [`Git::run`](crate::exec::Git::run).
     pub async fn at_branch(&self, branch: &str) -> Result<Option<String>, GitError> {
         self.git.resolve(&format!("refs/heads/{branch}")).await
     }

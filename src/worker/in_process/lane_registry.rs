@@ -74,7 +74,7 @@ struct RegistryState {
 pub(super) struct LaneRegistry {
     state: Mutex<RegistryState>,
     /// Moves with everything that a lane may wait for.
-    news: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
 }
 
 impl LaneRegistry {
@@ -86,13 +86,13 @@ impl LaneRegistry {
                 lanes: lanes.into_iter().map(idle).collect(),
                 ..RegistryState::default()
             }),
-            news: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         }
     }
 
     /// Returns what moves when a request is sent or a lane turns to something else.
-    pub(super) fn news(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Returns whether a role is one of those in the process.
@@ -100,7 +100,7 @@ impl LaneRegistry {
         self.state().lanes.contains_key(role)
     }
 
-    /// Looks whether a lane may ask a role, and keeps a place in its queue for the request until the lane asks for another
+    /// Checks whether a lane may ask a role, and keeps a place in its queue for the request until the lane asks for another
     /// one or ends its work.
     pub(super) fn keep_place(&self, lane: &Lane, on: &RoleId) -> Result<(), RequestRefused> {
         let mut state = self.state();
@@ -142,7 +142,7 @@ impl LaneRegistry {
         requests.map(|request| request.command().clone()).collect()
     }
 
-    /// Notes what work of a role waited for when an earlier process ended: whoever takes it up again waits for that.
+    /// Notes what work of a role waited for when an earlier process ended: the lane that takes it up again waits for that.
     pub(super) fn waited(&self, role: &RoleId, work: RequestId, request: RequestId, on: RoleId) {
         let before = (role.clone(), RoleWait::sent(request, on));
         self.state().before.insert(work, before);
@@ -177,7 +177,7 @@ impl LaneRegistry {
 
     fn set(&self, lane: &Lane, at: LaneWork) {
         let mut state = self.state();
-        // Whoever waits has used the place, whoever rests does not need it.
+        // A lane that waits has used the place, one that rests does not need it.
         if !matches!(at, LaneWork::Work(_)) {
             state.asks.remove(lane);
             state.forget_before(lane);
@@ -190,7 +190,7 @@ impl LaneRegistry {
         self.wake();
     }
 
-    /// Tells what becomes of a request to a role here.
+    /// Returns whether time passes for a request to a role here.
     pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> RequestWait {
         let state = self.state();
         let free = |lane: Lane| state.work_of(&lane).is_none();
@@ -203,9 +203,9 @@ impl LaneRegistry {
         }
     }
 
-    /// Has every lane look again.
+    /// Wakes every lane.
     pub(super) fn wake(&self) {
-        self.news.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     fn state(&self) -> MutexGuard<'_, RegistryState> {

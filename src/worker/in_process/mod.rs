@@ -113,7 +113,7 @@ impl InProcessRoles {
         // They would work in the same files as those that begin now.
         let host = &self.shared.host;
         end_left_behind(&host.volumes.path(Folder::Active), &[MarkKind::Step]).await;
-        // Before any lane looks for something new.
+        // Before any lane takes something new.
         if let Err(error) = self.shared.recover().await {
             tracing::warn!(%error, "what roles waited for is known when they wait again");
         }
@@ -126,7 +126,7 @@ impl InProcessRoles {
                     role: RoleFilter::Only(resident.id.to_string()),
                     health: WorkerHealth::default(),
                     events: None,
-                    news: self.shared.registry.news(),
+                    changes: self.shared.registry.changes(),
                     stopping: stopping.clone(),
                 };
                 let lane = Lane::of(resident, index);

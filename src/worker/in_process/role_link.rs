@@ -1,4 +1,4 @@
-//! What connects a lane with the rest: carries its requests to other roles, and what came of its work to whoever gave it.
+//! What connects a lane with the rest: carries its requests to other roles, and the result of its work to where the work came from.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl RoleLink {
             session: None,
             kind: CommandType::New,
             plan: top.cloned(),
-            // Whoever reports on the task itself through a tool would speak for the one who asks.
+            // A report on the task itself through a tool would be one for the role that asks.
             task: None,
             attempt: None,
             assignee: Some(request.to.to_string()),
