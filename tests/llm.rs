@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan_agent::config::Api;
+use plan_agent::config::{Api, LlmConfig, ModelEndpoint};
 use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
 use plan_agent::llm::{
-    Answered, AskError, AskFault, Fault, HttpModel, HttpSettings, LanguageModel, LlmError, Model,
-    ModelReply, Prompts, Request, RetryPolicy, Schema, TypedQuestion,
+    Answered, AskError, AskFault, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply,
+    Prompts, Request, Schema, TypedQuestion,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -18,20 +18,23 @@ const CANARY: &str = "sk-canary-0123456789";
 
 const APIS: [Api; 2] = [Api::Anthropic, Api::OpenAi];
 
-fn settings(server: &LlmServer, api: Api) -> HttpSettings {
-    HttpSettings {
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn endpoint(server: &LlmServer, api: Api) -> ModelEndpoint {
+    ModelEndpoint {
+        api,
         base_url: match api {
             Api::Anthropic => server.url(),
             Api::OpenAi => server.openai_url(),
         },
-        model: "test-model".to_owned(),
+        url_variable: None,
         key: Some(SecretString::from(CANARY)),
-        timeout: Duration::from_secs(20),
+        key_variable: String::new(),
     }
 }
 
-fn model(api: Api, settings: HttpSettings) -> Arc<dyn LanguageModel> {
-    Arc::new(HttpModel::new(api, settings).unwrap())
+fn model(endpoint: &ModelEndpoint) -> Arc<dyn LanguageModel> {
+    Arc::new(HttpModel::new(endpoint, "test-model", TIMEOUT).unwrap())
 }
 
 fn request() -> Request {
@@ -47,9 +50,7 @@ fn request() -> Request {
 /// Makes one exchange with a server that gives this answer.
 async fn exchange(api: Api, answer: Answer) -> Result<ModelReply, LlmError> {
     let server = LlmServer::replying(vec![answer]);
-    let outcome = model(api, settings(&server, api))
-        .exchange(&request())
-        .await;
+    let outcome = model(&endpoint(&server, api)).exchange(&request()).await;
     drop(server);
     outcome
 }
@@ -70,23 +71,22 @@ fn question() -> TypedQuestion<PlannedPlan> {
     questions::plan(&context).render(&prompts).unwrap()
 }
 
-fn hasty() -> RetryPolicy {
-    RetryPolicy {
+fn hasty() -> LlmConfig {
+    LlmConfig {
         tries: 3,
-        first_delay: Duration::from_millis(1),
-        max_delay: Duration::from_millis(2),
-        total: Duration::from_secs(30),
+        retry_delay: Duration::from_millis(1),
+        ..LlmConfig::default()
     }
 }
 
 /// Asks for a plan from a server that gives these answers, one after the other.
 async fn ask(
     answers: Vec<Answer>,
-    policy: RetryPolicy,
+    config: &LlmConfig,
 ) -> (LlmServer, Result<Answered<PlannedPlan>, AskError>) {
     let server = LlmServer::replying(answers);
-    let llm = model(Api::OpenAi, settings(&server, Api::OpenAi));
-    let outcome = Model::new(llm, policy).ask(&question()).await;
+    let llm = model(&endpoint(&server, Api::OpenAi));
+    let outcome = Model::new(llm, config).ask(&question()).await;
     (server, outcome)
 }
 
@@ -94,7 +94,7 @@ async fn ask(
 async fn request_has_shape_of_its_api() {
     for api in APIS {
         let server = LlmServer::replying(vec![Answer::Json(json!({"a": 1}))]);
-        let reply = model(api, settings(&server, api))
+        let reply = model(&endpoint(&server, api))
             .exchange(&request())
             .await
             .unwrap();
@@ -146,16 +146,16 @@ async fn each_api_sends_key_in_its_header() {
         (Api::OpenAi, "authorization", format!("Bearer {CANARY}")),
     ] {
         let server = LlmServer::replying(vec![Answer::Text("hi".to_owned())]);
-        let with_line_break = HttpSettings {
+        let with_line_break = ModelEndpoint {
             key: Some(SecretString::from(format!("{CANARY}\n"))),
-            ..settings(&server, api)
+            ..endpoint(&server, api)
         };
-        let without = HttpSettings {
+        let without = ModelEndpoint {
             key: None,
-            ..settings(&server, api)
+            ..endpoint(&server, api)
         };
-        for settings in [with_line_break, without] {
-            model(api, settings).exchange(&request()).await.unwrap();
+        for endpoint in [with_line_break, without] {
+            model(&endpoint).exchange(&request()).await.unwrap();
         }
         let asked = server.asked();
         assert_eq!(asked[0].header(header), Some(value.as_str()));
@@ -317,11 +317,9 @@ async fn every_llm_fault_is_classified() {
 async fn silent_llm_server_times_out() {
     for answer in [Answer::Hang, Answer::HangInBody] {
         let server = LlmServer::replying(vec![answer]);
-        let settings = HttpSettings {
-            timeout: Duration::from_millis(50),
-            ..settings(&server, Api::OpenAi)
-        };
-        let outcome = model(Api::OpenAi, settings).exchange(&request()).await;
+        let endpoint = endpoint(&server, Api::OpenAi);
+        let hasty = HttpModel::new(&endpoint, "test-model", Duration::from_millis(50)).unwrap();
+        let outcome = hasty.exchange(&request()).await;
         assert!(matches!(outcome.unwrap_err().fault, Fault::TimedOut { .. }));
         assert!(server.client_left());
     }
@@ -339,20 +337,17 @@ async fn slow_llm_server_is_awaited() {
 #[tokio::test]
 async fn closed_port_is_unreachable() {
     let server = LlmServer::replying(vec![Answer::Hang]);
-    let settings = settings(&server, Api::OpenAi);
+    let endpoint = endpoint(&server, Api::OpenAi);
     drop(server);
     // The listener closes a moment after the drop; a client that connects in the meantime is cut off.
-    let error = model(Api::OpenAi, settings)
-        .exchange(&request())
-        .await
-        .unwrap_err();
+    let error = model(&endpoint).exchange(&request()).await.unwrap_err();
     assert!(matches!(error.fault, Fault::Unreachable { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn dropped_ask_closes_connection() {
     let server = LlmServer::replying(vec![Answer::Hang]);
-    let model = Model::new(model(Api::OpenAi, settings(&server, Api::OpenAi)), hasty());
+    let model = Model::new(model(&endpoint(&server, Api::OpenAi)), &hasty());
     let question = question();
     let asking = tokio::spawn(async move { model.ask(&question).await });
     assert!(server.is_asked());
@@ -366,7 +361,7 @@ async fn llm_client_follows_no_redirect() {
     for api in APIS {
         let elsewhere = LlmServer::replying(vec![Answer::Json(a_plan())]);
         let server = LlmServer::replying(vec![Answer::Redirect(elsewhere.url())]);
-        model(api, settings(&server, api))
+        model(&endpoint(&server, api))
             .exchange(&request())
             .await
             .unwrap_err();
@@ -420,20 +415,22 @@ async fn key_appears_in_no_error_or_log() {
             Answer::CutBody,
         ] {
             let server = LlmServer::replying(vec![answer]);
-            let settings = HttpSettings {
+            let endpoint = ModelEndpoint {
                 base_url: format!("{}/v1?key={CANARY}", server.url()),
-                ..settings(&server, api)
+                ..endpoint(&server, api)
             };
-            let shown = format!("{:?}", HttpModel::new(api, settings.clone()).unwrap());
-            let configured = format!("{settings:?}");
-            let llm = model(api, settings);
+            let shown = format!("{:?}", HttpModel::new(&endpoint, "m", TIMEOUT).unwrap());
+            let llm = model(&endpoint);
             let exchanged = match llm.exchange(&request()).await {
                 Ok(reply) => format!("{reply:?}"),
                 Err(error) => format!("{error} {error:?} {}", error.hint()),
             };
-            let error = Model::new(llm, hasty()).ask(&question()).await.unwrap_err();
+            let error = Model::new(llm, &hasty())
+                .ask(&question())
+                .await
+                .unwrap_err();
             let asked = format!("{error} {error:?} {}", error.hint());
-            let seen = [shown, configured, exchanged, asked].join("\n");
+            let seen = [shown, exchanged, asked].join("\n");
             assert!(!seen.contains(CANARY), "{seen}");
             assert!(!seen.contains("sk-canary"), "{seen}");
         }
@@ -454,11 +451,11 @@ async fn replies_mask_long_keys_and_errors_mask_all() {
     for api in APIS {
         let exchange = async |key: &str, answer: Answer| {
             let server = LlmServer::replying(vec![answer]);
-            let settings = HttpSettings {
+            let endpoint = ModelEndpoint {
                 key: Some(SecretString::from(key)),
-                ..settings(&server, api)
+                ..endpoint(&server, api)
             };
-            match model(api, settings).exchange(&request()).await {
+            match model(&endpoint).exchange(&request()).await {
                 Ok(reply) => reply.text,
                 Err(error) => error.to_string(),
             }
@@ -508,7 +505,7 @@ async fn transient_faults_are_retried() {
             Answer::CutBody,
             Answer::Json(a_plan()),
         ],
-        hasty(),
+        &hasty(),
     )
     .await;
     let answered = outcome.unwrap();
@@ -527,13 +524,13 @@ async fn transient_faults_are_retried() {
 
 #[tokio::test]
 async fn tries_are_counted_and_bounded() {
-    let (server, outcome) = ask(vec![Answer::error(500, "x")], hasty()).await;
+    let (server, outcome) = ask(vec![Answer::error(500, "x")], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 3);
     assert_eq!(server.count("plan"), 3);
     assert!(error.retryable());
 
-    let (server, outcome) = ask(vec![Answer::error(401, "x")], hasty()).await;
+    let (server, outcome) = ask(vec![Answer::error(401, "x")], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.spent.calls, server.count("plan")), (1, 1));
     assert!(!error.retryable());
@@ -542,22 +539,20 @@ async fn tries_are_counted_and_bounded() {
 #[tokio::test]
 async fn retry_after_is_respected() {
     // Otherwise the first case would wait for an hour.
-    let patient = RetryPolicy {
-        first_delay: Duration::from_secs(3600),
-        max_delay: Duration::from_secs(3600),
-        total: Duration::from_secs(7200),
+    let patient = LlmConfig {
+        retry_delay: Duration::from_secs(3600),
         ..hasty()
     };
     for soon in ["0", "Sat, 21 Nov 2020 10:00:00 GMT"] {
         let answers = vec![Answer::busy(429, soon), Answer::Json(a_plan())];
         let (_server, outcome) =
-            tokio::time::timeout(Duration::from_secs(20), ask(answers, patient))
+            tokio::time::timeout(Duration::from_secs(20), ask(answers, &patient))
                 .await
                 .unwrap();
         assert_eq!(outcome.unwrap().spent.calls, 2);
     }
     // The test does not wait for an hour: the error contains the wait.
-    let (_server, outcome) = ask(vec![Answer::busy(429, "3600")], hasty()).await;
+    let (_server, outcome) = ask(vec![Answer::busy(429, "3600")], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 1);
     assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
@@ -586,7 +581,7 @@ async fn unusable_answer_is_retried_with_problem() {
         ),
     ] {
         let fenced = format!("Here you are:\n```json\n{}\n```", a_plan());
-        let (server, outcome) = ask(vec![answer, Answer::Text(fenced)], hasty()).await;
+        let (server, outcome) = ask(vec![answer, Answer::Text(fenced)], &hasty()).await;
         let answered = outcome.unwrap();
         assert_eq!(
             (
@@ -612,7 +607,7 @@ async fn unusable_answer_is_retried_with_problem() {
 
 #[tokio::test]
 async fn two_unusable_answers_fail() {
-    let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], hasty()).await;
+    let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(
         (
@@ -631,7 +626,7 @@ async fn two_unusable_answers_fail() {
 async fn truncated_answer_is_retried_with_larger_limit() {
     let (server, outcome) = ask(
         vec![Answer::Cut("{".to_owned()), Answer::Json(a_plan())],
-        hasty(),
+        &hasty(),
     )
     .await;
     assert_eq!(outcome.unwrap().spent.output_tokens, 10);
@@ -639,7 +634,7 @@ async fn truncated_answer_is_retried_with_larger_limit() {
     let limit = |index: usize| asked[index].body["max_tokens"].as_u64().unwrap();
     assert_eq!(limit(1), 2 * limit(0));
 
-    let (_server, outcome) = ask(vec![Answer::Cut("{".to_owned())], hasty()).await;
+    let (_server, outcome) = ask(vec![Answer::Cut("{".to_owned())], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.spent.calls, error.spent.output_tokens), (2, 10));
     assert!(
@@ -660,7 +655,7 @@ async fn schema_is_dropped_for_servers_without_support() {
             Some(_) => Answer::error(400, complaint),
             None => Answer::Json(a_plan()),
         });
-        let llm = model(api, settings(&server, api));
+        let llm = model(&endpoint(&server, api));
         for _ in 0..2 {
             llm.exchange(&request()).await.unwrap();
         }
@@ -685,7 +680,7 @@ async fn reasoning_model_gets_supported_parameters() {
             Answer::Json(a_plan())
         }
     });
-    let llm = model(Api::OpenAi, settings(&server, Api::OpenAi));
+    let llm = model(&endpoint(&server, Api::OpenAi));
     for _ in 0..2 {
         llm.exchange(&request()).await.unwrap();
     }
@@ -696,12 +691,13 @@ async fn reasoning_model_gets_supported_parameters() {
 
 #[test]
 fn model_rejects_remote_plain_http() {
-    let settings = HttpSettings {
+    let endpoint = ModelEndpoint {
+        api: Api::OpenAi,
         base_url: "http://example.com/v1".to_owned(),
-        model: "m".to_owned(),
+        url_variable: None,
         key: Some(SecretString::from(CANARY)),
-        timeout: Duration::from_secs(1),
+        key_variable: String::new(),
     };
-    let error = HttpModel::new(Api::OpenAi, settings).unwrap_err();
+    let error = HttpModel::new(&endpoint, "m", TIMEOUT).unwrap_err();
     insta::assert_snapshot!(error, @"base_url `http://example.com/v1` would send the key and the prompts in the clear");
 }

@@ -15,9 +15,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan_agent::llm::{
-    BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request, RetryPolicy,
-};
+use plan_agent::config::LlmConfig;
+use plan_agent::llm::{BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request};
 use plan_agent::plan::{
     AttemptKind, CommandId, Event, NewCommand, NewTask, Plan, PlanHead, PlanId, PlanPolicy, ROLE,
     RoleRequestEnd, Time,
@@ -57,12 +56,12 @@ impl Scripted {
     }
 
     fn mind(self: &Arc<Self>) -> RoleModel {
-        let policy = RetryPolicy {
+        let config = LlmConfig {
             tries: 1,
-            ..RetryPolicy::default()
+            ..LlmConfig::default()
         };
         RoleModel {
-            model: Model::new(Arc::clone(self) as Arc<dyn LanguageModel>, policy),
+            model: Model::new(Arc::clone(self) as Arc<dyn LanguageModel>, &config),
             prompts: Arc::new(Prompts::load(None).unwrap()),
         }
     }

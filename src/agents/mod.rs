@@ -28,7 +28,7 @@ pub use command_line::CommandTemplate;
 pub use installed_programs::{AgentProgram, Login, ProgramVersion};
 pub use permissions::{Commands, Permissions, UnknownPermission};
 pub use prompt::PromptKind;
-pub use run_outcome::{ModelFault, NextRun, Retries, RunOutcome, RunReading, RunUsage};
+pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};
 pub use shell_blocks::Shell;
 pub use substitute_report::RunSummary;
 

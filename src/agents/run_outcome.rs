@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::config::WorkerConfig;
 use crate::plan::{SessionId, Time};
 
 /// How one run ended.
@@ -163,15 +164,6 @@ pub enum NextRun {
     Anew,
 }
 
-/// How often, and with which waits, a run is retried while the model fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// Runs after the first.
-    pub most: u32,
-    /// The wait before the first of them; each further one is twice as long.
-    pub delay: Duration,
-}
-
 /// The longest wait between retries.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// The worker begins or resumes a session at most this often: without the limit an agent that rejects both would go on for
@@ -179,19 +171,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 const MOST_TURNS: u32 = 3;
 
 impl RunOutcome {
-    /// Returns what follows, given how many failures of the model and how many changes of the session came before.
-    pub fn next(&self, faults: u32, changes: u32, again: Retries) -> NextRun {
+    /// Returns what follows, given how many failures of the model and how many changes of the session came before. Each wait is
+    /// twice as long as the one before.
+    pub fn next(&self, faults: u32, changes: u32, config: &WorkerConfig) -> NextRun {
+        let delay = config.retry_delay;
         match self {
             Self::Model(fault) if fault.retryable && fault.until.is_none() => {
-                if faults >= again.most {
+                if faults >= config.retries {
                     return NextRun::Report;
                 }
-                let wait = again.delay.saturating_mul(1 << faults.min(16));
-                NextRun::Again(wait.min(LONGEST_WAIT.max(again.delay)))
+                let wait = delay.saturating_mul(1 << faults.min(16));
+                NextRun::Again(wait.min(LONGEST_WAIT.max(delay)))
             }
             Self::SessionMissing if changes < MOST_TURNS => NextRun::Anew,
             Self::SessionInUse if changes < MOST_TURNS => NextRun::Resume,
-            Self::NoStart { .. } if faults == 0 && changes == 0 => NextRun::Again(again.delay),
+            Self::NoStart { .. } if faults == 0 && changes == 0 => NextRun::Again(delay),
             Self::Usage { .. } | Self::NoStart { .. } => NextRun::Stop,
             Self::Model(fault) if fault.keeps_out() => NextRun::Stop,
             Self::Done { .. }
@@ -211,11 +205,12 @@ mod tests {
 
     #[test]
     fn outcomes_retry_within_limits_then_stop() {
-        let again = Retries {
-            most: 2,
-            delay: Duration::from_secs(10),
+        let config = WorkerConfig {
+            retries: 2,
+            retry_delay: Duration::from_secs(10),
+            ..WorkerConfig::default()
         };
-        let next = |outcome: &RunOutcome, faults, changes| outcome.next(faults, changes, again);
+        let next = |outcome: &RunOutcome, faults, changes| outcome.next(faults, changes, &config);
         let overloaded = RunOutcome::Model(ModelFault::new(Some(529), ""));
         assert_eq!(
             [0, 1, 2].map(|faults| next(&overloaded, faults, 0)),

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 
 use super::team_file::TeamFile;
-use super::{App, Failure, complain, tool};
+use super::{App, Failure, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
-use crate::exec::{CheckConfig, end_servers_left_behind};
+use crate::exec::{CheckConfig, MarkKind, end_left_behind};
 use crate::role::{
-    ASK, Abilities, Framework, McpServer, McpSettings, OtherRole, Role, RoleId, RoleModel,
-    RoleSettings, StepChecker, Workplace, built_in, plan_tools,
+    ASK, Abilities, Framework, McpServer, OtherRole, Role, RoleId, RoleModel, RoleSettings,
+    StepChecker, Workplace, built_in, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
@@ -22,9 +22,7 @@ use crate::volumes::{Folder, Volumes};
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
-use crate::worker::in_process::{
-    InProcessRole, InProcessRoles, Member, RoleOptions, RoleWorkspace,
-};
+use crate::worker::in_process::{InProcessRole, InProcessRoles, Member, RoleHost};
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
@@ -142,7 +140,7 @@ pub(super) async fn ready(
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
     });
-    let toolbox = Toolbox::new(store.clone(), tool::settings(config), "role");
+    let toolbox = Toolbox::new(store.clone(), config, "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
     let (mut residents, mut faults) = (Vec::new(), Vec::new());
     for role in inside(team) {
@@ -159,9 +157,7 @@ pub(super) async fn ready(
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
         let parts = RoleParts {
             settings: RoleSettings {
-                classify: config.role.classify,
-                max_steps: number(config.role.max_steps),
-                step_timeout: config.role.step_timeout,
+                config: config.role.clone(),
                 ..RoleSettings::new(id.clone()).of_team(role, prompt)
             },
             store: store.clone(),
@@ -174,6 +170,7 @@ pub(super) async fn ready(
         };
         residents.push(InProcessRole {
             id,
+            lanes: number(role.concurrency),
             timeout: role.collaboration_timeout,
             make: Arc::new(move |framework, workspace| parts.build(framework, workspace)),
         });
@@ -182,20 +179,17 @@ pub(super) async fn ready(
         return Ok(None);
     }
     let roles = team.team.roles.iter();
-    let options = RoleOptions {
+    let host = RoleHost {
+        config: Arc::new(config.clone()),
         store: store.clone(),
         volumes: volumes.clone(),
         workspace: settings.workspace.clone(),
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
-        language: settings.language,
         members: roles.filter_map(|role| member(role, settings)).collect(),
         residents,
-        max_depth: number(config.role.max_depth),
-        silence: config.run.task_timeout,
-        timing: config.timing,
     };
-    let inside = InProcessRoles::new(options).map_err(|wrong| faults.extend(wrong));
+    let inside = InProcessRoles::new(host).map_err(|wrong| faults.extend(wrong));
     match (inside, faults.as_slice()) {
         (Ok(inside), []) => Ok(Some(inside)),
         (_, faults) => {
@@ -213,7 +207,7 @@ async fn servers_at_work(
     worktrees: bool,
 ) -> Result<Abilities, Failure> {
     let (workspace, marks) = (&settings.workspace, settings.volumes.path(Folder::Active));
-    end_servers_left_behind(&marks).await;
+    end_left_behind(&marks, &[MarkKind::Server]).await;
     // The daemon also makes it, but later.
     std::fs::create_dir_all(workspace)
         .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))?;
@@ -275,15 +269,7 @@ pub(super) async fn start_servers(
         let Some(role) = inside(team).find(|role| role.tools.iter().any(of_server)) else {
             continue;
         };
-        let settings = McpSettings {
-            name: name.clone(),
-            argv: server.command.clone(),
-            cwd: workspace.to_owned(),
-            env: server.env.clone(),
-            timeout: server.timeout,
-            marks: marks.map(Path::to_owned),
-        };
-        match McpServer::start(settings).await {
+        match McpServer::start(name, server, workspace, marks).await {
             Ok(tools) => {
                 servers.known.insert(name.clone());
                 servers.tools = std::mem::take(&mut servers.tools).and(tools);
@@ -318,12 +304,6 @@ fn member(role: &RoleSpec, settings: &DaemonSettings) -> Option<Member> {
         id: role.id.parse().ok()?,
         description: role.description.clone(),
         prompt: prompt.unwrap_or_default(),
-        place: match role.kind {
-            RoleKind::Agent => RoleWorkspace::Inside {
-                lanes: number(role.concurrency),
-            },
-            RoleKind::Files => RoleWorkspace::Files,
-        },
     })
 }
 

@@ -14,9 +14,7 @@ use crate::config::{
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
-use crate::llm::{
-    AgentModel, AgentSettings, HttpModel, HttpSettings, LanguageModel, Model, RetryPolicy,
-};
+use crate::llm::{AgentModel, HttpModel, LanguageModel, Model};
 use crate::volumes::Folder;
 
 impl App {
@@ -106,20 +104,13 @@ pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBu
 /// The service or the agent cannot be set up.
 pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
     let llm = &config.llm;
-    let usual = RetryPolicy::default();
-    let policy = RetryPolicy {
-        tries: llm.tries,
-        first_delay: llm.retry_delay,
-        max_delay: usual.max_delay.max(llm.retry_delay),
-        ..usual
-    };
     let make = |model| {
         let asked = match planner {
             Planner::Rules { .. } => return Ok(None),
             Planner::Model { endpoint, .. } => of_service(endpoint, model, config)?,
             Planner::Agent { name, .. } => of_agent(coding(name), model, config)?,
         };
-        Ok::<_, Failure>(Some(Model::new(asked, policy)))
+        Ok::<_, Failure>(Some(Model::new(asked, llm)))
     };
     let (plan, judge) = (make(llm.plan_model())?, make(llm.judge_model())?);
     Ok(plan.zip(judge).map(|(plan, judge)| Models { plan, judge }))
@@ -130,14 +121,9 @@ fn of_service(
     model: Option<&str>,
     config: &Config,
 ) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let settings = HttpSettings {
-        base_url: endpoint.base_url.clone(),
-        model: model.unwrap_or(endpoint.api.usual_model()).to_owned(),
-        key: endpoint.key.clone(),
-        timeout: config.llm.timeout,
-    };
-    let llm = HttpModel::new(endpoint.api, settings)
-        .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
+    let model = model.unwrap_or(endpoint.api.usual_model());
+    let llm = HttpModel::new(endpoint, model, config.llm.timeout);
+    let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
     Ok(Arc::new(llm))
 }
 
@@ -146,14 +132,8 @@ fn of_agent(
     model: Option<&str>,
     config: &Config,
 ) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let settings = AgentSettings {
-        agent,
-        model: model.map(str::to_owned),
-        env: config.worker.env.clone(),
-        timeout: config.llm.timeout,
-        marks: config.root().join(Folder::Active.as_str()),
-    };
-    let llm = AgentModel::new(settings)
+    let marks = config.root().join(Folder::Active.as_str());
+    let llm = AgentModel::new(agent, model, config, marks)
         .context("failed to make a temporary folder to ask the agent in")?;
     Ok(Arc::new(llm))
 }

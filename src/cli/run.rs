@@ -226,7 +226,7 @@ pub(super) async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result
     };
     let (app, mut options) = unless(&mut process.ended, "no command was taken", opened).await?;
     let (events, received) = mpsc::unbounded_channel();
-    options.told = Some(events);
+    options.events = Some(events);
     let of_role = match &options.role {
         RoleFilter::Only(role) => format!(" of `{role}`"),
         _ => String::new(),

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use super::args::{Dialects, ToolArgs, ToolsArgs};
 use super::{Access, App, BY, Exit, Failure, Output, Process, beside, unless};
 use crate::bounded_read;
-use crate::config::{Config, Planner};
-use crate::tools::{Dialect, Tool, ToolSettings, Toolbox};
+use crate::tools::{Dialect, Tool, Toolbox};
 use crate::view::Style;
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
@@ -139,19 +138,9 @@ fn read_input() -> Result<String, Failure> {
 /// Opens the plans here and puts the tools on them; makes what is missing of the folder.
 pub(super) async fn open(app: &App, plan: Option<&str>) -> Result<Toolbox, Failure> {
     let store = app.make_store().await?.clone();
-    let toolbox = Toolbox::new(store, settings(&app.config), BY);
+    let toolbox = Toolbox::new(store, &app.config, BY);
     Ok(match plan {
         Some(named) => toolbox.with_plan(app.plan(Some(named)).await?),
         None => toolbox,
     })
-}
-
-/// Returns what holds for the plans that tools make. The caller of the tools is the model: none of ours judges their tasks.
-pub(super) fn settings(config: &Config) -> ToolSettings {
-    let why = "tools carry it out".to_owned();
-    let most = config.tools.max_subtasks.0;
-    ToolSettings {
-        policy: config.policy(&Planner::Rules { why }),
-        max_subtasks: most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-    }
 }

@@ -2,6 +2,7 @@
 //! own. Every agent is chosen and examined before anything starts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -13,7 +14,7 @@ use super::in_process_roles::{self, Servers};
 use super::plan_process::stopped;
 use super::team_file::TeamFile;
 use super::{App, Failure, complain};
-use crate::agents::{self, Agent, Retries};
+use crate::agents::{self, Agent};
 use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
 use crate::volumes::VolumesError;
@@ -146,7 +147,7 @@ impl TeamWorkers {
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
         for pool in &self.pools {
-            let (lost, role) = (pool.options.fitness.watch(), pool.role.clone());
+            let (lost, role) = (pool.options.health.watch(), pool.role.clone());
             unfit.insert(role.clone(), lost.clone());
             let (lanes, report) = (pool.start(stop), report.clone());
             ends.spawn(async move {
@@ -291,20 +292,12 @@ fn role_behind_files<'a>(id: &str, file: &'a TeamFile) -> Result<&'a RoleSpec, F
 
 /// Returns what a worker that takes some commands needs to know; `timeout` is that of the role, if it has one.
 fn options(agent: Agent, role: RoleFilter, timeout: Option<Duration>, app: &App) -> WorkerOptions {
-    let config = &app.config;
     WorkerOptions {
-        root: app.volumes.root().to_owned(),
+        config: Arc::new(app.config.clone()),
         agent,
         role,
-        env: config.worker.env.clone(),
-        deadline: timeout.unwrap_or(config.run.task_deadline),
-        silence: config.run.task_timeout,
-        again: Retries {
-            most: config.worker.retries,
-            delay: config.worker.retry_delay,
-        },
-        fitness: WorkerHealth::default(),
-        timing: config.timing,
-        told: None,
+        deadline: timeout.unwrap_or(app.config.run.task_deadline),
+        health: WorkerHealth::default(),
+        events: None,
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use super::apply_input::apply_model_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings};
-use crate::exec;
+use crate::exec::{self, MarkKind};
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
 use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
@@ -214,8 +214,8 @@ pub(super) async fn check(
             });
             continue;
         };
-        let (id, never) = (command.as_str(), std::future::pending());
-        let run = exec::check_marked(check, &folder, &marks, id, never);
+        let mark = (marks.as_path(), MarkKind::Check, command.as_str());
+        let run = exec::check_marked(check, &folder, mark, std::future::pending());
         let result = run.await.with_context(|| format!("check `{name}`"))?;
         let result = result.context("a check was cancelled")?;
         checked.results.push(result);

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{DaemonSettings, LoopView};
 use crate::config::HooksConfig;
-use crate::exec::{self, ChildExit, ChildSpec, ProcessMark, Stdin, environment};
+use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, Stdin, environment};
 use crate::own_files;
 use crate::plan::{Plan, QuestionId, Time};
 use crate::store::Store;
@@ -234,8 +234,8 @@ async fn run_capped(
     marks: &Path,
     hook: Hook,
 ) -> anyhow::Result<(ChildExit, String)> {
-    let (mut mark, output) =
-        ProcessMark::hook(marks, hook.as_str())?.context("an earlier call of it still runs")?;
+    let (mut mark, output) = ProcessMark::new(marks, MarkKind::Hook, hook.as_str())?
+        .context("an earlier call of it still runs")?;
     let flood = async {
         while output.lengths()[0] <= FLOOD {
             sleep(CHECK).await;

@@ -96,7 +96,8 @@ impl Daemon {
     async fn begin(settings: DaemonSettings, store: Store, clock: Clock) -> anyhow::Result<Self> {
         let settings = Arc::new(settings);
         // Their next run would work in the same files at the same time.
-        exec::end_left_behind(&settings.volumes.path(Folder::Active)).await;
+        let marks = settings.volumes.path(Folder::Active);
+        exec::end_left_behind(&marks, &exec::MarkKind::OF_DAEMON).await;
         let run = PlanRun::begin(Arc::clone(&settings), store.clone(), clock).await?;
         let exchange = Exchange::new(settings, store, clock);
         Ok(Self { exchange, run })

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::exec::link_free_access;
-use crate::exec::{CheckConfig, check, check_of_step};
+use crate::exec::{CheckConfig, MarkKind, check, check_marked};
 use crate::llm::BoxFuture;
 use crate::plan::within_workspace;
 use crate::tools::arguments;
@@ -191,7 +191,13 @@ async fn run_check(
     let checked = match &at.marks {
         Some(marks) => {
             let step = format!("{}-{}", situation.plan, situation.step);
-            let checked = check_of_step(wanted, &at.workspace, marks, &step, pending()).await;
+            let checked = check_marked(
+                wanted,
+                &at.workspace,
+                (marks, MarkKind::Step, &step),
+                pending(),
+            )
+            .await;
             checked.map_err(|error| format!("the check was not begun: {error}"))?
         }
         None => check(wanted, &at.workspace, pending()).await,

@@ -2,7 +2,7 @@
 //! what it says is bounded, what it is asked has a deadline, and one that has ended is started again when it is needed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,8 +20,10 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use crate::config::McpConfig;
 use crate::exec::{
-    ChildOutput, ChildSpec, ExecError, Piped, PipedGroup, ProcessMark, Stdin, environment, piped,
+    ChildOutput, ChildSpec, ExecError, MarkKind, Piped, PipedGroup, ProcessMark, Stdin,
+    environment, piped,
 };
 use crate::plan_time::TimeAllowance;
 use crate::wire::text::{clip, one_line, printable, quote};
@@ -47,22 +49,6 @@ const LAST_WORDS: usize = 2 * 1024;
 const MAX_SAID: u64 = 1024 * 1024;
 const LOOK: Duration = Duration::from_secs(5);
 
-/// A server as it is configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct McpSettings {
-    /// What stands before the names of its tools.
-    pub name: String,
-    /// Program and arguments; nothing in them is interpreted.
-    pub argv: Vec<String>,
-    pub cwd: PathBuf,
-    /// The names of the variables that it gets in addition to those of every child.
-    pub env: Vec<String>,
-    /// How long it may take to start, and each call.
-    pub timeout: Duration,
-    /// The folder in which the next process finds it after a kill; without one it is not found.
-    pub marks: Option<PathBuf>,
-}
-
 /// Why the tools of a server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
@@ -86,7 +72,12 @@ fn shown(said: &str) -> String {
 
 /// A server whose tools roles may use; ended when the last of them is dropped.
 pub struct McpServer {
-    settings: McpSettings,
+    /// Precedes the names of its tools.
+    name: String,
+    config: McpConfig,
+    cwd: PathBuf,
+    /// The folder with the mark by which the next process finds and ends the server after a kill.
+    marks: Option<PathBuf>,
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
@@ -118,14 +109,22 @@ impl Drop for ServerProcess {
 }
 
 impl McpServer {
-    /// Starts a server and returns its tools, `NAME.<tool>` each. What a role must not use is left out by
-    /// [`Abilities::only`].
+    /// Starts a server in a folder and returns its tools, `NAME.<tool>` each. What a role must not use is left out by
+    /// [`Abilities::only`]. With a folder for marks, the next process finds and ends the server after a kill.
     ///
     /// # Errors
     /// It cannot be started, does not speak the protocol, or does not answer in time.
-    pub async fn start(settings: McpSettings) -> Result<Abilities, McpError> {
+    pub async fn start(
+        name: &str,
+        config: &McpConfig,
+        cwd: &Path,
+        marks: Option<&Path>,
+    ) -> Result<Abilities, McpError> {
         let server = Arc::new(Self {
-            settings,
+            name: name.to_owned(),
+            config: config.clone(),
+            cwd: cwd.to_owned(),
+            marks: marks.map(Path::to_owned),
             connection: tokio::sync::Mutex::new(None),
         });
         let (peer, id) = server.peer().await?;
@@ -139,10 +138,10 @@ impl McpServer {
         let named = (1..=NAME).contains(&tool.name.len()) && tool.name.chars().all(fits);
         let schema = Value::Object((*tool.input_schema).clone());
         if !named || schema.to_string().len() > MAX_SCHEMA {
-            tracing::warn!(server = %self.settings.name, tool = %one_line(&tool.name, 80), "a tool that cannot be used");
+            tracing::warn!(server = %self.name, tool = %one_line(&tool.name, 80), "a tool that cannot be used");
             return None;
         }
-        let name = format!("{}.{}", self.settings.name, tool.name);
+        let name = format!("{}.{}", self.name, tool.name);
         let description = clip(
             &printable(&tool.description.unwrap_or_default()),
             DESCRIPTION,
@@ -178,14 +177,14 @@ impl McpServer {
 
     async fn connect(&self) -> Result<Connection, McpError> {
         let spec = ChildSpec {
-            argv: self.settings.argv.clone(),
-            cwd: self.settings.cwd.clone(),
-            env: environment(&self.settings.env),
+            argv: self.config.command.clone(),
+            cwd: self.cwd.clone(),
+            env: environment(&self.config.env),
             stdin: Stdin::Nothing,
-            deadline: self.settings.timeout,
+            deadline: self.config.timeout,
         };
         let (stdin, stdout, child) = self.child(&spec).map_err(|source| McpError::Start {
-            server: self.settings.name.clone(),
+            server: self.name.clone(),
             source,
         })?;
         let client = Box::pin(().serve((BoundedReader::new(stdout), stdin)));
@@ -205,11 +204,11 @@ impl McpServer {
         spec: &ChildSpec,
     ) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
         let cannot = |source| ExecError::Start {
-            program: self.settings.argv.first().cloned().unwrap_or_default(),
+            program: self.config.command.first().cloned().unwrap_or_default(),
             source,
         };
-        let marked = match &self.settings.marks {
-            Some(marks) => ProcessMark::server(marks, &self.settings.name).map_err(cannot)?,
+        let marked = match &self.marks {
+            Some(marks) => ProcessMark::new(marks, MarkKind::Server, &self.name).map_err(cannot)?,
             None => None,
         };
         let (mut mark, output) = match marked {
@@ -240,7 +239,7 @@ impl McpServer {
         &self,
         work: impl Future<Output = Result<T, String>>,
     ) -> Option<Result<T, String>> {
-        let mut allowance = TimeAllowance::new(self.settings.timeout);
+        let mut allowance = TimeAllowance::new(self.config.timeout);
         tokio::select! {
             biased;
             done = work => Some(done.map_err(|error| one_line(&error, 400))),
@@ -249,7 +248,7 @@ impl McpServer {
     }
 
     fn too_slow(&self) -> String {
-        format!("did not answer within {:?}", self.settings.timeout)
+        format!("did not answer within {:?}", self.config.timeout)
     }
 
     /// Waits for the answer to a question that was put over a connection. A server that does not answer is ended, unless
@@ -282,7 +281,7 @@ impl McpServer {
 
     fn failed(&self, reason: String, said: String) -> McpError {
         McpError::Failed {
-            server: self.settings.name.clone(),
+            server: self.name.clone(),
             reason,
             said,
         }

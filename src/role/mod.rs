@@ -25,7 +25,7 @@ pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
 pub use internal_plan::{
     InternalPlan, InternalStep, PendingAnswer, PlanningStrategy, StepSpec, asks_person,
 };
-pub use mcp_tools::{McpError, McpServer, McpSettings};
+pub use mcp_tools::{McpError, McpServer};
 pub use messages::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };

@@ -124,7 +124,7 @@ impl Role {
             asked: AtomicUsize::new(0),
             fault: OnceLock::new(),
         };
-        let limit = self.settings.step_timeout;
+        let limit = self.settings.config.step_timeout;
         let said = abilities.call(name, params, &situation, limit).await;
         match situation.fault.into_inner() {
             Some(fault) => Err(fault.into()),

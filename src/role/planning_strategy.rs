@@ -217,7 +217,7 @@ impl Role {
             let reason = format!("no template fits the task, and {NO_MODEL}");
             return Err(RoleError::CannotPlan(reason));
         };
-        let (simple, reason) = if self.settings.classify {
+        let (simple, reason) = if self.settings.config.classify {
             let context = RoleContext {
                 description,
                 ..self.question_context()
@@ -283,7 +283,7 @@ impl Role {
             offers: &checker.offers(),
             done: &plan.map(done_steps).unwrap_or_default(),
             why: why.as_deref().unwrap_or_default(),
-            max_steps: self.settings.max_steps,
+            max_steps: usize::try_from(self.settings.config.max_steps).unwrap_or(usize::MAX),
             ..self.question_context()
         };
         let checks = checker.clone();

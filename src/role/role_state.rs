@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::config::RolesConfig;
 use crate::plan::{CommandId, PlanId, Time};
 use crate::store::StoreError;
 use crate::wire::team_file::{self, OnTimeout};
@@ -37,12 +38,7 @@ pub struct RoleSettings {
     /// The instructions of the role.
     pub prompt: String,
     pub templates: Vec<StepTemplate>,
-    /// Whether its language model is asked if a task is simple.
-    pub classify: bool,
-    /// Steps that its language model may make of a task.
-    pub max_steps: usize,
-    /// How long one action or tool may take.
-    pub step_timeout: Duration,
+    pub config: RolesConfig,
     /// How long it waits for another role.
     pub collaboration_timeout: Duration,
     pub on_timeout: OnTimeout,
@@ -55,9 +51,7 @@ impl RoleSettings {
             id,
             prompt: String::new(),
             templates: Vec::new(),
-            classify: false,
-            max_steps: 50,
-            step_timeout: Duration::from_secs(600),
+            config: RolesConfig::default(),
             collaboration_timeout: Duration::from_secs(600),
             on_timeout: OnTimeout::default(),
         }

@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::config::{Config, Planner};
 use crate::llm::BoxFuture;
 use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
 use crate::plan_time::Clock;
@@ -282,20 +283,14 @@ fn meant(similar: Option<&str>, elsewhere: Option<Dialect>) -> String {
     }
 }
 
-/// The settings of every plan that tools make.
-#[derive(Clone, Debug, Default)]
-pub struct ToolSettings {
-    /// The rules a new plan gets.
-    pub policy: PlanPolicy,
-    /// Subtasks that a plan of the notebook may have; any number if `None`.
-    pub max_subtasks: Option<usize>,
-}
-
 /// The tools, with what they need to know about their caller.
 #[derive(Clone, Debug)]
 pub struct Toolbox {
     store: Store,
-    settings: ToolSettings,
+    /// The rules a new plan gets.
+    policy: PlanPolicy,
+    /// Subtasks that a plan of the notebook may have; any number if `None`.
+    max_subtasks: Option<usize>,
     /// The plan for calls that name none; else the dialect's latest.
     plan: Option<PlanId>,
     caller: String,
@@ -307,10 +302,14 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Puts the tools on a store. The log of every plan that a call changes names `caller`.
-    pub fn new(store: Store, settings: ToolSettings, caller: &str) -> Self {
+    pub fn new(store: Store, config: &Config, caller: &str) -> Self {
+        let max_subtasks = config.tools.max_subtasks.0;
+        // The caller is the model: no model of this program judges its tasks.
+        let why = "tools carry it out".to_owned();
         Self {
             store,
-            settings,
+            policy: config.policy(&Planner::Rules { why }),
+            max_subtasks: max_subtasks.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             plan: None,
             caller: caller.to_owned(),
             dry_run: false,
@@ -324,7 +323,7 @@ impl Toolbox {
     /// As [`Store::open`].
     pub async fn open(file: &Path, caller: &str) -> Result<Self, StoreError> {
         let store = Store::open(file, wall_clock()).await?;
-        Ok(Self::new(store, ToolSettings::default(), caller))
+        Ok(Self::new(store, &Config::default(), caller))
     }
 
     /// Puts the tools on a store in memory, which ends with the last clone.
@@ -333,7 +332,7 @@ impl Toolbox {
     /// As [`Store::in_memory`].
     pub async fn in_memory() -> Result<Self, StoreError> {
         let store = Store::in_memory(wall_clock()).await?;
-        Ok(Self::new(store, ToolSettings::default(), "library"))
+        Ok(Self::new(store, &Config::default(), "library"))
     }
 
     /// Binds calls that name no plan to a plan.
@@ -448,7 +447,7 @@ impl Toolbox {
             ChangeSubject::Plan(plan) => store.change(&plan, by, why, change).await,
             ChangeSubject::New(dialect, mut head) => {
                 dialect.as_str().clone_into(&mut head.owner);
-                head.policy = self.settings.policy.clone();
+                head.policy = self.policy.clone();
                 let create = |draft: &mut Draft<'_>| {
                     draft.created();
                     change(draft)

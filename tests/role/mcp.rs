@@ -2,30 +2,30 @@
 
 use std::path::Path;
 
-use plan_agent::role::{McpError, McpServer, McpSettings, plan_tools};
+use plan_agent::config::{Config, McpConfig};
+use plan_agent::role::{McpError, McpServer, plan_tools};
 use plan_agent::tools::Toolbox;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
-fn server(argv: &[&str], folder: &Path, timeout: Duration) -> McpSettings {
-    McpSettings {
-        name: "docs".to_owned(),
-        argv: argv.iter().map(ToString::to_string).collect(),
-        cwd: folder.to_owned(),
+async fn started(argv: &[&str], folder: &Path, timeout: Duration) -> Result<Abilities, McpError> {
+    let config = McpConfig {
+        command: argv.iter().map(ToString::to_string).collect(),
         env: Vec::new(),
         timeout,
-        marks: None,
-    }
+    };
+    McpServer::start("docs", &config, folder, None).await
 }
 
-/// Returns our own server, which writes its pid before it begins.
-fn ours(folder: &Path) -> McpSettings {
+/// Starts our own server, which writes its pid before it begins.
+async fn ours(folder: &Path, timeout: Duration) -> Abilities {
     let script = format!(
         "echo $$ > pid; exec {} mcp --dialect tasks",
         env!("CARGO_BIN_EXE_plan-agent")
     );
-    server(&["sh", "-c", &script], folder, LONG)
+    let argv = ["sh", "-c", &script];
+    started(&argv, folder, timeout).await.unwrap()
 }
 
 fn uses(tool: &str, params: Value) -> StepSpec {
@@ -42,7 +42,7 @@ fn uses(tool: &str, params: Value) -> StepSpec {
 #[tokio::test]
 async fn role_uses_plan_tools() {
     let mut scene = Scene::new().await;
-    let toolbox = Toolbox::new(scene.store.clone(), Default::default(), "reviewer");
+    let toolbox = Toolbox::new(scene.store.clone(), &Config::default(), "reviewer");
     scene.tools = plan_tools(&toolbox);
     let scene = scene.with_steps(vec![
         uses("plan.TaskCreate", json!({"subject": "Mend it"})),
@@ -76,7 +76,7 @@ async fn role_uses_plan_tools() {
 async fn role_restarts_ended_mcp_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut scene = Scene::new().await;
-    scene.tools = McpServer::start(ours(folder.path())).await.unwrap();
+    scene.tools = ours(folder.path(), LONG).await;
     let names: Vec<&str> = scene.tools.names().collect();
     assert_eq!(
         names,
@@ -135,12 +135,7 @@ async fn role_restarts_ended_mcp_server() {
 async fn hanging_mcp_server_costs_one_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let mut scene = Scene::new().await;
-    scene.tools = McpServer::start(McpSettings {
-        timeout: Duration::from_secs(5),
-        ..ours(folder.path())
-    })
-    .await
-    .unwrap();
+    scene.tools = ours(folder.path(), Duration::from_secs(5)).await;
     let scene = scene.with_steps(vec![uses(
         "docs.TaskCreate",
         json!({"subject": "{{context}}"}),
@@ -191,13 +186,11 @@ async fn faulty_mcp_server_start_is_an_error() {
             "ended before it said who it is",
         ),
     ] {
-        let error = McpServer::start(server(argv, folder.path(), timeout))
-            .await
-            .unwrap_err();
+        let error = started(argv, folder.path(), timeout).await.unwrap_err();
         assert!(error.to_string().contains(said), "{argv:?}: {error}");
     }
-    let nowhere = server(&["true"], Path::new("/no/such/folder"), LONG);
-    let error = McpServer::start(nowhere).await.unwrap_err();
+    let nowhere = Path::new("/no/such/folder");
+    let error = started(&["true"], nowhere, LONG).await.unwrap_err();
     assert!(matches!(error, McpError::Start { .. }), "{error}");
 }
 
@@ -205,8 +198,8 @@ async fn faulty_mcp_server_start_is_an_error() {
 async fn mcp_server_gets_only_listed_variables() {
     let folder = tempfile::tempdir().unwrap();
     let script = "env > seen";
-    let settings = server(&["sh", "-c", script], folder.path(), LONG);
-    McpServer::start(settings).await.unwrap_err();
+    let argv = ["sh", "-c", script];
+    started(&argv, folder.path(), LONG).await.unwrap_err();
     let seen = std::fs::read_to_string(folder.path().join("seen")).unwrap();
     assert!(seen.contains("PATH=") && !seen.contains("CARGO"), "{seen}");
 }

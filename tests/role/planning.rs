@@ -77,7 +77,7 @@ async fn model_classifies_task_when_configured() {
             json!({"reason": "because", "simple": simple}),
             json!({"reason": "it fits", "steps": steps, "answer": "hi"}),
         ]);
-        scene.settings.classify = true;
+        scene.settings.config.classify = true;
         scene.given("Write a poem.").await;
         assert_eq!(
             chosen(&scene).await,
@@ -176,7 +176,7 @@ async fn invalid_steps_are_retried_with_problem() {
         let mut scene = Scene::new()
             .await
             .with_model([planned(wrong), planned(json!([good]))]);
-        scene.settings.max_steps = 3;
+        scene.settings.config.max_steps = 3;
         scene.given("Read it. Then write it.").await;
         assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
         let asked = scene.model.as_ref().unwrap().asked();

@@ -93,7 +93,7 @@ async fn panicking_or_hanging_action_fails_its_step() {
     ] {
         let mut scene = Scene::new().await;
         scene.actions.add(odd);
-        scene.settings.step_timeout = Duration::from_millis(20);
+        scene.settings.config.step_timeout = Duration::from_millis(20);
         let scene = scene.with_steps(vec![action("odd", json!({}))]);
         scene.given("Review it").await;
         assert_eq!(

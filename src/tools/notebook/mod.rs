@@ -236,7 +236,7 @@ pub struct PlanNotebook {
 }
 
 impl PlanNotebook {
-    /// Makes a notebook with the default hints and storage, and as many subtasks as the toolbox's settings allow.
+    /// Makes a notebook with the default hints and storage, and as many subtasks as the configuration allows.
     pub fn new(toolbox: Toolbox) -> Self {
         Self { toolbox }
     }
@@ -244,7 +244,7 @@ impl PlanNotebook {
     /// Sets how many subtasks a plan may have; any number if `None`.
     #[must_use]
     pub fn with_max_subtasks(mut self, max_subtasks: Option<usize>) -> Self {
-        self.toolbox.settings.max_subtasks = max_subtasks;
+        self.toolbox.max_subtasks = max_subtasks;
         self
     }
 

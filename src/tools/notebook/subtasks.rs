@@ -65,7 +65,7 @@ impl PlanNotebook {
     }
 
     pub(super) async fn make_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
-        check_new(&plan, self.toolbox.settings.max_subtasks)?;
+        check_new(&plan, self.toolbox.max_subtasks)?;
         let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
         let replaced = self.replace_current(head, false, why, fill).await?;
         let text = format!(
@@ -82,7 +82,7 @@ impl PlanNotebook {
     /// # Errors
     /// As [`PlanNotebook::create_plan`].
     pub async fn try_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
-        check_new(&plan, self.toolbox.settings.max_subtasks)?;
+        check_new(&plan, self.toolbox.max_subtasks)?;
         let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
         let toolbox = self.toolbox.dry_run(true);
         let made = toolbox.replace(Dialect::Notebook, head, false, why, fill);
@@ -115,7 +115,7 @@ impl PlanNotebook {
             let text = format!("The subtask is missing; the action '{action}' needs it.");
             return Err(MissingSubtask.error(text));
         }
-        let max = self.toolbox.settings.max_subtasks;
+        let max = self.toolbox.max_subtasks;
         self.change("revise_current_plan", move |draft| {
             let of = format!(" for action '{action}'");
             let text = match given {
