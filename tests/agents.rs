@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::common::agent::Exchange;
-use crate::common::env::{Ran, TestEnv, skip};
+use crate::common::env::{Args, Ran, TestEnv, has, lacks, skip};
 use crate::common::vendor::{Heard, Say, Turn, Vendor};
 
 /// A folder in which coding agents work, with a home of their own.
@@ -105,13 +105,12 @@ impl Scene {
         true
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    fn run(&self, args: impl Args) -> Ran {
         self.env.run(args)
     }
 
     fn status(&self) -> Value {
-        let ran = self.run(&["status", "--json"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = self.run("status --json").exits(0);
         serde_json::from_str(&ran.stdout).unwrap()
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::common::agent::Exchange;
-use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
+use crate::common::env::{Ran, Running, TestEnv, has, lacks, wait_until};
 
 /// The beginning of every script: prints its version, records how it was called, what it read and its environment, and sets
 /// `$session` to its session.
@@ -57,15 +57,7 @@ impl Scene {
     }
 
     fn run(&self) -> Ran {
-        let words = [
-            "run",
-            "--plan",
-            "plan.md",
-            "--agent",
-            "claude",
-            "--no-input",
-        ];
-        self.env.run(&words)
+        self.env.run("run --plan plan.md --agent claude --no-input")
     }
 
     fn note(&self, run: u32, what: &str) -> String {
@@ -104,28 +96,18 @@ impl Scene {
 #[test]
 fn final_message_of_agent_becomes_report() {
     let scene = Scene::with("say; result 'The part is made.'");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("status: SUCCESS") && report.contains("The part is made."),
-        "{report}"
-    );
-    assert!(
-        report.contains(&format!("session_id: {session}")),
-        "{report}"
-    );
-    assert!(
-        report.contains("input_tokens: 100") && report.contains("cost_usd: 0.5"),
-        "{report}"
-    );
+    has(&report, "status: SUCCESS");
+    has(&report, "The part is made.");
+    has(&report, format!("session_id: {session}"));
+    has(&report, "input_tokens: 100");
+    has(&report, "cost_usd: 0.5");
     let prompt = scene.note(1, "prompt");
-    assert!(
-        prompt.contains("Make the part") && !prompt.contains("rename"),
-        "{prompt}"
-    );
+    has(&prompt, "Make the part");
+    lacks(&prompt, "rename");
     assert!(!scene.workspace(".plan-agent").exists());
 }
 
@@ -134,14 +116,14 @@ fn next_attempt_continues_session_after_workspace_report() {
     let scene = Scene::with(
         "if [ $run = 1 ]; then report FAILED 'half of it'; else report SUCCESS 'all of it'; fi; result done",
     );
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     assert_eq!(scene.session(2), ("--resume".to_owned(), session));
     let reports = scene.reports();
     assert_eq!(reports.len(), 2);
-    assert!(reports[0].contains("half of it") && reports[1].contains("all of it"));
+    has(&reports[0], "half of it");
+    has(&reports[1], "all of it");
     assert!(!scene.workspace(".plan-agent").exists());
 }
 
@@ -151,32 +133,23 @@ fn permission_denial_asks_human_despite_success() {
     let scene = Scene::with(&format!(
         "report SUCCESS 'all of it'; result done '{denied}'"
     ));
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run().exits(4);
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    assert!(report.contains("status: PARTIAL_SUCCESS"), "{report}");
-    assert!(
-        report.contains("- `Bash: cargo test`") && report.contains("all of it"),
-        "{report}"
-    );
+    has(&report, "status: PARTIAL_SUCCESS");
+    has(&report, "- `Bash: cargo test`");
+    has(&report, "all of it");
     let questions = scene.exchange.questions();
-    assert!(
-        questions[0]
-            .1
-            .contains("was not allowed to do `Bash: cargo test`"),
-        "{questions:?}"
-    );
+    has(&questions[0].1, "was not allowed to do `Bash: cargo test`");
 }
 
 #[test]
 fn overloaded_model_is_retried_in_same_session() {
     let scene = Scene::with("[ $run = 1 ] && fault 429; say; result 'made'");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (_, session) = scene.session(1);
     assert_eq!(scene.session(2), ("--resume".to_owned(), session));
-    assert!(scene.note(2, "prompt").contains("You were interrupted"));
+    has(scene.note(2, "prompt"), "You were interrupted");
     assert_eq!(scene.reports().len(), 1);
 }
 
@@ -187,14 +160,11 @@ fn unavailable_or_refusing_model_fails_task() {
         (401, 1, "check key and model"),
     ] {
         let scene = Scene::configured(&format!("fault {status}"), "[run]\nmax_attempts = 1\n");
-        let ran = scene.run();
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        scene.run().exits(4);
         assert_eq!(scene.runs(), runs);
         let [report] = scene.reports().try_into().unwrap();
-        assert!(
-            report.contains("status: FAILED") && report.contains(says),
-            "{report}"
-        );
+        has(&report, "status: FAILED");
+        has(&report, says);
     }
 }
 
@@ -202,41 +172,31 @@ fn unavailable_or_refusing_model_fails_task() {
 fn usage_limit_parks_task() {
     let limit = r#"printf '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":4102444800}}\n'"#;
     let scene = Scene::with(&format!("{limit}; fault 429"));
-    let words = [
-        "run",
-        "--plan",
-        "plan.md",
-        "--agent",
-        "claude",
-        "--no-input",
-    ];
-    let running = scene.env.start(&words);
-    wait_until("the task is parked", DEADLINE, || {
-        let log = scene.env.run(&["log"]);
+    let running = scene
+        .env
+        .start("run --plan plan.md --agent claude --no-input");
+    wait_until("the task is parked", || {
+        let log = scene.env.run("log");
         log.stdout.contains("2100-01-01") || log.stdout.contains("usage limit")
     });
     drop(running);
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("blocked_until: 2100-01-01T00:00:00Z"),
-        "{report}"
-    );
+    has(&report, "blocked_until: 2100-01-01T00:00:00Z");
     // A daemon that takes over the plan later waits as well: it says so at its start, and dispatches nothing.
-    let words = ["resume", "--agent", "claude", "--no-input"];
-    let resumed = scene.env.start(&words);
-    wait_until("the next daemon waits", DEADLINE, || {
-        let status = scene.env.run(&["status", "--json"]);
+    let resumed = scene.env.start("resume --agent claude --no-input");
+    wait_until("the next daemon waits", || {
+        let status = scene.env.run("status --json");
         status
             .stdout
             .replace(' ', "")
             .contains(&format!("\"pid\":{}", resumed.child.id()))
     });
-    let why = scene.env.run(&["why", "1"]);
-    assert!(why.stdout.contains("2100-01-01"), "{why:?}");
+    let why = scene.env.run("why 1");
+    why.has_stdout("2100-01-01");
     drop(resumed);
     assert_eq!(scene.runs(), 1);
-    assert_eq!(scene.env.run(&["why", "1"]).stdout, why.stdout);
+    assert_eq!(scene.env.run("why 1").stdout, why.stdout);
 }
 
 #[test]
@@ -248,60 +208,46 @@ case $run in
 *) report SUCCESS 'all of it'; result done ;;
 esac"#;
     let scene = Scene::with(lost);
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (_, first) = scene.session(1);
     assert_eq!(scene.session(2), ("--resume".to_owned(), first.clone()));
     let (how, second) = scene.session(3);
     assert_eq!(how, "--session-id");
     assert_ne!(first, second);
     let prompt = scene.note(3, "prompt");
-    assert!(
-        prompt.contains("the earlier one is lost") && prompt.contains("    half of it"),
-        "{prompt}"
-    );
-    assert!(prompt.contains("    # 1 · Make the part"), "{prompt}");
+    has(&prompt, "the earlier one is lost");
+    has(&prompt, "    half of it");
+    has(&prompt, "    # 1 · Make the part");
     let reports = scene.reports();
-    assert!(
-        reports[1].contains(&format!("The session `{first}` was lost")),
-        "{}",
-        reports[1]
-    );
-    assert!(reports[1].contains(&format!("session_id: {second}")));
+    has(&reports[1], format!("The session `{first}` was lost"));
+    has(&reports[1], format!("session_id: {second}"));
 }
 
 #[test]
 fn permission_denial_asks_human_after_failed_run() {
     let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
     let scene = Scene::with(&format!("result half '{denied}'; exit 1"));
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run().exits(4);
     assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
     let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("status: FAILED") && report.contains("- `Bash: cargo test`"),
-        "{report}"
-    );
-    assert!(report.contains("ended with exit code 1"), "{report}");
+    has(&report, "status: FAILED");
+    has(&report, "- `Bash: cargo test`");
+    has(&report, "ended with exit code 1");
     let questions = scene.exchange.questions();
-    assert!(
-        questions[0].1.contains("was not allowed to do"),
-        "{questions:?}"
-    );
+    has(&questions[0].1, "was not allowed to do");
 }
 
 #[test]
 fn worker_logs_start_and_result() {
     let scene = Scene::with("result 'made'");
     let log = File::create(scene.env.path("worker.log")).unwrap();
-    let mut worker = scene.env.command(&["worker", "--agent", "claude"]);
+    let mut worker = scene.env.command("worker --agent claude");
     let _worker = Running {
         child: worker.stderr(log).spawn().unwrap(),
     };
-    let ran = scene.env.run(&["run", "--plan", "plan.md", "--no-input"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.env.run("run --plan plan.md --no-input").exits(0);
     let mut told = String::new();
-    wait_until("the worker has told the end", DEADLINE, || {
+    wait_until("the worker has told the end", || {
         told = fs::read_to_string(scene.env.path("worker.log")).unwrap();
         told.contains("reported")
     });
@@ -323,25 +269,23 @@ fn worker_logs_start_and_result() {
 fn result_of_orphaned_agent_is_used() {
     let scene =
         Scene::with("say; until [ -e @NOTES@/go ]; do sleep 0.05; done; result 'made alone'");
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
-    wait_until("the agent works", DEADLINE, || scene.runs() == 1);
-    wait_until("the session is kept", DEADLINE, || {
+    let mut daemon = scene.env.start("run --plan plan.md");
+    let mut worker = scene.env.start("worker --agent claude");
+    wait_until("the agent works", || scene.runs() == 1);
+    wait_until("the session is kept", || {
         let life = scene.exchange.texts("active", ".json").concat();
         life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
     });
     worker.child.kill().unwrap();
     worker.wait();
     scene.env.write("notes/go", "");
-    let _next = scene.env.start(&["worker", "--agent", "claude"]);
+    let _next = scene.env.start("worker --agent claude");
     assert_eq!(daemon.wait().code(), Some(0));
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("status: SUCCESS") && report.contains("made alone"),
-        "{report}"
-    );
-    assert!(report.contains("input_tokens: 100"), "{report}");
+    has(&report, "status: SUCCESS");
+    has(&report, "made alone");
+    has(&report, "input_tokens: 100");
 }
 
 #[test]
@@ -363,9 +307,9 @@ esac
     scene
         .env
         .show_script("codex", &script.replace("@NOTES@", &notes));
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    let mut worker = scene.env.start(&["worker", "--agent", "codex"]);
-    wait_until("the agent goes on", DEADLINE, || {
+    let mut daemon = scene.env.start("run --plan plan.md");
+    let mut worker = scene.env.start("worker --agent codex");
+    wait_until("the agent goes on", || {
         let life = scene.exchange.texts("active", ".json").concat();
         let known = life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#);
         scene.env.path("notes/resumed").exists() && known
@@ -373,19 +317,19 @@ esac
     worker.child.kill().unwrap();
     worker.wait();
     scene.env.write("notes/go", "");
-    let _next = scene.env.start(&["worker", "--agent", "codex"]);
+    let _next = scene.env.start("worker --agent codex");
     assert_eq!(daemon.wait().code(), Some(0));
     let [first, second] = scene.reports().try_into().unwrap();
-    assert!(first.contains("input_tokens: 100"), "{first}");
-    assert!(second.contains("input_tokens: 50"), "{second}");
+    has(&first, "input_tokens: 100");
+    has(&second, "input_tokens: 50");
 }
 
 #[test]
 fn killed_agent_continues_its_session() {
     let scene = Scene::with("say; [ $run = 1 ] && sleep 1000; result 'made at last'");
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
-    wait_until("the agent works", DEADLINE, || {
+    let mut daemon = scene.env.start("run --plan plan.md");
+    let mut worker = scene.env.start("worker --agent claude");
+    wait_until("the agent works", || {
         let life = scene.exchange.texts("active", ".json").concat();
         scene.runs() == 1 && life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
     });
@@ -396,7 +340,7 @@ fn killed_agent_continues_its_session() {
     let pid: i32 = pid.split(',').next().unwrap().parse().unwrap();
     let group = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
-    let _next = scene.env.start(&["worker", "--agent", "claude"]);
+    let _next = scene.env.start("worker --agent claude");
     assert_eq!(daemon.wait().code(), Some(0));
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
@@ -418,14 +362,17 @@ echo "Tokens: 1.2k sent, 14 received."
 if [ -e ../../again ]; then echo "Applied edit to part"; fi
 "#;
     scene.env.show_script("aider", script);
-    let words = ["run", "--plan", "plan.md", "--agent", "aider", "--no-input"];
-    let ran = scene.env.run(&words);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene
+        .env
+        .run("run --plan plan.md --agent aider --no-input")
+        .exits(0);
     let again = scene.env.read("again");
-    assert!(again.contains("--restore-chat-history"), "{again}");
+    has(&again, "--restore-chat-history");
     let reports = scene.reports();
-    assert!(reports[0].contains("status: FAILED") && reports[0].contains("it changed no file"));
-    assert!(reports[1].contains("status: SUCCESS") && reports[1].contains("input_tokens: 1200"));
+    has(&reports[0], "status: FAILED");
+    has(&reports[0], "it changed no file");
+    has(&reports[1], "status: SUCCESS");
+    has(&reports[1], "input_tokens: 1200");
     let logs = scene.exchange.names("logs");
     assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
     assert_eq!(
@@ -459,8 +406,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
         scene
             .env
             .show_script("codex", &script.replace("@SAID@", said));
-        let words = ["run", "--plan", "plan.md", "--agent", "codex", "--no-input"];
-        let ran = scene.env.run(&words);
+        let ran = scene.env.run("run --plan plan.md --agent codex --no-input");
         assert_eq!(
             scene.env.read("runs").lines().count(),
             runs,
@@ -474,13 +420,12 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 #[test]
 fn failed_agent_start_stops_worker_with_one_notice() {
     let scene = Scene::with("echo \"error: unknown option '--verbose'\" >&2; exit 1");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let ran = scene.run().exits(4);
     assert_eq!(scene.runs(), 1);
     let notice = "! no more tasks are taken: the agent `claude` cannot work as it is set up: error: unknown option";
     assert_eq!(ran.stderr.matches(notice).count(), 1, "{}", ran.stderr);
     let questions = scene.exchange.questions();
-    assert!(questions[0].1.contains("unknown option"), "{questions:?}");
+    has(&questions[0].1, "unknown option");
 }
 
 /// Four tasks that can all be done at the same time.
@@ -503,8 +448,7 @@ fn misconfigured_agent_asks_once_and_gets_no_more_tasks() {
             &format!("[run]\nmax_parallel = {lanes}\n"),
         );
         scene.env.write("plan.md", APART);
-        let ran = scene.run();
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        let ran = scene.run().exits(4);
         assert!(scene.runs() <= lanes, "{ran:?}");
         let notices = ran.stderr.matches("! no more tasks are taken").count();
         assert_eq!(notices, 1, "{ran:?}");
@@ -512,22 +456,19 @@ fn misconfigured_agent_asks_once_and_gets_no_more_tasks() {
         let [(question, text)] = questions.as_slice() else {
             panic!("{questions:?}");
         };
-        assert!(text.contains(says), "{text}");
+        has(text, says);
         assert_eq!(scene.reports().len(), 1);
-        let log = scene.env.run(&["log"]).stdout;
+        let log = scene.env.run("log").stdout;
         let handed_out = log.matches("dispatched").count();
         assert!(handed_out <= lanes, "{log}");
         // Once repaired, it continues where it was.
         scene.env.write("notes/mended", "");
         let question = question.trim_end_matches(".md");
-        let answered = scene
+        scene
             .env
-            .run(&["answer", question, "reply", "--note", "mended"]);
-        assert_eq!(answered.code, Some(0), "{answered:?}");
-        let ran = scene
-            .env
-            .run(&["resume", "--agent", "claude", "--no-input"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+            .run(["answer", question, "reply", "--note", "mended"])
+            .exits(0);
+        scene.env.run("resume --agent claude --no-input").exits(0);
         assert_eq!(scene.reports().len(), 5);
     }
 }
@@ -539,25 +480,23 @@ fn misconfigured_worker_exits_and_leaves_other_commands() {
         "[run]\nmax_parallel = 3\n",
     );
     scene.env.write("plan.md", APART);
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    wait_until("three are dispatched", DEADLINE, || {
+    let mut daemon = scene.env.start("run --plan plan.md");
+    wait_until("three are dispatched", || {
         scene.exchange.names("commands/pending").len() == 3
     });
-    let ran = scene.env.run(&["worker", "--agent", "claude"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("The model refuses (401)"), "{ran:?}");
+    let ran = scene.env.run("worker --agent claude").exits(1);
+    ran.has_stderr("The model refuses (401)");
     assert_eq!(scene.runs(), 1);
-    wait_until("a person is asked", DEADLINE, || {
+    wait_until("a person is asked", || {
         scene.exchange.questions().len() == 1
     });
     // The tasks that it had not begun wait for another worker, and only the begun task waits for the person.
-    wait_until("the rest waits", DEADLINE, || {
+    wait_until("the rest waits", || {
         scene.exchange.names("commands/pending").len() == 3
     });
     scene.env.write("notes/mended", "");
-    let _worker = scene.env.start(&["worker", "--agent", "claude"]);
-    let answered = scene.env.run(&["answer", "reply", "--note", "mended"]);
-    assert_eq!(answered.code, Some(0), "{answered:?}");
+    let _worker = scene.env.start("worker --agent claude");
+    scene.env.run("answer reply --note mended").exits(0);
     assert_eq!(daemon.wait().code(), Some(0));
     assert_eq!(scene.reports().len(), 5);
 }
@@ -568,12 +507,12 @@ fn task_text_is_not_expanded_and_environment_not_passed() {
     scene.env.set("PLANTED_SECRET", "canary-of-the-environment");
     let plan = "# Parts\n\n- [ ] Make $(touch x) `touch x` ; touch x\n";
     scene.env.write("plan.md", plan);
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(scene.note(1, "prompt").contains("$(touch x)"));
+    scene.run().exits(0);
+    has(scene.note(1, "prompt"), "$(touch x)");
     let variables = scene.note(1, "env");
-    assert!(variables.contains("ANTHROPIC_API_KEY=key-of-the-agent"));
-    assert!(variables.contains("CLAUDE_CODE_MAX_RETRIES=2") && !variables.contains("PLANTED"));
+    has(&variables, "ANTHROPIC_API_KEY=key-of-the-agent");
+    has(&variables, "CLAUDE_CODE_MAX_RETRIES=2");
+    lacks(&variables, "PLANTED");
     let mut folders = vec![scene.env.path("")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -584,11 +523,7 @@ fn task_text_is_not_expanded_and_environment_not_passed() {
             } else {
                 let bytes = fs::read(entry.path()).unwrap();
                 let text = String::from_utf8_lossy(&bytes);
-                assert!(
-                    !text.contains("canary-of-the-environment"),
-                    "{:?}",
-                    entry.path()
-                );
+                lacks(&text, "canary-of-the-environment");
                 let key = text.contains("key-of-the-agent");
                 assert!(!key || entry.file_name() == "env", "{:?}", entry.path());
             }
@@ -601,7 +536,7 @@ fn agent_problems_are_reported_once_at_start() {
     let mut scene = Scene::with("result 'made'");
     let seen = |scene: &Scene, name: &str| {
         let words = ["run", "--plan", "plan.md", "--no-input", "--agent", name];
-        scene.env.run(&words).seen(&scene.env)
+        scene.env.run(words).seen(&scene.env)
     };
     insta::assert_snapshot!(seen(&scene, "clade"), @r"
     error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell>'

@@ -22,7 +22,7 @@ use scene::Scene;
 use stage::{Chance, Life, Stage, Tempo, announced};
 use trace::{CALLS, Fault};
 
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{Running, TestEnv, has, times, wait_until};
 
 /// Returns how many pairs of daemons start simultaneously; each folder has two pairs.
 fn races() -> usize {
@@ -148,7 +148,7 @@ fn one_of_two_concurrent_starts_runs() {
             Running { child }
         });
         let [mut first, mut second] = runners;
-        wait_until("one gives up", DEADLINE, || {
+        wait_until("one gives up", || {
             [&mut first, &mut second]
                 .iter_mut()
                 .any(|one| one.child.try_wait().unwrap().is_some())
@@ -159,8 +159,8 @@ fn one_of_two_concurrent_starts_runs() {
         };
         let said = std::io::read_to_string(loser.child.stderr.take().unwrap()).unwrap();
         assert_eq!(loser.wait().code(), Some(5), "{said}");
-        assert!(said.contains("another daemon holds the folder"), "{said}");
-        wait_until("the winner has dispatched its first task", DEADLINE, || {
+        has(&said, "another daemon holds the folder");
+        wait_until("the winner has dispatched its first task", || {
             let ended = winner.child.try_wait().unwrap();
             assert_eq!(ended, None, "the winner ended as well");
             fs::read_dir(env.path("volumes/commands/pending")).is_ok_and(|files| files.count() == 1)
@@ -184,7 +184,7 @@ fn one_of_two_concurrent_detached_starts_runs() {
         let env = Detached(TestEnv::new());
         env.0.write("config.toml", "[llm]\nprovider = \"none\"\n");
         env.0.write("plan.md", &scene::short().plan);
-        let start = || env.0.run(&["run", "--plan", "plan.md", "--detach"]);
+        let start = || env.0.run("run --plan plan.md --detach");
         let both = std::thread::scope(|scope| {
             let other = scope.spawn(start);
             [start(), other.join().unwrap()]
@@ -192,8 +192,7 @@ fn one_of_two_concurrent_detached_starts_runs() {
         let mut codes = both.each_ref().map(|ran| ran.code);
         codes.sort_unstable();
         assert_eq!(codes, [Some(0), Some(5)], "{both:?}");
-        let stopped = env.0.run(&["stop"]);
-        assert_eq!(stopped.code, Some(0), "{stopped:?}");
+        env.0.run("stop").exits(0);
     }
 }
 
@@ -202,7 +201,7 @@ struct Detached(TestEnv);
 
 impl Drop for Detached {
     fn drop(&mut self) {
-        self.0.run(&["stop"]);
+        self.0.run("stop");
     }
 }
 
@@ -333,7 +332,7 @@ fn calm(scene: &Scene) -> Left {
 }
 
 fn left(stage: &Stage) -> Left {
-    let status = stage.env.run(&["status", "--json"]);
+    let status = stage.env.run("status --json");
     assert_eq!(status.code, Some(0), "{}", status.stderr);
     let mut status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     for volatile in ["/plan/id", "/plan/seq", "/usage"] {

@@ -38,7 +38,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::agent::{Act, Agent, Command, Exchange};
-use crate::common::env::{DEADLINE, Ran, Running, TestEnv, lives, skip, wait_until};
+use crate::common::env::{
+    Args, DEADLINE, Ran, Running, TestEnv, has, lacks, lives, skip, wait_until,
+};
 use crate::common::llm::{Answer, Asked, LlmServer};
 
 /// Three tasks, one after the other.
@@ -138,14 +140,12 @@ impl Scene {
     }
 
     /// Runs a command, which must succeed, and returns its output.
-    fn works(&self, args: &[&str]) -> String {
-        let ran = self.env.run(args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
-        ran.stdout
+    fn works(&self, args: impl Args) -> String {
+        self.env.run(args).exits(0).stdout
     }
 
     /// Runs the program to its end.
-    fn run(&self, args: &[&str]) -> Ran {
+    fn run(&self, args: impl Args) -> Ran {
         self.env.run(args)
     }
 
@@ -157,7 +157,7 @@ impl Scene {
     }
 
     /// Starts the program in the foreground.
-    fn start(&self, args: &[&str]) -> Foreground {
+    fn start(&self, args: impl Args) -> Foreground {
         let (out, err) = (self.env.path("stdout.txt"), self.env.path("stderr.txt"));
         let child = self
             .env
@@ -174,9 +174,10 @@ impl Scene {
     }
 
     /// Starts a daemon in the background.
-    fn leave(&self, args: &[&str]) -> Left {
+    fn leave(&self, args: impl Args) -> Left {
         // The arguments after `--` belong to the agent.
-        let args = [&args[..1], &["--detach"], &args[1..]].concat();
+        let mut args = args.words();
+        args.insert(1, "--detach");
         let said = self.works(&args);
         let pid = said
             .split_once("(pid ")
@@ -189,7 +190,7 @@ impl Scene {
 
     /// Returns the newest plan's state.
     fn status(&self) -> Value {
-        serde_json::from_str(&self.works(&["status", "--json"])).unwrap()
+        serde_json::from_str(&self.works("status --json")).unwrap()
     }
 
     /// Returns the log of the daemon and of the worker in its process.
@@ -209,7 +210,7 @@ impl Scene {
 
     /// Returns all events of the newest plan.
     fn events(&self) -> Vec<Value> {
-        lines(&self.works(&["log", "--json"]))
+        lines(&self.works("log --json"))
     }
 
     /// Returns the events with one name.
@@ -222,7 +223,7 @@ impl Scene {
     /// Waits until an event with that name has happened `count` times.
     fn await_events(&self, name: &str, count: usize) -> Vec<Value> {
         let mut found = Vec::new();
-        wait_until(&format!("{count} × {name}"), DEADLINE, || {
+        wait_until(&format!("{count} × {name}"), || {
             found = self.events_named(name);
             found.len() >= count
         });
@@ -231,16 +232,14 @@ impl Scene {
 
     /// Waits until the plan is in a state.
     fn await_status(&self, status: &str) {
-        wait_until(&format!("the plan is {status}"), DEADLINE, || {
+        wait_until(&format!("the plan is {status}"), || {
             self.status()["plan"]["status"] == status
         });
     }
 
     /// Waits until no daemon works here.
     fn await_end(&self) {
-        wait_until("the daemon ends", DEADLINE, || {
-            self.status()["daemon"].is_null()
-        });
+        wait_until("the daemon ends", || self.status()["daemon"].is_null());
     }
 }
 
@@ -298,7 +297,7 @@ fn plan_id(scene: &Scene) -> String {
 fn kill(scene: &Scene, daemon: Left) {
     let pid = daemon.pid.as_raw_pid().to_string();
     drop(daemon);
-    wait_until("the daemon has gone", DEADLINE, || !lives(&pid));
+    wait_until("the daemon has gone", || !lives(&pid));
     scene.await_end();
 }
 
@@ -306,7 +305,7 @@ fn kill(scene: &Scene, daemon: Left) {
 fn freeze(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
     let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));
-    wait_until("the process stands still", DEADLINE, || {
+    wait_until("the process stands still", || {
         fs::read_dir(&tasks).unwrap().flatten().all(|task| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             stat.rsplit_once(") ")

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::common::env::has;
 use plan_agent::plan::{
     AttemptKind, CommandId, Draft, NewCommand, NewTask, Origin, Plan, PlanHead, PlanId, PlanPolicy,
     Refusal, Report, ReportStatus, Row, TaskId, Time,

@@ -3,8 +3,7 @@
 use super::*;
 
 fn told(scene: &Scene) -> String {
-    let doctor = scene.run(&["doctor"]);
-    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    let doctor = scene.run("doctor").exits(0);
     let about = [
         "model", "claude", "codex", "gemini", "opencode", "aider", "agents",
     ];
@@ -105,8 +104,7 @@ fn doctor_finds_installed_agents() {
         if !scene.install(agent, &vendor) {
             continue;
         }
-        let doctor = scene.run(&["doctor", "--json"]);
-        assert_eq!(doctor.code, Some(0), "{doctor:?}");
+        let doctor = scene.run("doctor --json").exits(0);
         let findings: Value = serde_json::from_str(&doctor.stdout).unwrap();
         let finding = findings
             .as_array()
@@ -115,6 +113,6 @@ fn doctor_finds_installed_agents() {
             .find(|finding| finding["about"] == agent)
             .unwrap_or_else(|| panic!("{agent}: {findings}"));
         assert_eq!(finding["state"], "good", "{finding}");
-        assert!(!doctor.stdout.contains("sk-canary"), "{findings}");
+        doctor.lacks_stdout("sk-canary");
     }
 }

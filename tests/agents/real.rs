@@ -24,9 +24,8 @@ fn asks(agent: &str) {
     if !scene.install(agent, &vendor) {
         return;
     }
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("Write the greeting"), "{ran:?}");
+    let ran = scene.run(["plan", "Make a greeting"]).exits(0);
+    ran.has_stdout("Write the greeting");
     let heard = vendor.heard();
     assert!(heard.iter().any(|heard| heard.was_told("Make a greeting")));
 }
@@ -38,13 +37,9 @@ fn claude_with_refused_key_is_not_retried() {
     if !scene.install("claude", &vendor) {
         return;
     }
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr.contains("refuses the key (status 401)"),
-        "{ran:?}"
-    );
-    assert!(!ran.stderr.contains("sk-canary"), "{ran:?}");
+    let ran = scene.run(["plan", "Make a greeting"]).exits(1);
+    ran.has_stderr("refuses the key (status 401)");
+    ran.lacks_stderr("sk-canary");
 }
 
 #[test]
@@ -74,13 +69,10 @@ fn reaches_a_goal(agent: &str) {
     if !scene.install(agent, &vendor) {
         return;
     }
-    let ran = scene.run(&["run", "Make a greeting", "--agent", agent, "--no-input"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stdout
-            .contains("The greeting is written, says the agent."),
-        "{ran:?}"
-    );
+    let ran = scene
+        .run(["run", "Make a greeting", "--agent", agent, "--no-input"])
+        .exits(0);
+    ran.has_stdout("The greeting is written, says the agent.");
     assert_eq!(
         scene.env.read("volumes/workspace/hello.txt").trim(),
         "hello"
@@ -116,15 +108,9 @@ fn claude_permission_denial_asks_human() {
     if !scene.install("claude", &vendor) {
         return;
     }
-    let ran = scene.run(&[
-        "run",
-        "--plan",
-        "plan.md",
-        "--agent",
-        "claude",
-        "--no-input",
-    ]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene
+        .run("run --plan plan.md --agent claude --no-input")
+        .exits(4);
     let reports = scene.reports();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert_eq!(
@@ -132,7 +118,7 @@ fn claude_permission_denial_asks_human() {
         Some("PARTIAL_SUCCESS"),
         "{reports:?}"
     );
-    assert!(reports[0].text.contains("curl example.com"), "{reports:?}");
+    has(&reports[0].text, "curl example.com");
 }
 
 #[test]
@@ -144,13 +130,14 @@ fn refused_key_fails_task_and_names_key() {
         if !scene.install(agent, &vendor) {
             continue;
         }
-        let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        scene
+            .run(["run", "--plan", "plan.md", "--agent", agent, "--no-input"])
+            .exits(4);
         let reports = scene.reports();
         assert_eq!(reports.len(), 1, "{agent}: {reports:?}");
         assert_eq!(reports[0].field("status"), Some("FAILED"), "{reports:?}");
-        assert!(reports[0].text.contains("key"), "{reports:?}");
-        assert!(!reports[0].text.contains("sk-canary"), "{reports:?}");
+        has(&reports[0].text, "key");
+        lacks(&reports[0].text, "sk-canary");
     }
 }
 
@@ -175,7 +162,7 @@ fn sent_back(mut scene: Scene, agent: &str) -> Option<(Scene, Vendor)> {
     if !scene.install(agent, &vendor) {
         return None;
     }
-    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
+    let ran = scene.run(["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
     let reports = scene.reports();
     assert_eq!(ran.code, Some(0), "{ran:?}\n{reports:?}");
     assert_eq!(reports.len(), 2, "{reports:?}");
@@ -260,7 +247,7 @@ fn works_after_a_loss(agent: &str, sessions: &str) {
         return;
     };
     let reports = scene.reports();
-    assert!(reports[1].text.contains("was lost"), "{reports:?}");
+    has(&reports[1].text, "was lost");
     let session = |at: usize| reports[at].field("session_id");
     assert!(session(0).is_some(), "{reports:?}");
     assert_ne!(session(0), session(1));

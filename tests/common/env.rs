@@ -149,10 +149,10 @@ impl TestEnv {
     }
 
     /// Returns the program with its arguments, to be run in the folder.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: impl Args) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plan-agent"));
         command
-            .args(args)
+            .args(args.words())
             .current_dir(self.folder.path())
             .env_clear()
             .envs(self.variables.iter().cloned())
@@ -161,12 +161,12 @@ impl TestEnv {
     }
 
     /// Returns the program as started by another one, whose own arguments come first.
-    pub fn command_under(&self, starter: &[&str], args: &[&str]) -> Command {
+    pub fn command_under(&self, starter: &[&str], args: impl Args) -> Command {
         let mut command = Command::new(starter[0]);
         command
             .args(&starter[1..])
             .arg(env!("CARGO_BIN_EXE_plan-agent"))
-            .args(args)
+            .args(args.words())
             .current_dir(self.folder.path())
             .env_clear()
             .envs(self.variables.iter().cloned())
@@ -175,12 +175,12 @@ impl TestEnv {
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub fn run(&self, args: impl Args) -> Ran {
         self.run_command(self.command(args))
     }
 
     /// Runs the program to its end, as started by another one.
-    pub fn run_under(&self, starter: &[&str], args: &[&str]) -> Ran {
+    pub fn run_under(&self, starter: &[&str], args: impl Args) -> Ran {
         self.run_command(self.command_under(starter, args))
     }
 
@@ -202,7 +202,7 @@ impl TestEnv {
     }
 
     /// Runs the program to its end with its output on a terminal of 80 columns, without colours.
-    pub fn run_on_terminal(&self, args: &[&str]) -> Ran {
+    pub fn run_on_terminal(&self, args: impl Args) -> Ran {
         let (mut running, terminal) = self.on_terminal(args, |_| Stdio::null());
         let code = running.wait().code();
         let shown = terminal.ended.recv_timeout(DEADLINE);
@@ -215,11 +215,15 @@ impl TestEnv {
     }
 
     /// Starts the program for a person at a terminal.
-    pub fn start_on_terminal(&self, args: &[&str]) -> (Running, Terminal) {
+    pub fn start_on_terminal(&self, args: impl Args) -> (Running, Terminal) {
         self.on_terminal(args, |terminal| terminal.into())
     }
 
-    fn on_terminal(&self, args: &[&str], stdin: impl FnOnce(File) -> Stdio) -> (Running, Terminal) {
+    fn on_terminal(
+        &self,
+        args: impl Args,
+        stdin: impl FnOnce(File) -> Stdio,
+    ) -> (Running, Terminal) {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         let master = openpt(flags).unwrap();
         grantpt(&master).unwrap();
@@ -246,7 +250,7 @@ impl TestEnv {
     }
 
     /// Starts the program and lets it run; its output is dropped.
-    pub fn start(&self, args: &[&str]) -> Running {
+    pub fn start(&self, args: impl Args) -> Running {
         let child = self
             .command(args)
             .stdout(Stdio::null())
@@ -279,7 +283,79 @@ impl TestEnv {
     }
 }
 
+/// The arguments of a program: its words with spaces between them, or a list where a word has spaces of its own.
+pub trait Args {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Args for str {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Args for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Args for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Args for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+impl<T: Args + ?Sized> Args for &T {
+    fn words(&self) -> Vec<&str> {
+        (**self).words()
+    }
+}
+
 impl Ran {
+    /// Checks the exit code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// Checks that a text is on the standard output.
+    #[track_caller]
+    pub fn has_stdout(&self, part: impl AsRef<str>) -> &Self {
+        let part = part.as_ref();
+        assert!(self.stdout.contains(part), "no `{part}`: {self:?}");
+        self
+    }
+
+    /// Checks that a text is on the standard error output.
+    #[track_caller]
+    pub fn has_stderr(&self, part: impl AsRef<str>) -> &Self {
+        let part = part.as_ref();
+        assert!(self.stderr.contains(part), "no `{part}`: {self:?}");
+        self
+    }
+
+    /// Checks that a text is not on the standard output.
+    #[track_caller]
+    pub fn lacks_stdout(&self, part: impl AsRef<str>) -> &Self {
+        lacks(&self.stdout, part);
+        self
+    }
+
+    /// Checks that a text is not on the standard error output.
+    #[track_caller]
+    pub fn lacks_stderr(&self, part: impl AsRef<str>) -> &Self {
+        lacks(&self.stderr, part);
+        self
+    }
+
     /// Returns all output that a person sees, for a snapshot.
     pub fn seen(&self, env: &TestEnv) -> String {
         let code = self
@@ -322,7 +398,7 @@ impl Terminal {
 
     /// Waits until a text is shown, and then types a line.
     pub fn answer(&mut self, shown: &str, line: &str) {
-        wait_until(&format!("`{shown}` is shown"), DEADLINE, || {
+        wait_until(&format!("`{shown}` is shown"), || {
             self.shown().contains(shown)
         });
         writeln!(self.keys, "{line}").unwrap();
@@ -337,7 +413,7 @@ impl Running {
 
     fn wait_for(&mut self, patience: Duration) -> ExitStatus {
         let mut status = None;
-        wait_until("the program ends", patience, || {
+        wait_at_most(patience, "the program ends", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
@@ -354,8 +430,15 @@ impl Drop for Running {
 }
 
 /// Waits until a condition holds, and fails the test after the deadline.
-pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + deadline;
+#[track_caller]
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_at_most(DEADLINE, what, condition);
+}
+
+/// Waits until a condition holds; for the few tests in which [`DEADLINE`] would be too short or too long.
+#[track_caller]
+pub fn wait_at_most(most: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + most;
     loop {
         let looked = Instant::now();
         if condition() {
@@ -412,6 +495,20 @@ pub fn await_standstill(pid: u32) {
         seen.push(now);
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Checks that a text has a part.
+#[track_caller]
+pub fn has(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(text.contains(part), "no `{part}`: {text}");
+}
+
+/// Checks that a text does not have a part.
+#[track_caller]
+pub fn lacks(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(!text.contains(part), "`{part}` is in it: {text}");
 }
 
 /// Prints that a test checks nothing here, and why.

@@ -10,7 +10,7 @@ use plan_agent::plan::{Attempt, MERGE_CHECK, PlanState};
 use super::ledger::Ledger;
 use super::stage::{Chance, Tempo};
 use crate::common::agent::{Act, Agent, Exchange};
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{Running, TestEnv, times, wait_until};
 use crate::common::git::Project;
 
 /// Four tasks, the last one after the others; two change the same line.
@@ -72,7 +72,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
     let agent = Agent::start(&exchange, |command| {
         let folder = Path::new(command.field("workspace").unwrap());
         let task = command.task();
-        wait_until("the first three begin from one commit", DEADLINE, || {
+        wait_until("the first three begin from one commit", || {
             (1..=3).all(|other| folder.with_file_name(format!("task-{other}")).exists())
         });
         if task == 4 {
@@ -110,8 +110,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
         settled = Ledger::of(env).is_some_and(|ledger| ledger.plan.status().settled());
         assert_eq!(project.of_the_person(), before);
     }
-    let ran = env.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    env.run("resume").exits(0);
     drop(agent);
     examine(env, project);
     assert_eq!(project.of_the_person(), before);

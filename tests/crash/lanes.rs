@@ -10,7 +10,7 @@ use plan_agent::plan::{Event, PlanState, TaskId, TaskState};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_at_most};
 
 /// Returns the number of tasks of the plan, and of kills.
 fn size() -> (u32, usize) {
@@ -152,12 +152,12 @@ impl<'a> Players<'a> {
             Some(_) => &["resume"],
             None => &["run", "--plan", "plan.md"],
         };
-        env.start(&[words, &["--team", "team.yaml", "--no-input"]].concat())
+        env.start([words, &["--team", "team.yaml", "--no-input"]].concat())
     }
 
     fn worker(env: &TestEnv) -> Running {
         let words = ["worker", "--role", "slow", "--agent", "command", "--"];
-        env.start(&[&words[..], &argv("slow")].concat())
+        env.start([&words[..], &argv("slow")].concat())
     }
 
     /// Kills one of them, and starts another in its place.
@@ -191,7 +191,7 @@ fn ten_lanes_with_kills_decide_each_task_once() {
         std::thread::sleep(Duration::from_micros(chance.below(500_000)));
         players.kill(&mut chance);
     }
-    wait_until("the plan is completed", 2 * DEADLINE, || {
+    wait_at_most(2 * DEADLINE, "the plan is completed", || {
         match players.daemon.child.try_wait().unwrap() {
             Some(status) if status.code() == Some(0) => true,
             // No worker took a command for a while: that is for a person, or for the next worker.

@@ -11,7 +11,7 @@ use plan_agent::store::{Change, Store};
 use sha2::{Digest, Sha256};
 
 use super::stage::Stage;
-use crate::common::env::{DEADLINE, TestEnv, wait_until};
+use crate::common::env::{TestEnv, wait_until};
 
 /// The only plan of a folder, with its complete log.
 pub struct Ledger {
@@ -286,7 +286,7 @@ impl Watch {
     pub fn audit(&self, stage: &Stage) {
         let ledger = Ledger::of(&stage.env).unwrap();
         assert!(ledger.plan.status().settled());
-        wait_until("the agent takes the last commands", DEADLINE, || {
+        wait_until("the agent takes the last commands", || {
             files(stage, "commands/pending").is_empty()
         });
         let record = stage.agent.record();

@@ -13,7 +13,7 @@ use super::agent::{Agent, Bell, News, Pace};
 use super::ledger::Ledger;
 use super::scene::Scene;
 use super::trace::kill_traced;
-use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
+use crate::common::env::{Running, TestEnv, wait_until};
 use crate::common::llm::{Answer, LlmServer};
 
 /// A folder in which a plan is carried out.
@@ -173,7 +173,7 @@ impl Tempo {
     ) -> bool {
         let (began, pid) = (Instant::now(), running.child.id());
         let mut came_sooner = false;
-        wait_until("the daemon is announced or over", DEADLINE, || {
+        wait_until("the daemon is announced or over", || {
             came_sooner = sooner();
             let over = |running: &mut Running| running.child.try_wait().unwrap().is_some();
             came_sooner || announced(env, pid) || over(running)

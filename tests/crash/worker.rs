@@ -8,7 +8,7 @@ use plan_agent::plan::{AttemptState, PlanState};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{Running, TestEnv, times, wait_until};
 
 const TASKS: usize = 8;
 
@@ -89,10 +89,8 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
     let env = folder();
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
     let daemon = (victim == Victim::Worker).then(|| {
-        let daemon = env.start(&["run", "--plan", "plan.md"]);
-        wait_until("the daemon has a plan", DEADLINE, || {
-            Ledger::of(&env).is_some()
-        });
+        let daemon = env.start("run --plan plan.md");
+        wait_until("the daemon has a plan", || Ledger::of(&env).is_some());
         daemon
     });
     for _ in 0..times(20, 200) {
@@ -152,5 +150,5 @@ fn begin(env: &TestEnv, victim: Victim, hand: Hand) -> Running {
         (Victim::Both, Some(_)) => &["resume"],
         (Victim::Both, None) => &["run", "--plan", "plan.md"],
     };
-    env.start(&[words, hand.words()].concat())
+    env.start([words, hand.words()].concat())
 }

@@ -55,7 +55,7 @@ async fn actions_skip_private_files_and_mark_running_check() {
         scene.given("Review it").await;
         let (status, result) = scene.result();
         assert_eq!(status, ERROR);
-        assert!(result.contains("is plan-agent's own"), "{result}");
+        has(&result, "is plan-agent's own");
     }
     assert_eq!(
         std::fs::read_dir(workspace.path().join("own"))

@@ -59,14 +59,7 @@ async fn role_uses_plan_tools() {
         "{result}"
     );
     let plan = scene.plan().await;
-    assert!(
-        plan.nth(0)
-            .unwrap()
-            .result
-            .as_deref()
-            .unwrap()
-            .contains("Mend it")
-    );
+    has(plan.nth(0).unwrap().result.as_deref().unwrap(), "Mend it");
     // The plan of the tools is not the internal plan.
     let current = scene.store.current("tasks", 9).await.unwrap();
     assert_eq!(current.len(), 1);
@@ -151,7 +144,7 @@ async fn hanging_mcp_server_costs_one_timeout() {
     let mut role = scene.given("Review it").await;
     let (status, result) = scene.result();
     assert_eq!(status, ERROR);
-    assert!(result.contains("did not answer within 5s"), "{result}");
+    has(&result, "did not answer within 5s");
     // The role does not wait for it again: another one is started.
     role.process_message(task_named("task-2", "Review it"))
         .await
@@ -208,5 +201,6 @@ async fn mcp_server_gets_only_listed_variables() {
     let settings = server(&["sh", "-c", script], folder.path(), LONG);
     McpServer::start(settings).await.unwrap_err();
     let seen = std::fs::read_to_string(folder.path().join("seen")).unwrap();
-    assert!(seen.contains("PATH=") && !seen.contains("CARGO"), "{seen}");
+    has(&seen, "PATH=");
+    lacks(&seen, "CARGO");
 }

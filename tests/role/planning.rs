@@ -65,8 +65,9 @@ async fn simple_task_takes_one_model_call() {
     );
     assert!((update.spent.cost_usd - 0.5).abs() < 1e-9);
     let asked = scene.model.as_ref().unwrap().asked();
-    assert!(asked[0].system.contains("You are a poet."));
-    assert!(asked[0].prompt.contains("Write a poem.") && asked[0].prompt.contains("in a hurry"));
+    has(&asked[0].system, "You are a poet.");
+    has(&asked[0].prompt, "Write a poem.");
+    has(&asked[0].prompt, "in a hurry");
 }
 
 #[tokio::test]
@@ -195,22 +196,19 @@ async fn unplannable_task_fails_with_reason() {
     scene.given("Write a poem.").await;
     let (status, reason) = scene.result();
     assert_eq!(status, ERROR);
-    assert!(
-        reason.contains("no template fits the task, and the role has no language model"),
-        "{reason}"
+    has(
+        &reason,
+        "no template fits the task, and the role has no language model",
     );
     let scene = Scene::new().await.with_model([json!({"nonsense": true})]);
     scene.given("Read it. Then write it.").await;
     let (status, reason) = scene.result();
     assert_eq!(status, ERROR);
-    assert!(
-        reason.contains("gave no usable answer to `steps`"),
-        "{reason}"
-    );
+    has(&reason, "gave no usable answer to `steps`");
     assert_eq!(scene.update().spent.calls, 2);
     let scene = Scene::new().await.with_model([json!({})]);
     scene.given("  ").await;
-    assert!(scene.result().1.contains("does not say what is to be done"));
+    has(&scene.result().1, "does not say what is to be done");
 }
 
 #[tokio::test]

@@ -113,9 +113,9 @@ async fn step_parameters_are_converted_to_schema() {
     scene.given("Review it").await;
     let (status, result) = scene.result();
     assert_eq!(status, ERROR);
-    assert!(
-        result.contains("Step 3, Do echo, failed: `times` is \"in a hurry\", not a whole number"),
-        "{result}"
+    has(
+        &result,
+        "Step 3, Do echo, failed: `times` is \"in a hurry\", not a whole number",
     );
     assert_eq!(
         scene.plan().await.nth(1).unwrap().result.as_deref(),
@@ -194,11 +194,7 @@ async fn waiting_role_queues_tasks_up_to_limit() {
         (update.assignment.as_str(), update.status),
         ("task-18", REJECTED)
     );
-    assert!(
-        update.result.contains("16 tasks wait already"),
-        "{}",
-        update.result
-    );
+    has(&update.result, "16 tasks wait already");
     role.process_message(cancel("task-3")).await.unwrap();
     for _ in 0..16 {
         let request = role

@@ -24,35 +24,27 @@ fn asked(scene: &Scene) -> (String, String) {
 fn used_attempts_pause_plan_until_raised() {
     let scene = Scene::by_rules("budget.attempts = 2");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "--plan", "chain.md"]);
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    let ran = scene.run("run --plan chain.md").exits(6);
     assert_eq!(scene.tasks(), ["completed", "completed", "pending"]);
     let (id, reason) = asked(&scene);
     assert!(
         reason.starts_with("budget: 2 of 2 attempts used"),
         "{reason}"
     );
-    assert!(ran.stdout.contains(&reason), "{}", ran.stdout);
-    assert!(
-        ran.stdout
-            .contains(&format!("plan-agent answer {id} more|abort")),
-        "{}",
-        ran.stdout
-    );
+    ran.has_stdout(&reason);
+    ran.has_stdout(format!("plan-agent answer {id} more|abort"));
     let file = scene
         .env
         .read(&format!("volumes/questions/pending/question-{id}.md"));
-    assert!(file.contains("budget: 2 of 2"), "{file}");
+    has(&file, "budget: 2 of 2");
 
-    let still = scene.run(&["resume", "--json"]);
-    assert_eq!(still.code, Some(6), "{still:?}");
+    let still = scene.run("resume --json").exits(6);
     assert_eq!(lines(&still.stdout).pop().unwrap()["exit"], 6);
     assert_eq!(asked(&scene).0, id, "it is the same question");
     assert_eq!(agent.attempts().len(), 2);
 
-    scene.works(&["answer", "more"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer more");
+    scene.run("resume").exits(0);
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);
     let usage = &scene.status()["usage"];
     assert_eq!(
@@ -65,11 +57,10 @@ fn used_attempts_pause_plan_until_raised() {
 fn budget_question_allows_abort() {
     let scene = Scene::by_rules("budget.attempts = 1");
     let agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
+    assert_eq!(scene.run("run --plan chain.md").code, Some(6));
     let (id, _) = asked(&scene);
     scene.fill_in(&id, "abort", "enough");
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    scene.run("resume").exits(3);
     assert_eq!(agent.attempts().len(), 1);
     assert_eq!(scene.status()["plan"]["status"], "abandoned");
 }
@@ -78,13 +69,13 @@ fn budget_question_allows_abort() {
 fn raised_budget_needs_no_answer() {
     let scene = Scene::by_rules("budget.attempts = 1");
     let _agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
+    assert_eq!(scene.run("run --plan chain.md").code, Some(6));
     let (id, _) = asked(&scene);
     scene.env.write(
         "config.toml",
         "llm.provider = 'none'\nbudget.attempts = 'none'",
     );
-    scene.works(&["resume"]);
+    scene.works("resume");
     let closed = scene.events_named("question_closed");
     assert_eq!((closed.len(), &closed[0]["question"]), (1, &json!(id)));
     assert_eq!(scene.questions(), []);
@@ -98,15 +89,14 @@ fn raised_budget_needs_no_answer() {
 #[test]
 fn attempt_in_progress_ends_after_budget_limit() {
     let scene = Scene::by_rules("budget.attempts = 1\nrun.max_parallel = 2");
-    let foreground = scene.start(&["run", "--plan", "two.md"]);
+    let foreground = scene.start("run --plan two.md");
     let command = scene.take_any();
     scene.await_status("paused");
     scene.submit(
         &command.id,
         &crate::common::agent::report("SUCCESS", "done"),
     );
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    foreground.end().exits(6);
     assert_eq!(scene.tasks(), ["completed", "pending"]);
     assert_eq!(scene.events_named("issued").len(), 1);
 }
@@ -120,23 +110,16 @@ fn llm_calls_count_in_advance_and_skip_summary() {
         });
         let scene = Scene::with_model(&server, shape, "budget.llm_calls = 2");
         let agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
-        assert_eq!(ran.code, Some(6), "{ran:?}");
+        scene.run(["run", "Do it"]).exits(6);
         assert_eq!(server.asked().len(), 2, "the plan and a verdict");
         assert_eq!(agent.attempts(), [(1, 1)], "nobody could judge another");
         let (_, reason) = asked(&scene);
         assert!(reason.starts_with("budget: 2 of 2 calls used"), "{reason}");
 
-        scene.works(&["answer", "more"]);
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.works("answer more");
+        let ran = scene.run("resume").exits(0);
         assert_eq!(server.asked().len(), 4, "a verdict and the audit");
-        assert!(
-            ran.stdout
-                .contains("No model was asked to sum it up: 4 of 4 calls of the budget used."),
-            "{}",
-            ran.stdout
-        );
+        ran.has_stdout("No model was asked to sum it up: 4 of 4 calls of the budget used.");
     }
 }
 
@@ -145,15 +128,13 @@ fn retried_llm_calls_count() {
     let server = LlmServer::start(|_| Answer::error(503, "try later"));
     let config = "budget.llm_calls = 3\nllm.tries = 9\nllm.retry_delay = '1ms'";
     let scene = Scene::with_model(&server, Shape::Chat, config);
-    assert_eq!(scene.run(&["run", "Do it"]).code, Some(1), "no plan");
+    assert_eq!(scene.run(["run", "Do it"]).code, Some(1), "no plan");
     assert_eq!(server.asked().len(), 3);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    scene.run("resume").exits(6);
     assert!(asked(&scene).1.starts_with("budget: 3 of 3 calls used"));
     assert_eq!(server.asked().len(), 3);
 
-    let ran = scene.run(&["plan", "Do something else"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    scene.run(["plan", "Do something else"]).exits(1);
     assert_eq!(server.asked().len(), 6, "each plan has its own budget");
 }
 
@@ -165,27 +146,25 @@ fn report_waits_when_budget_forbids_judge() {
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
     let agent = scene.agent(|_| dear(30));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    scene.run(["run", "Do it"]).exits(6);
     assert!(asked(&scene).1.starts_with("budget: $30 of $20 used"));
     assert_eq!(
         (server.count("judge"), scene.tasks()),
         (0, vec!["in_progress".to_owned()])
     );
-    let status = scene.works(&["status"]);
-    assert!(
-        status.contains("Used: model 1 of 500 calls, 16 of 5M tokens · agents 1 of 200 attempts, 1k tokens · $30 of $20"),
-        "{status}"
+    let status = scene.works("status");
+    has(
+        &status,
+        "Used: model 1 of 500 calls, 16 of 5M tokens · agents 1 of 200 attempts, 1k tokens · $30 of $20",
     );
 
-    scene.works(&["answer", "more"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer more");
+    scene.run("resume").exits(0);
     assert_eq!((server.count("judge"), agent.attempts().len()), (1, 1));
-    let why = scene.works(&["why", "1"]);
-    assert!(
-        why.contains("used: agent 1k tokens · judge 1 call, 16 tokens · $30"),
-        "{why}"
+    let why = scene.works("why 1");
+    has(
+        &why,
+        "used: agent 1k tokens · judge 1 call, 16 tokens · $30",
     );
 }
 
@@ -197,7 +176,7 @@ fn llm_tokens_are_limited() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "budget.llm_tokens = 20");
     let agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "Do it"]).code, Some(6));
+    assert_eq!(scene.run(["run", "Do it"]).code, Some(6));
     assert!(asked(&scene).1.starts_with("budget: 32 of 20 tokens used"));
     assert_eq!(agent.attempts(), [(1, 1)]);
 }
@@ -206,22 +185,21 @@ fn llm_tokens_are_limited() {
 fn wall_time_stops_while_only_human_is_awaited() {
     let scene = Scene::by_rules("budget.wall_time = '1ms'");
     let agent = scene.agent(|_| Act::success("done"));
-    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let daemon = scene.leave("run --plan chain.md");
     let (id, text) = scene.await_questions(1).remove(0);
-    assert!(text.contains("of 1 ms used"), "{text}");
+    has(&text, "of 1 ms used");
     assert_eq!(agent.attempts(), [(1, 1)]);
     let used = || scene.status()["usage"]["wall_seconds"].as_f64().unwrap();
     let before = used();
-    let told = scene.run(&["resume"]);
-    assert_eq!(told.code, Some(6), "{told:?}");
-    assert!(told.stderr.contains("answer more"), "{}", told.stderr);
-    scene.works(&["answer", &id, "more"]);
+    let told = scene.run("resume").exits(6);
+    told.has_stderr("answer more");
+    scene.works(["answer", &id, "more"]);
     // Another millisecond: enough for one more task.
     scene.await_events("asked", 2);
     let (id, _) = asked(&scene);
     assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
     assert!(used() > before);
-    scene.works(&["answer", &id, "more"]);
+    scene.works(["answer", &id, "more"]);
     scene.await_status("completed");
     scene.await_end();
     drop(daemon);
@@ -235,10 +213,8 @@ fn killed_llm_call_still_counts() {
     });
     let scene = Scene::with_model(&server, Shape::Messages, "budget.llm_calls = 2");
     let agent = scene.agent(|_| Act::success("done"));
-    let daemon = scene.leave(&["run", "Do it"]);
-    wait_until("the judge is asked", DEADLINE, || {
-        server.count("judge") == 1
-    });
+    let daemon = scene.leave(["run", "Do it"]);
+    wait_until("the judge is asked", || server.count("judge") == 1);
     assert_eq!(
         scene.status()["plan"]["status"],
         "running",
@@ -247,8 +223,7 @@ fn killed_llm_call_still_counts() {
     kill_process(daemon.pid, Signal::KILL).unwrap();
     scene.await_end();
     for _ in 0..3 {
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(6), "{ran:?}");
+        scene.run("resume").exits(6);
     }
     assert_eq!((server.asked().len(), agent.attempts().len()), (2, 1));
     assert_eq!(

@@ -29,25 +29,21 @@ fn retry_names_missing_produced_file() {
         }
         Act::success("both are there")
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
     let first = agent.command(1, 1);
-    assert!(
-        first.body().contains("- `one.txt`\n- `src/two.txt`\n"),
-        "{}",
-        first.body()
-    );
+    has(first.body(), "- `one.txt`\n- `src/two.txt`\n");
     for (attempt, told) in [
         (2, "The check `file src/two.txt` failed (missing)."),
         (3, "The check `file src/two.txt` failed (empty)."),
     ] {
         let body = agent.command(1, attempt).body().to_owned();
-        assert!(body.contains(told), "{body}");
-        assert!(!body.contains("`file one.txt`"), "{body}");
+        has(&body, told);
+        lacks(&body, "`file one.txt`");
     }
     assert_eq!(scene.status()["tasks"][0]["verified"], true);
-    let why = scene.works(&["why", "1"]);
-    assert!(why.contains("file src/two.txt: 4 bytes"), "{why}");
+    let why = scene.works("why 1");
+    has(&why, "file src/two.txt: 4 bytes");
 }
 
 #[test]
@@ -66,9 +62,8 @@ fn plan_rejects_produced_file_outside_workspace() {
         ),
     ] {
         scene.env.write("one.md", &producing(files));
-        let ran = scene.run(&["run", "--plan", "one.md"]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        let ran = scene.run("run --plan one.md").exits(2);
+        ran.has_stderr(told);
     }
     assert!(
         !scene.env.path("volumes/plan-agent.db").exists(),
@@ -78,7 +73,7 @@ fn plan_rejects_produced_file_outside_workspace() {
 
 /// Returns the recorded changes of the last attempt: how they were found, and what changed.
 fn changes(scene: &Scene) -> (String, Vec<String>) {
-    let shown: Value = serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
+    let shown: Value = serde_json::from_str(&scene.works("show --format json")).unwrap();
     let rows = shown["rows"].as_array().unwrap();
     let attempt = rows.iter().filter_map(|row| row.get("attempt")).next_back();
     let changes = &attempt.unwrap()["changes"];
@@ -126,20 +121,20 @@ fn judge_prompt_lists_changed_files() {
         }
         Act::success("it is there")
     });
-    scene.works(&["run", "Do it"]);
+    scene.works(["run", "Do it"]);
     let asked = server.asked();
     let judged: Vec<_> = asked.iter().filter(|asked| asked.kind == "judge").collect();
     for (asked, told) in judged.iter().zip([
         "- Files changed: src/one.txt\n",
         "- Nothing changed: no file in the workspace was written.\n",
     ]) {
-        assert!(asked.prompt().contains(told), "{}", asked.prompt());
+        has(asked.prompt(), told);
     }
     assert_eq!(judged.len(), 2);
-    let why = scene.works(&["why", "1"]);
-    assert!(why.contains("     changed: src/one.txt\n"), "{why}");
+    let why = scene.works("why 1");
+    has(&why, "     changed: src/one.txt\n");
     let audited = asked.iter().find(|asked| asked.kind == "audit").unwrap();
-    assert!(audited.prompt().contains("changed: src/one.txt"));
+    has(audited.prompt(), "changed: src/one.txt");
 }
 
 #[test]
@@ -156,7 +151,7 @@ fn changes_are_found_in_large_folder() {
         fs::remove_file(workspace.join("many/8")).unwrap();
         Act::success("done")
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     let (seen, files) = changes(&scene);
     assert_eq!(seen, "listing");
     assert_eq!(files, ["many/7", "many/8 (removed)"]);
@@ -182,8 +177,7 @@ fn git_finds_changes_after_kill() {
     git(&workspace, &["commit", "--quiet", "-m", "first"]);
     scene.env.write("volumes/workspace/src/b", "by the person");
     let index = fs::read(workspace.join(".git/index")).unwrap();
-    let args = ["run", "--plan", "one.md"];
-    let mut first = scene.start(&args);
+    let mut first = scene.start("run --plan one.md");
     let command = scene.take_any();
     fs::remove_file(workspace.join("gone")).unwrap();
     scene.env.write("volumes/workspace/src/a", "changed");
@@ -191,7 +185,7 @@ fn git_finds_changes_after_kill() {
     first.running.child.kill().unwrap();
     first.running.wait();
     let agent = scene.agent(|_| Act::success(""));
-    let resumed = scene.start(&["resume"]);
+    let resumed = scene.start("resume");
     scene.env.write("volumes/workspace/new", "x");
     scene.submit(
         &command.id,
@@ -222,18 +216,18 @@ fn broken_repository_is_not_reported_as_unchanged() {
         fs::remove_file(workspace.join(".git/HEAD")).unwrap();
         Act::success("done")
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     let (seen, files) = changes(&scene);
     assert_eq!((seen.as_str(), files.len()), ("times", 0));
-    let why = scene.works(&["why", "1"]);
-    assert!(why.contains("removed ones are not seen"), "{why}");
-    assert!(!why.contains("no file changed"), "{why}");
+    let why = scene.works("why 1");
+    has(&why, "removed ones are not seen");
+    lacks(&why, "no file changed");
 }
 
 #[test]
 fn evidence_names_concurrent_task() {
     let scene = Scene::by_rules("run.max_parallel = 2");
-    let run = scene.start(&["run", "--plan", "two.md"]);
+    let run = scene.start("run --plan two.md");
     let left = scene.take_task(1);
     let right = scene.take_task(2);
     for command in [left, right] {
@@ -243,9 +237,9 @@ fn evidence_names_concurrent_task() {
     let ended = { run }.running.wait();
     assert!(ended.success(), "{ended:?}");
     for (task, other) in [("1", 2), ("2", 1)] {
-        let why = scene.works(&["why", task]);
+        let why = scene.works(["why", task]);
         let told = format!("task {other} was at work in the same folder");
-        assert!(why.contains(&told), "{why}");
+        has(&why, &told);
     }
 }
 
@@ -271,13 +265,13 @@ fn clear_success_needs_no_judge_call() {
         2 => Act::Report(crate::common::agent::report("PARTIAL_SUCCESS", "half")),
         _ => Act::success("done"),
     });
-    scene.works(&["run", "Do it"]);
+    scene.works(["run", "Do it"]);
     let asked = server.asked();
     let judges = asked.iter().filter(|asked| asked.kind == "judge");
     assert_eq!(judges.map(judged).collect::<Vec<_>>(), [(2, 1), (3, 1)]);
-    let why = scene.works(&["why", "1"]);
+    let why = scene.works("why 1");
     let told = "next by rules: SUCCESS, every check passes: no doubt to ask the model about";
-    assert!(why.contains(told), "{why}");
+    has(&why, told);
 }
 
 /// The checks do not get an agent's key, because they run code that the agent wrote.
@@ -288,17 +282,15 @@ fn check_gets_only_listed_variables() {
     let mut scene = Scene::by_rules(config);
     scene.env.set("AGENT_KEY", "canary");
     scene.env.set("CARGO_HOME", "/cargo");
-    let ran = scene.run(&[
-        "run", "--plan", "one.md", "--agent", "command", "--", "echo", "done",
-    ]);
+    let ran = scene.run("run --plan one.md --agent command -- echo done");
     assert_eq!(
         ran.code,
         Some(4),
         "a report is made of what it says: {ran:?}"
     );
     let seen = scene.env.read("volumes/workspace/seen.txt");
-    assert!(seen.contains("CARGO_HOME=/cargo\n"), "{seen}");
-    assert!(!seen.contains("canary"), "{seen}");
+    has(&seen, "CARGO_HOME=/cargo\n");
+    lacks(&seen, "canary");
 }
 
 #[test]
@@ -312,36 +304,27 @@ fn run_rejects_unusable_workspace() {
         ),
         ("file", "[FOLDER]/file` is no folder\nHint: name a folder"),
     ] {
-        let ran = scene.run(&["run", "--plan", "one.md", "--workspace", named]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(
-            ran.seen(&scene.env).contains(told),
-            "{}",
-            ran.seen(&scene.env)
-        );
+        let ran = scene
+            .run(["run", "--plan", "one.md", "--workspace", named])
+            .exits(2);
+        has(ran.seen(&scene.env), told);
         scene.env.write(
             "config.toml",
             &format!("llm.provider = 'none'\nrun.workspace = '{named}'"),
         );
-        let ran = scene.run(&["run", "--plan", "one.md"]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(
-            ran.seen(&scene.env).contains(told),
-            "{}",
-            ran.seen(&scene.env)
-        );
+        let ran = scene.run("run --plan one.md").exits(2);
+        has(ran.seen(&scene.env), told);
         scene.env.write("config.toml", "llm.provider = 'none'");
     }
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
     fs::create_dir(scene.env.path("nowhere")).unwrap();
-    let run = scene.start(&["run", "--plan", "one.md", "--workspace", "nowhere"]);
+    let run = scene.start("run --plan one.md --workspace nowhere");
     scene.await_any();
     drop(run);
     fs::remove_dir_all(scene.env.path("nowhere")).unwrap();
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("nowhere` does not exist"), "{ran:?}");
-    scene.works(&["abort", scene.status()["plan"]["id"].as_str().unwrap()]);
+    let ran = scene.run("resume").exits(2);
+    ran.has_stderr("nowhere` does not exist");
+    scene.works(["abort", scene.status()["plan"]["id"].as_str().unwrap()]);
 }
 
 #[test]
@@ -354,7 +337,6 @@ fn run_rejects_read_only_workspace() {
     let scene = Scene::by_rules("");
     fs::create_dir(scene.env.path("locked")).unwrap();
     fs::set_permissions(scene.env.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
-    let ran = scene.run(&["run", "--plan", "one.md", "--workspace", "locked"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("cannot be written to"), "{ran:?}");
+    let ran = scene.run("run --plan one.md --workspace locked").exits(2);
+    ran.has_stderr("cannot be written to");
 }

@@ -154,7 +154,7 @@ fn start(scene: &Scene) -> Agent {
     let workspace = scene.env.path("volumes/workspace");
     // The time of the last write is known only in ticks of the file system's clock.
     let old = workspace.join("old.txt");
-    wait_until("the file is old", DEADLINE, || {
+    wait_until("the file is old", || {
         let changed = fs::metadata(&old).unwrap().modified().unwrap();
         changed
             .elapsed()
@@ -206,22 +206,21 @@ fn nobody_is_believed(scene: &Scene) {
 fn rules_reject_false_success() {
     let scene = Scene::by_rules(CONFIG);
     let _agent = start(&scene);
-    let ran = scene.run(&["run", "--plan", "lies.md", "--no-input"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run("run --plan lies.md --no-input").exits(4);
     nobody_is_believed(&scene);
     let last = liars().len() + 2;
-    let why = scene.works(&["why", &last.to_string()]);
-    assert!(why.contains("on the agent's word: no check ran"), "{why}");
+    let why = scene.works(["why", &last.to_string()]);
+    has(&why, "on the agent's word: no check ran");
     let mission = scene.env.read("volumes/workspace/MISSION.md");
     for told in [
         "honest — completed, verified",
         "unchecked — completed, unverified",
     ] {
-        assert!(mission.contains(told), "{mission}");
+        has(&mission, told);
     }
-    let page = scene.works(&["status", "--limit", "100"]);
+    let page = scene.works("status --limit 100");
     for told in ["honest · verified", "unchecked · unverified"] {
-        assert!(page.contains(told), "{page}");
+        has(&page, told);
     }
 }
 
@@ -231,7 +230,6 @@ fn false_success_is_rejected_despite_model() {
     let server = LlmServer::start(all_well);
     let scene = Scene::with_model(&server, Shape::Chat, CONFIG);
     let _agent = start(&scene);
-    let ran = scene.run(&["run", "--plan", "lies.md", "--no-input"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run("run --plan lies.md --no-input").exits(4);
     nobody_is_believed(&scene);
 }

@@ -26,7 +26,7 @@ fn transient_llm_faults_are_retried() {
         });
         let scene = Scene::with_model(&server, shape, "");
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
+        let ran = scene.run(["run", "Do it"]);
         assert_eq!(ran.code, Some(0), "{shape:?}: {ran:?}");
         let counts = ["plan", "judge", "audit", "summarise"].map(|kind| server.count(kind));
         assert_eq!(
@@ -48,7 +48,7 @@ fn hanging_model_is_retried() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "llm.timeout = '1s'");
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["run", "Do it"]);
+    scene.works(["run", "Do it"]);
     assert!(server.count("plan") >= 3);
 }
 
@@ -73,7 +73,7 @@ fn unusable_answer_is_requested_once_more() {
         });
         let scene = Scene::with_model(&server, SHAPES[index % 2], "");
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
+        let ran = scene.run(["run", "Do it"]);
         assert_eq!(ran.code, Some(0), "{index}: {ran:?}");
         assert_eq!(server.count("plan"), 2, "{index}");
         let again = &server.asked()[1];
@@ -193,11 +193,11 @@ fn no_plan_comes(shape: Shape, fault: &Lasting) {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", fault, &mended);
     let scene = fault.scene(&server, shape);
-    let ran = scene.run(&["run", "Do a thing"]);
+    let ran = scene.run(["run", "Do a thing"]);
     assert_eq!(ran.code, Some(1), "{told}: {ran:?}");
     let all = format!("{}{}", ran.stdout, ran.stderr);
     assert!(all.contains(told), "{told} in {all}");
-    assert!(ran.stderr.contains("plan-agent resume"), "{}", ran.stderr);
+    ran.has_stderr("plan-agent resume");
     assert_eq!(server.count("plan"), asked, "{told}");
     let status = scene.status();
     assert_eq!(status["plan"]["status"], "idle", "{told}");
@@ -208,7 +208,7 @@ fn no_plan_comes(shape: Shape, fault: &Lasting) {
     // The usual retries, so that a busy machine is no fault.
     scene.write_config(&server, shape, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
+    let ran = scene.run("resume");
     assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
     assert_eq!(server.count("plan"), asked + 1, "{told}");
     assert_eq!(agent.attempts(), [(1, 1)]);
@@ -258,7 +258,7 @@ fn no_judgement_comes(shape: Shape, fault: &Lasting) {
     let scene = fault.scene(&server, shape);
     let agent = scene.agent(|_| Act::success("done"));
     // The plan is a file, so that the first call of the model is the judge's.
-    let ran = scene.run(&["run", "--plan", "one.md"]);
+    let ran = scene.run("run --plan one.md");
     assert_eq!(ran.code, Some(4), "{told}: {ran:?}");
     assert_eq!(server.count("judge"), asked, "{told}");
     let status = scene.status();
@@ -273,8 +273,8 @@ fn no_judgement_comes(shape: Shape, fault: &Lasting) {
 
     mended.store(true, Ordering::SeqCst);
     scene.write_config(&server, shape, "");
-    scene.works(&["answer", "retry"]);
-    let ran = scene.run(&["resume"]);
+    scene.works("answer retry");
+    let ran = scene.run("resume");
     assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
     assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
     assert_eq!(server.count("judge"), asked + 1, "{told}");
@@ -299,8 +299,7 @@ fn default_llm_tries_are_five() {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", &Lasting::of(passing(500), "500", 5), &mended);
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    let ran = scene.run(&["run", "Do a thing"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    scene.run(["run", "Do a thing"]).exits(1);
     assert_eq!(server.count("plan"), 5);
 }
 
@@ -312,20 +311,11 @@ fn resume_plans_goal_without_plan() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
-    let planned = scene.run(&["plan", "Do it"]);
-    assert_eq!(planned.code, Some(1), "{planned:?}");
-    assert!(
-        planned.stderr.contains("no such model"),
-        "{}",
-        planned.stderr
-    );
-    assert!(
-        planned.stderr.contains("plan-agent resume"),
-        "{}",
-        planned.stderr
-    );
+    let planned = scene.run(["plan", "Do it"]).exits(1);
+    planned.has_stderr("no such model");
+    planned.has_stderr("plan-agent resume");
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["resume"]);
+    scene.works("resume");
 }
 
 #[test]
@@ -337,22 +327,15 @@ fn failed_judge_call_asks_human() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run(["run", "Do it"]).exits(4);
     let question = scene.status()["questions"][0].clone();
-    assert!(
-        question["reason"]
-            .to_string()
-            .contains("the key has expired"),
-        "{question}"
-    );
+    has(question["reason"].to_string(), "the key has expired");
     assert_eq!(
         question["choices"],
         json!(["accept", "retry", "skip", "abort"])
     );
-    scene.works(&["answer", "retry"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer retry");
+    scene.run("resume").exits(0);
     assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
     assert_eq!(["plan", "judge"].map(|kind| server.count(kind)), [1, 2]);
 }
@@ -399,7 +382,7 @@ fn api_key_reaches_only_model() {
         scene.env.set("PLAN_AGENT_LOG", "trace");
         let script =
             "env > environment.txt; tr '\\0' ' ' < /proc/$PPID/cmdline > parent.txt; echo done";
-        let ran = scene.run(&[
+        let ran = scene.run([
             "run", "Do it", "--agent", "command", "--", "sh", "-c", script,
         ]);
         assert_eq!(ran.code, Some(4), "{shape:?}: {ran:?}");
@@ -415,7 +398,7 @@ fn api_key_reaches_only_model() {
             "{shape:?}: {ran:?}"
         );
         let environment = scene.env.read("volumes/workspace/environment.txt");
-        assert!(environment.contains("PATH="), "{environment}");
+        has(&environment, "PATH=");
         let mut read = 0;
         each_file(&scene.env.path(""), &mut |path, bytes| {
             read += 1;
@@ -438,11 +421,10 @@ fn short_api_key_is_not_masked_in_answers() {
     let mut scene = Scene::with_model(&server, Shape::Chat, "");
     scene.env.set("OPENAI_API_KEY", "test");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run(["run", "Do it"]).exits(0);
     drop(agent);
     let commands = scene.texts("commands/processed", ".md").concat();
-    assert!(commands.contains("Run pytest"), "{commands}");
+    has(&commands, "Run pytest");
 }
 
 fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) {
@@ -463,8 +445,7 @@ fn llm_redirects_are_not_followed() {
     let server = LlmServer::start(move |_| Answer::Redirect(format!("{there}/v1/messages")));
     let mut scene = Scene::with_model(&server, Shape::Messages, "");
     scene.env.set("ANTHROPIC_API_KEY", "sk-canary");
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    scene.run(["run", "Do it"]).exits(1);
     assert_eq!(elsewhere.asked().len(), 0);
 }
 
@@ -473,9 +454,8 @@ fn run_rejects_remote_plain_http() {
     let mut scene =
         Scene::new("llm.provider = 'openai'\nllm.base_url = 'http://models.example/v1'\n");
     scene.env.set("OPENAI_API_KEY", "sk-canary");
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("config.toml:2"), "{}", ran.stderr);
+    let ran = scene.run(["run", "Do it"]).exits(2);
+    ran.has_stderr("config.toml:2");
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
 
@@ -541,10 +521,9 @@ fn bad_input_gives_one_error_and_no_files() {
 fn broken_prompt_fails_at_start() {
     let scene = Scene::by_rules("");
     scene.env.write("prompts/command.md", "fine\n{{ nowhere");
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("prompts/command.md"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("command.md:2: "), "{}", ran.stderr);
+    let ran = scene.run("run --plan one.md").exits(2);
+    ran.has_stderr("prompts/command.md");
+    ran.has_stderr("command.md:2: ");
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
 
@@ -565,15 +544,13 @@ fn failed_replan_asks_human() {
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run(["run", "Do it"]).exits(4);
     assert_eq!(
         scene.status()["questions"][0]["choices"],
         json!(["retry", "abort"])
     );
-    scene.works(&["answer", "retry"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer retry");
+    scene.run("resume").exits(0);
     assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
     assert_eq!(server.count("replan"), 3);
 }
@@ -587,14 +564,12 @@ fn failed_audit_can_be_approved_by_human() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run(["run", "Do it"]).exits(4);
     assert_eq!(
         scene.status()["questions"][0]["choices"],
         json!(["approve", "retry", "abort"])
     );
-    scene.works(&["answer", "approve", "--note", "I looked at it"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(["answer", "approve", "--note", "I looked at it"]);
+    scene.run("resume").exits(0);
     assert_eq!(server.count("audit"), 1);
 }

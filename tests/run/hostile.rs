@@ -13,7 +13,7 @@ use crate::common::hostile::{KINDS, laborious, slips, texts};
 #[test]
 fn hostile_files_are_filed_without_effect() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let secret = secret(&scene);
 
@@ -47,14 +47,15 @@ fn hostile_files_are_filed_without_effect() {
         }
     }
 
-    wait_until("every one of them is filed with a reason", DEADLINE, || {
+    wait_until("every one of them is filed with a reason", || {
         scene.names("reports/rejected").len() == 2 * dropped.len()
     });
     assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
     let rejected = scene.names("reports/rejected");
     for name in &dropped {
-        assert!(rejected.contains(name), "{name}");
-        assert!(rejected.contains(&format!("{name}.reason.md")), "{name}");
+        for name in [name, &format!("{name}.reason.md")] {
+            assert!(rejected.contains(name), "{name}");
+        }
     }
     assert_eq!(
         fs::read_to_string(&secret).unwrap(),
@@ -70,7 +71,7 @@ fn hostile_files_are_filed_without_effect() {
             text.chars().all(|c| c == '\n' || !c.is_control()),
             "no escapes: {text:?}"
         );
-        assert!(!text.contains("a secret"));
+        lacks(&text, "a secret");
     }
     finish(&scene, &first);
 }
@@ -134,15 +135,14 @@ fn report_escapes_reach_no_terminal() {
         "---\nstatus: SUCCESS\ntitle: <script>alert(1)</script>\n---\n# {hostile}\n\n## Core results\n\ndone {hostile}\n\n## {hostile}\n\nx\n"
     );
     let _agent = scene.agent(move |_| Act::Report(text.clone()));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = scene.run("run --plan one.md").exits(0);
     let shown = [
         ran.stdout,
-        scene.works(&["status"]),
-        scene.works(&["status", "--json"]),
-        scene.works(&["show"]),
-        scene.works(&["log"]),
-        scene.works(&["why", "1"]),
+        scene.works("status"),
+        scene.works("status --json"),
+        scene.works("show"),
+        scene.works("log"),
+        scene.works("why 1"),
         scene.env.read("volumes/workspace/MISSION.md"),
     ];
     for text in shown {
@@ -168,7 +168,7 @@ fn expensive_reports_are_read() {
 #[test]
 fn report_for_withdrawn_command_is_stale() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.succeed(&first, "late, but the first");
@@ -183,7 +183,7 @@ fn report_for_withdrawn_command_is_stale() {
 #[test]
 fn first_of_three_same_name_reports_counts() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let name = format!("report-{}.md", first.id);
     scene.succeed(&first, "done");
@@ -210,7 +210,7 @@ fn first_of_three_same_name_reports_counts() {
 fn successive_same_name_reports_are_all_filed() {
     const REPORTS: usize = 300;
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let name = "report-task-again.md";
     let place = scene.path("reports/pending").join(name);
@@ -262,7 +262,7 @@ fn rewritten_report_is_read_whole() {
 #[test]
 fn vanishing_reports_do_no_harm() {
     let scene = Scene::by_rules("");
-    let run = scene.start(&["run", "--plan", "two.md"]);
+    let run = scene.start("run --plan two.md");
     let first = scene.take_any();
     let (stop, rounds) = (
         Arc::new(AtomicBool::new(false)),
@@ -297,7 +297,7 @@ fn vanishing_reports_do_no_harm() {
         })
     };
     let gone_by = |count: usize| {
-        wait_until("the storm goes on", DEADLINE, || {
+        wait_until("the storm goes on", || {
             rounds.load(Ordering::SeqCst) >= count
         });
     };
@@ -308,8 +308,7 @@ fn vanishing_reports_do_no_harm() {
     stop.store(true, Ordering::SeqCst);
     let kept = storm.join().unwrap();
     scene.succeed(&second, "done");
-    let ran = run.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = run.end().exits(0);
     assert_eq!(ran.stderr, "", "nothing of it is a person's business");
     let rejected = scene.names("reports/rejected");
     let reports = rejected.iter().filter(|name| !name.ends_with(".reason.md"));
@@ -322,7 +321,7 @@ fn vanishing_reports_do_no_harm() {
 fn files_twenty_thousand_reports() {
     const FILES: usize = 20_000;
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     for number in 0..FILES {
         scene.drop_report(&format!("report-task-flood-{number}.md"), b"x");
@@ -330,7 +329,7 @@ fn files_twenty_thousand_reports() {
     // The last report does not wait until all of the others are archived.
     scene.succeed(&first, "done");
     let second = scene.take_task(2);
-    wait_until("every one of them is filed", FLOOD, || {
+    wait_until("every one of them is filed", || {
         scene.names("reports/pending").is_empty()
     });
     let rejected = scene.names("reports/rejected");
@@ -339,9 +338,6 @@ fn files_twenty_thousand_reports() {
     scene.await_status("completed");
     assert_eq!(scene.events_named("reported").len(), 2);
 }
-
-/// Far longer than a flood takes; a test that reaches it hangs.
-const FLOOD: std::time::Duration = std::time::Duration::from_secs(180);
 
 /// As [`wait_until`], without a pause in between.
 fn wait_eagerly(what: &str, mut condition: impl FnMut() -> bool) {
@@ -365,10 +361,8 @@ fn many(count: usize) -> (Scene, Left, Vec<Command>) {
         "many.md",
         &format!("---\nname: Many\ngoal: Survive\n---\n\n{tasks}"),
     );
-    let daemon = scene.leave(&["run", "--plan", "many.md"]);
-    wait_until("every command is there", DEADLINE, || {
-        scene.pending().len() == count
-    });
+    let daemon = scene.leave("run --plan many.md");
+    wait_until("every command is there", || scene.pending().len() == count);
     let commands = scene.pending();
     (scene, daemon, commands)
 }

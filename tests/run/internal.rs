@@ -85,7 +85,7 @@ fn plan_of(scene: &Scene) -> String {
 #[test]
 fn request_report_is_recorded_in_internal_plan() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.take_any();
     let internal = Internal::of(&scene);
     let key = format!("role:reviewer:{}", command.id);
@@ -105,11 +105,11 @@ fn request_report_is_recorded_in_internal_plan() {
 
     // It is shown only on request, and the plan that is carried out does not know of it.
     assert_eq!(scene.tasks(), ["in_progress"]);
-    assert!(!scene.works(&["plans"]).contains("reviewer"));
-    assert!(!scene.works(&["plans", "--json"]).contains("reviewer"));
-    assert!(scene.works(&["plans", "--all", "--json"]).contains(&key));
-    assert_eq!(scene.run(&["status", "role"]).code, Some(2));
-    assert!(scene.works(&["status", &key]).contains("Ask the coder"));
+    lacks(scene.works("plans"), "reviewer");
+    lacks(scene.works("plans --json"), "reviewer");
+    has(scene.works("plans --all --json"), &key);
+    assert_eq!(scene.run("status role").code, Some(2));
+    has(scene.works(["status", &key]), "Ask the coder");
     scene.submit(&command.id, &crate::common::agent::report("SUCCESS", "ok"));
     scene.await_status("completed");
 }
@@ -117,7 +117,7 @@ fn request_report_is_recorded_in_internal_plan() {
 #[test]
 fn internal_plans_and_requests_end_with_parent_plan() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.take_any();
     let internal = Internal::of(&scene);
     let key = format!("role:reviewer:{}", command.id);
@@ -134,7 +134,7 @@ fn internal_plans_and_requests_end_with_parent_plan() {
     let key = format!("role:architect:{third}");
     let strange = internal.waits(&scene, &key, "nobody", &third);
 
-    scene.works(&["abort", &plan_of(&scene)]);
+    scene.works(["abort", &plan_of(&scene)]);
     scene.await_end();
     let ended = (PlanState::Abandoned, ArchiveState::History);
     for plan in [&plan, &deeper] {
@@ -151,7 +151,7 @@ fn internal_plans_and_requests_end_with_parent_plan() {
 #[test]
 fn next_daemon_ends_leftover_internal_plans() {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let daemon = scene.leave("run --plan chain.md");
     let command = scene.take_any();
     let internal = Internal::of(&scene);
     let top = plan_of(&scene);
@@ -174,11 +174,11 @@ fn next_daemon_ends_leftover_internal_plans() {
     let over = internal.waits(&scene, "role:reviewer:task-other", &top, &third);
     let pid = daemon.pid.as_raw_pid().to_string();
     drop(daemon);
-    wait_until("it has gone", DEADLINE, || !crate::common::env::lives(&pid));
+    wait_until("it has gone", || !crate::common::env::lives(&pid));
 
-    let _daemon = scene.leave(&["resume", &top]);
+    let _daemon = scene.leave(["resume", &top]);
     let withdrawn = [&second, &third].map(|id| format!("{id}.md"));
-    wait_until("what nobody waits for is taken back", DEADLINE, || {
+    wait_until("what nobody waits for is taken back", || {
         let done = (PlanState::Abandoned, ArchiveState::History);
         internal.status(&over) == done && internal.status(&ended) == done
     });

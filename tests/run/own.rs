@@ -91,7 +91,7 @@ fn run_refuses_linked_folders() {
         let place = scene.path(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         symlink(scene.env.path("theirs"), &place).unwrap();
-        let ran = scene.run(&["run", "--plan", "one.md", "--no-input"]);
+        let ran = scene.run("run --plan one.md --no-input");
         assert_eq!(ran.code, Some(1), "{name}: {ran:?}");
         let said = format!("`{}`: it is a symbolic link", place.display());
         assert!(
@@ -110,8 +110,7 @@ fn workspace_may_be_a_link() {
     fs::create_dir_all(scene.path("")).unwrap();
     symlink(scene.env.path("project"), scene.path("workspace")).unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run("run --plan one.md").exits(0);
 }
 
 #[test]
@@ -121,20 +120,19 @@ fn daemon_writes_through_no_link() {
     );
     let logs = scene.path("logs/hooks.log");
     let target = lay(&scene, &logs, Instead::Link);
-    let foreground = scene.start(&["run", "--plan", "one.md"]);
+    let foreground = scene.start("run --plan one.md");
     let command = scene.take_any();
     let check = scene.path(format!("active/{}.check", command.id));
     symlink(&target, &check).unwrap();
     scene.succeed(&command, "done");
-    wait_until("the link is seen", DEADLINE, || {
+    wait_until("the link is seen", || {
         let err = fs::read_to_string(&foreground.err).unwrap();
         err.contains("it is a symbolic link")
     });
     fs::remove_file(check).unwrap();
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    foreground.end().exits(0);
     assert_untouched(&target, Instead::Link, "a check or a hook");
-    assert!(scene.daemon_log().contains("hooks.log"));
+    has(scene.daemon_log(), "hooks.log");
 }
 
 #[test]
@@ -146,13 +144,13 @@ fn worker_writes_through_no_link() {
         ("active/ID.lock", Instead::Dangling),
     ] {
         let mut scene = Scene::by_rules("");
-        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let daemon = scene.leave("run --plan one.md");
         let command = scene.await_any();
         let place = kind.replace("ID", &command.id);
         let target = lay(&scene, &scene.path(&place), instead);
         scene.env.set("PLAN_AGENT_LOG", "debug");
-        let worker = scene.start(&["worker", "--agent", "command", "--", "echo", "written"]);
-        wait_until("the file is seen", DEADLINE, || {
+        let worker = scene.start("worker --agent command -- echo written");
+        wait_until("the file is seen", || {
             let err = fs::read_to_string(&worker.err).unwrap();
             let name = place.rsplit('/').next().unwrap();
             err.contains(name) && err.contains("link")
@@ -165,11 +163,11 @@ fn worker_writes_through_no_link() {
 #[test]
 fn cancel_mark_replaces_any_file() {
     let scene = Scene::by_rules("");
-    let foreground = scene.start(&["run", "--plan", "one.md"]);
+    let foreground = scene.start("run --plan one.md");
     let command = scene.take_any();
     let mark = scene.path(format!("active/{}.cancel", command.id));
     let target = lay(&scene, &mark, Instead::Dangling);
-    scene.works(&["abort", &plan_id(&scene)]);
+    scene.works(["abort", &plan_id(&scene)]);
     assert_eq!(foreground.end().code, Some(3));
     assert!(mark.symlink_metadata().unwrap().is_file());
     assert_untouched(&target, Instead::Dangling, "a mark");
@@ -255,7 +253,7 @@ fn forged_mark_kills_no_process() {
         // The process itself has locked its output, through a program that has ended.
         let log = scene.env.path(format!("{kind}-locked.log"));
         let stranger = Stranger::start(&log, true);
-        wait_until("it is locked", DEADLINE, || {
+        wait_until("it is locked", || {
             fs::read_to_string(&log).unwrap().contains("locked")
         });
         for name in [
@@ -269,7 +267,7 @@ fn forged_mark_kills_no_process() {
         fs::rename(&log, scene.path(mark)).unwrap();
         strangers.push((kind, "its own lock", stranger));
     }
-    let _daemon = scene.leave(&["run", "--plan", "plan.md", "--team", "team.yaml"]);
+    let _daemon = scene.leave("run --plan plan.md --team team.yaml");
     scene.await_any();
     for (kind, how, stranger) in &strangers {
         assert!(stranger.lives(), "{kind}: {how}");
@@ -289,9 +287,9 @@ fn leftover_check_group_is_ended_without_leader() {
         let check = format!("checks.slow = {{ run = ['sh', '-c', '{script}'] }}");
         let scene = Scene::by_rules(&format!("run.checks = ['slow']\n{check}"));
         let agent = scene.agent(|_| Act::success("done"));
-        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let daemon = scene.leave("run --plan one.md");
         let mut group = None;
-        wait_until("the check runs", DEADLINE, || {
+        wait_until("the check runs", || {
             let text = fs::read_to_string(scene.path("group")).unwrap_or_default();
             group = text.trim().parse().ok().and_then(Pid::from_raw);
             let sleeps = |group| in_group(group).iter().any(|name| name == "sleep");
@@ -306,8 +304,7 @@ fn leftover_check_group_is_ended_without_leader() {
         }
         assert!(!in_group(group).is_empty(), "something is left");
         fs::write(scene.path("go"), "").unwrap();
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.run("resume").exits(0);
         assert_eq!(in_group(group), [""; 0]);
         drop(agent);
     }
@@ -330,7 +327,7 @@ fn in_group(group: Pid) -> Vec<String> {
 #[test]
 fn forged_heartbeat_kills_no_process() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.await_any();
     let words = [
         "worker",
@@ -341,9 +338,9 @@ fn forged_heartbeat_kills_no_process() {
         "-c",
         "echo $$ > ../agent; exec sleep 1000",
     ];
-    let worker = scene.start(&words);
+    let worker = scene.start(words);
     let pid = || fs::read_to_string(scene.path("agent")).unwrap_or_default();
-    wait_until("the agent works", DEADLINE, || !pid().trim().is_empty());
+    wait_until("the agent works", || !pid().trim().is_empty());
     drop(worker);
     let agent = pid().trim().to_owned();
     assert!(lives(&agent), "it outlives its worker");
@@ -351,9 +348,9 @@ fn forged_heartbeat_kills_no_process() {
     let life = format!("active/{}.json", command.id);
     let forged = format!("{{\"pid\": {}}}", stranger.0.id());
     fs::write(scene.path(life), forged).unwrap();
-    let mut worker = scene.start(&words);
-    scene.works(&["abort", &plan_id(&scene)]);
-    wait_until("the agent is ended", DEADLINE, || !lives(&agent));
+    let mut worker = scene.start(words);
+    scene.works(["abort", &plan_id(&scene)]);
+    wait_until("the agent is ended", || !lives(&agent));
     assert!(stranger.lives());
     kill_process(Pid::from_child(&worker.running.child), Signal::TERM).unwrap();
     worker.running.wait();
@@ -424,11 +421,10 @@ fn agents_checks_and_hooks_cannot_read_api_key() {
         "sh",
         "../../spy.sh",
     ];
-    let ran = scene.env.run_under(user, &words);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.env.run_under(user, words).exits(0);
     let spied = scene.env.read("spied");
     assert!(spied.contains("PLAN_AGENT_EXCHANGE="), "it reads its own");
-    assert!(!spied.contains(CANARY));
+    lacks(&spied, CANARY);
 }
 
 #[test]
@@ -438,10 +434,10 @@ fn process_environment_is_not_readable() {
         return;
     };
     for args in [
-        &["run", "--plan", "one.md"][..],
-        &["worker", "--agent", "command", "--", "true"],
-        &["mcp"],
-        &["mcp", "--http", "127.0.0.1:0"],
+        "run --plan one.md",
+        "worker --agent command -- true",
+        "mcp",
+        "mcp --http 127.0.0.1:0",
     ] {
         let (_keep, input) = std::io::pipe().map(|(read, write)| (write, read)).unwrap();
         let child = scene
@@ -456,7 +452,7 @@ fn process_environment_is_not_readable() {
         let pid = running.child.id();
         let name = format!("/proc/{pid}/comm");
         let environ = format!("/proc/{pid}/environ");
-        wait_until("nothing of it is read", DEADLINE, || {
+        wait_until("nothing of it is read", || {
             let ours = fs::read_to_string(&name).is_ok_and(|name| name == "plan-agent\n");
             let cat = std::process::Command::new(user[0])
                 .args(&user[1..])

@@ -13,8 +13,9 @@ fn shell_agent_runs_plan_file() {
          ## Write\n\n- expected: `a.txt`\n\n```sh\necho hello > a.txt\n```\n\n\
          ## Copy\n\n- after: 1\n\n```sh\ncp a.txt b.txt\n```\n",
     );
-    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", "shell", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = scene
+        .run("run --plan plan.md --agent shell --json")
+        .exits(0);
     assert_eq!(scene.env.read("volumes/workspace/b.txt"), "hello\n");
 
     let events = lines(&ran.stdout);
@@ -77,7 +78,7 @@ fn status_of_long_plan_is_truncated_by_limit() {
         .map(|number| format!("- [ ] Task {number}\n"))
         .collect();
     scene.env.write("long.md", &format!("# Long\n\n{tasks}"));
-    let _daemon = scene.leave(&["run", "--plan", "long.md"]);
+    let _daemon = scene.leave("run --plan long.md");
     scene.await_any();
 
     let status = scene.status();
@@ -95,8 +96,7 @@ fn status_of_long_plan_is_truncated_by_limit() {
         (&json!(60), &json!(59), &json!(0), &json!(59), &json!(1))
     );
     assert!(status["daemon"]["pid"].is_number());
-    let all: Value =
-        serde_json::from_str(&scene.works(&["status", "--json", "--limit", "100"])).unwrap();
+    let all: Value = serde_json::from_str(&scene.works("status --json --limit 100")).unwrap();
     assert_eq!(all["tasks"].as_array().unwrap().len(), 60);
     assert_eq!(all.get("truncated"), None);
 }
@@ -119,7 +119,7 @@ fn replan_skips_cause_and_passes_feedback() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["run", "Talk to it"]);
+    scene.works(["run", "Talk to it"]);
     assert_eq!(agent.attempts(), [(1, 1), (3, 1), (2, 1)]);
     let cause = scene.status()["tasks"][0].clone();
     assert_eq!(cause["status"], "skipped");
@@ -131,8 +131,8 @@ fn replan_skips_cause_and_passes_feedback() {
     let asked = server.asked();
     let replan = asked.iter().find(|asked| asked.kind == "replan").unwrap();
     let prompt = replan.prompt();
-    assert!(prompt.contains("Sockets are forbidden here."), "{prompt}");
-    assert!(!prompt.contains("more after"), "{prompt}");
+    has(prompt, "Sockets are forbidden here.");
+    lacks(prompt, "more after");
 }
 
 /// The complete path: planned, retried in its session, replanned by edits, audited, summarised.
@@ -176,7 +176,7 @@ fn goal_is_planned_judged_replanned_and_audited() {
                 &format!("did {}", command.task()),
             ))
         });
-        let ran = scene.run(&["run", "Parse the lines", "--json"]);
+        let ran = scene.run(["run", "Parse the lines", "--json"]);
         assert_eq!(ran.code, Some(0), "{shape:?}: {ran:?}");
 
         let path = if shape == Shape::Messages {
@@ -200,36 +200,26 @@ fn goal_is_planned_judged_replanned_and_audited() {
         );
         let retry = agent.command(1, 2);
         assert_eq!((retry.kind(), retry.session()), ("continue", "session-1"));
-        assert!(retry.body().contains("The parser ignores empty lines"));
+        has(retry.body(), "The parser ignores empty lines");
         assert!(
             !retry.body().contains("Do this: Write the parser"),
             "only the delta: {}",
             retry.body()
         );
         assert_eq!(agent.command(4, 1).kind(), "new");
-        assert!(
-            agent
-                .command(3, 1)
-                .body()
-                .contains("Publish it with its tests.")
-        );
+        has(agent.command(3, 1).body(), "Publish it with its tests.");
 
         let status = scene.status();
         let task = |number: usize| &status["tasks"][number - 1];
         assert_eq!(task(2)["status"], "skipped");
-        assert!(
-            task(2)["result"]
-                .as_str()
-                .unwrap()
-                .contains("replaced by the framework")
+        has(
+            task(2)["result"].as_str().unwrap(),
+            "replaced by the framework",
         );
         assert_eq!(task(1)["result"], "It is there.");
         let mission = scene.env.read("volumes/workspace/MISSION.md");
-        assert!(
-            mission.contains("It went well, says the model."),
-            "{mission}"
-        );
-        assert!(mission.contains("replaced by the framework"), "{mission}");
+        has(&mission, "It went well, says the model.");
+        has(&mission, "replaced by the framework");
 
         let mut ended: Vec<String> = scene
             .texts("commands/pending", ".md")
@@ -269,7 +259,7 @@ fn retry_without_session_contains_whole_task() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("parser.py is there"));
-    scene.works(&["run", "Parse the lines"]);
+    scene.works(["run", "Parse the lines"]);
     let retry = agent.command(1, 2);
     assert_eq!((retry.kind(), retry.session()), ("new", "auto"));
     for part in [
@@ -288,7 +278,7 @@ fn plan_is_made_shown_and_run_later() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    let shown = scene.works(&["plan", "Do two things"]);
+    let shown = scene.works(["plan", "Do two things"]);
     for part in ["goal: Do two things", "## 1. First", "- after: 1"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
@@ -297,11 +287,11 @@ fn plan_is_made_shown_and_run_later() {
 
     scene.env.write("shown.md", &shown);
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["resume"]);
+    scene.works("resume");
     assert_eq!(server.count("plan"), 1, "the answer is not asked for again");
     assert_eq!(scene.tasks(), ["completed", "completed"]);
 
-    let again = scene.run(&["run", "--plan", "shown.md"]);
+    let again = scene.run("run --plan shown.md");
     assert_eq!(
         again.code,
         Some(0),
@@ -317,11 +307,11 @@ fn plan_review_precedes_first_task() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let _daemon = scene.leave(&["run", "Do it", "--review"]);
+    let _daemon = scene.leave(["run", "Do it", "--review"]);
     let (id, text) = scene.await_questions(1).remove(0);
-    assert!(text.contains("the plan has 1 task;"), "{text}");
+    has(&text, "the plan has 1 task;");
     assert!(agent.seen().is_empty(), "nothing starts before the answer");
-    scene.works(&["answer", &id, "approve"]);
+    scene.works(["answer", &id, "approve"]);
     scene.await_status("completed");
     assert_eq!(agent.attempts(), [(1, 1)]);
 }
@@ -330,7 +320,7 @@ fn plan_review_precedes_first_task() {
 fn plan_session_covers_all_tasks() {
     let scene = Scene::by_rules("run.session = 'plan'");
     let agent = scene.agent(|_| Act::Report(report_in("the-one", "SUCCESS", "done")));
-    scene.works(&["run", "--plan", "chain.md"]);
+    scene.works("run --plan chain.md");
     let sessions: Vec<(u32, String, String)> = agent
         .seen()
         .iter()
@@ -352,7 +342,7 @@ fn plan_session_covers_all_tasks() {
             going_on(3)
         ]
     );
-    assert!(agent.command(2, 1).body().contains("Make `two.txt`."));
+    has(agent.command(2, 1).body(), "Make `two.txt`.");
     let ends = scene
         .texts("commands/pending", ".md")
         .into_iter()
@@ -375,11 +365,11 @@ fn environment_base_url_receives_environment_key() {
         let mut scene = Scene::new("");
         scene.env.set(&format!("{vendor}_API_KEY"), "sk-canary");
         scene.env.set(&format!("{vendor}_BASE_URL"), &url);
-        let doctor = scene.works(&["doctor"]);
+        let doctor = scene.works("doctor");
         let told = format!("at {url}, as {vendor}_BASE_URL says ({vendor}_API_KEY is set)");
-        assert!(doctor.contains(&told), "{doctor}");
+        has(&doctor, &told);
         let _agent = scene.agent(|_| Act::success("done"));
-        scene.works(&["run", "Do it"]);
+        scene.works(["run", "Do it"]);
         assert_eq!(server.count("plan"), 1);
     }
 }
@@ -406,12 +396,12 @@ fn plan_prompt_describes_only_plain_files() {
             }
         }
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.run(["run", "Do it"]).exits(0);
         let asked = server.asked();
         let prompt = asked[0].prompt();
-        assert!(prompt.contains("README.md begins:\nlong long"), "{prompt}");
+        has(prompt, "README.md begins:\nlong long");
         assert!(prompt.len() < 16_000, "{}", prompt.len());
-        assert!(!prompt.contains("do not tell") && !prompt.contains("AGENTS.md begins"));
+        lacks(prompt, "do not tell");
+        lacks(prompt, "AGENTS.md begins");
     }
 }

@@ -233,13 +233,12 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
             _ => Act::success("done"),
         }
     });
-    let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
+    let ran = scene.run("run --plan two.md --no-input");
     assert!(agent.attempts().len() > 2, "{ran:?}");
     if name == CONFIGURATION.0 {
         // The program does not avoid git because of the attack.
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        let shown: Value =
-            serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
+        let shown: Value = serde_json::from_str(&scene.works("show --format json")).unwrap();
         let rows = shown["rows"].as_array().unwrap();
         let mut attempts = rows.iter().filter_map(|row| row.get("attempt"));
         assert!(
@@ -248,11 +247,11 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
         );
     }
     for args in [
-        &["diff"][..],
-        &["diff", "1"],
-        &["diff", "2", "--stat"],
-        &["doctor"],
-        &["resume", "--no-input"],
+        "diff",
+        "diff 1",
+        "diff 2 --stat",
+        "doctor",
+        "resume --no-input",
     ] {
         assert!(scene.run(args).code.is_some());
     }
@@ -362,19 +361,16 @@ fn git_filters_run_only_if_configured_by_person() {
             fs::write(folder.join("one.own"), "one\n").unwrap();
             Act::success("done")
         });
-        let mut run = scene.start(&["run", "--plan", "upper.md"]);
-        wait_until("the agent works", DEADLINE, || {
-            scene.env.path("seen").exists()
-        });
+        let mut run = scene.start("run --plan upper.md");
+        wait_until("the agent works", || scene.env.path("seen").exists());
         scene.await_events("completed", 1);
         // The recorded state outlives the daemon.
         run.running.child.kill().unwrap();
         run.running.wait();
         let told = fs::read_to_string(&run.err).unwrap();
-        assert!(told.contains("`filter.own.clean`"), "{told}");
-        assert!(!told.contains("filter.up"), "{told}");
-        let resumed = scene.run(&["resume"]);
-        assert_eq!(resumed.code, Some(0), "{resumed:?}");
+        has(&told, "`filter.own.clean`");
+        lacks(&told, "filter.up");
+        scene.run("resume").exits(0);
         let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
         let result = |file: &str| {
             let words = ["cat-file", "blob", &format!("plan-agent/{plan}:{file}")];
@@ -402,11 +398,11 @@ fn run_rejects_filter_that_agents_can_change() {
         let (scene, project) = with_filters(&program);
         scene.env.write("project/clean.sh", "#!/bin/sh\ncat\n");
         project.git(&["config", "filter.own.clean", "sh clean.sh"]);
-        for args in [&["run", "--plan", "one.md"][..], &["doctor"]] {
+        for args in ["run --plan one.md", "doctor"] {
             let ran = scene.run(args);
             let said = format!("{}{}", ran.stdout, ran.stderr);
-            assert!(said.contains("`filter.own.clean` of git runs `"), "{said}");
-            assert!(said.contains("isolation = \"shared\""), "{said}");
+            has(&said, "`filter.own.clean` of git runs `");
+            has(&said, "isolation = \"shared\"");
             assert_ne!(ran.code, Some(0));
         }
     }
@@ -418,7 +414,7 @@ fn replaced_repository_is_not_used() {
         let mut scene = Scene::by_rules("run.workspace = 'project'\nrun.isolation = 'worktree'");
         scene.env.show("git", &program);
         let project = Project::new(&scene.env).unwrap();
-        let run = scene.start(&["run", "--plan", "one.md"]);
+        let run = scene.start("run --plan one.md");
         let command = scene.take_any();
         let folder = Path::new(command.field("workspace").unwrap());
         fs::write(folder.join("one.txt"), "made\n").unwrap();
@@ -429,15 +425,14 @@ fn replaced_repository_is_not_used() {
         fs::write(&there, format!("gitdir: {}\n", other.display())).unwrap();
         let report = crate::common::agent::report("SUCCESS", "done");
         scene.submit(&command.id, &report);
-        wait_until("it is told", DEADLINE, || {
+        wait_until("it is told", || {
             fs::read_to_string(&run.err)
                 .unwrap()
                 .contains("is not what it was when the plan began")
         });
         fs::remove_file(&there).unwrap();
         fs::rename(&aside, &there).unwrap();
-        let ran = run.end();
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        run.end().exits(0);
         let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
         assert_eq!(
             project.git(&["show", &format!("plan-agent/{plan}:one.txt")]),
@@ -472,9 +467,8 @@ fn git_is_never_run_from_workspace() {
             }
             Act::success("done")
         });
-        let ran = scene.run(&["run", "--plan", "one.md"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        scene.run(&["diff"]);
+        scene.run("run --plan one.md").exits(0);
+        scene.run("diff");
         assert!(!mark.exists(), "{isolation}");
     }
 }

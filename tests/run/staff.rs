@@ -78,8 +78,7 @@ fn problems(text: &str) -> Vec<String> {
 fn run_and_doctor_report_all_team_problems() {
     let scene = Scene::by_rules("checks.test.run = ['true']\nmcp.docs.command = ['false']\n");
     scene.env.write("team.yaml", WRONG);
-    let ran = scene.run(&["run", "goal", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = scene.run("run goal --team team.yaml").exits(2);
     insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     error: team.yaml:4:8: the role `coder`: the coding agent `codex` is not installed
     Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
@@ -99,8 +98,7 @@ fn run_and_doctor_report_all_team_problems() {
     Hint: choose another `[llm] provider` than "none", give it templates without the action `ask`, or make it `kind: files`
     "#);
     assert!(!scene.env.path("volumes").exists());
-    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
-    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    let doctor = scene.run("doctor --team team.yaml").exits(1);
     let (told, found) = (problems(&ran.stderr), problems(&doctor.stdout));
     let missing: Vec<_> = told.iter().filter(|told| !found.contains(told)).collect();
     assert_eq!(missing, [] as [&String; 0], "{doctor:?}");
@@ -109,7 +107,7 @@ fn run_and_doctor_report_all_team_problems() {
     let [server] = more[..] else {
         panic!("{more:?}");
     };
-    assert!(server.contains("the MCP server `docs`"), "{server}");
+    has(server, "the MCP server `docs`");
     assert!(!scene.env.path("volumes").exists(), "doctor makes nothing");
 }
 
@@ -127,8 +125,9 @@ roles:
         .env
         .write("alone.yaml", &team.replace(", worker: codex", ""));
     let run = |team: &str, agent: &str| {
-        let ran = scene.run(&["run", "goal", "--team", team, "--agent", agent]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let ran = scene
+            .run(["run", "goal", "--team", team, "--agent", agent])
+            .exits(2);
         ran.stderr
     };
     // `claude` would also have served as the model.
@@ -160,15 +159,12 @@ fn run_and_doctor_validate_mcp_tools() {
     scene
         .env
         .write("plan.md", "## Note\n\n- assignee: reader\n\nnote it\n");
-    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
-    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    scene.run("doctor --team team.yaml").exits(0);
     let wrong = WITH_SERVER.replace("{subject:", "{subjct:");
     let wrong = wrong.replace("[docs.TaskCreate]", "[docs.TaskCreate, docs.Nothing]");
     scene.env.write("team.yaml", &wrong);
-    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
-    assert_eq!(doctor.code, Some(1), "{doctor:?}");
-    let ran = scene.run(&["run", "--plan", "plan.md", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let doctor = scene.run("doctor --team team.yaml").exits(1);
+    let ran = scene.run("run --plan plan.md --team team.yaml").exits(2);
     assert_eq!(problems(&ran.stderr), problems(&doctor.stdout));
     assert_eq!(problems(&ran.stderr).len(), 2, "{ran:?}");
 }
@@ -184,8 +180,7 @@ fn next_daemon_ends_leftover_mcp_server() {
     scene
         .env
         .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
-    let run = ["run", "--plan", "plan.md", "--team", "team.yaml"];
-    let daemon = scene.leave(&run);
+    let daemon = scene.leave("run --plan plan.md --team team.yaml");
     let pids = || -> Vec<String> {
         let pids = scene.env.read("volumes/pids");
         pids.lines().map(str::to_owned).collect()
@@ -194,8 +189,8 @@ fn next_daemon_ends_leftover_mcp_server() {
     drop(daemon);
     scene.await_end();
     assert!(lives(&first), "nobody has ended it");
-    let daemon = scene.leave(&["resume", "--team", "team.yaml"]);
-    wait_until("it has been ended", DEADLINE, || !lives(&first));
+    let daemon = scene.leave("resume --team team.yaml");
+    wait_until("it has been ended", || !lives(&first));
     let second = pids().pop().unwrap();
     assert!(first != second && lives(&second));
     let marks = |pid: &str| {
@@ -203,10 +198,8 @@ fn next_daemon_ends_leftover_mcp_server() {
         scene.names("active").contains(&name)
     };
     assert!(marks(&second) && !marks(&first));
-    scene.works(&["stop"]);
-    wait_until("the server ends with its daemon", DEADLINE, || {
-        !lives(&second)
-    });
+    scene.works("stop");
+    wait_until("the server ends with its daemon", || !lives(&second));
     assert!(!marks(&second));
     drop(daemon);
 }
@@ -217,8 +210,7 @@ fn required_parameter_cannot_be_empty() {
     scene.env.write("team.yaml", TEAM);
     let plan = ["plan", "--workflow", "feature", "--param"];
     for empty in ["feature=", "feature=  "] {
-        let ran = scene.run(&[&plan[..], &[empty]].concat());
-        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let ran = scene.run([&plan[..], &[empty]].concat()).exits(2);
         insta::allow_duplicates! {
             insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     error: [FOLDER]/team.yaml: the parameter `feature` is empty
@@ -227,39 +219,38 @@ fn required_parameter_cannot_be_empty() {
         }
     }
     // A parameter with an empty default may be set to an empty text.
-    scene.works(&[&plan[..], &["feature=x", "--param", "note="]].concat());
+    scene.works([&plan[..], &["feature=x", "--param", "note="]].concat());
 }
 
 #[test]
 fn plan_makes_workflow_plan_and_resume_runs_it() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
-    let ran = scene.run(&[
-        "plan",
-        "--team",
-        "team.yaml",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=a flag",
-    ]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("Code a flag"), "{ran:?}");
-    assert!(ran.stdout.contains("assignee: coder"), "{ran:?}");
+    let ran = scene
+        .run([
+            "plan",
+            "--team",
+            "team.yaml",
+            "--workflow",
+            "feature",
+            "--param",
+            "feature=a flag",
+        ])
+        .exits(0);
+    ran.has_stdout("Code a flag");
+    ran.has_stdout("assignee: coder");
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     let resume = format!("`plan-agent resume {plan} --team team.yaml` carries it out.");
-    assert!(ran.stderr.contains(&resume), "{ran:?}");
+    ran.has_stderr(&resume);
     let _agent = scene.agent(|_| Act::success("It is there."));
-    let ran = scene.run(&["resume", &plan, "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run(["resume", &plan, "--team", "team.yaml"]).exits(0);
 }
 
 #[test]
 fn run_without_goal_lists_workflows() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
-    let ran = scene.run(&["run", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = scene.run("run --team team.yaml").exits(2);
     insta::assert_snapshot!(ran.stderr, @r#"
     error: there is neither a goal nor a workflow nor a plan file
     Hint: `plan-agent run --team team.yaml --workflow feature` (or chore), `plan-agent run --team team.yaml "what is to be reached"`, or `plan-agent run --team team.yaml --plan FILE`
@@ -279,13 +270,13 @@ fn task_without_matching_role_is_refused_and_shown() {
         "run --team team.yaml --plan plan.md",
         "run --team team.yaml --workflow chore",
     ] {
-        let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
+        let ran = scene.run(words.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
         told += &["$ ", words, "\n", &ran.stderr].concat();
     }
-    let doctor = scene.works(&["doctor", "--team", "team.yaml"]);
+    let doctor = scene.works("doctor --team team.yaml");
     let found = "--  team       team.yaml:21:8: the task `chore` of the workflow `chore` has no assignee: only an agent for all takes it";
-    assert!(doctor.contains(found), "{doctor}");
+    has(&doctor, found);
     insta::assert_snapshot!(told, @r#"
     $ run --team team.yaml --plan plan.md
     error: plan.md: the task `Two` has no assignee, and every role of the team takes only its own tasks
@@ -302,7 +293,7 @@ fn task_without_matching_role_is_refused_and_shown() {
     });
     let run = ["run", "--team", "team.yaml", "--plan", "plan.md"];
     let all = ["--no-input", "--agent", "command", "--", "true"];
-    let ran = scene.run(&[&run[..], &all].concat());
+    let ran = scene.run([&run[..], &all].concat());
     assert!(agent.attempts().contains(&(1, 1)), "{ran:?}");
     let two = |scene: &Scene| scene.status()["tasks"][1]["attempts"].as_u64();
     assert!(two(&scene) > Some(0), "{ran:?}");
@@ -313,31 +304,23 @@ fn task_without_matching_role_is_refused_and_shown() {
     scene
         .env
         .write("plan.md", "## One\n\n- assignee: coder\n\nDo it.\n");
-    let daemon = scene.leave(&run);
+    let daemon = scene.leave(run);
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     let task = r#"{"subject": "Two", "description": "Do it."}"#;
-    scene.works(&["tool", "TaskCreate", task, "--plan", &plan]);
-    let status = scene.works(&["status"]);
-    assert!(status.contains("Two · for no role"), "{status}");
-    assert!(
-        status.contains("every role of the team takes only its own tasks"),
-        "{status}"
+    scene.works(["tool", "TaskCreate", task, "--plan", &plan]);
+    let status = scene.works("status");
+    has(&status, "Two · for no role");
+    has(&status, "every role of the team takes only its own tasks");
+    let why = scene.works("why 2");
+    has(
+        &why,
+        "it has no assignee: every role of the team takes only its own",
     );
-    let why = scene.works(&["why", "2"]);
-    assert!(
-        why.contains("it has no assignee: every role of the team takes only its own"),
-        "{why}"
-    );
-    scene.works(&["stop"]);
+    scene.works("stop");
     drop(daemon);
-    let ran = scene.run(&["resume", "--detach", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stderr
-            .contains("! task 2 without an assignee: every role"),
-        "{ran:?}"
-    );
-    scene.works(&["stop"]);
+    let ran = scene.run("resume --detach --team team.yaml").exits(0);
+    ran.has_stderr("! task 2 without an assignee: every role");
+    scene.works("stop");
 }
 
 #[test]
@@ -355,8 +338,7 @@ fn run_shows_command_for_external_worker() {
         "--plan",
         "plan.md",
     ];
-    let ran = scene.run(&run);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = scene.run(run).exits(0);
     insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     the role `coder` is external, its commands are in `[FOLDER]/volumes/commands/pending`: `plan-agent worker --role coder --team team.yaml --agent claude`, or another agent, takes them
     the role `tester` is external, its commands are in `[FOLDER]/volumes/roles/tester/commands/pending`: `plan-agent worker --role tester --team team.yaml --agent claude`, or another agent, takes them
@@ -365,7 +347,7 @@ fn run_shows_command_for_external_worker() {
     scene.await_events("issued", 1);
     for words in [vec!["pause"], vec!["stop"]] {
         let said = scene.works(&words);
-        assert!(said.contains("with its --team and --agent"), "{said}");
+        has(&said, "with its --team and --agent");
     }
     scene.await_end();
 }
@@ -387,7 +369,7 @@ fn model_cannot_choose_workflow_with_unassigned_task() {
     let scene = Scene::with_model(&server, Shape::Messages, "run.team = 'team.yaml'\n");
     scene.env.write("team.yaml", TEAM);
     let _agent = scene.agent(|_| Act::success("It is there."));
-    scene.works(&["run", "Do the chores", "--json"]);
+    scene.works(["run", "Do the chores", "--json"]);
     assert_eq!(scene.status()["plan"]["name"], "Feature a flag");
     assert_eq!(server.count("plan"), 2);
 }

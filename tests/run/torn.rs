@@ -90,10 +90,8 @@ fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
         .collect();
     let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
     scene.env.write("many.md", &plan);
-    let daemon = scene.leave(&["run", "--plan", "many.md"]);
-    wait_until("every command is there", DEADLINE, || {
-        scene.pending().len() == count
-    });
+    let daemon = scene.leave("run --plan many.md");
+    wait_until("every command is there", || scene.pending().len() == count);
     let mut commands = scene.pending();
     commands.sort_by_key(Command::task);
     (scene, daemon, commands)
@@ -133,13 +131,13 @@ fn torn_commands_are_restored_whole() {
         }
     }
 
-    let _daemon = scene.leave(&["resume"]);
+    let _daemon = scene.leave("resume");
     await_a_look(&scene);
     let mut torn = Vec::new();
     for (case, command) in cases.iter().zip(&commands) {
         let pending = place("commands/pending", &command.id);
         if case.mended {
-            wait_until(&format!("{} is whole", case.what), DEADLINE, || {
+            wait_until(&format!("{} is whole", case.what), || {
                 fs::read_to_string(&pending).is_ok_and(|text| text == command.text)
             });
             let taken = place("commands/processed", &command.id);
@@ -197,7 +195,7 @@ fn daemon_worker_never_claims_torn_command() {
         }
         let path = scene.path(folder).join(format!("{id}.md"));
         fs::write(path, half(&commands[0].text)).unwrap();
-        let ran = scene.run(&[
+        let ran = scene.run([
             "resume",
             "--agent",
             "command",
@@ -224,21 +222,21 @@ fn torn_questions_are_restored_and_answers_kept() {
     let kept: (&str, Tear) = ("filled in", answered);
     for (what, tear) in TORN.into_iter().chain([kept]) {
         let scene = Scene::by_rules("run.max_attempts = 1");
-        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let daemon = scene.leave("run --plan one.md");
         let command = scene.take_any();
         scene.fail(&command, "not today");
         let (id, text) = scene.await_questions(1).remove(0);
         kill(&scene, daemon);
         let question = format!("questions/pending/question-{id}.md");
         fs::write(scene.path(&question), tear(&text)).unwrap();
-        let _daemon = scene.leave(&["resume"]);
+        let _daemon = scene.leave("resume");
         if what == kept.0 {
             let complaint = format!("question-{id}.problem.md");
             scene.await_name("questions/pending", &complaint);
             let there = fs::read(scene.path(&question)).unwrap();
             assert_eq!(there, tear(&text), "{what}");
         } else {
-            wait_until(&format!("{what}: it is whole"), DEADLINE, || {
+            wait_until(&format!("{what}: it is whole"), || {
                 scene.questions() == [(id.clone(), text.clone())]
             });
         }
@@ -259,14 +257,14 @@ fn torn_role_request_is_restored_whole() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
     scene.env.write("pass.md", PLAN);
-    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let daemon = scene.leave("run --team team.yaml --plan pass.md");
     let request = scene.await_command("the request", |command| {
         command.field("request_id").is_some()
     });
     kill(&scene, daemon);
     let path = format!("commands/pending/{}.md", request.id);
     fs::write(scene.path(path), half(&request.text)).unwrap();
-    let _daemon = scene.leave(&["resume", "--team", "team.yaml"]);
+    let _daemon = scene.leave("resume --team team.yaml");
     let whole = scene.await_command("the whole request", |command| command.text == request.text);
     assert!(scene.claim(&whole.id));
     scene.succeed(&whole, "done");
@@ -277,8 +275,7 @@ fn torn_role_request_is_restored_whole() {
 fn ended(scene: &Scene) -> Command {
     let text = report_of_a_session();
     let _agent = scene.agent(move |_| Act::Report(text.clone()));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run("run --plan one.md").exits(0);
     let mut ends = scene.texts("commands/processed", ".md");
     ends.extend(scene.texts("commands/pending", ".md"));
     let end = ends
@@ -306,16 +303,14 @@ fn session_ends_once_despite_cleared_folders() {
         }
     }
     for _ in 0..2 {
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.run("resume").exits(0);
         assert_eq!(scene.names("commands/pending"), [] as [&str; 0]);
     }
 
     // A torn command in that folder is restored, though.
     let pending = format!("commands/pending/{}.md", end.id);
     fs::write(scene.path(&pending), half(&end.text)).unwrap();
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run("resume").exits(0);
     let there = fs::read_to_string(scene.path(&pending)).unwrap();
     assert_eq!(there, end.text);
 }

@@ -39,7 +39,7 @@ fn workflow_becomes_plan_without_model() {
     let scene = Scene::by_rules(&format!("run.team = 'team.yaml'\n{CHECK}"));
     with_team(&scene);
     let agent = scene.agent(|_| Act::success("It is there."));
-    scene.works(&[
+    scene.works([
         "run",
         "--workflow",
         "feature",
@@ -69,19 +69,19 @@ fn workflow_becomes_plan_without_model() {
         "Make 1 file for a \"flag\": {{files}}.",
         "You write short code.",
     ] {
-        assert!(command.body().contains(part), "{}", command.body());
+        has(command.body(), part);
     }
-    assert!(!agent.command(2, 1).body().contains("short code"));
-    let plan: Value = serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
-    assert!(plan.to_string().contains("team.yaml#feature"), "{plan}");
-    let structure = scene.works(&[
+    lacks(agent.command(2, 1).body(), "short code");
+    let plan: Value = serde_json::from_str(&scene.works("show --format json")).unwrap();
+    has(plan.to_string(), "team.yaml#feature");
+    let structure = scene.works([
         "tool",
         "get_plan_structure",
         &json!({"plan_id": status["plan"]["id"]}).to_string(),
     ]);
-    assert!(
-        structure.contains("\"workflow_template_source\":\"team.yaml#feature\""),
-        "{structure}"
+    has(
+        &structure,
+        "\"workflow_template_source\":\"team.yaml#feature\"",
     );
 }
 
@@ -109,7 +109,7 @@ fn workflow_problems_have_hints_and_leave_no_files() {
         "run --team broken.yaml goal",
         "run --team nobody.yaml goal",
     ] {
-        let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
+        let ran = scene.run(words.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
         told += &["$ ", words, "\n", &ran.stderr].concat();
     }
@@ -124,16 +124,16 @@ fn workflow_problems_have_hints_and_leave_no_files() {
         "run --plan plan.md",
         "worker --role code --agent shell",
     ] {
-        let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
+        let ran = scene.run(words.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
         told += &["$ ", words, "\n", &ran.stderr].concat();
     }
     fs::remove_file(scene.env.path("coder.md")).unwrap();
-    told += &scene.run(&["run", "goal"]).stderr;
+    told += &scene.run("run goal").stderr;
     scene
         .env
         .write("team.yaml", "roles:\n- {id: solo, kind: files}\n");
-    told += &scene.run(&["run", "goal"]).stderr;
+    told += &scene.run("run goal").stderr;
     insta::assert_snapshot!(scene.env.normal(&told), @r#"
     $ run --workflow feature
     error: there is no team to find the workflow `feature` in
@@ -188,24 +188,15 @@ fn workflow_problems_have_hints_and_leave_no_files() {
 fn resume_refuses_plan_with_removed_roles() {
     let scene = Scene::by_rules(CHECK);
     with_team(&scene);
-    let daemon = scene.leave(&[
-        "run",
-        "--team",
-        "team.yaml",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=x",
-    ]);
+    let daemon = scene.leave("run --team team.yaml --workflow feature --param feature=x");
     scene.await_any();
-    scene.works(&["stop"]);
+    scene.works("stop");
     drop(daemon);
     let other = TEAM.replace("coder", "coders");
     scene
         .env
         .write("other.yaml", &other.replace("coders.md", "coder.md"));
-    let ran = scene.run(&["resume", "--team", "other.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = scene.run("resume --team other.yaml").exits(2);
     insta::assert_snapshot!(ran.stderr, @"
     error: other.yaml: task 1 is for `coder`, a role that the team does not have
     Hint: did you mean `coders`?
@@ -213,8 +204,7 @@ fn resume_refuses_plan_with_removed_roles() {
     Hint: did you mean `coders`?
     ");
     let _agent = scene.agent(|_| Act::success("It is there."));
-    let ran = scene.run(&["resume", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run("resume --team team.yaml").exits(0);
 }
 
 #[test]
@@ -232,7 +222,7 @@ fn doctor_validates_team() {
         ("nobody.yaml", 1),
         ("none.yaml", 1),
     ] {
-        let ran = scene.run(&["doctor", "--team", team]);
+        let ran = scene.run(["doctor", "--team", team]);
         assert_eq!(ran.code, Some(code), "{team}: {ran:?}");
         let lines = ran.stdout.lines();
         let lines = lines.skip_while(|line| line.get(4..8) != Some("team"));
@@ -281,13 +271,13 @@ fn model_chooses_workflow_and_corrects_parameters() {
         scene.env.write("team.yaml", &without_checks());
         scene.env.write("coder.md", "You write short code.");
         let agent = scene.agent(|_| Act::success("It is there."));
-        scene.works(&["run", "Build a flag", "--json"]);
+        scene.works(["run", "Build a flag", "--json"]);
         let status = scene.status();
         assert_eq!(status["plan"]["goal"], "Build a flag");
         assert_eq!(status["plan"]["name"], "Feature: a flag");
         assert_eq!(agent.command(1, 1).field("assignee"), Some("coder"));
-        let plan = scene.works(&["show", "--format", "json"]);
-        assert!(plan.contains("team.yaml#feature"), "{plan}");
+        let plan = scene.works("show --format json");
+        has(&plan, "team.yaml#feature");
         assert_eq!(server.count("plan"), 2);
         let prompt = server.asked()[0].prompt().to_owned();
         for part in [
@@ -327,7 +317,7 @@ fn model_assigns_tasks_only_to_team_roles() {
     scene.env.write("team.yaml", &without_checks());
     scene.env.write("coder.md", "You write short code.");
     let agent = scene.agent(|_| Act::success("It is there."));
-    scene.works(&["run", "--team", "team.yaml", "Write something", "--json"]);
+    scene.works(["run", "--team", "team.yaml", "Write something", "--json"]);
     assert_eq!(server.count("plan"), 2);
     let assignees = [1, 2].map(|task| agent.command(task, 1).field("assignee").map(str::to_owned));
     assert_eq!(
@@ -345,7 +335,7 @@ fn failing_optional_task_is_skipped_without_question() {
         2 => Act::failed("There is nothing to describe."),
         _ => Act::success("It is there."),
     });
-    scene.works(&[
+    scene.works([
         "run",
         "--no-input",
         "--workflow",
@@ -362,6 +352,6 @@ fn failing_optional_task_is_skipped_without_question() {
     let status = scene.status();
     let result = status["tasks"][1]["result"].as_str().unwrap();
     assert!(result.starts_with(reason), "{result}");
-    let why = scene.works(&["why", "2"]);
-    assert!(why.contains("optional, and it failed 3 times"), "{why}");
+    let why = scene.works("why 2");
+    has(&why, "optional, and it failed 3 times");
 }

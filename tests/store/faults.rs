@@ -52,10 +52,8 @@ async fn panic_fails_only_its_caller() {
         let before = state(&store).await;
         let said = |error: StoreError| {
             let text = error.to_string();
-            assert!(
-                text.contains("fault of the program") && text.contains("boom"),
-                "{text}"
-            );
+            has(&text, "fault of the program");
+            has(&text, "boom");
         };
         let half = |draft: &mut Draft<'_>| -> Result<TaskId, Refusal> {
             draft.add_tasks(vec![task("half of it")], None)?;
@@ -212,7 +210,7 @@ async fn newer_format_is_refused_and_untouched() {
             .sql("UPDATE meta SET value = 99 WHERE name = 'format'")
             .await;
         let refusal = given.try_open().await.unwrap_err().to_string();
-        assert!(refusal.contains("newer version (format 99"), "{refusal}");
+        has(&refusal, "newer version (format 99");
     })
     .await;
     for journal in ["WAL", "DELETE"] {
@@ -225,7 +223,7 @@ async fn newer_format_is_refused_and_untouched() {
         let before = fs::read(given.file()).unwrap();
         for _ in 0..2 {
             let refusal = given.try_open().await.unwrap_err().to_string();
-            assert!(refusal.contains("plan-agent.db"), "{refusal}");
+            has(&refusal, "plan-agent.db");
             assert!(fs::read(given.file()).unwrap() == before, "{journal}");
         }
     }
@@ -237,11 +235,11 @@ async fn non_database_file_is_refused_and_untouched() {
     fs::write(given.file(), "a letter to a friend\n".repeat(100)).unwrap();
     let before = fs::read(given.file()).unwrap();
     let refusal = given.try_open().await.unwrap_err().to_string();
-    assert!(refusal.contains("plan-agent.db"), "{refusal}");
+    has(&refusal, "plan-agent.db");
     assert!(fs::read(given.file()).unwrap() == before);
     let nowhere = given.folder.path().join("no/such/folder/plans.db");
     let refusal = Store::open(&nowhere, now).await.unwrap_err().to_string();
-    assert!(refusal.contains("no/such/folder"), "{refusal}");
+    has(&refusal, "no/such/folder");
 }
 
 #[tokio::test]
@@ -262,10 +260,10 @@ async fn removed_file_fails_changes() {
     let aside = folder.path().join("aside.db");
     fs::rename(&path, &aside).unwrap();
     let refusal = name("removed").await.unwrap_err().to_string();
-    assert!(refusal.contains("plans.db` was removed"), "{refusal}");
+    has(&refusal, "plans.db` was removed");
     fs::write(&path, "").unwrap();
     let refusal = name("replaced").await.unwrap_err().to_string();
-    assert!(refusal.contains("replaced while"), "{refusal}");
+    has(&refusal, "replaced while");
     let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
     assert_eq!(seen.unwrap(), "before");
 

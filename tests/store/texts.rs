@@ -119,10 +119,8 @@ async fn a_text_that_is_missing_is_an_error_that_names_the_plan() {
             store.at(&plan(), 2).await.unwrap_err(),
         ] {
             let text = error.to_string();
-            assert!(
-                text.contains("`aaaaaaaa`") && text.contains("missing"),
-                "{text}"
-            );
+            has(&text, "`aaaaaaaa`");
+            has(&text, "missing");
         }
     })
     .await;
@@ -263,7 +261,7 @@ async fn a_database_of_an_older_version_is_brought_up_to_date_or_left_as_it_was(
     let old = size(&given);
     let database = fs::read(given.file()).unwrap();
     let refused = Store::open_to_read(&given.file(), now).await.unwrap_err();
-    assert!(refused.to_string().contains("older version"), "{refused}");
+    has(refused.to_string(), "older version");
     assert!(fs::read(given.file()).unwrap() == database);
     let store = given.open().await;
     assert_eq!(history(&store).await, before);

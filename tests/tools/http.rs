@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::common::env::{DEADLINE, Running, TestEnv, peak_memory};
+use crate::common::env::{DEADLINE, Running, TestEnv, has, lacks, peak_memory};
 use crate::common::mcp::said;
 
 /// The program while it serves.
@@ -37,7 +37,7 @@ impl Reply {
 /// Starts the program at an address and reads the address that it serves.
 fn serve(env: &TestEnv, address: &str) -> Served {
     let mut child = env
-        .command(&["mcp", "--http", address])
+        .command(["mcp", "--http", address])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -170,11 +170,8 @@ fn request_without_token_is_refused() {
     ] {
         let reply = served.post(&[("Authorization", wrong)], &list());
         assert_eq!(reply.status, 401, "{wrong}: {reply:?}");
-        assert!(
-            reply.head.contains("\r\nwww-authenticate: Bearer"),
-            "{reply:?}"
-        );
-        assert!(!reply.body.contains(&served.token));
+        has(&reply.head, "\r\nwww-authenticate: Bearer");
+        lacks(&reply.body, &served.token);
     }
     let twice = [
         ("Authorization", "Bearer x"),
@@ -323,7 +320,7 @@ fn invalid_http_requests_get_errors() {
     assert_eq!(reply["error"]["code"], -32601, "{reply}");
     let reply = served.rpc("resources/subscribe", json!({"uri": "plan://current"}));
     let said = reply["error"]["message"].as_str().unwrap();
-    assert!(said.contains("subscriptions/listen"), "{said}");
+    has(said, "subscriptions/listen");
 }
 
 #[test]
@@ -353,8 +350,8 @@ fn restart_is_invisible_to_http_clients() {
     assert_eq!(served.token, token);
     let list = served.call("TaskList", json!({}));
     assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
-    let log = env.run(&["log", "tasks", "--json"]).stdout;
-    assert!(log.contains("\"by\":\"baker\""), "{log}");
+    let log = env.run("log tasks --json").stdout;
+    has(&log, "\"by\":\"baker\"");
 }
 
 #[test]
@@ -392,8 +389,8 @@ fn http_listener_receives_changes_of_other_process() {
     };
     // Any change between the two.
     told();
-    let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"Knead\"}"]);
-    assert_eq!(made.code, Some(0), "{made:?}");
+    env.run(["tool", "TaskCreate", "{\"subject\": \"Knead\"}"])
+        .exits(0);
     told();
 }
 
@@ -431,8 +428,9 @@ fn log_names_client_of_current_protocol() {
     // Arguments that are no object reach the tools in another way.
     let again = json!({"name": "TaskCreate", "arguments": "{\"subject\": \"Bake\"}"});
     ask("tools/call", "TaskCreate", again);
-    let log = env.run(&["log", "tasks", "--json"]).stdout;
-    assert!(log.contains("Grind") && log.contains("Bake"), "{log}");
+    let log = env.run("log tasks --json").stdout;
+    has(&log, "Grind");
+    has(&log, "Bake");
     let by_client = |line: &str| line.contains("\"by\":\"miller\"");
     assert!(log.lines().all(by_client), "{log}");
 }
@@ -447,7 +445,7 @@ fn token_readable_by_others_is_refused() {
         0o600
     );
     fs::set_permissions(&token, Permissions::from_mode(0o644)).unwrap();
-    insta::assert_snapshot!(env.run(&["mcp", "--http", "127.0.0.1:0"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("mcp --http 127.0.0.1:0").seen(&env), @r"
     error: cannot trust the token `[FOLDER]/volumes/mcp.token`: others can read it: its mode is 0644, not 0600
     Hint: `chmod 600 [FOLDER]/volumes/mcp.token`, or remove it: a new one is made
     exit 1
@@ -457,7 +455,7 @@ fn token_readable_by_others_is_refused() {
 #[test]
 fn serves_only_local_addresses() {
     let env = TestEnv::new();
-    insta::assert_snapshot!(env.run(&["mcp", "--http", "0.0.0.0:0"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("mcp --http 0.0.0.0:0").seen(&env), @r"
     error: invalid value '0.0.0.0:0' for '--http <127.0.0.1:PORT>': must be an address of this machine, such as 127.0.0.1:8765
 
     For more information, try '--help'.
