@@ -5,12 +5,13 @@ mod asking;
 mod found;
 mod real;
 
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::common::agent::Exchange;
-use crate::common::env::{Args, Ran, TestEnv, has, lacks, skip};
+use crate::common::env::{Ran, TestEnv, has, lacks, row, skip};
 use crate::common::vendor::{Heard, Say, Turn, Vendor};
 
 /// A folder in which coding agents work, with a home of their own.
@@ -32,6 +33,20 @@ impl Filed {
             .skip(1)
             .take_while(|line| *line != "---")
             .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+impl Deref for Scene {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl DerefMut for Scene {
+    fn deref_mut(&mut self) -> &mut TestEnv {
+        &mut self.env
     }
 }
 
@@ -105,12 +120,8 @@ impl Scene {
         true
     }
 
-    fn run(&self, args: impl Args) -> Ran {
-        self.env.run(args)
-    }
-
     fn status(&self) -> Value {
-        let ran = self.run("status --json").exits(0);
+        let ran = self.exits(0, "status --json");
         serde_json::from_str(&ran.stdout).unwrap()
     }
 

@@ -3,6 +3,7 @@
 mod signs;
 
 use std::fs::{self, File};
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -32,6 +33,20 @@ struct Scene {
     exchange: Exchange,
 }
 
+impl Deref for Scene {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl DerefMut for Scene {
+    fn deref_mut(&mut self) -> &mut TestEnv {
+        &mut self.env
+    }
+}
+
 impl Scene {
     /// A folder in which `claude` is this script.
     fn with(script: &str) -> Self {
@@ -58,6 +73,28 @@ impl Scene {
 
     fn run(&self) -> Ran {
         self.env.run("run --plan plan.md --agent claude --no-input")
+    }
+
+    /// Starts a daemon and a worker, kills the worker once its agent is known and `ready`, does something in the meantime, and
+    /// lets the next worker continue until the daemon ends with this code.
+    fn orphaned(&self, agent: &str, code: i32, ready: impl Fn() -> bool, meanwhile: impl FnOnce()) {
+        let more = if code == 0 { "" } else { "--no-input" };
+        let mut daemon = self.env.start(&*format!("run --plan plan.md {more}"));
+        let mut worker = self.env.start(["worker", "--agent", agent]);
+        wait_until("the agent works", || {
+            let life = self.exchange.texts("active", ".json").concat();
+            life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#) && ready()
+        });
+        worker.child.kill().unwrap();
+        worker.wait();
+        meanwhile();
+        let _next = self.env.start(["worker", "--agent", agent]);
+        assert_eq!(daemon.wait().code(), Some(code));
+    }
+
+    /// Lets an agent continue that waits for it.
+    fn go(&self) {
+        self.write("notes/go", "");
     }
 
     fn note(&self, run: u32, what: &str) -> String {
@@ -100,11 +137,9 @@ fn final_message_of_agent_becomes_report() {
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     let [report] = scene.reports().try_into().unwrap();
-    has(&report, "status: SUCCESS");
-    has(&report, "The part is made.");
+    has(&report, ["status: SUCCESS", "The part is made."]);
     has(&report, format!("session_id: {session}"));
-    has(&report, "input_tokens: 100");
-    has(&report, "cost_usd: 0.5");
+    has(&report, ["input_tokens: 100", "cost_usd: 0.5"]);
     let prompt = scene.note(1, "prompt");
     has(&prompt, "Make the part");
     lacks(&prompt, "rename");
@@ -128,19 +163,29 @@ fn next_attempt_continues_session_after_workspace_report() {
 }
 
 #[test]
-fn permission_denial_asks_human_despite_success() {
-    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
-    let scene = Scene::with(&format!(
-        "report SUCCESS 'all of it'; result done '{denied}'"
-    ));
-    scene.run().exits(4);
-    assert_eq!(scene.runs(), 1);
-    let [report] = scene.reports().try_into().unwrap();
-    has(&report, "status: PARTIAL_SUCCESS");
-    has(&report, "- `Bash: cargo test`");
-    has(&report, "all of it");
-    let questions = scene.exchange.questions();
-    has(&questions[0].1, "was not allowed to do `Bash: cargo test`");
+fn permission_denial_asks_human_whatever_the_result() {
+    let denied = r#"'{"tool_name":"Bash","tool_input":{"command":"cargo test"}}'"#;
+    for (script, status, said) in [
+        (
+            "report SUCCESS 'all of it'; result done ",
+            "PARTIAL_SUCCESS",
+            "all of it",
+        ),
+        (
+            "exit_code=1; result half ",
+            "FAILED",
+            "ended with exit code 1",
+        ),
+    ] {
+        let scene = Scene::with(&format!("{script}{denied}; exit $exit_code"));
+        scene.run().exits(4);
+        assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
+        let [report] = scene.reports().try_into().unwrap();
+        has(&report, format!("status: {status}"));
+        has(&report, ["- `Bash: cargo test`", said]);
+        let questions = scene.exchange.questions();
+        has(&questions[0].1, "was not allowed to do `Bash: cargo test`");
+    }
 }
 
 #[test]
@@ -163,8 +208,7 @@ fn unavailable_or_refusing_model_fails_task() {
         scene.run().exits(4);
         assert_eq!(scene.runs(), runs);
         let [report] = scene.reports().try_into().unwrap();
-        has(&report, "status: FAILED");
-        has(&report, says);
+        has(&report, ["status: FAILED", says]);
     }
 }
 
@@ -172,9 +216,7 @@ fn unavailable_or_refusing_model_fails_task() {
 fn usage_limit_parks_task() {
     let limit = r#"printf '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":4102444800}}\n'"#;
     let scene = Scene::with(&format!("{limit}; fault 429"));
-    let running = scene
-        .env
-        .start("run --plan plan.md --agent claude --no-input");
+    let running = scene.start("run --plan plan.md --agent claude --no-input");
     wait_until("the task is parked", || {
         let log = scene.env.run("log");
         log.stdout.contains("2100-01-01") || log.stdout.contains("usage limit")
@@ -184,7 +226,7 @@ fn usage_limit_parks_task() {
     let [report] = scene.reports().try_into().unwrap();
     has(&report, "blocked_until: 2100-01-01T00:00:00Z");
     // A daemon that takes over the plan later waits as well: it says so at its start, and dispatches nothing.
-    let resumed = scene.env.start("resume --agent claude --no-input");
+    let resumed = scene.start("resume --agent claude --no-input");
     wait_until("the next daemon waits", || {
         let status = scene.env.run("status --json");
         status
@@ -215,8 +257,7 @@ esac"#;
     assert_eq!(how, "--session-id");
     assert_ne!(first, second);
     let prompt = scene.note(3, "prompt");
-    has(&prompt, "the earlier one is lost");
-    has(&prompt, "    half of it");
+    has(&prompt, ["the earlier one is lost", "    half of it"]);
     has(&prompt, "    # 1 · Make the part");
     let reports = scene.reports();
     has(&reports[1], format!("The session `{first}` was lost"));
@@ -224,31 +265,17 @@ esac"#;
 }
 
 #[test]
-fn permission_denial_asks_human_after_failed_run() {
-    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
-    let scene = Scene::with(&format!("result half '{denied}'; exit 1"));
-    scene.run().exits(4);
-    assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
-    let [report] = scene.reports().try_into().unwrap();
-    has(&report, "status: FAILED");
-    has(&report, "- `Bash: cargo test`");
-    has(&report, "ended with exit code 1");
-    let questions = scene.exchange.questions();
-    has(&questions[0].1, "was not allowed to do");
-}
-
-#[test]
 fn worker_logs_start_and_result() {
     let scene = Scene::with("result 'made'");
-    let log = File::create(scene.env.path("worker.log")).unwrap();
-    let mut worker = scene.env.command("worker --agent claude");
+    let log = File::create(scene.path("worker.log")).unwrap();
+    let mut worker = scene.command("worker --agent claude");
     let _worker = Running {
         child: worker.stderr(log).spawn().unwrap(),
     };
-    scene.env.run("run --plan plan.md --no-input").exits(0);
+    scene.exits(0, "run --plan plan.md --no-input");
     let mut told = String::new();
     wait_until("the worker has told the end", || {
-        told = fs::read_to_string(scene.env.path("worker.log")).unwrap();
+        told = fs::read_to_string(scene.path("worker.log")).unwrap();
         told.contains("reported")
     });
     let told: Vec<&str> = told
@@ -269,29 +296,17 @@ fn worker_logs_start_and_result() {
 fn result_of_orphaned_agent_is_used() {
     let scene =
         Scene::with("say; until [ -e @NOTES@/go ]; do sleep 0.05; done; result 'made alone'");
-    let mut daemon = scene.env.start("run --plan plan.md");
-    let mut worker = scene.env.start("worker --agent claude");
-    wait_until("the agent works", || scene.runs() == 1);
-    wait_until("the session is kept", || {
-        let life = scene.exchange.texts("active", ".json").concat();
-        life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    scene.env.write("notes/go", "");
-    let _next = scene.env.start("worker --agent claude");
-    assert_eq!(daemon.wait().code(), Some(0));
+    scene.orphaned("claude", 0, || scene.runs() == 1, || scene.go());
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    has(&report, "status: SUCCESS");
-    has(&report, "made alone");
+    has(&report, ["status: SUCCESS", "made alone"]);
     has(&report, "input_tokens: 100");
 }
 
 #[test]
 fn earlier_session_usage_is_not_recounted_after_kill() {
     let mut scene = Scene::with("exit 1");
-    let notes = scene.env.path("notes").display().to_string();
+    let notes = scene.path("notes").display().to_string();
     let script = r#"
 if [ "$1" = --version ]; then echo "codex-cli 0.169.0"; exit 0; fi
 cat > @NOTES@/prompt
@@ -304,21 +319,9 @@ case "$*" in
 *) printf -- '---\nstatus: FAILED\n---\n\nhalf of it\n' > "$report"; end 100 ;;
 esac
 "#;
-    scene
-        .env
-        .show_script("codex", &script.replace("@NOTES@", &notes));
-    let mut daemon = scene.env.start("run --plan plan.md");
-    let mut worker = scene.env.start("worker --agent codex");
-    wait_until("the agent goes on", || {
-        let life = scene.exchange.texts("active", ".json").concat();
-        let known = life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#);
-        scene.env.path("notes/resumed").exists() && known
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    scene.env.write("notes/go", "");
-    let _next = scene.env.start("worker --agent codex");
-    assert_eq!(daemon.wait().code(), Some(0));
+    scene.show_script("codex", &script.replace("@NOTES@", &notes));
+    let resumed = scene.path("notes/resumed");
+    scene.orphaned("codex", 0, || resumed.exists(), || scene.go());
     let [first, second] = scene.reports().try_into().unwrap();
     has(&first, "input_tokens: 100");
     has(&second, "input_tokens: 50");
@@ -327,21 +330,14 @@ esac
 #[test]
 fn killed_agent_continues_its_session() {
     let scene = Scene::with("say; [ $run = 1 ] && sleep 1000; result 'made at last'");
-    let mut daemon = scene.env.start("run --plan plan.md");
-    let mut worker = scene.env.start("worker --agent claude");
-    wait_until("the agent works", || {
+    let kill_agent = || {
         let life = scene.exchange.texts("active", ".json").concat();
-        scene.runs() == 1 && life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    let life = scene.exchange.texts("active", ".json").concat();
-    let (_, pid) = life.split_once(r#""pid":"#).unwrap();
-    let pid: i32 = pid.split(',').next().unwrap().parse().unwrap();
-    let group = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
-    let _next = scene.env.start("worker --agent claude");
-    assert_eq!(daemon.wait().code(), Some(0));
+        let (_, pid) = life.split_once(r#""pid":"#).unwrap();
+        let pid: i32 = pid.split(',').next().unwrap().parse().unwrap();
+        let group = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+    };
+    scene.orphaned("claude", 0, || scene.runs() == 1, kill_agent);
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     assert_eq!(scene.session(2), ("--resume".to_owned(), session));
@@ -361,18 +357,12 @@ echo "I write it."
 echo "Tokens: 1.2k sent, 14 received."
 if [ -e ../../again ]; then echo "Applied edit to part"; fi
 "#;
-    scene.env.show_script("aider", script);
-    scene
-        .env
-        .run("run --plan plan.md --agent aider --no-input")
-        .exits(0);
-    let again = scene.env.read("again");
-    has(&again, "--restore-chat-history");
+    scene.show_script("aider", script);
+    scene.exits(0, "run --plan plan.md --agent aider --no-input");
+    has(scene.read("again"), "--restore-chat-history");
     let reports = scene.reports();
-    has(&reports[0], "status: FAILED");
-    has(&reports[0], "it changed no file");
-    has(&reports[1], "status: SUCCESS");
-    has(&reports[1], "input_tokens: 1200");
+    has(&reports[0], ["status: FAILED", "it changed no file"]);
+    has(&reports[1], ["status: SUCCESS", "input_tokens: 1200"]);
     let logs = scene.exchange.names("logs");
     assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
     assert_eq!(
@@ -403,15 +393,9 @@ fi
 echo '{"type":"item.completed","item":{"type":"agent_message","text":"The part is made."}}'
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 "#;
-        scene
-            .env
-            .show_script("codex", &script.replace("@SAID@", said));
+        scene.show_script("codex", &script.replace("@SAID@", said));
         let ran = scene.env.run("run --plan plan.md --agent codex --no-input");
-        assert_eq!(
-            scene.env.read("runs").lines().count(),
-            runs,
-            "{said}: {ran:?}"
-        );
+        assert_eq!(scene.read("runs").lines().count(), runs, "{said}: {ran:?}");
         let code = if runs == 2 { 0 } else { 4 };
         assert_eq!(ran.code, Some(code), "{said}: {ran:?}");
     }
@@ -447,7 +431,7 @@ fn misconfigured_agent_asks_once_and_gets_no_more_tasks() {
             &format!("if [ -e @NOTES@/mended ]; then result made; else {script}; fi"),
             &format!("[run]\nmax_parallel = {lanes}\n"),
         );
-        scene.env.write("plan.md", APART);
+        scene.write("plan.md", APART);
         let ran = scene.run().exits(4);
         assert!(scene.runs() <= lanes, "{ran:?}");
         let notices = ran.stderr.matches("! no more tasks are taken").count();
@@ -462,13 +446,10 @@ fn misconfigured_agent_asks_once_and_gets_no_more_tasks() {
         let handed_out = log.matches("dispatched").count();
         assert!(handed_out <= lanes, "{log}");
         // Once repaired, it continues where it was.
-        scene.env.write("notes/mended", "");
+        scene.write("notes/mended", "");
         let question = question.trim_end_matches(".md");
-        scene
-            .env
-            .run(["answer", question, "reply", "--note", "mended"])
-            .exits(0);
-        scene.env.run("resume --agent claude --no-input").exits(0);
+        scene.exits(0, ["answer", question, "reply", "--note", "mended"]);
+        scene.exits(0, "resume --agent claude --no-input");
         assert_eq!(scene.reports().len(), 5);
     }
 }
@@ -479,13 +460,12 @@ fn misconfigured_worker_exits_and_leaves_other_commands() {
         "if [ -e @NOTES@/mended ]; then result made; else fault 401; fi",
         "[run]\nmax_parallel = 3\n",
     );
-    scene.env.write("plan.md", APART);
-    let mut daemon = scene.env.start("run --plan plan.md");
+    scene.write("plan.md", APART);
+    let mut daemon = scene.start("run --plan plan.md");
     wait_until("three are dispatched", || {
         scene.exchange.names("commands/pending").len() == 3
     });
-    let ran = scene.env.run("worker --agent claude").exits(1);
-    ran.has_stderr("The model refuses (401)");
+    scene.refuses(1, "worker --agent claude", "The model refuses (401)");
     assert_eq!(scene.runs(), 1);
     wait_until("a person is asked", || {
         scene.exchange.questions().len() == 1
@@ -494,9 +474,9 @@ fn misconfigured_worker_exits_and_leaves_other_commands() {
     wait_until("the rest waits", || {
         scene.exchange.names("commands/pending").len() == 3
     });
-    scene.env.write("notes/mended", "");
-    let _worker = scene.env.start("worker --agent claude");
-    scene.env.run("answer reply --note mended").exits(0);
+    scene.write("notes/mended", "");
+    let _worker = scene.start("worker --agent claude");
+    scene.exits(0, "answer reply --note mended");
     assert_eq!(daemon.wait().code(), Some(0));
     assert_eq!(scene.reports().len(), 5);
 }
@@ -504,16 +484,16 @@ fn misconfigured_worker_exits_and_leaves_other_commands() {
 #[test]
 fn task_text_is_not_expanded_and_environment_not_passed() {
     let mut scene = Scene::with("result 'made'");
-    scene.env.set("PLANTED_SECRET", "canary-of-the-environment");
+    scene.set("PLANTED_SECRET", "canary-of-the-environment");
     let plan = "# Parts\n\n- [ ] Make $(touch x) `touch x` ; touch x\n";
-    scene.env.write("plan.md", plan);
+    scene.write("plan.md", plan);
     scene.run().exits(0);
     has(scene.note(1, "prompt"), "$(touch x)");
     let variables = scene.note(1, "env");
     has(&variables, "ANTHROPIC_API_KEY=key-of-the-agent");
     has(&variables, "CLAUDE_CODE_MAX_RETRIES=2");
     lacks(&variables, "PLANTED");
-    let mut folders = vec![scene.env.path("")];
+    let mut folders = vec![scene.path("")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
@@ -552,7 +532,7 @@ fn agent_problems_are_reported_once_at_start() {
     Hint: `npm install -g @google/gemini-cli`, or choose another one: `plan-agent doctor` shows which there are
     exit 2
     ");
-    scene.env.show_script("codex", "echo codex-cli 0.2.0");
+    scene.show_script("codex", "echo codex-cli 0.2.0");
     insta::assert_snapshot!(seen(&scene, "codex"), @r"
     error: the coding agent `codex` is too old: it is 0.2.0, and 0.44.0 is needed
     Hint: `npm install -g @openai/codex`
@@ -560,7 +540,7 @@ fn agent_problems_are_reported_once_at_start() {
     ");
     let allow = |scene: &Scene, words: &str| {
         let config = format!("[worker]\nallow = {words}\n");
-        scene.env.write("config.toml", &config);
+        scene.write("config.toml", &config);
     };
     allow(&scene, r#"["edits"]"#);
     insta::assert_snapshot!(seen(&scene, "claude"), @r#"
@@ -568,7 +548,7 @@ fn agent_problems_are_reported_once_at_start() {
     Hint: write "edit", "shell", "shell:cargo test *" or "all"
     exit 2
     "#);
-    scene.env.show_script("aider", "echo aider 0.86.2");
+    scene.show_script("aider", "echo aider 0.86.2");
     allow(&scene, r#"["edit", "shell:ls"]"#);
     insta::assert_snapshot!(seen(&scene, "aider"), @r#"
     error: aider runs no commands

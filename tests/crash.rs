@@ -192,7 +192,7 @@ fn one_of_two_concurrent_detached_starts_runs() {
         let mut codes = both.each_ref().map(|ran| ran.code);
         codes.sort_unstable();
         assert_eq!(codes, [Some(0), Some(5)], "{both:?}");
-        env.0.run("stop").exits(0);
+        env.0.exits(0, "stop");
     }
 }
 

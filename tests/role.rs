@@ -307,7 +307,7 @@ impl Scene {
     /// Gives a new role a task, and returns it in its state afterwards.
     async fn given(&self, description: &str) -> Role {
         let mut role = self.role();
-        role.process_message(task(description)).await.unwrap();
+        gets(&mut role, task(description)).await;
         role
     }
 
@@ -337,6 +337,18 @@ impl Scene {
         let update = self.update();
         (update.status, update.result)
     }
+}
+
+/// Gives a role a message.
+async fn gets(role: &mut Role, message: StructuredMessage) {
+    role.process_message(message).await.unwrap();
+}
+
+/// Returns the request for whose answer a role waits.
+fn awaited(role: &Role) -> RequestId {
+    let state = role.state();
+    assert_eq!(state.status.as_str(), "waiting_for_collaboration");
+    state.pending_collaboration_request_id.clone().unwrap()
 }
 
 fn id(name: &str) -> RoleId {
@@ -501,7 +513,7 @@ async fn misdirected_messages_change_nothing() {
     nothing.request_id = None;
     let unknown = answer(&CommandId::new("task-9").into(), COMPLETED, "hello");
     for message in [stranger, nothing, unknown, cancel("task-9")] {
-        role.process_message(message).await.unwrap();
+        gets(&mut role, message).await;
         assert_eq!(role.state().status.as_str(), "idle");
     }
     assert!(scene.office.updates().is_empty());
@@ -516,7 +528,7 @@ async fn repeated_task_resends_lost_update() {
     let failed = role.process_message(task("Review it")).await.unwrap_err();
     assert_eq!(failed.to_string(), "nobody listens");
     assert_eq!(role.state().status.as_str(), "idle");
-    role.process_message(task("Review it")).await.unwrap();
+    gets(&mut role, task("Review it")).await;
     assert_eq!(scene.result(), (COMPLETED, "one".to_owned()));
     let begun = |event: &&Event| matches!(event, Event::TaskStarted { .. });
     assert_eq!(scene.events().await.iter().filter(begun).count(), 1);

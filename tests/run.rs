@@ -35,11 +35,12 @@ use std::path::PathBuf;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::common::agent::{Act, Agent, Command, Exchange};
 use crate::common::env::{
-    Args, DEADLINE, Ran, Running, TestEnv, has, lacks, lives, skip, wait_until,
+    Args, DEADLINE, Parts, Ran, Running, TestEnv, has, lacks, lives, skip, wait_until,
 };
 use crate::common::llm::{Answer, Asked, LlmServer};
 
@@ -144,9 +145,36 @@ impl Scene {
         self.env.run(args).exits(0).stdout
     }
 
+    /// Runs a command, which must succeed, and returns the JSON that it prints.
+    fn json<T: DeserializeOwned>(&self, args: impl Args) -> T {
+        serde_json::from_str(&self.works(args)).unwrap()
+    }
+
     /// Runs the program to its end.
     fn run(&self, args: impl Args) -> Ran {
         self.env.run(args)
+    }
+
+    /// Runs the program to its end, which must have this exit code.
+    #[track_caller]
+    fn exits(&self, code: i32, args: impl Args) -> Ran {
+        self.env.exits(code, args)
+    }
+
+    /// Runs the program to its end, which must have this exit code, and these parts on the standard error output.
+    #[track_caller]
+    fn refuses(&self, code: i32, args: impl Args, parts: impl Parts) {
+        self.env.refuses(code, args, parts);
+    }
+
+    /// Writes a file, and creates its folders.
+    fn write(&self, name: &str, text: &str) {
+        self.env.write(name, text);
+    }
+
+    /// Reads a file.
+    fn read(&self, name: &str) -> String {
+        self.env.read(name)
     }
 
     /// Makes a named pipe; a process that opens it waits for the other end.
@@ -190,7 +218,7 @@ impl Scene {
 
     /// Returns the newest plan's state.
     fn status(&self) -> Value {
-        serde_json::from_str(&self.works("status --json")).unwrap()
+        self.json("status --json")
     }
 
     /// Returns the log of the daemon and of the worker in its process.
@@ -293,6 +321,31 @@ fn plan_id(scene: &Scene) -> String {
     scene.status()["plan"]["id"].as_str().unwrap().to_owned()
 }
 
+/// Starts a daemon for a team and its tasks.
+fn passes(scene: &Scene, team: &str, tasks: &str) -> Left {
+    scene.write("team.yaml", team);
+    scene.write("pass.md", tasks);
+    scene.leave("run --team team.yaml --plan pass.md")
+}
+
+/// Returns a plan of so many tasks that do not wait for each other.
+fn many(count: usize) -> String {
+    let task = |number| format!("## Task {number}\n\nDo it.\n\n");
+    let tasks: String = (1..=count).map(task).collect();
+    format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}")
+}
+
+/// Starts a daemon that dispatches so many tasks, and returns their commands.
+fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
+    let scene = Scene::by_rules("run.max_parallel = 100");
+    scene.write("many.md", &many(count));
+    let daemon = scene.leave("run --plan many.md");
+    wait_until("every command is there", || scene.pending().len() == count);
+    let mut commands = scene.pending();
+    commands.sort_by_key(Command::task);
+    (scene, daemon, commands)
+}
+
 /// Kills a daemon, and waits until the last of its threads has released the folder.
 fn kill(scene: &Scene, daemon: Left) {
     let pid = daemon.pid.as_raw_pid().to_string();
@@ -333,6 +386,14 @@ fn names(events: &[Value]) -> Vec<&str> {
 fn planned(tasks: &[(&str, &[u32])]) -> Answer {
     let tasks: Vec<Value> = tasks.iter().map(|(name, on)| a_task(name, on)).collect();
     Answer::Json(json!({"name": "Scripted", "description": "A plan.", "tasks": tasks}))
+}
+
+/// Starts a model that plans these tasks, and with which all else goes well.
+fn planning(tasks: &'static [(&str, &[u32])]) -> LlmServer {
+    LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(tasks),
+        _ => all_well(asked),
+    })
 }
 
 fn a_task(name: &str, depends_on: &[u32]) -> Value {

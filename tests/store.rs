@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::env::has;
+use crate::common::env::{has, row};
 use plan_agent::plan::{
     AttemptKind, CommandId, Draft, NewCommand, NewTask, Origin, Plan, PlanHead, PlanId, PlanPolicy,
     Refusal, Report, ReportStatus, Row, TaskId, Time,
@@ -158,9 +158,31 @@ async fn on_every_store(test: impl AsyncFn(&Given)) {
     let mut all = vec![Given::new(Kinds::File), Given::new(Kinds::Memory)];
     all.extend(Given::postgres().await);
     for given in all {
+        row(&given.kind);
         test(&given).await;
         given.clean_up().await;
     }
+}
+
+/// Runs a test on every available kind of store that can be opened twice.
+async fn on_every_shared_store(test: impl AsyncFn(&Given)) {
+    on_every_store(async |given| {
+        if given.shared() {
+            test(given).await;
+        }
+    })
+    .await;
+}
+
+/// Makes a change that must work.
+async fn changes<T: Send + 'static>(
+    store: &Store,
+    work: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+) -> T {
+    store
+        .change(&plan(), "test", "changed", work)
+        .await
+        .unwrap()
 }
 
 /// Returns the command that runs [`writer_process`] as a process.
@@ -249,7 +271,7 @@ async fn step(store: &Store, number: u32) {
         }
         Ok(())
     };
-    store.change(&plan(), "test", "a step", work).await.unwrap();
+    changes(store, work).await;
 }
 
 fn new_command(id: &str, text: &str) -> NewCommand {
@@ -278,7 +300,7 @@ async fn fill(store: &Store, tasks: usize) {
             uuid::Uuid::new_v4(),
             "y".repeat(10_000)
         ));
-        store.change(&plan(), "test", "x", change).await.unwrap();
+        changes(store, change).await;
     }
 }
 
@@ -332,14 +354,9 @@ async fn changes_can_be_read_followed_and_revisited() {
             states.push(state(&store).await);
         }
         for (number, (seq, rows)) in (1..).zip(&states) {
-            assert_eq!(*seq, number, "{:?}", given.kind);
+            assert_eq!(*seq, number);
             let then = store.at(&plan(), number).await.unwrap();
-            assert_eq!(
-                &self::rows(&then),
-                rows,
-                "{:?}, change {number}",
-                given.kind
-            );
+            assert_eq!(&self::rows(&then), rows, "change {number}");
         }
         let log = log(&store).await;
         let seqs: Vec<i64> = log.iter().map(|change| change.seq).collect();
@@ -395,7 +412,7 @@ async fn store_accepts_plan_without_tasks() {
             .await
             .unwrap();
         let (seq, before) = state(&store).await;
-        assert_eq!((seq, before.len()), (1, 1), "{:?}", given.kind);
+        assert_eq!((seq, before.len()), (1, 1));
         if given.shared() {
             assert_eq!(state(&given.open().await).await, (seq, before));
         }
@@ -427,7 +444,7 @@ async fn followup_runs_only_after_durable_change() {
         let seen = store
             .change_prepared(&plan(), "test", "x", |_| {}, change, look)
             .await;
-        assert_eq!(seen.unwrap(), 2, "{:?}", given.kind);
+        assert_eq!(seen.unwrap(), 2);
 
         let refused = store
             .change_prepared(
@@ -477,7 +494,7 @@ async fn refusal_changes_neither_memory_nor_disk() {
             refused,
             Err(StoreError::Refused(Refusal::UnknownTask(_)))
         ));
-        assert_eq!(state(&store).await, before, "{:?}", given.kind);
+        assert_eq!(state(&store).await, before);
         let unmade = store
             .create(head("bbbbbbbb"), "test", "made", |draft| {
                 draft.make_tasks(vec![])
@@ -493,7 +510,7 @@ async fn refusal_changes_neither_memory_nor_disk() {
             .unwrap();
         assert_eq!(log(&store).await.len(), 1);
         if given.shared() {
-            assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
+            assert_eq!(state(&given.open().await).await, before);
         }
         // The number of the refused task and the id of the refused plan are free.
         let second = store.change(&plan(), "test", "added", add("second")).await;
@@ -531,7 +548,7 @@ async fn refusal_does_not_affect_other_callers() {
         given_out.sort_unstable();
         // No number is assigned twice, and none is lost to a refusal.
         assert_eq!(given_out, (2..42).map(TaskId).collect::<Vec<_>>());
-        assert_eq!(log(&store).await.len(), 41, "{:?}", given.kind);
+        assert_eq!(log(&store).await.len(), 41);
         if given.shared() {
             assert_eq!(state(&given.open().await).await, state(&store).await);
         }
@@ -550,17 +567,14 @@ async fn watchers_are_notified_of_changes() {
         let missing = |draft: &mut Draft<'_>| draft.remove_task(TaskId(9));
         let refused = store.change(&plan(), "test", "x", missing).await;
         refused.unwrap_err();
-        assert!(!moved.has_changed().unwrap(), "{:?}", given.kind);
+        assert!(!moved.has_changed().unwrap());
     })
     .await;
 }
 
 #[tokio::test]
 async fn new_store_opens_concurrently() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let place = given.place();
         let open = |_| {
             let place = place.clone();
@@ -573,7 +587,7 @@ async fn new_store_opens_concurrently() {
         }
         make(&stores[0], "aaaaaaaa").await;
         for store in &stores {
-            assert_eq!(state(store).await.0, 1, "{:?}", given.kind);
+            assert_eq!(state(store).await.0, 1);
         }
     })
     .await;
@@ -581,10 +595,7 @@ async fn new_store_opens_concurrently() {
 
 #[tokio::test]
 async fn two_stores_see_each_others_changes() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let (one, two) = (given.open().await, given.open().await);
         make(&one, "aaaaaaaa").await;
         for round in 1..=10 {
@@ -601,10 +612,7 @@ async fn two_stores_see_each_others_changes() {
 
 #[tokio::test]
 async fn four_processes_lose_no_change() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         let place = given.place();
@@ -620,7 +628,7 @@ async fn four_processes_lose_no_change() {
         }
         let log = log(&store).await;
         let seqs: Vec<i64> = log.iter().map(|change| change.seq).collect();
-        assert_eq!(seqs, (1..=401).collect::<Vec<_>>(), "{:?}", given.kind);
+        assert_eq!(seqs, (1..=401).collect::<Vec<_>>());
         for writer in writers {
             let own: Vec<&str> = log
                 .iter()
@@ -628,7 +636,7 @@ async fn four_processes_lose_no_change() {
                 .map(|change| change.why.as_str())
                 .collect();
             let expected: Vec<String> = (0..EACH).map(|number| number.to_string()).collect();
-            assert_eq!(own, expected, "{:?}", given.kind);
+            assert_eq!(own, expected);
         }
         let (seq, rows) = state(&store).await;
         assert_eq!((seq, rows.len()), (401, 402));
@@ -649,10 +657,7 @@ async fn second_store_keeps_locks_of_first() {
         let (mut child, place) = (writer(), given.place());
         child.envs(WRITER.iter().zip([place.as_str(), "other"]));
         assert!(child.status().unwrap().success());
-        first
-            .change(&plan(), "test", "added", add("x"))
-            .await
-            .unwrap();
+        changes(&first, add("x")).await;
         assert_eq!(state(&given.open().await).await.0, 1 + round * 101);
     }
 }

@@ -34,21 +34,19 @@ fn agent_that_only_retries_its_model_times_out() {
     let scene = Scene::configured(&script, "[run]\ntask_timeout = \"2s\"\n");
     scene.run().exits(0);
     let told = "no heartbeat for 2 s: its agent only asked a model again that fails: 500";
-    let log = scene.env.run("log").stdout;
-    has(&log, told);
-    let why = scene.env.run("why 1").stdout;
-    has(&why, told);
+    has(scene.env.run("log").stdout, told);
+    has(scene.env.run("why 1").stdout, told);
 }
 
 #[test]
 fn worker_reports_model_retry_with_time() {
     let scene = Scene::with("[ -e @NOTES@/mended ] || fault 529; result 'made'");
-    let config = scene.env.read("config.toml");
+    let config = scene.read("config.toml");
     let patient = config.replace("\"10ms\"", "\"1h\"");
-    scene.env.write("config.toml", &patient);
-    let mut daemon = scene.env.start("run --plan plan.md");
-    let told = File::create(scene.env.path("worker.log")).unwrap();
-    let mut worker = scene.env.command("worker --agent claude");
+    scene.write("config.toml", &patient);
+    let mut daemon = scene.start("run --plan plan.md");
+    let told = File::create(scene.path("worker.log")).unwrap();
+    let mut worker = scene.command("worker --agent claude");
     let mut worker = Running {
         child: worker.stderr(told).spawn().unwrap(),
     };
@@ -63,14 +61,14 @@ fn worker_reports_model_retry_with_time() {
     let until = status["tasks"][0]["waits_until"].as_str().unwrap();
     let log = scene.env.run("log").stdout;
     assert!(until.starts_with("20"), "{until}: {log}");
-    let told = scene.env.read("worker.log");
+    let told = scene.read("worker.log");
     let line = "1 · Make the part: the model fails (529): API Error; it is asked again at ";
     assert_eq!(told.matches(line).count(), 1, "{told}");
     // The next worker does not wait for what this one waited for.
-    scene.env.write("notes/mended", "");
+    scene.write("notes/mended", "");
     worker.child.kill().unwrap();
     worker.wait();
-    let _next = scene.env.start("worker --agent claude");
+    let _next = scene.start("worker --agent claude");
     assert_eq!(daemon.wait().code(), Some(0));
 }
 
@@ -99,17 +97,7 @@ fn orphaned_agent_with_endless_output_is_stopped() {
         "say; until [ -e @NOTES@/go ]; do sleep 0.05; done; yes '{\"type\":\"assistant\"}'",
         "[run]\nmax_attempts = 1\n",
     );
-    let mut daemon = scene.env.start("run --plan plan.md --no-input");
-    let mut worker = scene.env.start("worker --agent claude");
-    wait_until("the agent works", || {
-        let life = scene.exchange.texts("active", ".json").concat();
-        scene.runs() == 1 && life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    scene.env.write("notes/go", "");
-    let _next = scene.env.start("worker --agent claude");
-    assert_eq!(daemon.wait().code(), Some(4));
+    scene.orphaned("claude", 4, || scene.runs() == 1, || scene.go());
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
     has(&report, "it printed more than 64 MiB");
@@ -118,7 +106,7 @@ fn orphaned_agent_with_endless_output_is_stopped() {
 #[test]
 fn agent_starts_only_after_first_heartbeat() {
     let scene = Scene::with("say; result 'made'");
-    let mut daemon = scene.env.start("run --plan plan.md");
+    let mut daemon = scene.start("run --plan plan.md");
     wait_until("the command waits", || {
         scene.exchange.names("commands/pending").len() == 1
     });
@@ -127,7 +115,7 @@ fn agent_starts_only_after_first_heartbeat() {
     // A folder in its place cannot be replaced by a file.
     let in_the_way = scene.exchange.path("active").join(format!("{id}.json"));
     fs::create_dir_all(in_the_way.join("full")).unwrap();
-    let _worker = scene.env.start("worker --agent claude");
+    let _worker = scene.start("worker --agent claude");
     wait_until("the worker has tried", || {
         scene.exchange.names("commands/processed").len() == 1
             && scene

@@ -179,6 +179,18 @@ impl TestEnv {
         self.run_command(self.command(args))
     }
 
+    /// Runs the program to its end, which must have this exit code.
+    #[track_caller]
+    pub fn exits(&self, code: i32, args: impl Args) -> Ran {
+        self.run(args).exits(code)
+    }
+
+    /// Runs the program to its end, which must have this exit code, and these parts on the standard error output.
+    #[track_caller]
+    pub fn refuses(&self, code: i32, args: impl Args, parts: impl Parts) {
+        self.exits(code, args).has_stderr(parts);
+    }
+
     /// Runs the program to its end, as started by another one.
     pub fn run_under(&self, starter: &[&str], args: impl Args) -> Ran {
         self.run_command(self.command_under(starter, args))
@@ -326,34 +338,28 @@ impl Ran {
         self
     }
 
-    /// Checks that a text is on the standard output.
+    /// Checks that the standard output has these parts.
     #[track_caller]
-    pub fn has_stdout(&self, part: impl AsRef<str>) -> &Self {
-        let part = part.as_ref();
-        assert!(self.stdout.contains(part), "no `{part}`: {self:?}");
-        self
+    pub fn has_stdout(&self, parts: impl Parts) {
+        has(&self.stdout, parts);
     }
 
-    /// Checks that a text is on the standard error output.
+    /// Checks that the standard error output has these parts.
     #[track_caller]
-    pub fn has_stderr(&self, part: impl AsRef<str>) -> &Self {
-        let part = part.as_ref();
-        assert!(self.stderr.contains(part), "no `{part}`: {self:?}");
-        self
+    pub fn has_stderr(&self, parts: impl Parts) {
+        has(&self.stderr, parts);
     }
 
-    /// Checks that a text is not on the standard output.
+    /// Checks that the standard output has none of these parts.
     #[track_caller]
-    pub fn lacks_stdout(&self, part: impl AsRef<str>) -> &Self {
-        lacks(&self.stdout, part);
-        self
+    pub fn lacks_stdout(&self, parts: impl Parts) {
+        lacks(&self.stdout, parts);
     }
 
-    /// Checks that a text is not on the standard error output.
+    /// Checks that the standard error output has none of these parts.
     #[track_caller]
-    pub fn lacks_stderr(&self, part: impl AsRef<str>) -> &Self {
-        lacks(&self.stderr, part);
-        self
+    pub fn lacks_stderr(&self, parts: impl Parts) {
+        lacks(&self.stderr, parts);
     }
 
     /// Returns all output that a person sees, for a snapshot.
@@ -497,24 +503,63 @@ pub fn await_standstill(pid: u32) {
     }
 }
 
-/// Checks that a text has a part.
+/// Checks that a text has a part, or each of several.
 #[track_caller]
-pub fn has(text: impl AsRef<str>, part: impl AsRef<str>) {
-    let (text, part) = (text.as_ref(), part.as_ref());
-    assert!(text.contains(part), "no `{part}`: {text}");
+pub fn has(text: impl AsRef<str>, parts: impl Parts) {
+    let text = text.as_ref();
+    for part in parts.each() {
+        assert!(text.contains(part), "no `{part}`: {text}");
+    }
 }
 
-/// Checks that a text does not have a part.
+/// Checks that a text does not have a part, or none of several.
 #[track_caller]
-pub fn lacks(text: impl AsRef<str>, part: impl AsRef<str>) {
-    let (text, part) = (text.as_ref(), part.as_ref());
-    assert!(!text.contains(part), "`{part}` is in it: {text}");
+pub fn lacks(text: impl AsRef<str>, parts: impl Parts) {
+    let text = text.as_ref();
+    for part in parts.each() {
+        assert!(!text.contains(part), "`{part}` is in it: {text}");
+    }
+}
+
+/// A part of a text, or several.
+pub trait Parts {
+    fn each(&self) -> Vec<&str>;
+}
+
+impl Parts for str {
+    fn each(&self) -> Vec<&str> {
+        vec![self]
+    }
+}
+
+impl Parts for String {
+    fn each(&self) -> Vec<&str> {
+        vec![self]
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> Parts for [S; N] {
+    fn each(&self) -> Vec<&str> {
+        self.iter().map(AsRef::as_ref).collect()
+    }
+}
+
+impl<T: Parts + ?Sized> Parts for &T {
+    fn each(&self) -> Vec<&str> {
+        (**self).each()
+    }
 }
 
 /// Prints that a test checks nothing here, and why.
 #[expect(clippy::print_stdout, reason = "nobody else is told")]
 pub fn skip(why: &str) {
     println!("skipped: {why}");
+}
+
+/// Prints the row of a table that a test is about to check, so that a failure shows it.
+#[expect(clippy::print_stdout, reason = "it is shown if the test fails")]
+pub fn row(row: impl std::fmt::Debug) {
+    println!("row: {row:?}");
 }
 
 /// Reads the first line of a stream and closes it, as `head -n 1` does.

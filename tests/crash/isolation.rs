@@ -110,7 +110,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
         settled = Ledger::of(env).is_some_and(|ledger| ledger.plan.status().settled());
         assert_eq!(project.of_the_person(), before);
     }
-    env.run("resume").exits(0);
+    env.exits(0, "resume");
     drop(agent);
     examine(env, project);
     assert_eq!(project.of_the_person(), before);

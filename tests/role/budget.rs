@@ -60,7 +60,7 @@ async fn role_llm_calls_respect_plan_budget() {
     let mut inner = task_named("task-2", "Read it. Then write it.");
     inner.kind = MessageKind::CollaborationRequest;
     inner.plan_id = Some(scene.plan_id().await);
-    role.process_message(inner).await.unwrap();
+    gets(&mut role, inner).await;
     let update = scene.office.updates().pop().unwrap();
     assert_eq!(
         (update.status, &*update.result),
@@ -88,12 +88,8 @@ async fn usage_of_cancelled_role_is_counted() {
     let request = role.state().pending_collaboration_request_id.clone();
     waiting::report(&scene, &request.unwrap(), "mended").await;
     role.look_again().await.unwrap();
-    role.process_message(cancel("task-1")).await.unwrap();
-    scene
-        .role()
-        .process_message(cancel("task-1"))
-        .await
-        .unwrap();
+    gets(&mut role, cancel("task-1")).await;
+    gets(&mut scene.role(), cancel("task-1")).await;
     let usage = used(&scene).await;
     assert_eq!((usage.llm_calls, usage.llm_input_tokens), (1, 100));
     assert_eq!(usage.agent_input_tokens, 30, "once");

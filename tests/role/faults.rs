@@ -85,7 +85,7 @@ async fn unstored_answer_is_stored_later() {
             scene.tools.clone(),
         )
         .unwrap();
-        role.process_message(task(description)).await.unwrap();
+        gets(&mut role, task(description)).await;
         assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
         assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1, "paid once");
     }
@@ -139,7 +139,7 @@ async fn store_fault_fails_no_step() {
     );
     assert!(scene.office.updates().is_empty());
     mends(&place);
-    role.process_message(task("Review it")).await.unwrap();
+    gets(&mut role, task("Review it")).await;
     assert_eq!(scene.result(), (COMPLETED, "a word".to_owned()));
     assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1);
 }
@@ -193,7 +193,7 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
         (1, vec![RoleRequestEnd::TakenBack])
     );
     let answered = answer(&request.unwrap(), COMPLETED, "mended");
-    role.process_message(answered).await.unwrap();
+    gets(&mut role, answered).await;
     assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
     assert_eq!(
         (scene.waits().await, scene.ends().await),
@@ -204,7 +204,7 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
     );
     let mut other = task_named("task-2", "Review it");
     other.plan_id = Some(PlanId::new("topplan"));
-    role.process_message(other).await.unwrap();
-    role.process_message(cancel("task-2")).await.unwrap();
+    gets(&mut role, other).await;
+    gets(&mut role, cancel("task-2")).await;
     assert_eq!(role.state().status.as_str(), "idle");
 }

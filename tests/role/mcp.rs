@@ -108,9 +108,11 @@ async fn role_restarts_ended_mcp_server() {
     kill_process(pid, Signal::KILL).unwrap();
     let mut again = None;
     for number in 2..60 {
-        role.process_message(task_named(&format!("task-{number}"), "Review it"))
-            .await
-            .unwrap();
+        gets(
+            &mut role,
+            task_named(&format!("task-{number}"), "Review it"),
+        )
+        .await;
         // The first call may meet the end of the previous one.
         again = scene.office.updates().pop();
         if again
@@ -146,9 +148,7 @@ async fn hanging_mcp_server_costs_one_timeout() {
     assert_eq!(status, ERROR);
     has(&result, "did not answer within 5s");
     // The role does not wait for it again: another one is started.
-    role.process_message(task_named("task-2", "Review it"))
-        .await
-        .unwrap();
+    gets(&mut role, task_named("task-2", "Review it")).await;
     let again = scene.office.updates().pop().unwrap();
     assert_eq!(again.status, COMPLETED, "{}", again.result);
 }

@@ -34,7 +34,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
     if !cut(polls, role.process_message(task(description))).await {
         killed = true;
         role = scene.role();
-        role.process_message(task(description)).await.unwrap();
+        gets(&mut role, task(description)).await;
     }
     for _ in 0..5 {
         let Some(request) = role.state().pending_collaboration_request_id.clone() else {
@@ -42,7 +42,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
         };
         // The role also ends in the middle of the wait.
         role = scene.role();
-        role.process_message(task(description)).await.unwrap();
+        gets(&mut role, task(description)).await;
         assert_eq!(
             role.state().pending_collaboration_request_id.as_ref(),
             Some(&request)
@@ -51,9 +51,9 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
         if !cut(polls, role.process_message(reply.clone())).await {
             killed = true;
             role = scene.role();
-            role.process_message(task(description)).await.unwrap();
+            gets(&mut role, task(description)).await;
             // The reply may not have been persisted, and arrives again then.
-            role.process_message(reply).await.unwrap();
+            gets(&mut role, reply).await;
         }
     }
     assert_eq!(role.state().status.as_str(), "idle");
@@ -136,11 +136,7 @@ async fn stored_answer_is_not_requested_again() {
             .is_some()
             && scene.plan().await.asks().any(|ask| ask.answered.is_some());
         let asked = scene.model.as_ref().unwrap().asked().len();
-        scene
-            .role()
-            .process_message(task("Write a poem."))
-            .await
-            .unwrap();
+        gets(&mut scene.role(), task("Write a poem.")).await;
         if paid {
             assert_eq!(
                 scene.model.as_ref().unwrap().asked().len(),
@@ -164,14 +160,14 @@ async fn answer_before_repeated_task_is_stored() {
     let request = request.pending_collaboration_request_id.unwrap();
     let mut role = scene.role();
     let reply = answer(&request, COMPLETED, "mended");
-    role.process_message(reply.clone()).await.unwrap();
+    gets(&mut role, reply.clone()).await;
     assert_eq!(role.state().status.as_str(), "idle");
     assert!(scene.office.updates().is_empty());
-    role.process_message(task("Review it")).await.unwrap();
+    gets(&mut role, task("Review it")).await;
     assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
     assert_eq!(scene.office.sent().len(), 1);
     // A repetition changes nothing.
-    scene.role().process_message(reply).await.unwrap();
+    gets(&mut scene.role(), reply).await;
     assert_eq!(scene.office.updates().len(), 1);
 }
 
@@ -185,7 +181,7 @@ async fn answer_for_other_role_is_ignored() {
     scene.settings.id = id("review");
     let mut reply = answer(&request, COMPLETED, "mended");
     reply.to = id("review");
-    scene.role().process_message(reply).await.unwrap();
+    gets(&mut scene.role(), reply).await;
     let plan = scene.plan().await;
     assert!(plan.attempt(request.command()).unwrap().report.is_none());
 }
@@ -198,28 +194,16 @@ async fn kill_around_timeout_makes_one_new_request() {
             .with_steps(vec![asks("coder", "mend it")]);
         scene.settings.on_timeout = OnTimeout::Retry;
         let mut role = scene.given("Review it").await;
-        let first = role
-            .state()
-            .pending_collaboration_request_id
-            .clone()
-            .unwrap();
+        let first = awaited(&role);
         let until = role.waits_until().unwrap();
         let ended = cut(polls, role.timed_out(until)).await;
         let mut role = scene.role();
-        role.process_message(task("Review it")).await.unwrap();
-        let mut second = role
-            .state()
-            .pending_collaboration_request_id
-            .clone()
-            .unwrap();
+        gets(&mut role, task("Review it")).await;
+        let mut second = awaited(&role);
         if second == first {
             // The request had not been abandoned yet.
             role.timed_out(until).await.unwrap();
-            second = role
-                .state()
-                .pending_collaboration_request_id
-                .clone()
-                .unwrap();
+            second = awaited(&role);
         }
         assert_ne!(second, first);
         assert!(
@@ -230,9 +214,7 @@ async fn kill_around_timeout_makes_one_new_request() {
                 .all(|request| *request == first)
         );
         assert!(!scene.office.withdrawn().is_empty(), "after {polls} polls");
-        role.process_message(answer(&second, COMPLETED, "mended"))
-            .await
-            .unwrap();
+        gets(&mut role, answer(&second, COMPLETED, "mended")).await;
         assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
         if ended {
             break;
@@ -254,11 +236,7 @@ async fn kill_around_cancel_abandons_task() {
             plan.head().archive_state == ArchiveState::Current || plan.recalls().count() == 0,
             "after {polls} polls"
         );
-        scene
-            .role()
-            .process_message(cancel("task-1"))
-            .await
-            .unwrap();
+        gets(&mut scene.role(), cancel("task-1")).await;
         assert_eq!(scene.plan().await.status().as_str(), "abandoned");
         assert_eq!(scene.plan().await.recalls().count(), 0);
         assert!(!scene.office.withdrawn().is_empty(), "after {polls} polls");

@@ -181,30 +181,24 @@ async fn waiting_role_queues_tasks_up_to_limit() {
         .with_steps(vec![asks("coder", "mend it")]);
     let mut role = scene.given("Review it").await;
     for number in 2..=18 {
-        role.process_message(task_named(&format!("task-{number}"), "Review it"))
-            .await
-            .unwrap();
+        gets(
+            &mut role,
+            task_named(&format!("task-{number}"), "Review it"),
+        )
+        .await;
     }
     // A repetition is the same.
-    role.process_message(task_named("task-2", "Review it"))
-        .await
-        .unwrap();
+    gets(&mut role, task_named("task-2", "Review it")).await;
     let update = scene.update();
     assert_eq!(
         (update.assignment.as_str(), update.status),
         ("task-18", REJECTED)
     );
     has(&update.result, "16 tasks wait already");
-    role.process_message(cancel("task-3")).await.unwrap();
+    gets(&mut role, cancel("task-3")).await;
     for _ in 0..16 {
-        let request = role
-            .state()
-            .pending_collaboration_request_id
-            .clone()
-            .unwrap();
-        role.process_message(answer(&request, COMPLETED, "mended"))
-            .await
-            .unwrap();
+        let request = awaited(&role);
+        gets(&mut role, answer(&request, COMPLETED, "mended")).await;
     }
     assert_eq!(role.state().status.as_str(), "idle");
     let done = scene
@@ -248,7 +242,7 @@ async fn role_state_follows_work() {
     let states: Vec<_> = steps.iter().map(|step| step.status).collect();
     assert_eq!(states, [TaskState::Completed, TaskState::InProgress]);
     // Work that was dropped half-way is abandoned like any other.
-    role.process_message(cancel("task-1")).await.unwrap();
+    gets(&mut role, cancel("task-1")).await;
     assert_eq!(role.state().status, RoleStatus::Idle);
     assert!(role.state().current_step_index.is_none());
 

@@ -14,14 +14,6 @@ async fn scene() -> Scene {
     ])
 }
 
-fn awaited(role: &Role) -> RequestId {
-    assert_eq!(role.state().status.as_str(), "waiting_for_collaboration");
-    role.state()
-        .pending_collaboration_request_id
-        .clone()
-        .unwrap()
-}
-
 #[tokio::test]
 async fn request_is_stored_sent_and_awaited() {
     let scene = scene().await;
@@ -64,9 +56,7 @@ async fn answer_resumes_plan_at_request() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    role.process_message(answer(&request, COMPLETED, "mended"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&request, COMPLETED, "mended")).await;
     let (status, result) = scene.result();
     assert_eq!(status, COMPLETED);
     assert!(result.starts_with("done: mended\n"), "{result}");
@@ -86,9 +76,7 @@ async fn answer_completes_plan_ending_in_request() {
         .with_steps(vec![asks("coder", "mend it")]);
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    role.process_message(answer(&request, COMPLETED, json!({"files": 2})))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&request, COMPLETED, json!({"files": 2}))).await;
     assert_eq!(scene.result(), (COMPLETED, r#"{"files":2}"#.to_owned()));
 }
 
@@ -98,9 +86,7 @@ async fn error_or_rejected_answer_fails_step() {
         let scene = scene().await;
         let mut role = scene.given("Review it").await;
         let request = awaited(&role);
-        role.process_message(answer(&request, status, "no time"))
-            .await
-            .unwrap();
+        gets(&mut role, answer(&request, status, "no time")).await;
         let expected = format!("Step 2, Ask coder, failed: coder answered `{word}`: no time");
         assert_eq!(scene.result(), (ERROR, expected));
         assert_eq!(
@@ -127,7 +113,7 @@ async fn report_recorded_by_other_process_is_the_answer() {
     report(&scene, &request, "mended").await;
     let mut look = answer(&request, COMPLETED, "other words");
     look.status = None;
-    role.process_message(look).await.unwrap();
+    gets(&mut role, look).await;
     assert!(scene.result().1.starts_with("done: mended"));
     assert_eq!(
         scene.update().spent.input_tokens,
@@ -177,24 +163,16 @@ async fn stale_or_misdirected_answers_change_nothing() {
     let mut nameless = answer(&first, COMPLETED, "x");
     nameless.request_id = None;
     for message in [stranger, nameless] {
-        role.process_message(message).await.unwrap();
+        gets(&mut role, message).await;
         assert_eq!(awaited(&role), first);
     }
-    role.process_message(answer(&first, COMPLETED, "1"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&first, COMPLETED, "1")).await;
     let second = awaited(&role);
     assert_ne!(first, second);
-    role.process_message(answer(&first, ERROR, "again"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&first, ERROR, "again")).await;
     assert_eq!(awaited(&role), second);
-    role.process_message(answer(&second, COMPLETED, "2"))
-        .await
-        .unwrap();
-    role.process_message(answer(&second, COMPLETED, "2"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&second, COMPLETED, "2")).await;
+    gets(&mut role, answer(&second, COMPLETED, "2")).await;
     assert!(scene.result().1.starts_with("2\n"));
 }
 
@@ -260,12 +238,10 @@ async fn unsent_request_is_sent_later() {
         if restart {
             role = scene.role();
         }
-        role.process_message(task("Review it")).await.unwrap();
+        gets(&mut role, task("Review it")).await;
         let request = awaited(&role);
         assert_eq!(scene.office.sent().len(), 1);
-        role.process_message(answer(&request, COMPLETED, "mended"))
-            .await
-            .unwrap();
+        gets(&mut role, answer(&request, COMPLETED, "mended")).await;
         assert!(scene.result().1.starts_with("done: mended"));
         assert!(scene.office.withdrawn().is_empty());
     }
@@ -291,9 +267,7 @@ async fn request_timeout_fails_step() {
     );
     assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
     assert_eq!(scene.plan().await.recalls().count(), 0);
-    role.process_message(answer(&request, COMPLETED, "late"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&request, COMPLETED, "late")).await;
     assert_eq!(scene.office.updates().len(), 1);
 }
 
@@ -319,9 +293,7 @@ async fn request_is_retried_twice_after_timeout() {
         requests.push(awaited(&role));
     }
     // The first one answers now: too late.
-    role.process_message(answer(&requests[0], COMPLETED, "late"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&requests[0], COMPLETED, "late")).await;
     report(&scene, &requests[1], "late too").await;
     role.look_again().await.unwrap();
     assert_eq!(awaited(&role), requests[2]);
@@ -352,9 +324,7 @@ async fn rest_is_replanned_once_after_timeout() {
     let asked = &scene.model.as_ref().unwrap().asked()[0];
     has(&asked.prompt, "no answer within 600s");
     has(&asked.prompt, "The first of them is step 3");
-    role.process_message(answer(&second, COMPLETED, "fine"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&second, COMPLETED, "fine")).await;
     assert!(
         scene.result().1.starts_with("tested: fine\n"),
         "{}",
@@ -384,24 +354,18 @@ async fn cancel_abandons_task_and_withdraws_request() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    role.process_message(cancel("task-1")).await.unwrap();
+    gets(&mut role, cancel("task-1")).await;
     assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
     assert_eq!(role.state().status.as_str(), "idle");
     assert!(role.state().current_task.is_none() && role.waits_until().is_none());
     assert_eq!(scene.plan().await.status().as_str(), "abandoned");
     assert!(scene.office.updates().is_empty(), "nobody waits for it");
-    role.process_message(answer(&request, COMPLETED, "late"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&request, COMPLETED, "late")).await;
     assert!(scene.office.updates().is_empty());
     // A role that does not know of it also abandons it, after a restart.
     let other = super::waiting::scene().await;
     let request = awaited(&other.given("Review it").await);
-    other
-        .role()
-        .process_message(cancel("task-1"))
-        .await
-        .unwrap();
+    gets(&mut other.role(), cancel("task-1")).await;
     assert_eq!(other.office.withdrawn(), [request]);
 }
 
@@ -412,7 +376,7 @@ async fn collaboration_request_is_handled_like_task() {
     let mut message = task("Review it");
     message.kind = MessageKind::CollaborationRequest;
     message.from = "architect".to_owned();
-    role.process_message(message).await.unwrap();
+    gets(&mut role, message).await;
     let update = scene.update();
     assert_eq!(
         (update.kind, &*update.from),

@@ -24,27 +24,26 @@ fn asked(scene: &Scene) -> (String, String) {
 fn used_attempts_pause_plan_until_raised() {
     let scene = Scene::by_rules("budget.attempts = 2");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run("run --plan chain.md").exits(6);
+    let ran = scene.exits(6, "run --plan chain.md");
     assert_eq!(scene.tasks(), ["completed", "completed", "pending"]);
     let (id, reason) = asked(&scene);
     assert!(
         reason.starts_with("budget: 2 of 2 attempts used"),
         "{reason}"
     );
-    ran.has_stdout(&reason);
-    ran.has_stdout(format!("plan-agent answer {id} more|abort"));
-    let file = scene
-        .env
-        .read(&format!("volumes/questions/pending/question-{id}.md"));
-    has(&file, "budget: 2 of 2");
+    ran.has_stdout([&reason, &format!("plan-agent answer {id} more|abort")]);
+    has(
+        scene.read(&format!("volumes/questions/pending/question-{id}.md")),
+        "budget: 2 of 2",
+    );
 
-    let still = scene.run("resume --json").exits(6);
+    let still = scene.exits(6, "resume --json");
     assert_eq!(lines(&still.stdout).pop().unwrap()["exit"], 6);
     assert_eq!(asked(&scene).0, id, "it is the same question");
     assert_eq!(agent.attempts().len(), 2);
 
     scene.works("answer more");
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);
     let usage = &scene.status()["usage"];
     assert_eq!(
@@ -60,7 +59,7 @@ fn budget_question_allows_abort() {
     assert_eq!(scene.run("run --plan chain.md").code, Some(6));
     let (id, _) = asked(&scene);
     scene.fill_in(&id, "abort", "enough");
-    scene.run("resume").exits(3);
+    scene.exits(3, "resume");
     assert_eq!(agent.attempts().len(), 1);
     assert_eq!(scene.status()["plan"]["status"], "abandoned");
 }
@@ -71,7 +70,7 @@ fn raised_budget_needs_no_answer() {
     let _agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run("run --plan chain.md").code, Some(6));
     let (id, _) = asked(&scene);
-    scene.env.write(
+    scene.write(
         "config.toml",
         "llm.provider = 'none'\nbudget.attempts = 'none'",
     );
@@ -104,20 +103,17 @@ fn attempt_in_progress_ends_after_budget_limit() {
 #[test]
 fn llm_calls_count_in_advance_and_skip_summary() {
     for shape in SHAPES {
-        let server = LlmServer::start(|asked| match asked.kind.as_str() {
-            "plan" => planned(&[("First", &[]), ("Second", &[1])]),
-            _ => all_well(asked),
-        });
+        let server = planning(&[("First", &[]), ("Second", &[1])]);
         let scene = Scene::with_model(&server, shape, "budget.llm_calls = 2");
         let agent = scene.agent(|_| Act::success("done"));
-        scene.run(["run", "Do it"]).exits(6);
+        scene.exits(6, ["run", "Do it"]);
         assert_eq!(server.asked().len(), 2, "the plan and a verdict");
         assert_eq!(agent.attempts(), [(1, 1)], "nobody could judge another");
         let (_, reason) = asked(&scene);
         assert!(reason.starts_with("budget: 2 of 2 calls used"), "{reason}");
 
         scene.works("answer more");
-        let ran = scene.run("resume").exits(0);
+        let ran = scene.exits(0, "resume");
         assert_eq!(server.asked().len(), 4, "a verdict and the audit");
         ran.has_stdout("No model was asked to sum it up: 4 of 4 calls of the budget used.");
     }
@@ -130,23 +126,20 @@ fn retried_llm_calls_count() {
     let scene = Scene::with_model(&server, Shape::Chat, config);
     assert_eq!(scene.run(["run", "Do it"]).code, Some(1), "no plan");
     assert_eq!(server.asked().len(), 3);
-    scene.run("resume").exits(6);
+    scene.exits(6, "resume");
     assert!(asked(&scene).1.starts_with("budget: 3 of 3 calls used"));
     assert_eq!(server.asked().len(), 3);
 
-    scene.run(["plan", "Do something else"]).exits(1);
+    scene.exits(1, ["plan", "Do something else"]);
     assert_eq!(server.asked().len(), 6, "each plan has its own budget");
 }
 
 #[test]
 fn report_waits_when_budget_forbids_judge() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("Only", &[])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("Only", &[])]);
     let scene = Scene::with_model(&server, Shape::Messages, "");
     let agent = scene.agent(|_| dear(30));
-    scene.run(["run", "Do it"]).exits(6);
+    scene.exits(6, ["run", "Do it"]);
     assert!(asked(&scene).1.starts_with("budget: $30 of $20 used"));
     assert_eq!(
         (server.count("judge"), scene.tasks()),
@@ -159,7 +152,7 @@ fn report_waits_when_budget_forbids_judge() {
     );
 
     scene.works("answer more");
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     assert_eq!((server.count("judge"), agent.attempts().len()), (1, 1));
     let why = scene.works("why 1");
     has(
@@ -170,10 +163,7 @@ fn report_waits_when_budget_forbids_judge() {
 
 #[test]
 fn llm_tokens_are_limited() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[]), ("Second", &[1])]);
     let scene = Scene::with_model(&server, Shape::Chat, "budget.llm_tokens = 20");
     let agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run(["run", "Do it"]).code, Some(6));
@@ -191,8 +181,7 @@ fn wall_time_stops_while_only_human_is_awaited() {
     assert_eq!(agent.attempts(), [(1, 1)]);
     let used = || scene.status()["usage"]["wall_seconds"].as_f64().unwrap();
     let before = used();
-    let told = scene.run("resume").exits(6);
-    told.has_stderr("answer more");
+    scene.refuses(6, "resume", "answer more");
     scene.works(["answer", &id, "more"]);
     // Another millisecond: enough for one more task.
     scene.await_events("asked", 2);
@@ -220,10 +209,9 @@ fn killed_llm_call_still_counts() {
         "running",
         "the last call is waited for"
     );
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     for _ in 0..3 {
-        scene.run("resume").exits(6);
+        scene.exits(6, "resume");
     }
     assert_eq!((server.asked().len(), agent.attempts().len()), (2, 1));
     assert_eq!(

@@ -110,8 +110,7 @@ fn suspended_daemon_with_worker_times_out_no_attempt() {
     daemon.wake();
     scene.await_status("completed");
     scene.all_at_the_first_attempt(1);
-    let log = scene.daemon_log();
-    has(&log, "stood still");
+    has(scene.daemon_log(), "stood still");
 }
 
 #[test]
@@ -207,7 +206,7 @@ fn with_a_clock_to_set(scene: &mut Scene) -> Result<(), String> {
 
 /// Sets the wall clock.
 fn set_clock(scene: &Scene, seconds_off: i64) {
-    scene.env.write("shift.new", &seconds_off.to_string());
+    scene.write("shift.new", &seconds_off.to_string());
     fs::rename(scene.env.path("shift.new"), scene.env.path("shift")).unwrap();
 }
 

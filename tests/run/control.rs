@@ -18,8 +18,7 @@ fn pause_withdraws_unclaimed_command_until_resume() {
     scene.await_events("withdrawn", 1);
     assert_eq!(scene.status()["plan"]["status"], "paused");
 
-    let said = scene.works("resume");
-    has(&said, "goes on");
+    has(scene.works("resume"), "goes on");
     let again = scene.take_any();
     assert_ne!(again.id, first.id);
     scene.succeed(&again, "done");
@@ -37,7 +36,7 @@ fn paused_plan_finishes_running_attempt() {
     foreground.end().exits(4);
     assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
     let agent = scene.agent(|_| Act::success("done"));
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
 }
 
@@ -47,7 +46,7 @@ fn abort_ends_plan_of_foreground_run() {
     let foreground = scene.start("run --plan chain.md --json");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     scene.works(["abort", &plan]);
     let ran = foreground.end().exits(3);
     let last = lines(&ran.stdout).pop().unwrap();
@@ -56,7 +55,7 @@ fn abort_ends_plan_of_foreground_run() {
         (&json!("abandoned"), &json!(3))
     );
     scene.await_name("active", &format!("{}.cancel", first.id));
-    scene.run("resume").exits(3);
+    scene.exits(3, "resume");
 }
 
 #[test]
@@ -69,8 +68,7 @@ fn detached_daemon_answers_commands_and_stops() {
     for args in ["plans", "show", "why 1", "log", "status"] {
         scene.works(args);
     }
-    let said = scene.works("stop");
-    has(&said, "resume");
+    has(scene.works("stop"), "resume");
     let status = scene.status();
     assert_eq!(status["daemon"], Value::Null);
     assert_eq!(status["last_daemon"]["why"], "it was asked to stop");
@@ -105,10 +103,9 @@ fn second_daemon_exits_and_names_first() {
             continue;
         }
         assert_eq!(second.code, Some(5), "{second:?}");
-        second.has_stderr(&pid);
-        second.has_stderr("Hint:");
+        second.has_stderr(["Hint:", &pid]);
     }
-    let plans: Value = serde_json::from_str(&scene.works("plans --json")).unwrap();
+    let plans: Value = scene.json("plans --json");
     assert_eq!(
         plans.as_array().unwrap().len(),
         1,
@@ -135,8 +132,7 @@ fn concurrent_starts_make_one_plan() {
                     continue;
                 }
                 assert_eq!(ran.code, Some(5), "{ran:?}");
-                ran.has_stderr("(pid ");
-                ran.has_stderr("Hint:");
+                ran.has_stderr(["(pid ", "Hint:"]);
                 losers += 1;
             }
             assert_eq!(losers, 5);
@@ -146,7 +142,7 @@ fn concurrent_starts_make_one_plan() {
             });
             scene.works("stop");
         });
-        let plans: Value = serde_json::from_str(&scene.works("plans --json")).unwrap();
+        let plans: Value = scene.json("plans --json");
         assert_eq!(plans.as_array().unwrap().len(), 1, "{plans}");
     }
 }
@@ -158,8 +154,7 @@ fn resume_after_kill_repeats_nothing() {
     let first = scene.take_any();
     scene.succeed(&first, "done");
     let second = scene.await_command("the second task", |command| command.task() == 2);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
 
     let agent = scene.agent(|_| Act::success("done"));
     scene.works("resume");
@@ -187,13 +182,12 @@ fn status_shows_how_last_daemon_ended() {
         scene.env.path("volumes/daemon.json").exists()
     });
     assert_eq!(scene.status()["last_daemon"], Value::Null);
-    kill_process(next.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    let pid = next.pid.as_raw_pid();
+    kill(&scene, next);
     let gone = &scene.status()["last_daemon"];
-    assert_eq!(gone["pid"], next.pid.as_raw_pid());
+    assert_eq!(gone["pid"], pid);
     assert!(gone["started_at"].is_string(), "{gone}");
-    let status = scene.works("status");
-    has(&status, "is gone without a word");
+    has(scene.works("status"), "is gone without a word");
 }
 
 #[test]
@@ -210,14 +204,13 @@ fn leftover_check_ends_before_rerun() {
     let _agent = scene.agent(|_| Act::success("done"));
     let daemon = scene.leave("run --plan one.md");
     wait_until("the check runs", || runs().len() == 1);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     assert!(lives(&runs()[0]), "the check survives its daemon");
 
     let _daemon = scene.leave("resume");
     wait_until("the check runs again", || runs().len() == 2);
     assert!(!lives(&runs()[0]), "two checks at once");
-    scene.env.write("go", "");
+    scene.write("go", "");
     scene.await_status("completed");
     assert_eq!(runs().len(), 2);
     assert_eq!(scene.names("active"), [".tmp"]);
@@ -238,8 +231,7 @@ fn unfiled_stale_report_is_filed_after_kill() {
     });
     scene.fail(&first, "late");
     scene.await_events("stale", 1);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     fs::remove_file(folder).unwrap();
 
     let _daemon = scene.leave("resume");
@@ -261,8 +253,7 @@ fn unfiled_unreadable_report_counts_once_after_kill() {
     fs::write(&folder, "").unwrap();
     scene.submit(&first.id, "no front matter");
     let repair = scene.take_any();
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     fs::remove_file(folder).unwrap();
 
     let _daemon = scene.leave("resume");
@@ -294,11 +285,10 @@ fn signals_end_run_resumably() {
         let foreground = scene.start("run --plan chain.md");
         let first = scene.take_any();
         foreground.signal(signal);
-        let ran = foreground.end().exits(code);
-        ran.has_stdout("plan-agent resume");
+        foreground.end().exits(code).has_stdout("plan-agent resume");
         scene.succeed(&first, "done");
         let _agent = scene.agent(|_| Act::success("done"));
-        scene.run("resume").exits(0);
+        scene.exits(0, "resume");
     }
 }
 
@@ -344,7 +334,7 @@ fn signal_before_daemon_start_keeps_plan() {
     ran.has_stderr(hint);
     assert_eq!(scene.status()["daemon"], Value::Null);
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
 }
 
 #[test]
@@ -362,7 +352,7 @@ fn signal_during_llm_call_loses_nothing() {
     assert_eq!(lines(&ran.stdout).last().unwrap()["exit"], 143);
     assert!(server.client_left());
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     assert_eq!(scene.status()["plan"]["goal"], "Do it");
 }
 
@@ -400,8 +390,7 @@ fn next_daemon_reissues_lost_command_under_same_id() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave("run --plan one.md");
     let first = scene.await_any();
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     fs::remove_file(
         scene
             .path("commands/pending")
@@ -465,7 +454,7 @@ fn daemon_that_lost_lock_exits() {
         let command = scene.take_any();
         match replaced {
             true => {
-                scene.env.write("other.lock", "");
+                scene.write("other.lock", "");
                 fs::rename(scene.env.path("other.lock"), &lock).unwrap();
             }
             false => fs::remove_file(&lock).unwrap(),
@@ -478,8 +467,7 @@ fn daemon_that_lost_lock_exits() {
         let noted = Some(u64::from(second.child.id()));
         wait_until("the second has the folder", || note() == noted);
         let ran = first.end().exits(5);
-        ran.has_stderr("daemon.lock` was removed or replaced");
-        ran.has_stderr("Hint:");
+        ran.has_stderr(["daemon.lock` was removed or replaced", "Hint:"]);
         assert_eq!(note(), noted, "its note stays");
         scene.succeed(&command, "done");
         let _agent = scene.agent(|_| Act::success("done"));
@@ -518,7 +506,7 @@ fn signal_ends_run_while_store_is_busy() {
         busy.execute_batch("ROLLBACK").unwrap();
         drop(foreground);
         let _agent = scene.agent(|_| Act::success("done"));
-        scene.run("resume").exits(0);
+        scene.exits(0, "resume");
         assert_eq!(scene.events_named("judged").len(), 3);
     }
 }

@@ -75,7 +75,7 @@ fn changes_lost_with_a_damaged_journal_are_reported_until_the_plan_goes_on() {
         ran.has_stderr("Hint: ");
     }
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run("resume").exits(0);
+    let ran = scene.exits(0, "resume");
     ran.has_stderr(&lost);
     assert!(scene.daemon_log().contains(&lost["warning: ".len()..]));
     let ran = scene.run("status");
@@ -89,11 +89,10 @@ fn a_plan_that_is_gone_with_the_journal_is_reported() {
     fs::remove_file(scene.path(JOURNAL)).unwrap();
     let lost = format!("lost plan `{plan}`: {committed} changes of it had been committed");
     for _ in 0..2 {
-        let ran = scene.run("status").exits(1);
-        ran.has_stderr(&lost);
+        scene.refuses(1, "status", &lost);
     }
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run("run --plan one.md").exits(0);
+    let ran = scene.exits(0, "run --plan one.md");
     ran.has_stderr(&lost);
     assert_eq!(scene.run("status").stderr, "");
 }
@@ -134,7 +133,7 @@ fn notes_in_whose_place_something_else_is_stop_nobody() {
     fs::create_dir(scene.path("")).unwrap();
     std::os::unix::fs::symlink(&theirs, scene.path(NOTES)).unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.run("run --plan one.md").exits(0);
+    scene.exits(0, "run --plan one.md");
     assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
 }
 
@@ -155,8 +154,7 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
         let ran = scene.run(args);
         assert_ne!(ran.code, Some(0), "{args:?}: {ran:?}");
         if args != "resume" {
-            ran.has_stderr("plans were in it, and the file is empty");
-            ran.has_stderr("Hint: ");
+            ran.has_stderr(["plans were in it, and the file is empty", "Hint: "]);
         }
     }
     foreground.signal(Signal::TERM);
@@ -165,12 +163,11 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
     let Files([(database, _), (journal, bytes)]) = &left;
     assert_eq!(fs::read(database).unwrap(), b"");
     assert!(fs::read(journal).unwrap().starts_with(bytes));
-    let ran = scene.run("resume").exits(1);
-    ran.has_stderr("plans were in it, and the file is empty");
+    scene.refuses(1, "resume", "plans were in it, and the file is empty");
     left.put_back();
     assert_eq!(last_change(&scene), committed);
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     assert_eq!(scene.tasks(), ["completed"; 3]);
 }
 
@@ -190,7 +187,7 @@ fn a_daemon_whose_journal_is_removed_says_so_and_loses_nothing() {
     drop(fs::remove_file(scene.path(INDEX)));
     assert_eq!(last_change(&scene), committed);
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     assert_eq!(scene.tasks(), ["completed"; 3]);
 }
 
@@ -217,8 +214,8 @@ fn an_empty_file_where_plans_were_is_no_new_database() {
             assert!(ran.stderr.contains(&expected), "{args:?}: {ran:?}");
             ran.has_stderr("Hint: ");
         }
-        let doctor = scene.run("doctor").exits(1);
-        doctor.has_stdout("!!  database   failed to open the plan store");
+        let ran = scene.exits(1, "doctor");
+        ran.has_stdout("!!  database   failed to open the plan store");
     }
     for name in [JOURNAL, NOTES] {
         fs::remove_file(scene.path(name)).unwrap();

@@ -16,9 +16,7 @@ fn producing(files: &str) -> String {
 #[test]
 fn retry_names_missing_produced_file() {
     let scene = Scene::by_rules("");
-    scene
-        .env
-        .write("one.md", &producing("one.txt, src/two.txt"));
+    scene.write("one.md", &producing("one.txt, src/two.txt"));
     let workspace = scene.env.path("volumes/workspace");
     let agent = scene.agent(move |command| {
         fs::create_dir_all(workspace.join("src")).unwrap();
@@ -42,8 +40,7 @@ fn retry_names_missing_produced_file() {
         lacks(&body, "`file one.txt`");
     }
     assert_eq!(scene.status()["tasks"][0]["verified"], true);
-    let why = scene.works("why 1");
-    has(&why, "file src/two.txt: 4 bytes");
+    has(scene.works("why 1"), "file src/two.txt: 4 bytes");
 }
 
 #[test]
@@ -61,9 +58,8 @@ fn plan_rejects_produced_file_outside_workspace() {
             "one.md:8:13: `up/b.txt` leads out of the workspace through a link",
         ),
     ] {
-        scene.env.write("one.md", &producing(files));
-        let ran = scene.run("run --plan one.md").exits(2);
-        ran.has_stderr(told);
+        scene.write("one.md", &producing(files));
+        scene.refuses(2, "run --plan one.md", told);
     }
     assert!(
         !scene.env.path("volumes/plan-agent.db").exists(),
@@ -73,7 +69,7 @@ fn plan_rejects_produced_file_outside_workspace() {
 
 /// Returns the recorded changes of the last attempt: how they were found, and what changed.
 fn changes(scene: &Scene) -> (String, Vec<String>) {
-    let shown: Value = serde_json::from_str(&scene.works("show --format json")).unwrap();
+    let shown: Value = scene.json("show --format json");
     let rows = shown["rows"].as_array().unwrap();
     let attempt = rows.iter().filter_map(|row| row.get("attempt")).next_back();
     let changes = &attempt.unwrap()["changes"];
@@ -108,10 +104,7 @@ fn git(folder: &Path, words: &[&str]) -> bool {
 
 #[test]
 fn judge_prompt_lists_changed_files() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[]), ("Second", &[1])]);
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let workspace = scene.env.path("volumes/workspace");
     let _agent = scene.agent(move |command| {
@@ -131,8 +124,7 @@ fn judge_prompt_lists_changed_files() {
         has(asked.prompt(), told);
     }
     assert_eq!(judged.len(), 2);
-    let why = scene.works("why 1");
-    has(&why, "     changed: src/one.txt\n");
+    has(scene.works("why 1"), "     changed: src/one.txt\n");
     let audited = asked.iter().find(|asked| asked.kind == "audit").unwrap();
     has(audited.prompt(), "changed: src/one.txt");
 }
@@ -141,9 +133,7 @@ fn judge_prompt_lists_changed_files() {
 fn changes_are_found_in_large_folder() {
     let scene = Scene::by_rules("");
     for number in 0..200 {
-        scene
-            .env
-            .write(&format!("volumes/workspace/many/{number}"), "x");
+        scene.write(&format!("volumes/workspace/many/{number}"), "x");
     }
     let workspace = scene.env.path("volumes/workspace");
     let _agent = scene.agent(move |_| {
@@ -168,25 +158,25 @@ fn git_finds_changes_after_kill() {
         ("gone", "2"),
         ("src/a", "3"),
     ] {
-        scene.env.write(&format!("volumes/workspace/{name}"), text);
+        scene.write(&format!("volumes/workspace/{name}"), text);
     }
     if !git(&workspace, &["init", "--quiet"]) {
         return;
     }
     git(&workspace, &["add", "."]);
     git(&workspace, &["commit", "--quiet", "-m", "first"]);
-    scene.env.write("volumes/workspace/src/b", "by the person");
+    scene.write("volumes/workspace/src/b", "by the person");
     let index = fs::read(workspace.join(".git/index")).unwrap();
     let mut first = scene.start("run --plan one.md");
     let command = scene.take_any();
     fs::remove_file(workspace.join("gone")).unwrap();
-    scene.env.write("volumes/workspace/src/a", "changed");
-    scene.env.write("volumes/workspace/build/out", "ignored");
+    scene.write("volumes/workspace/src/a", "changed");
+    scene.write("volumes/workspace/build/out", "ignored");
     first.running.child.kill().unwrap();
     first.running.wait();
     let agent = scene.agent(|_| Act::success(""));
     let resumed = scene.start("resume");
-    scene.env.write("volumes/workspace/new", "x");
+    scene.write("volumes/workspace/new", "x");
     scene.submit(
         &command.id,
         &crate::common::agent::report("SUCCESS", "done"),
@@ -205,7 +195,7 @@ fn git_finds_changes_after_kill() {
 fn broken_repository_is_not_reported_as_unchanged() {
     let scene = Scene::by_rules("");
     let workspace = scene.env.path("volumes/workspace");
-    scene.env.write("volumes/workspace/gone", "1");
+    scene.write("volumes/workspace/gone", "1");
     if !git(&workspace, &["init", "--quiet"]) {
         return;
     }
@@ -288,7 +278,7 @@ fn check_gets_only_listed_variables() {
         Some(4),
         "a report is made of what it says: {ran:?}"
     );
-    let seen = scene.env.read("volumes/workspace/seen.txt");
+    let seen = scene.read("volumes/workspace/seen.txt");
     has(&seen, "CARGO_HOME=/cargo\n");
     lacks(&seen, "canary");
 }
@@ -296,7 +286,7 @@ fn check_gets_only_listed_variables() {
 #[test]
 fn run_rejects_unusable_workspace() {
     let scene = Scene::by_rules("");
-    scene.env.write("file", "");
+    scene.write("file", "");
     for (named, told) in [
         (
             "nowhere",
@@ -304,17 +294,15 @@ fn run_rejects_unusable_workspace() {
         ),
         ("file", "[FOLDER]/file` is no folder\nHint: name a folder"),
     ] {
-        let ran = scene
-            .run(["run", "--plan", "one.md", "--workspace", named])
-            .exits(2);
+        let ran = scene.exits(2, ["run", "--plan", "one.md", "--workspace", named]);
         has(ran.seen(&scene.env), told);
-        scene.env.write(
+        scene.write(
             "config.toml",
             &format!("llm.provider = 'none'\nrun.workspace = '{named}'"),
         );
-        let ran = scene.run("run --plan one.md").exits(2);
+        let ran = scene.exits(2, "run --plan one.md");
         has(ran.seen(&scene.env), told);
-        scene.env.write("config.toml", "llm.provider = 'none'");
+        scene.write("config.toml", "llm.provider = 'none'");
     }
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
     fs::create_dir(scene.env.path("nowhere")).unwrap();
@@ -322,8 +310,7 @@ fn run_rejects_unusable_workspace() {
     scene.await_any();
     drop(run);
     fs::remove_dir_all(scene.env.path("nowhere")).unwrap();
-    let ran = scene.run("resume").exits(2);
-    ran.has_stderr("nowhere` does not exist");
+    scene.refuses(2, "resume", "nowhere` does not exist");
     scene.works(["abort", scene.status()["plan"]["id"].as_str().unwrap()]);
 }
 
@@ -337,6 +324,9 @@ fn run_rejects_read_only_workspace() {
     let scene = Scene::by_rules("");
     fs::create_dir(scene.env.path("locked")).unwrap();
     fs::set_permissions(scene.env.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
-    let ran = scene.run("run --plan one.md --workspace locked").exits(2);
-    ran.has_stderr("cannot be written to");
+    scene.refuses(
+        2,
+        "run --plan one.md --workspace locked",
+        "cannot be written to",
+    );
 }

@@ -147,10 +147,8 @@ fn plan(liars: &[Liar]) -> String {
 }
 
 fn start(scene: &Scene) -> Agent {
-    scene
-        .env
-        .write("volumes/workspace/old.txt", "from before\n");
-    scene.env.write("lies.md", &plan(&liars()));
+    scene.write("volumes/workspace/old.txt", "from before\n");
+    scene.write("lies.md", &plan(&liars()));
     let workspace = scene.env.path("volumes/workspace");
     // The time of the last write is known only in ticks of the file system's clock.
     let old = workspace.join("old.txt");
@@ -206,22 +204,18 @@ fn nobody_is_believed(scene: &Scene) {
 fn rules_reject_false_success() {
     let scene = Scene::by_rules(CONFIG);
     let _agent = start(&scene);
-    scene.run("run --plan lies.md --no-input").exits(4);
+    scene.exits(4, "run --plan lies.md --no-input");
     nobody_is_believed(&scene);
     let last = liars().len() + 2;
-    let why = scene.works(["why", &last.to_string()]);
-    has(&why, "on the agent's word: no check ran");
-    let mission = scene.env.read("volumes/workspace/MISSION.md");
-    for told in [
-        "honest — completed, verified",
-        "unchecked — completed, unverified",
-    ] {
-        has(&mission, told);
-    }
+    has(
+        scene.works(["why", &last.to_string()]),
+        "on the agent's word: no check ran",
+    );
+    let mission = scene.read("volumes/workspace/MISSION.md");
+    has(&mission, "honest — completed, verified");
+    has(&mission, "unchecked — completed, unverified");
     let page = scene.works("status --limit 100");
-    for told in ["honest · verified", "unchecked · unverified"] {
-        has(&page, told);
-    }
+    has(&page, ["honest · verified", "unchecked · unverified"]);
 }
 
 /// The model says `next` to everything.
@@ -230,6 +224,6 @@ fn false_success_is_rejected_despite_model() {
     let server = LlmServer::start(all_well);
     let scene = Scene::with_model(&server, Shape::Chat, CONFIG);
     let _agent = start(&scene);
-    scene.run("run --plan lies.md --no-input").exits(4);
+    scene.exits(4, "run --plan lies.md --no-input");
     nobody_is_believed(&scene);
 }

@@ -85,8 +85,7 @@ fn report_is_found_after_event_overflow() {
     scene.await_status("completed");
     assert_eq!(scene.status()["tasks"][0]["result"], "done");
     assert!(scene.events_named("timed_out").is_empty());
-    let log = scene.daemon_log();
-    has(&log, "events were lost");
+    has(scene.daemon_log(), "events were lost");
 }
 
 #[test]
@@ -141,6 +140,5 @@ fn folder_recreated_by_others_is_scanned() {
         scene.succeed(&command, "done");
     }
     scene.await_status("completed");
-    let log = scene.daemon_log();
-    has(&log, "watched again");
+    has(scene.daemon_log(), "watched again");
 }

@@ -64,8 +64,7 @@ fn completed_plan_is_restored_and_rerun() {
     }
 
     let said = scene.works(["restore", "--at", &at]);
-    has(&said, format!("as it was after change {at}"));
-    has(&said, "resume");
+    has(&said, ["resume", &format!("as it was after change {at}")]);
     let status = scene.status();
     assert_eq!(status["plan"]["status"], "paused");
     assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
@@ -97,9 +96,8 @@ fn restore_refuses_plan_of_running_daemon() {
     let first = scene.take_any();
     scene.await_events("claimed", 1);
     let before = scene.events();
-    let ran = scene.run("restore --at 1").exits(5);
-    ran.has_stderr("carries out plan");
-    ran.has_stderr("Hint: `plan-agent stop`");
+    let ran = scene.exits(5, "restore --at 1");
+    ran.has_stderr(["carries out plan", "Hint: `plan-agent stop`"]);
     assert_eq!(scene.events(), before);
 
     // The task that was in progress is done again: the agent is asked to stop, and its late report has no effect.
@@ -122,10 +120,13 @@ fn restore_refuses_plan_of_running_daemon() {
 fn restore_names_unknown_change() {
     let scene = Scene::by_rules("");
     let id = with_store(&scene, async |store| make(&store, "release").await);
-    let ran = scene.run(["restore", id.as_str(), "--at", "7"]).exits(2);
+    let ran = scene.exits(2, ["restore", id.as_str(), "--at", "7"]);
     ran.has_stderr("plan `release` has no change `7`");
-    let ran = scene.run(["restore", id.as_str(), "--at", "1"]).exits(1);
-    ran.has_stderr("the plan is as it was after change 1");
+    scene.refuses(
+        1,
+        ["restore", id.as_str(), "--at", "1"],
+        "the plan is as it was after change 1",
+    );
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn tool_plans_are_listed_but_not_default() {
     let agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run("run --plan one.md").code, Some(0));
     drop(agent);
-    let own = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let own = plan_id(&scene);
     let second = with_store(&scene, async |store| {
         let first = make(&store, "release").await;
         delete(&store, &first).await;
@@ -172,7 +173,7 @@ fn tool_plans_are_listed_but_not_default() {
     release  idle       [TIME]  Release it  (tasks, deleted)
     OWN  completed  [TIME]  One
     ");
-    let all: Value = serde_json::from_str(&scene.works("plans --all --json")).unwrap();
+    let all: Value = scene.json("plans --all --json");
     let known: Vec<_> = all
         .as_array()
         .unwrap()
@@ -202,7 +203,7 @@ fn tool_plans_are_listed_but_not_default() {
         2  [TIME]  task 1: started
         2  [TIME]  started
     ");
-    let ran = scene.run("resume release").exits(2);
+    let ran = scene.exits(2, "resume release");
     insta::assert_snapshot!(ran.seen(&scene.env), @r"
     error: plan `release~2` is carried out by those who use it through the tools of `tasks`
     Hint: `plan-agent show release~2 > FILE` and `plan-agent run --plan FILE` make a plan of your own of it
@@ -210,12 +211,10 @@ fn tool_plans_are_listed_but_not_default() {
     ");
 
     // A person restores the state before a tool's change. This pauses nothing: its callers continue by themselves.
-    let said = scene.works("restore release --at 1");
-    lacks(&said, "resume");
+    lacks(scene.works("restore release --at 1"), "resume");
     let plan = scene.works("show release --format json");
     has(&plan, "Write the notes");
-    lacks(&plan, "Write them");
-    lacks(&plan, "in_progress");
+    lacks(&plan, ["Write them", "in_progress"]);
 }
 
 #[test]
@@ -228,7 +227,7 @@ fn restored_tool_plan_stays_current_or_archived() {
             "createPlan",
             &json!({"goal": goal, "tasks": [task]}).to_string(),
         );
-        let plans: Value = serde_json::from_str(&scene.works("plans --json")).unwrap();
+        let plans: Value = scene.json("plans --json");
         plans[0]["id"].as_str().unwrap().to_owned()
     };
     let old = create("Old");

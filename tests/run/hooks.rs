@@ -13,7 +13,7 @@ fn told(scene: &Scene, name: &str) -> Vec<Value> {
 }
 
 fn log(scene: &Scene) -> String {
-    scene.env.read("volumes/logs/hooks.log")
+    scene.read("volumes/logs/hooks.log")
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn hooks_receive_changes_question_and_end_once() {
         2 => Act::failed("the port is taken"),
         _ => Act::success("done"),
     });
-    scene.run("run --plan chain.md").exits(4);
+    scene.exits(4, "run --plan chain.md");
     let asked = told(&scene, "question");
     assert_eq!(asked.len(), 1, "{asked:?}");
     let question = &asked[0]["question"];
@@ -55,7 +55,7 @@ fn hooks_receive_changes_question_and_end_once() {
     assert_eq!(told(&scene, "finish"), [] as [Value; 0]);
 
     scene.works("answer skip");
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     assert_eq!(told(&scene, "question").len(), 1);
     let finish = told(&scene, "finish");
     assert_eq!(finish.len(), 1);
@@ -94,7 +94,7 @@ fn slow_hook_blocks_nothing_and_gets_batched_changes() {
         1,
         "it still hears of the first"
     );
-    scene.env.write("go", "");
+    scene.write("go", "");
     foreground.end().exits(0);
     let told = told(&scene, "change");
     assert_eq!(told.len(), 2, "{told:?}");
@@ -122,7 +122,7 @@ fn bad_hook_is_ended_and_logged() {
             "hooks.on_finish = {argv}\nhooks.timeout = '{timeout}'"
         ));
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run("run --plan one.md").exits(0);
+        let ran = scene.exits(0, "run --plan one.md");
         let notice = format!("! the hook `on_finish` failed: {why}");
         assert!(ran.stderr.contains(&notice), "{notice}: {}", ran.stderr);
         let log = log(&scene);
@@ -141,7 +141,7 @@ fn hook_gets_only_listed_variables() {
     scene.env.set("OTHER_KEY", "canary");
     let _agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run("run --plan one.md").code, Some(0));
-    let env = scene.env.read("env.txt");
+    let env = scene.read("env.txt");
     has(&env, "MAIL_TOKEN=for-the-hook");
     lacks(&env, "canary");
     let folder = scene.env.path("").canonicalize().unwrap();
@@ -156,8 +156,7 @@ fn open_question_hook_repeats_after_kill() {
     let daemon = scene.leave("run --plan one.md");
     wait_until("the person is told", || told(&scene, "question").len() == 1);
     has(scene.daemon_log(), "a person is asked");
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     assert_eq!(scene.run("resume").code, Some(4));
     let told = told(&scene, "question");
     assert_eq!(told.len(), 2);
@@ -176,8 +175,7 @@ fn next_daemon_ends_leftover_hook() {
     let lives = |pid: i32| rustix::process::test_kill_process(Pid::from_raw(pid).unwrap()).is_ok();
     let daemon = scene.leave("run --plan one.md");
     wait_until("the hook hangs", || pids().len() == 1);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     assert!(lives(pids()[0]));
     let _next = scene.leave("resume");
     wait_until("the next hook hangs", || pids().len() == 2);

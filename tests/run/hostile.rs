@@ -80,7 +80,7 @@ fn hostile_files_are_filed_without_effect() {
 fn hostile_report_with_valid_name_is_rejected() {
     let texts = texts().into_iter().map(|(_, text)| text).chain(slips());
     let texts: Vec<Vec<u8>> = texts.collect();
-    let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
+    let (scene, _daemon, commands) = handed_out(texts.len() + KINDS.len());
     let secret = secret(&scene);
     for (command, text) in commands.iter().zip(&texts) {
         scene.drop_report(&format!("report-{}.md", command.id), text);
@@ -109,7 +109,7 @@ fn unreadable_heartbeats_do_no_harm() {
         vec![b'"'; 8 << 20],
         vec![0xff; 100],
     ];
-    let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
+    let (scene, _daemon, commands) = handed_out(texts.len() + KINDS.len());
     let secret = secret(&scene);
     let sign = |command: &Command| scene.path(format!("active/{}.json", command.id));
     for (command, text) in commands.iter().zip(&texts) {
@@ -135,7 +135,7 @@ fn report_escapes_reach_no_terminal() {
         "---\nstatus: SUCCESS\ntitle: <script>alert(1)</script>\n---\n# {hostile}\n\n## Core results\n\ndone {hostile}\n\n## {hostile}\n\nx\n"
     );
     let _agent = scene.agent(move |_| Act::Report(text.clone()));
-    let ran = scene.run("run --plan one.md").exits(0);
+    let ran = scene.exits(0, "run --plan one.md");
     let shown = [
         ran.stdout,
         scene.works("status"),
@@ -143,7 +143,7 @@ fn report_escapes_reach_no_terminal() {
         scene.works("show"),
         scene.works("log"),
         scene.works("why 1"),
-        scene.env.read("volumes/workspace/MISSION.md"),
+        scene.read("volumes/workspace/MISSION.md"),
     ];
     for text in shown {
         let bad = |c: char| {
@@ -157,52 +157,12 @@ fn report_escapes_reach_no_terminal() {
 #[test]
 fn expensive_reports_are_read() {
     let texts = laborious();
-    let (scene, _daemon, commands) = many(texts.len());
+    let (scene, _daemon, commands) = handed_out(texts.len());
     for (command, (_, text)) in commands.iter().zip(&texts) {
         scene.drop_report(&format!("report-{}.md", command.id), text);
     }
     scene.await_events("reported", texts.len());
     assert!(scene.events_named("rejected").is_empty());
-}
-
-#[test]
-fn report_for_withdrawn_command_is_stale() {
-    let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave("run --plan two.md");
-    let first = scene.take_any();
-    let second = scene.await_attempt(2);
-    scene.succeed(&first, "late, but the first");
-    scene.await_name("commands/withdrawn", &format!("{}.md", second.id));
-    scene.succeed(&second, "nobody asked for this");
-    scene.await_name("reports/stale", &format!("report-{}.md", second.id));
-    assert_eq!(scene.status()["tasks"][0]["result"], "late, but the first");
-    let judged = scene.events_named("judged");
-    assert!(judged.iter().all(|event| event["command"] != second.id));
-}
-
-#[test]
-fn first_of_three_same_name_reports_counts() {
-    let scene = Scene::by_rules("");
-    let _daemon = scene.leave("run --plan two.md");
-    let first = scene.take_any();
-    let name = format!("report-{}.md", first.id);
-    scene.succeed(&first, "done");
-    scene.await_name("reports/processed", &name);
-    scene.fail(&first, "not at all");
-    scene.await_name("reports/stale", &name);
-    scene.succeed(&first, "done");
-    scene.await_name("reports/processed", &format!("report-{}-2.md", first.id));
-
-    assert_eq!(scene.events_named("reported").len(), 1);
-    assert_eq!(scene.events_named("judged").len(), 1);
-    assert_eq!(scene.status()["tasks"][0]["result"], "done");
-    assert_eq!(
-        scene.texts("reports/stale", ".md"),
-        [report("FAILED", "not at all")]
-    );
-    let second = scene.take_task(2);
-    scene.succeed(&second, "done");
-    scene.await_status("completed");
 }
 
 /// The next one arrives in the moment in which the previous one is moved away.
@@ -225,7 +185,7 @@ fn successive_same_name_reports_are_all_filed() {
 /// Each text contains its number at its beginning and at its end, and all have the same length.
 #[test]
 fn rewritten_report_is_read_whole() {
-    let (scene, _daemon, commands) = many(24);
+    let (scene, _daemon, commands) = handed_out(24);
     let result = |round: usize| format!("begin {round} {} end {round}", "x".repeat(60));
     for round in 0..4 {
         let text = report("SUCCESS", &result(round));
@@ -349,22 +309,6 @@ fn wait_eagerly(what: &str, mut condition: impl FnMut() -> bool) {
         );
         thread::yield_now();
     }
-}
-
-/// A daemon that waits for `count` reports.
-fn many(count: usize) -> (Scene, Left, Vec<Command>) {
-    let scene = Scene::by_rules("run.max_parallel = 100");
-    let tasks: String = (1..=count)
-        .map(|n| format!("## Task {n}\n\nDo it.\n\n"))
-        .collect();
-    scene.env.write(
-        "many.md",
-        &format!("---\nname: Many\ngoal: Survive\n---\n\n{tasks}"),
-    );
-    let daemon = scene.leave("run --plan many.md");
-    wait_until("every command is there", || scene.pending().len() == count);
-    let commands = scene.pending();
-    (scene, daemon, commands)
 }
 
 /// A report that would be a success, outside of the exchange folder.

@@ -33,8 +33,7 @@ fn three_failures_ask_human_and_other_tasks_continue() {
     let agent = scene.agent(stubborn);
     let _daemon = scene.leave("run --plan two.md");
     let (id, text) = scene.await_questions(1).remove(0);
-    has(&text, "3 times in a row");
-    has(&text, "FAILED");
+    has(&text, ["3 times in a row", "FAILED"]);
     wait_until("the other task is done", || {
         scene.tasks() == ["in_progress", "completed"]
     });
@@ -65,8 +64,7 @@ fn first_answer_wins_and_second_is_refused() {
     let answered = scene.events_named("answered");
     assert_eq!((answered.len(), &answered[0]["by"]), (1, &json!("file")));
 
-    let second = scene.run(["answer", &id, "abort"]).exits(1);
-    second.has_stderr("retry");
+    scene.refuses(1, ["answer", &id, "abort"], "retry");
     assert_eq!(scene.status()["plan"]["status"], "completed");
 }
 
@@ -145,7 +143,7 @@ fn invalid_answer_gets_problem_file() {
 fn no_input_run_exits_4_and_resumes_after_answer() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
-    let ran = scene.run("run --plan two.md --no-input").exits(4);
+    let ran = scene.exits(4, "run --plan two.md --no-input");
     assert_eq!(
         scene.tasks(),
         ["in_progress", "completed"],
@@ -155,12 +153,11 @@ fn no_input_run_exits_4_and_resumes_after_answer() {
     let id = question["id"].as_str().unwrap();
     ran.has_stdout(format!("plan-agent answer {id}"));
 
-    scene.run("resume --no-input").exits(4);
+    scene.exits(4, "resume --no-input");
     assert_eq!(agent.attempts().len(), 4, "nothing is repeated");
 
-    let said = scene.works("answer retry");
-    has(&said, "plan-agent resume");
-    scene.run("resume --no-input").exits(0);
+    has(scene.works("answer retry"), "plan-agent resume");
+    scene.exits(0, "resume --no-input");
     assert_eq!(agent.attempts().last(), Some(&(1, 4)));
 }
 
@@ -218,7 +215,7 @@ fn agent_can_ask_human() {
         ),
         _ => Act::success("it listens"),
     });
-    scene.run("run --plan one.md").exits(4);
+    scene.exits(4, "run --plan one.md");
     let question = scene.status()["questions"][0].clone();
     assert_eq!(question["reason"], "Which port shall it be?");
     assert_eq!(
@@ -226,10 +223,9 @@ fn agent_can_ask_human() {
         json!(["reply", "retry", "skip", "abort"])
     );
 
-    let empty = scene.run("answer reply").exits(2);
-    empty.has_stderr("--note");
+    scene.refuses(2, "answer reply", "--note");
     scene.works("answer reply --note 8081");
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     let told = agent.command(1, 2);
     assert_eq!((told.kind(), told.session()), ("continue", "s-1"));
     has(told.body(), "8081");
@@ -273,7 +269,7 @@ fn signal_or_plan_end_closes_editor() {
         match by_signal {
             true => kill_process(Pid::from_child(&running.child), Signal::TERM).unwrap(),
             false => {
-                let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+                let plan = plan_id(&scene);
                 scene.works(["abort", &plan]);
             }
         }
@@ -303,16 +299,10 @@ fn question_ids_are_unique() {
         if let Err(why) = scene.env.preload("chance", CHANCE) {
             return skip(&why);
         }
-        let tasks: String = (1..=4)
-            .map(|number| format!("## Task {number}\n\nDo it.\n\n"))
-            .collect();
-        let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
-        scene.env.write("many.md", &plan);
+        scene.write("many.md", &many(4));
         // The file belongs to a plan that is no longer in the store.
         let name = format!("question-{DRAWN}.md");
-        scene
-            .env
-            .write(&format!("volumes/{earlier}/{name}"), "Of long ago.\n");
+        scene.write(&format!("volumes/{earlier}/{name}"), "Of long ago.\n");
         let _agent = scene.agent(|command| match command.attempt() {
             1 => Act::failed("not today"),
             _ => Act::success("done"),
@@ -333,9 +323,7 @@ fn question_ids_are_unique() {
             scene.works(["answer", id, "retry"]);
         }
         scene.await_status("completed");
-        let kept = scene
-            .env
-            .read(&format!("volumes/questions/answered/{name}"));
+        let kept = scene.read(&format!("volumes/questions/answered/{name}"));
         assert_eq!(kept, "Of long ago.\n");
     }
 }

@@ -79,7 +79,7 @@ impl Internal {
 }
 
 fn plan_of(scene: &Scene) -> String {
-    scene.status()["plan"]["id"].as_str().unwrap().to_owned()
+    plan_id(&scene)
 }
 
 #[test]

@@ -11,6 +11,14 @@ struct Isolated {
     project: Project,
 }
 
+impl Deref for Isolated {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.scene
+    }
+}
+
 impl Isolated {
     fn new(config: &str) -> Option<Self> {
         let scene = Scene::by_rules(&format!(
@@ -21,10 +29,7 @@ impl Isolated {
     }
 
     fn plan(&self) -> String {
-        self.scene.status()["plan"]["id"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        plan_id(&self.scene)
     }
 
     /// Returns a file on the branch of the results.
@@ -60,7 +65,7 @@ fn parallel_results_merge_into_one_branch() {
         return;
     };
     let before = isolated.project.of_the_person();
-    let agent = isolated.scene.agent(|command| {
+    let agent = isolated.agent(|command| {
         let folder = folder(command);
         assert_eq!(fs::read_to_string(folder.join("b.txt")).unwrap(), "b\n");
         if command.task() == 1 {
@@ -76,7 +81,7 @@ fn parallel_results_merge_into_one_branch() {
         }
         Act::success("done")
     });
-    let ran = isolated.scene.run("run --plan two.md").exits(0);
+    let ran = isolated.exits(0, "run --plan two.md");
     assert_eq!(agent.attempts().len(), 2);
     assert_eq!(isolated.result("left.txt"), "left\n");
     assert_eq!(isolated.result("a.txt"), "one\nTWO\nthree\n");
@@ -87,14 +92,12 @@ fn parallel_results_merge_into_one_branch() {
     // A worktree that holds only accepted results is removed.
     assert!(
         !isolated
-            .scene
             .env
             .path(format!("volumes/worktrees/{plan}/task-1"))
             .exists()
     );
     assert!(
         isolated
-            .scene
             .env
             .path(format!("volumes/worktrees/{plan}/task-2/built"))
             .exists()
@@ -102,13 +105,13 @@ fn parallel_results_merge_into_one_branch() {
     let told = agent.command(1, 1);
     let branch = format!("on the branch `plan-agent-task/{plan}/1`");
     has(told.body(), &branch);
-    let why = isolated.scene.works("why 2");
-    has(&why, "merged aside as ");
-    let status = isolated.scene.works("status");
-    has(&status, format!("Results: the branch plan-agent/{plan}"));
-    let doctor = isolated.scene.works("doctor");
-    has(&doctor, "tasks can have worktrees of");
-    let diff = isolated.scene.works("diff 2");
+    has(isolated.works("why 2"), "merged aside as ");
+    has(
+        isolated.works("status"),
+        format!("Results: the branch plan-agent/{plan}"),
+    );
+    has(isolated.works("doctor"), "tasks can have worktrees of");
+    let diff = isolated.works("diff 2");
     has(&diff, "-two\n+TWO\n");
     lacks(&diff, "left");
     isolated.project.sound();
@@ -120,26 +123,23 @@ fn merge_conflict_is_given_to_agent() {
         return;
     };
     let before = isolated.project.of_the_person();
-    let agent = isolated.scene.agent(|command| {
+    let agent = isolated.agent(|command| {
         let word = ["LEFT", "RIGHT"][command.task() as usize - 1];
         if command.attempt() == 1 {
             write(command, "a.txt", &format!("one\n{word}\nthree\n"));
         } else {
             let text = fs::read_to_string(folder(command).join("a.txt")).unwrap();
-            has(&text, "<<<<<<<");
-            has(&text, "LEFT");
-            has(&text, "RIGHT");
+            has(&text, ["<<<<<<<", "LEFT", "RIGHT"]);
             write(command, "a.txt", "one\nLEFT AND RIGHT\nthree\n");
         }
         Act::success("done")
     });
-    isolated.scene.run("run --plan two.md").exits(0);
+    isolated.exits(0, "run --plan two.md");
     let attempts = agent.attempts();
     let &(task, attempt) = attempts.last().unwrap();
     assert_eq!((attempts.len(), attempt), (3, 2), "{attempts:?}");
     let retry = agent.command(task, 2);
-    has(retry.body(), "The check `merge` failed");
-    has(retry.body(), "`a.txt`");
+    has(retry.body(), ["The check `merge` failed", "`a.txt`"]);
     has(retry.body(), ">>>>>>>");
     assert_eq!(isolated.result("a.txt"), "one\nLEFT AND RIGHT\nthree\n");
     assert_eq!(isolated.accepted().len(), 2);
@@ -152,7 +152,7 @@ fn unresolved_conflict_asks_human() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
-    let agent = isolated.scene.agent(|command| {
+    let agent = isolated.agent(|command| {
         if command.attempt() == 1 {
             write(
                 command,
@@ -162,12 +162,12 @@ fn unresolved_conflict_asks_human() {
         }
         Act::success("done")
     });
-    isolated.scene.run("run --plan two.md").exits(4);
+    isolated.exits(4, "run --plan two.md");
     let &(task, attempt) = agent.attempts().last().unwrap();
     assert_eq!(attempt, 3);
     let last = agent.command(task, 3);
     has(last.body(), "still have the marks of a conflict: `a.txt`");
-    let question = isolated.scene.status()["questions"][0].clone();
+    let question = isolated.status()["questions"][0].clone();
     assert_eq!(question["task"], task);
     has(
         question["reason"].as_str().unwrap(),
@@ -176,8 +176,8 @@ fn unresolved_conflict_asks_human() {
     lacks(question["choices"].to_string(), "accept");
     assert_eq!(isolated.accepted().len(), 1);
     // The person skips the task: its work is still there.
-    isolated.scene.works("answer skip");
-    isolated.scene.run("resume").exits(0);
+    isolated.works("answer skip");
+    isolated.exits(0, "resume");
     let plan = isolated.plan();
     let branch = format!("plan-agent-task/{plan}/{task}:a.txt");
     assert_eq!(
@@ -186,7 +186,6 @@ fn unresolved_conflict_asks_human() {
     );
     assert!(
         isolated
-            .scene
             .env
             .path(format!("volumes/worktrees/{plan}/task-{task}/a.txt"))
             .exists()
@@ -201,7 +200,7 @@ fn checks_run_on_merged_result() {
     ) else {
         return;
     };
-    let agent = isolated.scene.agent(|command| {
+    let agent = isolated.agent(|command| {
         let name = format!("{}.txt", command.task());
         if command.attempt() == 1 {
             write(command, &name, "new\n");
@@ -211,12 +210,12 @@ fn checks_run_on_merged_result() {
         }
         Act::success("done")
     });
-    isolated.scene.run("run --plan two.md").exits(0);
+    isolated.exits(0, "run --plan two.md");
     let &(task, attempt) = agent.attempts().last().unwrap();
     assert_eq!(attempt, 2);
     let retry = agent.command(task, 2);
     has(retry.body(), "The check `few` failed");
-    let why = isolated.scene.works(["why", &task.to_string()]);
+    let why = isolated.works(["why", &task.to_string()]);
     let (_, second) = why.split_once("\n  2  ").unwrap();
     let theirs = format!("{}.txt", 3 - task);
     has(second, "b.txt");
@@ -233,7 +232,7 @@ fn checks_run_on_merged_result() {
         3
     );
     assert_eq!(isolated.result("b.txt"), "new\n");
-    assert_eq!(isolated.scene.status()["tasks"][0]["verified"], true);
+    assert_eq!(isolated.status()["tasks"][0]["verified"], true);
     isolated.project.sound();
 }
 
@@ -243,8 +242,8 @@ fn human_commits_on_branch_ask_and_are_kept() {
         let Some(isolated) = Isolated::new("") else {
             return;
         };
-        let (folder, exchange) = (isolated.project.folder.clone(), isolated.scene.clone());
-        let _agent = isolated.scene.agent(move |command| {
+        let (folder, exchange) = (isolated.project.folder.clone(), isolated.clone());
+        let _agent = isolated.agent(move |command| {
             write(command, &format!("{}.txt", command.task()), "made\n");
             if command.task() == 2 {
                 let branch = format!("plan-agent/{}", command.field("plan").unwrap());
@@ -260,8 +259,7 @@ fn human_commits_on_branch_ask_and_are_kept() {
             }
             Act::success("done")
         });
-        let ran = isolated.scene.run("run --plan chain.md").exits(4);
-        ran.has_stderr("somebody else moved the branch");
+        isolated.refuses(4, "run --plan chain.md", "somebody else moved the branch");
         assert_eq!(exchange.questions().len(), 1);
         let branch = format!("plan-agent/{}", isolated.plan());
         let theirs = isolated.project.git(&["log", "-1", "--format=%s", &branch]);
@@ -270,11 +268,11 @@ fn human_commits_on_branch_ask_and_are_kept() {
             isolated
                 .project
                 .git(&["branch", "--force", &branch, &format!("{branch}~1")]);
-            isolated.scene.works("answer retry");
+            isolated.works("answer retry");
         } else {
-            isolated.scene.works("answer accept");
+            isolated.works("answer accept");
         }
-        isolated.scene.run("resume").exits(0);
+        isolated.exits(0, "resume");
         for name in ["1.txt", "2.txt", "3.txt"] {
             assert_eq!(isolated.result(name), "made\n");
         }
@@ -285,37 +283,37 @@ fn human_commits_on_branch_ask_and_are_kept() {
 }
 
 #[test]
-fn checked_out_branch_is_not_moved() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let aside = isolated.scene.env.path("aside");
-    let (folder, place) = (isolated.project.folder.clone(), aside.clone());
-    let _agent = isolated.scene.agent(move |command| {
-        write(command, "one.txt", "made\n");
-        let branch = format!("plan-agent/{}", command.field("plan").unwrap());
-        wait_until("the branch is there", || {
-            git(&folder, &["branch", "--list", &branch]).contains(&branch)
+fn checked_out_branch_is_not_moved_and_result_kept() {
+    for answer in ["retry", "abort"] {
+        let Some(isolated) = Isolated::new("") else {
+            return;
+        };
+        let aside = isolated.env.path("aside");
+        let (folder, place) = (isolated.project.folder.clone(), aside.clone());
+        let _agent = isolated.agent(move |command| {
+            write(command, "one.txt", "made\n");
+            let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+            wait_until("the branch is there", || {
+                git(&folder, &["branch", "--list", &branch]).contains(&branch)
+            });
+            let place = place.to_str().unwrap();
+            git(&folder, &["worktree", "add", "--quiet", place, &branch]);
+            Act::success("done")
         });
-        git(
-            &folder,
-            &[
-                "worktree",
-                "add",
-                "--quiet",
-                place.to_str().unwrap(),
-                &branch,
-            ],
-        );
-        Act::success("done")
-    });
-    let ran = isolated.scene.run("run --plan one.md").exits(4);
-    ran.has_stderr("is checked out in");
-    assert_eq!(git(&aside, &["status", "--porcelain"]), "");
-    git(&aside, &["switch", "--quiet", "--detach"]);
-    isolated.scene.works("answer retry");
-    isolated.scene.run("resume").exits(0);
-    assert_eq!(isolated.result("one.txt"), "made\n");
+        isolated.refuses(4, "run --plan one.md", "is checked out in");
+        assert_eq!(git(&aside, &["status", "--porcelain"]), "");
+        if answer == "retry" {
+            git(&aside, &["switch", "--quiet", "--detach"]);
+            isolated.works("answer retry");
+            isolated.exits(0, "resume");
+            assert_eq!(isolated.result("one.txt"), "made\n");
+        } else {
+            isolated.works("answer abort");
+            isolated.run("resume");
+            let branch = format!("plan-agent-task/{}/1:one.txt", isolated.plan());
+            assert_eq!(isolated.project.git(&["show", &branch]), "made\n");
+        }
+    }
 }
 
 #[test]
@@ -323,7 +321,7 @@ fn run_rejects_workspace_without_worktrees() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
-    let env = &isolated.scene.env;
+    let env = &isolated.env;
     fs::create_dir(env.path("plain")).unwrap();
     fs::create_dir(env.path("empty")).unwrap();
     fs::create_dir(env.path("project/sub")).unwrap();
@@ -348,11 +346,10 @@ fn run_rejects_workspace_without_worktrees() {
     ] {
         let ran = env.run(["run", "--plan", "one.md", "--workspace", workspace]);
         assert_eq!(ran.code, Some(2), "{workspace}: {ran:?}");
-        ran.has_stderr(said);
-        ran.has_stderr("Hint: ");
+        ran.has_stderr(["Hint: ", said]);
     }
     isolated.project.git(&["branch", "plan-agent"]);
-    let ran = env.run("run --plan one.md").exits(2);
+    let ran = env.exits(2, "run --plan one.md");
     ran.has_stderr("is called `plan-agent`");
     assert!(
         !env.path("volumes/plan-agent.db").exists(),
@@ -370,14 +367,15 @@ fn run_rejects_workspace_without_worktrees() {
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     has(&said, "git 2.30 is too old");
     old.env("PATH", env.path("plain"));
-    let said = String::from_utf8_lossy(&old.output().unwrap().stderr).into_owned();
-    has(&said, "there is no git on this machine");
+    has(
+        String::from_utf8_lossy(&old.output().unwrap().stderr).into_owned(),
+        "there is no git on this machine",
+    );
     env.write(
         "config.toml",
         "run.isolation = 'worktree'\nrun.session = 'plan'\n",
     );
-    let ran = env.run("run --plan one.md").exits(2);
-    ran.has_stderr("a session stays in one folder");
+    env.refuses(2, "run --plan one.md", "a session stays in one folder");
 }
 
 #[test]
@@ -386,8 +384,8 @@ fn checked_out_file_is_not_produced() {
         return;
     };
     let plan = "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: b.txt\n\nMake it.\n";
-    isolated.scene.env.write("produces.md", plan);
-    let agent = isolated.scene.agent(|command| {
+    isolated.write("produces.md", plan);
+    let agent = isolated.agent(|command| {
         let mode = |mode| {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             fs::set_permissions(folder(command).join("b.txt"), mode).unwrap();
@@ -402,13 +400,13 @@ fn checked_out_file_is_not_produced() {
         }
         Act::success("it is there")
     });
-    let ran = isolated.scene.run("run --plan produces.md").exits(0);
+    let ran = isolated.exits(0, "run --plan produces.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
     let retry = agent.command(1, 2);
     has(retry.body(), "was there before the plan began");
     assert_eq!(isolated.accepted(), [""; 0]);
     ran.has_stdout("Nothing was accepted that changes");
-    let none = isolated.scene.run("diff 1");
+    let none = isolated.run("diff 1");
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
     isolated.project.sound();
 }
@@ -418,34 +416,32 @@ fn diff_is_raw_for_programs_and_escaped_for_terminal() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
-    isolated.scene.env.write("three.md", CHAIN);
-    let run = isolated.scene.start("run --plan three.md");
-    let first = isolated.scene.take_any();
+    isolated.write("three.md", CHAIN);
+    let run = isolated.start("run --plan three.md");
+    let first = isolated.take_any();
     write(&first, "a.txt", "one\n\u{1b}]0;title\u{7}two\nthree\n");
     write(&first, "new.txt", "new\n");
-    let raw = isolated.scene.works("diff 1");
-    has(&raw, "+\u{1b}]0;title\u{7}two");
-    has(&raw, "new file");
-    let shown = isolated.scene.env.run_on_terminal("diff 1").exits(0);
+    let raw = isolated.works("diff 1");
+    has(&raw, ["+\u{1b}]0;title\u{7}two", "new file"]);
+    let shown = isolated.env.run_on_terminal("diff 1").exits(0);
     assert!(
         !shown.stdout.contains('\u{1b}') && shown.stdout.contains("+two"),
         "{shown:?}"
     );
-    let figures = isolated.scene.works("diff 1 --stat");
+    let figures = isolated.works("diff 1 --stat");
     has(&figures, "2 files changed");
     // Git itself cannot add a repository without a commit.
     git(folder(&first), &["init", "--quiet", "begun"]);
-    let with = isolated.scene.run("diff 1");
+    let with = isolated.run("diff 1");
     assert_eq!((with.code, &with.stdout), (Some(0), &raw), "{with:?}");
     with.has_stderr("`begun` is a git repository");
-    let all = isolated.scene.works("diff");
+    let all = isolated.works("diff");
     let one = "2 files changed, 2 insertions(+), 1 deletion(-)";
     assert!(all.starts_with("1 · ") && all.contains(one), "{all}");
     assert_eq!(all.lines().count(), 1, "{all}");
-    let all = isolated.scene.works("diff --stat");
-    has(&all, figures.trim_end());
+    has(isolated.works("diff --stat"), figures.trim_end());
     for (task, code) in [("2", 1), ("9", 2)] {
-        isolated.scene.run(["diff", task]).exits(code);
+        isolated.exits(code, ["diff", task]);
     }
     run.signal(Signal::TERM);
     assert_eq!(run.end().code, Some(143));
@@ -455,7 +451,7 @@ fn diff_is_raw_for_programs_and_escaped_for_terminal() {
     let none = shared.run("diff");
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
     none.has_stderr("no task has changed a file");
-    let ran = shared.run("diff 1").exits(0);
+    let ran = shared.exits(0, "diff 1");
     assert_eq!(ran.stdout, "attempt 1  no file changed\n");
     ran.has_stderr("isolation = \"worktree\"");
 }
@@ -467,15 +463,15 @@ fn ignored_file_is_in_no_result() {
     };
     let plan =
         "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: dist/out.txt\n\nMake it.\n";
-    isolated.scene.env.write("produces.md", plan);
-    let _agent = isolated.scene.agent(|command| {
+    isolated.write("produces.md", plan);
+    let _agent = isolated.agent(|command| {
         write(command, ".gitignore", "dist/\n");
         fs::create_dir_all(folder(command).join("dist")).unwrap();
         write(command, "dist/out.txt", "made\n");
         Act::success("it is there")
     });
-    isolated.scene.run("run --plan produces.md").exits(4);
-    let question = isolated.scene.status()["questions"][0].clone();
+    isolated.exits(4, "run --plan produces.md");
+    let question = isolated.status()["questions"][0].clone();
     let reason = question["reason"].as_str().unwrap();
     has(reason, "git ignores it");
     assert_eq!(isolated.accepted(), [""; 0]);
@@ -486,7 +482,7 @@ fn git_problems_are_reported_to_agent() {
     let Some(isolated) = Isolated::new("") else {
         return;
     };
-    let agent = isolated.scene.agent(|command| {
+    let agent = isolated.agent(|command| {
         let folder = folder(command);
         match command.attempt() {
             1 => {
@@ -515,7 +511,7 @@ fn git_problems_are_reported_to_agent() {
         }
         Act::success("done")
     });
-    isolated.scene.run("run --plan one.md").exits(0);
+    isolated.exits(0, "run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
     for (attempt, said) in [(2, "repository of its own"), (3, "unrelated histories")] {
         let retry = agent.command(1, attempt);
@@ -523,34 +519,4 @@ fn git_problems_are_reported_to_agent() {
     }
     assert_eq!(isolated.result("one.txt"), "made\n");
     isolated.project.sound();
-}
-
-#[test]
-fn accepted_result_off_branch_survives_abort() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let aside = isolated.scene.env.path("aside");
-    let project = isolated.project.folder.clone();
-    let _agent = isolated.scene.agent(move |command| {
-        write(command, "one.txt", "made\n");
-        let branch = format!("plan-agent/{}", command.field("plan").unwrap());
-        wait_until("the branch is there", || {
-            git(&project, &["branch", "--list", &branch]).contains(&branch)
-        });
-        let add = [
-            "worktree",
-            "add",
-            "--quiet",
-            aside.to_str().unwrap(),
-            &branch,
-        ];
-        git(&project, &add);
-        Act::success("done")
-    });
-    isolated.scene.run("run --plan one.md").exits(4);
-    isolated.scene.works("answer abort");
-    isolated.scene.run("resume");
-    let branch = format!("plan-agent-task/{}/1:one.txt", isolated.plan());
-    assert_eq!(isolated.project.git(&["show", &branch]), "made\n");
 }

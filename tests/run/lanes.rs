@@ -41,13 +41,11 @@ fn act(command: &Command) -> Act {
 /// Returns the result of each task.
 fn outcome(lanes: u32) -> Vec<Value> {
     let scene = Scene::by_rules(&format!("run.max_parallel = {lanes}\n"));
-    scene.env.write("plan.md", &plan());
+    scene.write("plan.md", &plan());
     let role =
         |id: &str| format!("- {{id: {id}, kind: files, worker: external, concurrency: {lanes}}}\n");
     let roles = role("coder") + &role("tester");
-    scene
-        .env
-        .write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
+    scene.write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
     let agent = scene.agent(act);
     let run = [
         "run",
@@ -57,7 +55,7 @@ fn outcome(lanes: u32) -> Vec<Value> {
         "team.yaml",
         "--no-input",
     ];
-    scene.run(run).exits(0);
+    scene.exits(0, run);
     let mut seen = agent.attempts();
     seen.sort_unstable();
     let mut status = scene.status();

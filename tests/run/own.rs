@@ -87,7 +87,7 @@ fn run_refuses_linked_folders() {
         "worktrees",
     ] {
         let scene = Scene::by_rules("");
-        scene.env.write("theirs/note.md", MINE);
+        scene.write("theirs/note.md", MINE);
         let place = scene.path(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         symlink(scene.env.path("theirs"), &place).unwrap();
@@ -98,7 +98,7 @@ fn run_refuses_linked_folders() {
             ran.stderr.contains(&said) && ran.stderr.contains("Hint:"),
             "{name}: {ran:?}"
         );
-        assert_eq!(scene.env.read("theirs/note.md"), MINE, "{name}");
+        assert_eq!(scene.read("theirs/note.md"), MINE, "{name}");
         assert_eq!(fs::read_dir(scene.env.path("theirs")).unwrap().count(), 1);
     }
 }
@@ -110,7 +110,7 @@ fn workspace_may_be_a_link() {
     fs::create_dir_all(scene.path("")).unwrap();
     symlink(scene.env.path("project"), scene.path("workspace")).unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.run("run --plan one.md").exits(0);
+    scene.exits(0, "run --plan one.md");
 }
 
 #[test]
@@ -226,10 +226,8 @@ fn forged_mark_kills_no_process() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
     let scene = Scene::by_rules(&config);
-    scene.env.write("team.yaml", TEAM);
-    scene
-        .env
-        .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
+    scene.write("team.yaml", TEAM);
+    scene.write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
     fs::create_dir_all(scene.path("active")).unwrap();
     let mut strangers = Vec::new();
     let mut locks = Vec::new();
@@ -297,14 +295,13 @@ fn leftover_check_group_is_ended_without_leader() {
             group.is_some_and(sleeps) && scene.names("active").iter().any(marked)
         });
         let group = group.unwrap();
-        kill_process(daemon.pid, Signal::KILL).unwrap();
-        scene.await_end();
+        kill(&scene, daemon);
         if leader_goes {
             kill_process(group, Signal::KILL).unwrap();
         }
         assert!(!in_group(group).is_empty(), "something is left");
         fs::write(scene.path("go"), "").unwrap();
-        scene.run("resume").exits(0);
+        scene.exits(0, "resume");
         assert_eq!(in_group(group), [""; 0]);
         drop(agent);
     }
@@ -397,17 +394,14 @@ fn ordinary(scene: &Scene) -> Option<&'static [&'static str]> {
 #[test]
 fn agents_checks_and_hooks_cannot_read_api_key() {
     const CANARY: &str = "sk-canary-of-the-environment";
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[])]);
     let config = "run.checks = ['spy']\nchecks.spy = { run = ['sh', '../../spy.sh'] }\nhooks.on_change = ['sh', 'spy.sh']";
     let mut scene = Scene::with_model(&server, Shape::Chat, config);
     // Reads everything that it may read of any process.
     let spied = scene.env.path("spied").display().to_string();
     let spy =
         format!("cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' >> '{spied}'\necho fine\n");
-    scene.env.write("spy.sh", &spy);
+    scene.write("spy.sh", &spy);
     let Some(user) = ordinary(&scene) else {
         return;
     };
@@ -422,7 +416,7 @@ fn agents_checks_and_hooks_cannot_read_api_key() {
         "../../spy.sh",
     ];
     scene.env.run_under(user, words).exits(0);
-    let spied = scene.env.read("spied");
+    let spied = scene.read("spied");
     assert!(spied.contains("PLAN_AGENT_EXCHANGE="), "it reads its own");
     lacks(&spied, CANARY);
 }

@@ -37,8 +37,10 @@ fn heartbeats_do_not_extend_deadline() {
         .unwrap();
         !scene.events_named("timed_out").is_empty()
     });
-    let reason = scene.events_named("timed_out")[0]["reason"].to_string();
-    has(&reason, "not finished within");
+    has(
+        scene.events_named("timed_out")[0]["reason"].to_string(),
+        "not finished within",
+    );
     let second = scene.await_attempt(2);
     assert_eq!((second.kind(), second.session()), ("continue", "s-9"));
 }
@@ -67,18 +69,22 @@ fn report_closes_unclaimed_command_question() {
 #[test]
 fn late_report_counts_before_next_attempt_is_claimed() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave("run --plan one.md");
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.succeed(&first, "done, but late");
-    scene.await_status("completed");
     scene.await_name("commands/withdrawn", &format!("{}.md", second.id));
-    assert_eq!(scene.status()["tasks"][0]["result"], "done, but late");
-    scene.await_end();
+    scene.await_events("completed", 1);
     assert_eq!(
         scene.names("reports/processed"),
         [format!("report-{}.md", first.id)]
     );
+    // A report on the withdrawn command is stale.
+    scene.succeed(&second, "nobody asked for this");
+    scene.await_name("reports/stale", &format!("report-{}.md", second.id));
+    assert_eq!(scene.status()["tasks"][0]["result"], "done, but late");
+    let judged = scene.events_named("judged");
+    assert!(judged.iter().all(|event| event["command"] != second.id));
 }
 
 #[test]
@@ -133,26 +139,27 @@ fn duplicate_and_unknown_reports_are_filed() {
     let first = scene.take_any();
     scene.succeed(&first, "done");
     let second = scene.take_task(2);
-    // The same once more, then another one under the same name, in upper case, and without `task-`.
+    // Another report under the same name, the first one once more, and one for no command.
     let name = format!("report-{}.md", first.id);
-    scene.succeed(&first, "done");
     scene.await_name("reports/processed", &name);
     scene.fail(&first, "no, not at all");
     scene.await_name("reports/stale", &name);
+    assert_eq!(
+        scene.texts("reports/stale", ".md"),
+        [report("FAILED", "no, not at all")]
+    );
+    scene.succeed(&first, "done");
+    scene.await_name("reports/processed", &format!("report-{}-2.md", first.id));
     scene.submit("task-unknown", &report("SUCCESS", "of what?"));
     scene.await_name("reports/rejected", "report-task-unknown.md.reason.md");
-
+    assert_eq!(scene.events_named("reported").len(), 1);
+    // In upper case, and without `task-`.
     let short = second.id.strip_prefix("task-").unwrap();
-    scene.drop_report(
-        &format!("report-{short}.MD"),
-        report("success", "done").as_bytes(),
-    );
+    let text = report("success", "done");
+    scene.drop_report(&format!("report-{short}.MD"), text.as_bytes());
     scene.await_status("completed");
-    assert_eq!(
-        scene.events_named("judged").len(),
-        2,
-        "each task is decided once"
-    );
+    let judged = scene.events_named("judged").len();
+    assert_eq!(judged, 2, "each task is decided once");
     assert_eq!(scene.status()["tasks"][0]["result"], "done");
 }
 
@@ -181,11 +188,8 @@ fn unreadable_report_is_repaired() {
     scene.works("run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 1)], "a repair is no attempt");
     let name = format!("report-{}.md", agent.seen()[0].id);
-    let reason = scene
-        .env
-        .read(&format!("volumes/reports/rejected/{name}.reason.md"));
-    has(&reason, "front matter");
-    has(&reason, "status");
+    let reason = scene.read(&format!("volumes/reports/rejected/{name}.reason.md"));
+    has(&reason, ["front matter", "status"]);
     assert!(scene.path("reports/rejected").join(&name).exists());
     let repair = &agent.seen()[1];
     assert!(
@@ -200,10 +204,12 @@ fn unreadable_report_is_repaired() {
 fn persistently_unreadable_report_is_failure() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     let agent = scene.agent(|_| Act::Report("no front matter".to_owned()));
-    scene.run("run --plan one.md").exits(4);
+    scene.exits(4, "run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 1), (1, 1)]);
-    let reason = scene.status()["questions"][0]["reason"].to_string();
-    has(&reason, "no readable report after 2 repairs");
+    has(
+        scene.status()["questions"][0]["reason"].to_string(),
+        "no readable report after 2 repairs",
+    );
     assert_eq!(scene.names("reports/rejected").len(), 6);
 }
 
@@ -241,10 +247,10 @@ fn misnamed_report_is_rejected_and_logged() {
     for name in &names {
         let reason = format!("{name}.reason.md");
         scene.await_name("reports/rejected", name);
-        let told = scene
-            .env
-            .read(&format!("volumes/reports/rejected/{reason}"));
-        has(&told, "`report-<command id>.md`");
+        has(
+            scene.read(&format!("volumes/reports/rejected/{reason}")),
+            "`report-<command id>.md`",
+        );
     }
     assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
     assert!(scene.events_named("reported").is_empty());
@@ -300,6 +306,5 @@ fn report_with_long_name_is_filed_shortened() {
     }
     scene.succeed(&command, "done");
     scene.await_status("completed");
-    let log = scene.daemon_log();
-    lacks(&log, "trying again");
+    lacks(scene.daemon_log(), "trying again");
 }

@@ -206,7 +206,7 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
     let mut scene = Scene::by_rules("");
     scene.env.show("git", program);
     let (root, repository) = make(&scene.env, kind);
-    scene.env.write(
+    scene.write(
         "config.toml",
         &format!(
             "llm.provider = 'none'\nrun.workspace = '{}'\nrun.isolation = '{isolation}'\nrun.max_parallel = 2",
@@ -238,7 +238,7 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
     if name == CONFIGURATION.0 {
         // The program does not avoid git because of the attack.
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        let shown: Value = serde_json::from_str(&scene.works("show --format json")).unwrap();
+        let shown: Value = scene.json("show --format json");
         let rows = shown["rows"].as_array().unwrap();
         let mut attempts = rows.iter().filter_map(|row| row.get("attempt"));
         assert!(
@@ -315,17 +315,17 @@ fn with_filters(program: &Path) -> (Scene, Project) {
     scene
         .env
         .set("HOME", scene.env.path("home").to_str().unwrap());
-    scene.env.write("upper.md", UPPER);
-    scene.env.write(
+    scene.write("upper.md", UPPER);
+    scene.write(
         "home/.gitconfig",
         "[filter \"up\"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n\trequired\n",
     );
     let project = Project::new(&scene.env).unwrap();
-    scene.env.write(
+    scene.write(
         "project/.gitattributes",
         "*.up filter=up\n*.own filter=own\n*.txt filter=no-such\n",
     );
-    scene.env.write("project/old.up", "OLD\n");
+    scene.write("project/old.up", "OLD\n");
     project.git(&["config", "filter.own.clean", "sed 's/^/clean %f: /'"]);
     project.git(&["add", ".gitattributes", "old.up"]);
     project.git(&["commit", "--quiet", "-m", "filters"]);
@@ -370,19 +370,15 @@ fn git_filters_run_only_if_configured_by_person() {
         let told = fs::read_to_string(&run.err).unwrap();
         has(&told, "`filter.own.clean`");
         lacks(&told, "filter.up");
-        scene.run("resume").exits(0);
-        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        scene.exits(0, "resume");
+        let plan = plan_id(&scene);
         let result = |file: &str| {
             let words = ["cat-file", "blob", &format!("plan-agent/{plan}:{file}")];
             git(&project.folder, &words)
         };
         assert_eq!(result("one.up"), "ONE\nONE\n", "{}", program.display());
         assert_eq!(result("one.own"), "clean one.own: one\n");
-        assert_eq!(
-            scene.env.read("seen"),
-            "old\n",
-            "it was laid out by the filter"
-        );
+        assert_eq!(scene.read("seen"), "old\n", "it was laid out by the filter");
         assert_eq!(
             fs::read_dir(&marks).unwrap().count(),
             0,
@@ -396,7 +392,7 @@ fn git_filters_run_only_if_configured_by_person() {
 fn run_rejects_filter_that_agents_can_change() {
     for program in gits() {
         let (scene, project) = with_filters(&program);
-        scene.env.write("project/clean.sh", "#!/bin/sh\ncat\n");
+        scene.write("project/clean.sh", "#!/bin/sh\ncat\n");
         project.git(&["config", "filter.own.clean", "sh clean.sh"]);
         for args in ["run --plan one.md", "doctor"] {
             let ran = scene.run(args);
@@ -433,7 +429,7 @@ fn replaced_repository_is_not_used() {
         fs::remove_file(&there).unwrap();
         fs::rename(&aside, &there).unwrap();
         run.end().exits(0);
-        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        let plan = plan_id(&scene);
         assert_eq!(
             project.git(&["show", &format!("plan-agent/{plan}:one.txt")]),
             "made\n"
@@ -450,7 +446,7 @@ fn git_is_never_run_from_workspace() {
         let Some(project) = Project::new(&scene.env) else {
             return;
         };
-        scene.env.write("project/bin/other", "");
+        scene.write("project/bin/other", "");
         let (bin, mark) = (project.folder.join("bin"), scene.env.path("mark"));
         let path = std::env::var("PATH").unwrap();
         scene
@@ -467,7 +463,7 @@ fn git_is_never_run_from_workspace() {
             }
             Act::success("done")
         });
-        scene.run("run --plan one.md").exits(0);
+        scene.exits(0, "run --plan one.md");
         scene.run("diff");
         assert!(!mark.exists(), "{isolation}");
     }

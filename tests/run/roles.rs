@@ -41,8 +41,8 @@ fn done_by(scene: &Scene) -> Vec<(u64, String)> {
 #[test]
 fn workers_claim_commands_of_their_roles() {
     let scene = Scene::by_rules("run.max_parallel = 4\n");
-    scene.env.write("volumes/workspace/worker.sh", WORKER);
-    scene.env.write(
+    scene.write("volumes/workspace/worker.sh", WORKER);
+    scene.write(
         "plan.md",
         "# Parts\n\n## One\n\n- assignee: coder\n\n## Two\n\n- assignee: reviewer\n\n## Three\n\n## Four\n\n- assignee: coder\n",
     );
@@ -70,10 +70,10 @@ fn workers_claim_commands_of_their_roles() {
 fn several_workers_claim_each_command_once() {
     const TASKS: usize = 24;
     let scene = Scene::by_rules("run.max_parallel = 8\n");
-    scene.env.write("volumes/workspace/worker.sh", WORKER);
+    scene.write("volumes/workspace/worker.sh", WORKER);
     let task = |number| format!("## Part {number}\n\n- assignee: coder\n\n");
     let tasks: String = (1..=TASKS).map(task).collect();
-    scene.env.write("plan.md", &format!("# Parts\n\n{tasks}"));
+    scene.write("plan.md", &format!("# Parts\n\n{tasks}"));
     let names = ["first", "second", "third"];
     let workers = names.map(|who| scene.env.start(words(&["--role", "coder"], who)));
     scene.works("run --plan plan.md");

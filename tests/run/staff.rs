@@ -77,8 +77,8 @@ fn problems(text: &str) -> Vec<String> {
 #[test]
 fn run_and_doctor_report_all_team_problems() {
     let scene = Scene::by_rules("checks.test.run = ['true']\nmcp.docs.command = ['false']\n");
-    scene.env.write("team.yaml", WRONG);
-    let ran = scene.run("run goal --team team.yaml").exits(2);
+    scene.write("team.yaml", WRONG);
+    let ran = scene.exits(2, "run goal --team team.yaml");
     insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     error: team.yaml:4:8: the role `coder`: the coding agent `codex` is not installed
     Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
@@ -98,7 +98,7 @@ fn run_and_doctor_report_all_team_problems() {
     Hint: choose another `[llm] provider` than "none", give it templates without the action `ask`, or make it `kind: files`
     "#);
     assert!(!scene.env.path("volumes").exists());
-    let doctor = scene.run("doctor --team team.yaml").exits(1);
+    let doctor = scene.exits(1, "doctor --team team.yaml");
     let (told, found) = (problems(&ran.stderr), problems(&doctor.stdout));
     let missing: Vec<_> = told.iter().filter(|told| !found.contains(told)).collect();
     assert_eq!(missing, [] as [&String; 0], "{doctor:?}");
@@ -120,14 +120,10 @@ roles:
 - {id: architect, kind: agent}
 - {id: coder, kind: files, worker: codex}
 ";
-    scene.env.write("team.yaml", team);
-    scene
-        .env
-        .write("alone.yaml", &team.replace(", worker: codex", ""));
+    scene.write("team.yaml", team);
+    scene.write("alone.yaml", &team.replace(", worker: codex", ""));
     let run = |team: &str, agent: &str| {
-        let ran = scene
-            .run(["run", "goal", "--team", team, "--agent", agent])
-            .exits(2);
+        let ran = scene.exits(2, ["run", "goal", "--team", team, "--agent", agent]);
         ran.stderr
     };
     // `claude` would also have served as the model.
@@ -155,16 +151,14 @@ fn run_and_doctor_validate_mcp_tools() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
     let scene = Scene::by_rules(&config);
-    scene.env.write("team.yaml", WITH_SERVER);
-    scene
-        .env
-        .write("plan.md", "## Note\n\n- assignee: reader\n\nnote it\n");
-    scene.run("doctor --team team.yaml").exits(0);
+    scene.write("team.yaml", WITH_SERVER);
+    scene.write("plan.md", "## Note\n\n- assignee: reader\n\nnote it\n");
+    scene.exits(0, "doctor --team team.yaml");
     let wrong = WITH_SERVER.replace("{subject:", "{subjct:");
     let wrong = wrong.replace("[docs.TaskCreate]", "[docs.TaskCreate, docs.Nothing]");
-    scene.env.write("team.yaml", &wrong);
-    let doctor = scene.run("doctor --team team.yaml").exits(1);
-    let ran = scene.run("run --plan plan.md --team team.yaml").exits(2);
+    scene.write("team.yaml", &wrong);
+    let doctor = scene.exits(1, "doctor --team team.yaml");
+    let ran = scene.exits(2, "run --plan plan.md --team team.yaml");
     assert_eq!(problems(&ran.stderr), problems(&doctor.stdout));
     assert_eq!(problems(&ran.stderr).len(), 2, "{ran:?}");
 }
@@ -176,13 +170,11 @@ fn next_daemon_ends_leftover_mcp_server() {
     let script = format!("echo $$ >> ../pids; {ours} mcp --dialect tasks; sleep 1000");
     let config = format!("mcp.docs.command = ['sh', '-c', '{script}']\n");
     let scene = Scene::by_rules(&config);
-    scene.env.write("team.yaml", WITH_SERVER);
-    scene
-        .env
-        .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
+    scene.write("team.yaml", WITH_SERVER);
+    scene.write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
     let daemon = scene.leave("run --plan plan.md --team team.yaml");
     let pids = || -> Vec<String> {
-        let pids = scene.env.read("volumes/pids");
+        let pids = scene.read("volumes/pids");
         pids.lines().map(str::to_owned).collect()
     };
     let first = pids().remove(0);
@@ -207,10 +199,10 @@ fn next_daemon_ends_leftover_mcp_server() {
 #[test]
 fn required_parameter_cannot_be_empty() {
     let scene = Scene::by_rules("run.team = 'team.yaml'\n");
-    scene.env.write("team.yaml", TEAM);
+    scene.write("team.yaml", TEAM);
     let plan = ["plan", "--workflow", "feature", "--param"];
     for empty in ["feature=", "feature=  "] {
-        let ran = scene.run([&plan[..], &[empty]].concat()).exits(2);
+        let ran = scene.exits(2, [&plan[..], &[empty]].concat());
         insta::allow_duplicates! {
             insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     error: [FOLDER]/team.yaml: the parameter `feature` is empty
@@ -225,9 +217,10 @@ fn required_parameter_cannot_be_empty() {
 #[test]
 fn plan_makes_workflow_plan_and_resume_runs_it() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    let ran = scene
-        .run([
+    scene.write("team.yaml", TEAM);
+    let ran = scene.exits(
+        0,
+        [
             "plan",
             "--team",
             "team.yaml",
@@ -235,22 +228,21 @@ fn plan_makes_workflow_plan_and_resume_runs_it() {
             "feature",
             "--param",
             "feature=a flag",
-        ])
-        .exits(0);
-    ran.has_stdout("Code a flag");
-    ran.has_stdout("assignee: coder");
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        ],
+    );
+    ran.has_stdout(["Code a flag", "assignee: coder"]);
+    let plan = plan_id(&scene);
     let resume = format!("`plan-agent resume {plan} --team team.yaml` carries it out.");
     ran.has_stderr(&resume);
     let _agent = scene.agent(|_| Act::success("It is there."));
-    scene.run(["resume", &plan, "--team", "team.yaml"]).exits(0);
+    scene.exits(0, ["resume", &plan, "--team", "team.yaml"]);
 }
 
 #[test]
 fn run_without_goal_lists_workflows() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    let ran = scene.run("run --team team.yaml").exits(2);
+    scene.write("team.yaml", TEAM);
+    let ran = scene.exits(2, "run --team team.yaml");
     insta::assert_snapshot!(ran.stderr, @r#"
     error: there is neither a goal nor a workflow nor a plan file
     Hint: `plan-agent run --team team.yaml --workflow feature` (or chore), `plan-agent run --team team.yaml "what is to be reached"`, or `plan-agent run --team team.yaml --plan FILE`
@@ -260,8 +252,8 @@ fn run_without_goal_lists_workflows() {
 #[test]
 fn task_without_matching_role_is_refused_and_shown() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene.env.write(
+    scene.write("team.yaml", TEAM);
+    scene.write(
         "plan.md",
         "## One\n\n- assignee: coder\n\nDo it.\n\n## Two\n\nDo it.\n",
     );
@@ -300,12 +292,10 @@ fn task_without_matching_role_is_refused_and_shown() {
 
     // No worker takes a task that is added while the plan is carried out, and the program says so.
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene
-        .env
-        .write("plan.md", "## One\n\n- assignee: coder\n\nDo it.\n");
+    scene.write("team.yaml", TEAM);
+    scene.write("plan.md", "## One\n\n- assignee: coder\n\nDo it.\n");
     let daemon = scene.leave(run);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     let task = r#"{"subject": "Two", "description": "Do it."}"#;
     scene.works(["tool", "TaskCreate", task, "--plan", &plan]);
     let status = scene.works("status");
@@ -318,7 +308,7 @@ fn task_without_matching_role_is_refused_and_shown() {
     );
     scene.works("stop");
     drop(daemon);
-    let ran = scene.run("resume --detach --team team.yaml").exits(0);
+    let ran = scene.exits(0, "resume --detach --team team.yaml");
     ran.has_stderr("! task 2 without an assignee: every role");
     scene.works("stop");
 }
@@ -326,10 +316,8 @@ fn task_without_matching_role_is_refused_and_shown() {
 #[test]
 fn run_shows_command_for_external_worker() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene
-        .env
-        .write("plan.md", "## One\n\n- assignee: tester\n\nDo it.\n");
+    scene.write("team.yaml", TEAM);
+    scene.write("plan.md", "## One\n\n- assignee: tester\n\nDo it.\n");
     let run = [
         "run",
         "--detach",
@@ -338,7 +326,7 @@ fn run_shows_command_for_external_worker() {
         "--plan",
         "plan.md",
     ];
-    let ran = scene.run(run).exits(0);
+    let ran = scene.exits(0, run);
     insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     the role `coder` is external, its commands are in `[FOLDER]/volumes/commands/pending`: `plan-agent worker --role coder --team team.yaml --agent claude`, or another agent, takes them
     the role `tester` is external, its commands are in `[FOLDER]/volumes/roles/tester/commands/pending`: `plan-agent worker --role tester --team team.yaml --agent claude`, or another agent, takes them
@@ -346,8 +334,7 @@ fn run_shows_command_for_external_worker() {
     // The command suggested for resuming names the team.
     scene.await_events("issued", 1);
     for words in [vec!["pause"], vec!["stop"]] {
-        let said = scene.works(&words);
-        has(&said, "with its --team and --agent");
+        has(scene.works(&words), "with its --team and --agent");
     }
     scene.await_end();
 }
@@ -367,7 +354,7 @@ fn model_cannot_choose_workflow_with_unassigned_task() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "run.team = 'team.yaml'\n");
-    scene.env.write("team.yaml", TEAM);
+    scene.write("team.yaml", TEAM);
     let _agent = scene.agent(|_| Act::success("It is there."));
     scene.works(["run", "Do the chores", "--json"]);
     assert_eq!(scene.status()["plan"]["name"], "Feature a flag");

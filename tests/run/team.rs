@@ -114,7 +114,7 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    scene.env.write("team.yaml", TEAM);
+    scene.write("team.yaml", TEAM);
     let daemon = scene.leave([
         "run",
         "--team",
@@ -128,7 +128,7 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
     // The architect works in the process, the coder gets its result.
     let code = task_of(&scene, 2, 1);
     assert_eq!(code.field("assignee"), Some("coder"));
-    assert_eq!(scene.env.read("volumes/workspace/DESIGN.md").trim(), DESIGN);
+    assert_eq!(scene.read("volumes/workspace/DESIGN.md").trim(), DESIGN);
     scene.succeed(&code, "The flag is there.");
 
     // The first review fails: the coder rejects the request.
@@ -165,7 +165,7 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
     );
     kill(&scene, daemon);
     scene.succeed(&third, "Mended.");
-    scene.run("resume --team team.yaml").exits(0);
+    scene.exits(0, "resume --team team.yaml");
 
     assert_eq!(scene.tasks(), ["completed", "completed", "completed"]);
     let since: Vec<String> = server.asked()[asked..]
@@ -192,7 +192,7 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
     has(&shown, "\"agent_input_tokens\": 0");
     let plans = scene.works("plans");
     assert_eq!(plans.lines().count(), 1, "{plans}");
-    let all: Vec<Value> = serde_json::from_str(&scene.works("plans --all --json")).unwrap();
+    let all: Vec<Value> = scene.json("plans --all --json");
     let states: Vec<&str> = all
         .iter()
         .filter(|plan| plan["owner"] == "role")
@@ -224,11 +224,9 @@ fn one_for(role: &str) -> String {
 /// Carries out a plan with one task whose role fails, and returns the text of its first report.
 fn first_failure(team: &str, role: &str, config: &str) -> String {
     let scene = Scene::by_rules(config);
-    scene.env.write("team.yaml", team);
-    scene.env.write("pass.md", &one_for(role));
-    scene
-        .run("run --team team.yaml --plan pass.md --no-input")
-        .exits(4);
+    scene.write("team.yaml", team);
+    scene.write("pass.md", &one_for(role));
+    scene.exits(4, "run --team team.yaml --plan pass.md --no-input");
     let reports = scene.texts("reports/processed", ".md");
     reports.first().expect("a report").clone()
 }
@@ -254,12 +252,12 @@ fn nested_requests_have_bounded_depth() {
 #[test]
 fn role_that_needs_model_is_refused_without_one() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    let ran = scene
-        .run("run --team team.yaml --workflow feature --param feature=x")
-        .exits(2);
-    ran.has_stderr("architect");
-    ran.has_stderr("Hint:");
+    scene.write("team.yaml", TEAM);
+    let ran = scene.exits(
+        2,
+        "run --team team.yaml --workflow feature --param feature=x",
+    );
+    ran.has_stderr(["architect", "Hint:"]);
     assert!(!scene.env.path("volumes").exists(), "nothing was begun");
 }
 
@@ -274,9 +272,7 @@ fn internal_request_survives_crash() {
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let team =
         row(&["a"], "b") + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
-    let daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let daemon = passes(&scene, &team, &one_for("a"));
     wait_until("the model is asked", || server.count("ask") == 1);
     kill(&scene, daemon);
     scene.works("resume --team team.yaml");
@@ -299,11 +295,9 @@ fn asks_coder(more: &str) -> String {
 #[test]
 fn abort_withdraws_role_requests() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let _daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let request = scene.await_command("a request", is_request);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     scene.works(["abort", &plan]);
     scene.await_end();
     assert_eq!(
@@ -316,9 +310,7 @@ fn abort_withdraws_role_requests() {
 #[test]
 fn attempt_end_withdraws_role_requests() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let _daemon = passes(&scene, &asks_coder("  timeout: 8s\n"), &one_for("a"));
     let request = scene.take("a request", is_request);
     scene.await_events("timed_out", 1);
     // The worker at work is asked to stop.
@@ -371,14 +363,14 @@ fn repeated_kills_duplicate_no_request() {
     - {name: Think again, action: ask, params: {wanted: \"Then {{steps.3.result}}\"}}
 - {id: coder, kind: files, worker: external, description: Codes.}
 ";
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
+    scene.write("team.yaml", &team);
+    scene.write("pass.md", &one_for("a"));
     let coder = scene.agent(|command| match is_request(command) {
         true => Act::success("Done."),
         false => Act::Leave,
     });
     let mut daemon = Some(scene.leave("run --team team.yaml --plan pass.md"));
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     // The number of all commits, in any plan.
     let changes = || -> i64 {
         let plans = scene.works("plans --all --json");
@@ -430,8 +422,8 @@ fn run_reports_unusable_role_before_start() {
     let scene = Scene::by_rules("mcp.docs.command = ['false']\n");
     let team = row(&["a"], "b") + "- {id: b, kind: files, description: Codes.}\n";
     let team = team.replace("actions: [ask]", "actions: [ask]\n  tools: [docs.search]");
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("b"));
+    scene.write("team.yaml", &team);
+    scene.write("pass.md", &one_for("b"));
     let args = [
         "run",
         "--team",
@@ -466,13 +458,13 @@ fn request_queue_holds_sixteen_and_rejects_rest() {
         "description: Asks.",
         "description: Asks.\n  concurrency: 18",
     ) + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
-    scene.env.write("team.yaml", &team);
+    scene.write("team.yaml", &team);
     let tasks = (1..=18).map(|n| format!("\n## Pass it on {n}\n\n- assignee: a\n\nPass it on.\n"));
     let plan = format!(
         "---\nname: Many\ngoal: Pass it on\n---\n{}",
         tasks.collect::<String>()
     );
-    scene.env.write("pass.md", &plan);
+    scene.write("pass.md", &plan);
     let _daemon = scene.leave("run --team team.yaml --plan pass.md");
     wait_until("one is rejected", || {
         let reports = scene.texts("reports/processed", ".md");

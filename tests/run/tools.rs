@@ -5,7 +5,7 @@ use super::*;
 impl Scene {
     /// Calls a tool on the plan of the daemon.
     fn tool(&self, name: &str, arguments: &Value) -> Ran {
-        let plan = self.status()["plan"]["id"].as_str().unwrap().to_owned();
+        let plan = plan_id(self);
         self.run(["tool", name, &arguments.to_string(), "--plan", &plan])
     }
 
@@ -43,8 +43,10 @@ fn tool_update_counts_as_report() {
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
     let cancel = format!("{}.cancel", first.id);
     assert!(!scene.names("active").contains(&cancel));
-    let shown = scene.works("show --format json");
-    has(&shown, "\"agent_input_tokens\": 70");
+    has(
+        scene.works("show --format json"),
+        "\"agent_input_tokens\": 70",
+    );
 
     // A failure is judged, too: the task is dispatched again.
     let failed = json!({"task_id": 2, "error_message": "no disk", "should_retry": true});
@@ -96,9 +98,7 @@ fn agent_finds_plan_from_its_workspace() {
     for workspace in ["volumes/workspace", "project"] {
         let scene = Scene::by_rules(&format!("run.workspace = '{workspace}'"));
         fs::create_dir_all(scene.env.path(workspace)).unwrap();
-        scene
-            .env
-            .write("plan.md", "---\ngoal: One task\n---\n\n## Begin\n");
+        scene.write("plan.md", "---\ngoal: One task\n---\n\n## Begin\n");
         let program = env!("CARGO_BIN_EXE_plan-agent");
         let agent = ["sh", "-c", ADDS, "sh", "{report}", "{prompt_file}", program];
         let run = ["run", "--plan", "plan.md", "--agent", "command", "--"];
@@ -124,8 +124,7 @@ fn commands_inside_exchange_folder_use_its_plan() {
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let status = from("volumes/workspace", &["status"]);
-    has(&status, "running");
+    has(from("volumes/workspace", &["status"]), "running");
     let paused = from("volumes/workspace", &["pause"]);
     scene.await_status("paused");
     // The suggested command can be typed from there.
@@ -162,7 +161,7 @@ fn own_folder_plan_precedes_parent_process_plan() {
 #[test]
 fn shell_does_not_run_task_text_from_tool() {
     let scene = Scene::by_rules("run.max_attempts = 1");
-    scene.env.write(
+    scene.write(
         "plan.md",
         "---\ngoal: Two files\n---\n\n\
          ## Wait\n\n```sh\nuntil [ -e go ]; do sleep 0.05; done\n```\n\n\
@@ -172,12 +171,11 @@ fn shell_does_not_run_task_text_from_tool() {
     scene.await_events("claimed", 1);
     let words = "```sh\ntouch unwanted\n```";
     scene.tool_works("TaskUpdate", &json!({"taskId": "2", "description": words}));
-    scene.env.write("volumes/workspace/go", "");
+    scene.write("volumes/workspace/go", "");
     scene.await_events("reported", 2);
     let reported = scene.events_named("reported");
     assert_eq!(reported[1]["status"], "FAILED", "{reported:?}");
-    let why = scene.works("why 2");
-    has(&why, "a model wrote this task");
+    has(scene.works("why 2"), "a model wrote this task");
     for file in ["wanted", "unwanted"] {
         let path = scene.env.path(format!("volumes/workspace/{file}"));
         assert!(!path.exists(), "{file}");
@@ -269,7 +267,7 @@ fn next_task_waits_for_agent_that_reported_by_tool() {
     let scene = Scene::by_rules("worker.env = [\"PROGRAM\", \"CONFIG\", \"PLAN\"]");
     scene.works("plans");
     let _daemon = scene.leave("run --plan two.md");
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     let mut worker = scene.env.command([
         "worker", "--agent", "command", "--", "sh", "-c", AGENT, "sh", "{report}",
     ]);

@@ -82,21 +82,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Starts a daemon that dispatches a task for each case.
-fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
-    let scene = Scene::by_rules("run.max_parallel = 100");
-    let tasks: String = (1..=count)
-        .map(|number| format!("## Task {number}\n\nDo it.\n\n"))
-        .collect();
-    let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
-    scene.env.write("many.md", &plan);
-    let daemon = scene.leave("run --plan many.md");
-    wait_until("every command is there", || scene.pending().len() == count);
-    let mut commands = scene.pending();
-    commands.sort_by_key(Command::task);
-    (scene, daemon, commands)
-}
-
 /// Waits until a daemon has scanned the folders after its start.
 fn await_a_look(scene: &Scene) {
     scene.submit("task-nobody", &report("SUCCESS", "of what?"));
@@ -208,7 +193,7 @@ fn daemon_worker_never_claims_torn_command() {
             "{prompt_file}",
         ]);
         assert_eq!(ran.code, Some(0), "{what}: {ran:?}");
-        let told = scene.env.read("volumes/workspace/told");
+        let told = scene.read("volumes/workspace/told");
         let end = commands[0].body().trim_end();
         let end = &end[end.len() - 80..];
         assert!(told.contains(end), "{what}: {told}");
@@ -255,9 +240,7 @@ fn torn_role_request_is_restored_whole() {
     const PLAN: &str =
         "---\nname: Pass\ngoal: Pass it\n---\n\n## Pass it on\n\n- assignee: a\n\nPass it on.\n";
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene.env.write("pass.md", PLAN);
-    let daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let daemon = passes(&scene, TEAM, PLAN);
     let request = scene.await_command("the request", |command| {
         command.field("request_id").is_some()
     });
@@ -275,7 +258,7 @@ fn torn_role_request_is_restored_whole() {
 fn ended(scene: &Scene) -> Command {
     let text = report_of_a_session();
     let _agent = scene.agent(move |_| Act::Report(text.clone()));
-    scene.run("run --plan one.md").exits(0);
+    scene.exits(0, "run --plan one.md");
     let mut ends = scene.texts("commands/processed", ".md");
     ends.extend(scene.texts("commands/pending", ".md"));
     let end = ends
@@ -303,14 +286,14 @@ fn session_ends_once_despite_cleared_folders() {
         }
     }
     for _ in 0..2 {
-        scene.run("resume").exits(0);
+        scene.exits(0, "resume");
         assert_eq!(scene.names("commands/pending"), [] as [&str; 0]);
     }
 
     // A torn command in that folder is restored, though.
     let pending = format!("commands/pending/{}.md", end.id);
     fs::write(scene.path(&pending), half(&end.text)).unwrap();
-    scene.run("resume").exits(0);
+    scene.exits(0, "resume");
     let there = fs::read_to_string(scene.path(&pending)).unwrap();
     assert_eq!(there, end.text);
 }

@@ -30,8 +30,8 @@ workflows:
 const CHECK: &str = "[checks]\nthere.run = ['true']\n";
 
 fn with_team(scene: &Scene) {
-    scene.env.write("team.yaml", TEAM);
-    scene.env.write("coder.md", "You write short code.\n");
+    scene.write("team.yaml", TEAM);
+    scene.write("coder.md", "You write short code.\n");
 }
 
 #[test]
@@ -65,14 +65,10 @@ fn workflow_becomes_plan_without_model() {
     );
     let command = agent.command(1, 1);
     assert_eq!(command.field("assignee"), Some("coder"));
-    for part in [
-        "Make 1 file for a \"flag\": {{files}}.",
-        "You write short code.",
-    ] {
-        has(command.body(), part);
-    }
+    has(command.body(), "Make 1 file for a \"flag\": {{files}}.");
+    has(command.body(), "You write short code.");
     lacks(agent.command(2, 1).body(), "short code");
-    let plan: Value = serde_json::from_str(&scene.works("show --format json")).unwrap();
+    let plan: Value = scene.json("show --format json");
     has(plan.to_string(), "team.yaml#feature");
     let structure = scene.works([
         "tool",
@@ -89,15 +85,15 @@ fn workflow_becomes_plan_without_model() {
 fn workflow_problems_have_hints_and_leave_no_files() {
     let scene = Scene::by_rules("");
     with_team(&scene);
-    scene.env.write(
+    scene.write(
         "broken.yaml",
         "roles:\n- {id: coder, kind: fils}\n- {id: coder}\nworkflow: []\n",
     );
-    scene.env.write(
+    scene.write(
         "nobody.yaml",
         "roles:\n- {id: coder, kind: files}\n- {id: writer, kind: files, worker: codx}\n",
     );
-    scene.env.write(
+    scene.write(
         "plan.md",
         "## One\n- assignee: coder\n\n## Two\n- assignee: codre\n",
     );
@@ -113,7 +109,7 @@ fn workflow_problems_have_hints_and_leave_no_files() {
         assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
         told += &["$ ", words, "\n", &ran.stderr].concat();
     }
-    scene.env.write(
+    scene.write(
         "config.toml",
         &format!("llm.provider = 'none'\nrun.team = 'team.yaml'\n{CHECK}"),
     );
@@ -130,9 +126,7 @@ fn workflow_problems_have_hints_and_leave_no_files() {
     }
     fs::remove_file(scene.env.path("coder.md")).unwrap();
     told += &scene.run("run goal").stderr;
-    scene
-        .env
-        .write("team.yaml", "roles:\n- {id: solo, kind: files}\n");
+    scene.write("team.yaml", "roles:\n- {id: solo, kind: files}\n");
     told += &scene.run("run goal").stderr;
     insta::assert_snapshot!(scene.env.normal(&told), @r#"
     $ run --workflow feature
@@ -193,10 +187,8 @@ fn resume_refuses_plan_with_removed_roles() {
     scene.works("stop");
     drop(daemon);
     let other = TEAM.replace("coder", "coders");
-    scene
-        .env
-        .write("other.yaml", &other.replace("coders.md", "coder.md"));
-    let ran = scene.run("resume --team other.yaml").exits(2);
+    scene.write("other.yaml", &other.replace("coders.md", "coder.md"));
+    let ran = scene.exits(2, "resume --team other.yaml");
     insta::assert_snapshot!(ran.stderr, @"
     error: other.yaml: task 1 is for `coder`, a role that the team does not have
     Hint: did you mean `coders`?
@@ -204,7 +196,7 @@ fn resume_refuses_plan_with_removed_roles() {
     Hint: did you mean `coders`?
     ");
     let _agent = scene.agent(|_| Act::success("It is there."));
-    scene.run("resume --team team.yaml").exits(0);
+    scene.exits(0, "resume --team team.yaml");
 }
 
 #[test]
@@ -214,7 +206,7 @@ fn doctor_validates_team() {
     scene.env.show_script("claude", "echo 9.9.9");
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/team.yaml");
     fs::copy(example, scene.env.path("example.yaml")).unwrap();
-    scene.env.write("nobody.yaml", "roles:\n- {id: coder, kind: files}\n- {id: writer, kind: files, worker: codex}\n- {id: one, kind: files, worker: {agent: command, argv: [./none.sh]}}\n");
+    scene.write("nobody.yaml", "roles:\n- {id: coder, kind: files}\n- {id: writer, kind: files, worker: codex}\n- {id: one, kind: files, worker: {agent: command, argv: [./none.sh]}}\n");
     let mut told = String::new();
     for (team, code) in [
         ("example.yaml", 1),
@@ -268,8 +260,8 @@ fn model_chooses_workflow_and_corrects_parameters() {
             _ => all_well(asked),
         });
         let scene = Scene::with_model(&server, shape, "run.team = 'team.yaml'\n");
-        scene.env.write("team.yaml", &without_checks());
-        scene.env.write("coder.md", "You write short code.");
+        scene.write("team.yaml", &without_checks());
+        scene.write("coder.md", "You write short code.");
         let agent = scene.agent(|_| Act::success("It is there."));
         scene.works(["run", "Build a flag", "--json"]);
         let status = scene.status();
@@ -314,8 +306,8 @@ fn model_assigns_tasks_only_to_team_roles() {
         }
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    scene.env.write("team.yaml", &without_checks());
-    scene.env.write("coder.md", "You write short code.");
+    scene.write("team.yaml", &without_checks());
+    scene.write("coder.md", "You write short code.");
     let agent = scene.agent(|_| Act::success("It is there."));
     scene.works(["run", "--team", "team.yaml", "Write something", "--json"]);
     assert_eq!(server.count("plan"), 2);
@@ -329,8 +321,8 @@ fn model_assigns_tasks_only_to_team_roles() {
 #[test]
 fn failing_optional_task_is_skipped_without_question() {
     let scene = Scene::by_rules("run.team = 'team.yaml'\n");
-    scene.env.write("team.yaml", &without_checks());
-    scene.env.write("coder.md", "You write short code.");
+    scene.write("team.yaml", &without_checks());
+    scene.write("coder.md", "You write short code.");
     let agent = scene.agent(|command| match command.task() {
         2 => Act::failed("There is nothing to describe."),
         _ => Act::success("It is there."),
@@ -352,6 +344,5 @@ fn failing_optional_task_is_skipped_without_question() {
     let status = scene.status();
     let result = status["tasks"][1]["result"].as_str().unwrap();
     assert!(result.starts_with(reason), "{result}");
-    let why = scene.works("why 2");
-    has(&why, "optional, and it failed 3 times");
+    has(scene.works("why 2"), "optional, and it failed 3 times");
 }

@@ -131,10 +131,7 @@ async fn full_disk_is_reported_and_loses_nothing() {
             state(&Store::open(&path, now).await.unwrap()).await,
             committed
         );
-        store
-            .change(&plan(), "test", "added", add("room again"))
-            .await
-            .unwrap();
+        changes(&store, add("room again")).await;
         assert_eq!(state(&store).await.0, committed.0 + 1);
     }
     let (seq, rows) = state(&store).await;

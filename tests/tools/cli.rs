@@ -11,7 +11,7 @@ fn parsed(ran: &Ran) -> Value {
 #[test]
 fn tools_list_needs_no_folder() {
     let env = TestEnv::new();
-    let all = env.run("tools --json").exits(0);
+    let all = env.exits(0, "tools --json");
     let tools = parsed(&all);
     for tool in tools.as_array().unwrap() {
         assert_eq!(tool["schema"]["type"], "object", "{tool}");

@@ -45,8 +45,7 @@ pub fn add(dialect: &str, name: &str) -> (&'static str, Value) {
 
 /// Makes the plan with its first task.
 pub fn begin(env: &TestEnv) {
-    env.run(["tool", "TaskCreate", "{\"subject\": \"first\"}"])
-        .exits(0);
+    env.exits(0, ["tool", "TaskCreate", "{\"subject\": \"first\"}"]);
 }
 
 /// Returns the seq of the plan, and how often each name occurs.
@@ -102,8 +101,7 @@ fn toggle(env: &TestEnv) {
 fn command_line(env: &TestEnv, plan: &str, names: &[String]) {
     for name in names {
         let arguments = json!({"subject": name}).to_string();
-        env.run(["tool", "TaskCreate", &arguments, "--plan", plan])
-            .exits(0);
+        env.exits(0, ["tool", "TaskCreate", &arguments, "--plan", plan]);
     }
 }
 

@@ -350,8 +350,7 @@ fn restart_is_invisible_to_http_clients() {
     assert_eq!(served.token, token);
     let list = served.call("TaskList", json!({}));
     assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
-    let log = env.run("log tasks --json").stdout;
-    has(&log, "\"by\":\"baker\"");
+    has(env.run("log tasks --json").stdout, "\"by\":\"baker\"");
 }
 
 #[test]
@@ -389,8 +388,7 @@ fn http_listener_receives_changes_of_other_process() {
     };
     // Any change between the two.
     told();
-    env.run(["tool", "TaskCreate", "{\"subject\": \"Knead\"}"])
-        .exits(0);
+    env.exits(0, ["tool", "TaskCreate", "{\"subject\": \"Knead\"}"]);
     told();
 }
 
@@ -429,8 +427,7 @@ fn log_names_client_of_current_protocol() {
     let again = json!({"name": "TaskCreate", "arguments": "{\"subject\": \"Bake\"}"});
     ask("tools/call", "TaskCreate", again);
     let log = env.run("log tasks --json").stdout;
-    has(&log, "Grind");
-    has(&log, "Bake");
+    has(&log, ["Grind", "Bake"]);
     let by_client = |line: &str| line.contains("\"by\":\"miller\"");
     assert!(log.lines().all(by_client), "{log}");
 }

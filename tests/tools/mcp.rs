@@ -192,13 +192,11 @@ fn notebook_answers_and_hints_are_text() {
     };
     assert_eq!(resource(&mut mcp, "plan://hint"), hint);
     let plan = resource(&mut mcp, "plan://current");
-    for part in [
+    has(
+        &plan,
         "# Bread\n**Description**: d\n**Expected Outcome**: o",
-        "- [ ] 0. Knead",
-        "Expected Outcome: o",
-    ] {
-        has(&plan, part);
-    }
+    );
+    has(&plan, ["- [ ] 0. Knead", "Expected Outcome: o"]);
     // A client with all tools also sees a notebook plan in this form.
     let mut all = Mcp::start(&env, "--dialect all");
     assert_eq!(resource(&mut all, "plan://hint"), hint);

@@ -11,10 +11,8 @@ fn question_of_external_role_reaches_human() {
         "description: Asks.\n  collaboration_timeout: 7s",
     );
     let team = asks_coder("  collaboration_timeout: 4s\n") + &other;
-    scene.env.write("team.yaml", &team);
     let both = one_for("a") + "\n## Pass it on too\n\n- assignee: c\n\nPass it on.\n";
-    scene.env.write("pass.md", &both);
-    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let _daemon = passes(&scene, &team, &both);
     let of_a = |command: &Command| is_request(command) && command.body().contains("a asks");
     let first = scene.take("a request", of_a);
     let asks = "---\nstatus: PARTIAL_SUCCESS\nsession_id: s-1\nquestion: Which of the two?\n---\n\n## Core results\n\nHalf of it.\n";
@@ -27,8 +25,7 @@ fn question_of_external_role_reaches_human() {
     has(&text, "task: 1 ·");
     has(&text, "- reply");
     let status = scene.works("status");
-    has(&status, "waits for your answer");
-    has(&status, "a waits for coder");
+    has(&status, ["waits for your answer", "a waits for coder"]);
 
     // Another role that waits for longer has reached its timeout: the first one still waits for the person.
     scene.await_questions(2);
@@ -41,13 +38,11 @@ fn question_of_external_role_reaches_human() {
     let again = scene.take("the same request", of_a);
     assert_eq!((again.kind(), again.session()), ("continue", "s-1"));
     assert_eq!(again.field("request_id"), Some(first.id.as_str()));
-    has(again.body(), "    The left one.");
-    has(again.body(), "Which of the two?");
+    has(again.body(), ["    The left one.", "Which of the two?"]);
     has(again.body(), format!("report-{}.md", again.id));
     scene.succeed(&again, "The left one is mended.");
     wait_until("the task is done", || scene.tasks()[0] == "completed");
-    let done = scene.works("why 1");
-    has(&done, "The left one is mended.");
+    has(scene.works("why 1"), "The left one is mended.");
     assert_eq!(scene.events_named("issued").len(), 2, "an attempt each");
     let log = scene.works("log");
     let words = [
@@ -68,10 +63,8 @@ fn request_question_survives_daemon_and_takes_answer() {
     let scene = Scene::by_rules("");
     // The first role waits for the second, and that for the coder.
     let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
-    scene
-        .env
-        .write("team.yaml", &(row(&["a", "b"], "coder") + coder));
-    scene.env.write("pass.md", &one_for("a"));
+    scene.write("team.yaml", &(row(&["a", "b"], "coder") + coder));
+    scene.write("pass.md", &one_for("a"));
     let coder = scene.agent(|command| match is_request(command) {
         false => Act::Leave,
         true if command.body().contains("A person answers:") => Act::success("Mended."),
@@ -85,7 +78,7 @@ fn request_question_survives_daemon_and_takes_answer() {
     assert_eq!(scene.tasks(), ["in_progress"]);
     assert!(!scene.names("active").is_empty(), "it goes on");
     scene.works(["answer", "reply", "--note", "The right one."]);
-    scene.run([&["resume"], &team[..]].concat()).exits(0);
+    scene.exits(0, [&["resume"], &team[..]].concat());
     assert_eq!(scene.tasks(), ["completed"]);
     assert_eq!(scene.events_named("issued").len(), 1);
     let asked: Vec<Command> = coder.seen().into_iter().filter(is_request).collect();
@@ -116,9 +109,7 @@ fn request_question_survives_daemon_and_takes_answer() {
 #[test]
 fn request_question_ends_with_task() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let _daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let first = scene.take("a request", is_request);
     let asks = "---\nstatus: FAILED\nquestion: Which one?\n---\n";
     scene.submit(&first.id, asks);
@@ -128,7 +119,7 @@ fn request_question_ends_with_task() {
     assert_eq!(scene.tasks(), ["skipped"]);
     assert_eq!(scene.questions(), []);
     assert_eq!(active(&scene), Vec::<String>::new());
-    let all: Vec<Value> = serde_json::from_str(&scene.works("plans --all --json")).unwrap();
+    let all: Vec<Value> = scene.json("plans --all --json");
     let of_role = all.iter().find(|plan| plan["owner"] == "role").unwrap();
     assert_eq!(of_role["archive_state"], "history", "{of_role}");
 }
@@ -136,9 +127,7 @@ fn request_question_ends_with_task() {
 #[test]
 fn unreadable_request_report_is_repaired_once() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let _daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let reports = |words: &str| {
         let all = scene.texts("reports/processed", ".md");
         let of_role = all.iter().filter(|text| text.contains("coder answered"));
@@ -149,8 +138,7 @@ fn unreadable_request_report_is_repaired_once() {
     scene.submit(&first.id, unreadable);
     let repair = scene.take("a repair", is_request);
     assert_eq!(repair.field("request_id"), Some(first.id.as_str()));
-    has(repair.body(), "could not be read");
-    has(repair.body(), "Pass it on.");
+    has(repair.body(), ["could not be read", "Pass it on."]);
     assert_eq!(reports("it cannot be read"), 0);
     scene.submit(&repair.id, unreadable);
     wait_until("the role is told", || reports("it cannot be read") == 1);
@@ -164,6 +152,8 @@ fn unreadable_request_report_is_repaired_once() {
     scene.succeed(&repair, "Mended now.");
     scene.await_end();
     assert_eq!(scene.tasks(), ["completed"]);
-    let said = scene.texts("reports/processed", ".md").concat();
-    has(&said, "Mended now.");
+    has(
+        scene.texts("reports/processed", ".md").concat(),
+        "Mended now.",
+    );
 }

@@ -16,7 +16,7 @@ fn places(scene: &Scene) -> [Vec<String>; 3] {
 
 /// Returns the states of the internal plans, and whether they still need work.
 fn internal(scene: &Scene) -> Vec<(String, String)> {
-    let all: Vec<Value> = serde_json::from_str(&scene.works("plans --all --json")).unwrap();
+    let all: Vec<Value> = scene.json("plans --all --json");
     let word = |plan: &Value, name: &str| plan[name].as_str().unwrap().to_owned();
     all.iter()
         .filter(|plan| plan["owner"] == "role")
@@ -31,12 +31,10 @@ fn given_up(archive_state: &str) -> Vec<(String, String)> {
 #[test]
 fn kill_after_plan_end_leaves_no_request() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let request = scene.await_command("a request", is_request);
     let name = format!("{}.md", request.id);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     // The role does not learn of it any more.
     daemon.freeze();
     scene.works(["abort", &plan]);
@@ -73,9 +71,7 @@ fn no_way_there(scene: &Scene) -> Option<tempfile::TempDir> {
 #[test]
 fn kill_before_withdrawal_leaves_no_request() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
-    scene.env.write("pass.md", &one_for("a"));
-    let daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let daemon = passes(&scene, &asks_coder("  timeout: 8s\n"), &one_for("a"));
     let request = scene.await_command("a request", is_request);
     let name = format!("{}.md", request.id);
     let Some(_elsewhere) = no_way_there(&scene) else {
@@ -89,7 +85,7 @@ fn kill_before_withdrawal_leaves_no_request() {
     assert_eq!(places(&scene)[0], [name.as_str()], "it could not be moved");
     fs::remove_file(scene.path("commands/withdrawn")).unwrap();
 
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     let _daemon = scene.leave(["resume", &plan, "--team", "team.yaml"]);
     scene.await_name("commands/withdrawn", &name);
     wait_until("it is looked after no more", || {

@@ -30,8 +30,8 @@ const WAITS: &str = "reviewer waits for coder";
 
 fn begun() -> (Scene, Left) {
     let scene = Scene::by_rules("run.max_parallel = 2\n");
-    scene.env.write("team.yaml", REVIEW);
-    scene.env.write("plan.md", PLAN);
+    scene.write("team.yaml", REVIEW);
+    scene.write("plan.md", PLAN);
     let daemon = scene.leave("run --team team.yaml --plan plan.md");
     (scene, daemon)
 }
@@ -130,10 +130,8 @@ fn views_show_open_request_until_answer() {
 #[test]
 fn task_of_asked_role_shows_request() {
     let scene = Scene::by_rules("run.max_parallel = 2\n");
-    scene.env.write("team.yaml", REVIEW);
-    scene
-        .env
-        .write("plan.md", &PLAN.replace("- after: 1\n", ""));
+    scene.write("team.yaml", REVIEW);
+    scene.write("plan.md", &PLAN.replace("- after: 1\n", ""));
     let _daemon = scene.leave("run --team team.yaml --plan plan.md");
     scene.await_command("a request", is_request);
     scene.await_command("a task", |command| command.task() == 2);
@@ -161,7 +159,7 @@ fn open_request_stays_visible_after_kill() {
             answer();
             has(scene.works("status"), WAITS);
         }
-        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        let plan = plan_id(&scene);
         let _daemon = scene.leave(["resume", &plan, "--team", "team.yaml"]);
         if !answered_meanwhile {
             shown(&scene, &request);
@@ -203,9 +201,7 @@ fn nested_requests_end_with_own_outcome() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
     let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
     let team = row(&["a", "b"], "coder") + coder;
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let _daemon = passes(&scene, &team, &one_for("a"));
     let request = scene.take("a request", is_request);
     assert_eq!(now(&scene), chain());
     // A person's or agent's text is passed on unchanged, whatever it resembles.
@@ -232,9 +228,7 @@ fn request_timeout_ends_nested_requests() {
         "description: Asks.\n  collaboration_timeout: 2s\n  on_timeout: retry",
         1,
     ) + coder;
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    let _daemon = passes(&scene, &team, &one_for("a"));
     let first = scene.await_command("a request", is_request);
     let withdrawn = format!("{}.md", first.id);
     scene.await_name("commands/withdrawn", &withdrawn);
@@ -244,7 +238,7 @@ fn request_timeout_ends_nested_requests() {
     assert_eq!(first, ["a b timed_out", "b coder taken_back"]);
     // The role asks again, and then the attempt ends and its result is no longer needed: the messages end with it.
     scene.await_events("requested", 3);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     scene.works(["abort", &plan]);
     scene.await_end();
     assert_eq!(now(&scene), []);
@@ -257,9 +251,9 @@ fn request_timeout_ends_nested_requests() {
 fn busy_worker_causes_no_unclaimed_question() {
     let scene = Scene::by_rules("run.max_parallel = 3\nrun.task_timeout = '5s'\n");
     let tester = "- {id: tester, kind: files, worker: external, description: Tests.}\n";
-    scene.env.write("team.yaml", &(REVIEW.to_owned() + tester));
+    scene.write("team.yaml", &(REVIEW.to_owned() + tester));
     let plan = PLAN.replace("- after: 1\n", "") + "## Test it\n\n- assignee: tester\n";
-    scene.env.write("plan.md", &plan);
+    scene.write("plan.md", &plan);
     let _daemon = scene.leave("run --team team.yaml --plan plan.md");
     let request = scene.take("a request", is_request);
     let about = |question: &(String, String)| {
@@ -283,11 +277,11 @@ fn waiting_role_reads_claimed_commands_once() {
     const TASKS: u32 = 8;
     let scene = Scene::by_rules("run.max_parallel = 12\n");
     let team = REVIEW.replace("worker: external", "worker: external, concurrency: 12");
-    scene.env.write("team.yaml", &team);
+    scene.write("team.yaml", &team);
     let ship = |number| format!("## Ship {number}\n\n- assignee: coder\n\nShip it.\n\n");
     let tasks: String = (0..TASKS).map(ship).collect();
     let review = "## Review it\n\n- assignee: reviewer\n\nReview it.\n\n";
-    scene.env.write("plan.md", &format!("{review}{tasks}"));
+    scene.write("plan.md", &format!("{review}{tasks}"));
     let _daemon = scene.leave("run --team team.yaml --plan plan.md");
     let request = scene.await_command("a request", is_request);
     let mut locks = Vec::new();
