@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::common::agent::Exchange;
 use crate::common::env::{Ran, TestEnv, has, lacks, row, skip};
+use crate::common::llm::question;
 use crate::common::vendor::{Heard, Say, Turn, Vendor};
 
 /// A folder in which coding agents work, with a home of their own.
@@ -135,20 +136,6 @@ impl Scene {
     fn made(&self) -> PathBuf {
         self.env.path("volumes/workspace/hello.txt")
     }
-}
-
-/// Returns the kind of question in a text, by the form of the answer that it shows.
-fn question(text: &str) -> Option<&'static str> {
-    [
-        ("decision", "judge"),
-        ("edits", "replan"),
-        ("met", "audit"),
-        ("summary", "summarise"),
-        ("tasks", "plan"),
-    ]
-    .into_iter()
-    .find(|(field, _)| text.contains(&format!("\"{field}\":")))
-    .map(|(_, kind)| kind)
 }
 
 /// Returns a planner's answer when all goes well and the plan is one task.

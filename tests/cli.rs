@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use plan_agent::plan::{
-    AttemptKind, CommandId, Draft, HumanQuestionKind, NewCommand, NewTask, PlanHead, PlanId,
-    PlanPolicy, QuestionId, Report, ReportStatus, TaskId, TaskRef,
+    CommandId, Draft, HumanQuestionKind, NewTask, PlanHead, PlanId, PlanPolicy, QuestionId, Report,
+    ReportStatus, TaskId, TaskRef,
 };
 use plan_agent::plan_time::Clock;
-use plan_agent::store::Store;
-use plan_agent::volumes::Volumes;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use crate::common::core::{block_on, new_command, new_report, new_task, open_store};
 use crate::common::env::{TestEnv, first_line, has, lacks};
 
 #[test]
@@ -169,10 +168,8 @@ fn help_is_short_and_lists_exit_codes() {
 fn version_prints_version() {
     let env = TestEnv::new();
     let version = env.run("--version");
-    assert_eq!(
-        version.stdout,
-        format!("plan-agent {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    let expected = format!("plan-agent {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(version.stdout, expected);
 }
 
 #[test]
@@ -398,16 +395,9 @@ fn commands_without_plans_report_it_and_create_nothing() {
 /// for both.
 fn with_a_plan(goal: &str) -> TestEnv {
     let env = TestEnv::new();
-    let volumes = Volumes::open(&env.path("volumes")).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let clock = Clock::start();
-        let store = Store::open(&volumes.database(), move || clock.now())
-            .await
-            .unwrap();
-        let made = store.create(head(goal, clock), "tests", "made", |draft| {
+    block_on(async {
+        let store = open_store(&env).await;
+        let made = store.create(head(goal), "tests", "made", |draft| {
             draft.created();
             draft.make_tasks(tasks())?;
             draft.start(PlanPolicy::default(), "/w")?;
@@ -435,18 +425,17 @@ fn with_a_plan(goal: &str) -> TestEnv {
     env
 }
 
-fn head(goal: &str, clock: Clock) -> PlanHead {
+fn head(goal: &str) -> PlanHead {
     PlanHead {
         name: "Word\u{1b}]0;x\u{7} counter".into(),
-        ..PlanHead::new(PlanId::new("abcdefgh"), goal, clock.now())
+        ..PlanHead::new(PlanId::new("abcdefgh"), goal, Clock::start().now())
     }
 }
 
 fn tasks() -> Vec<NewTask> {
     let task = |name: &str, after: &[usize]| NewTask {
-        name: name.into(),
         dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..NewTask::default()
+        ..new_task(name)
     };
     vec![
         task("Count", &[]),
@@ -457,28 +446,11 @@ fn tasks() -> Vec<NewTask> {
 
 fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus) {
     let id = CommandId::new(command);
-    let issue = NewCommand {
-        id: id.clone(),
-        kind: AttemptKind::New,
-        session: None,
-        text: String::new(),
-    };
+    let issue = new_command(command, "");
     draft.issue(TaskId(task), issue).unwrap();
     let report = Report {
-        name: format!("report-{command}.md"),
         status,
-        session: None,
-        results: "see the file".into(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
-        hash: command.into(),
-        received: draft.now(),
+        ..new_report(command, "see the file", draft.now())
     };
     draft.report(&id, report).unwrap();
     let verdict =
@@ -579,10 +551,8 @@ fn json_output_is_only_json() {
     let log = env.run("log --json").stdout;
     let first: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!(first["event"], "created");
-    assert_eq!(
-        (first["seq"].as_i64(), first["plan"].as_str()),
-        (Some(1), Some("abcdefgh"))
-    );
+    let expected = (Some(1), Some("abcdefgh"));
+    assert_eq!((first["seq"].as_i64(), first["plan"].as_str()), expected);
 }
 
 #[test]
@@ -619,7 +589,7 @@ fn question_is_answered_once() {
     error: `approve` is not offered; choose one of: retry, skip, abort
     exit 2
     ");
-    insta::assert_snapshot!(env.run(["answer", "retry", "--note", "port 8081"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("answer retry --note 'port 8081'").seen(&env), @r"
     task 2: retry
     No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
@@ -682,10 +652,8 @@ fn hints_repeat_config_option() {
     let seen = |args: &[&str]| env.run(args).seen(&env);
     let named = ["--config", "my conf.toml"];
     let status = seen(&[&named[..], &["status"]].concat());
-    let hints: Vec<&str> = status
-        .lines()
-        .filter(|line| line.contains("plan-agent"))
-        .collect();
+    let hints = status.lines().filter(|line| line.contains("plan-agent"));
+    let hints: Vec<&str> = hints.collect();
     insta::assert_snapshot!(hints.join("\n"), @r"
       Answer: plan-agent --config 'my conf.toml' answer retry|skip|abort
     No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on, with its --agent if it had one.

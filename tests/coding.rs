@@ -5,11 +5,12 @@ mod signs;
 use std::fs::{self, File};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::common::agent::Exchange;
-use crate::common::env::{Ran, Running, TestEnv, has, lacks, wait_until};
+use crate::common::env::{Ran, TestEnv, has, lacks, wait_until};
 
 /// The beginning of every script: prints its version, records how it was called, what it read and its environment, and sets
 /// `$session` to its session.
@@ -268,10 +269,7 @@ esac"#;
 fn worker_logs_start_and_result() {
     let scene = Scene::with("result 'made'");
     let log = File::create(scene.path("worker.log")).unwrap();
-    let mut worker = scene.command("worker --agent claude");
-    let _worker = Running {
-        child: worker.stderr(log).spawn().unwrap(),
-    };
+    let _worker = scene.spawn("worker --agent claude", Stdio::null(), log);
     scene.exits(0, "run --plan plan.md --no-input");
     let mut told = String::new();
     wait_until("the worker has told the end", || {
@@ -365,11 +363,8 @@ if [ -e ../../again ]; then echo "Applied edit to part"; fi
     has(&reports[1], ["status: SUCCESS", "input_tokens: 1200"]);
     let logs = scene.exchange.names("logs");
     assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
-    assert_eq!(
-        fs::read_dir(scene.workspace("")).unwrap().count(),
-        1,
-        "only MISSION.md"
-    );
+    // Only MISSION.md.
+    assert_eq!(fs::read_dir(scene.workspace("")).unwrap().count(), 1);
 }
 
 /// A number in an agent's message about its model is a status only where the message calls it one: everything else may be

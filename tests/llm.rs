@@ -13,7 +13,6 @@ use plan_agent::plan::ModelCost;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::common::env::lacks;
 use crate::common::env::{has, lacks};
 use crate::common::llm::{Answer, LlmServer};
 
@@ -363,10 +362,8 @@ async fn key_appears_in_no_error_or_log() {
         }
     }
     let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
-    assert!(
-        log.contains("asking the model again"),
-        "the log is captured"
-    );
+    // The log is captured.
+    assert!(log.contains("asking the model again"));
     lacks(&log, CANARY);
 }
 
@@ -579,16 +576,4 @@ async fn reasoning_model_gets_supported_parameters() {
     let asked = server.asked();
     assert_eq!(asked.len(), 4);
     assert!(asked.iter().all(|asked| asked.schema().is_some()));
-}
-
-#[test]
-fn model_rejects_remote_plain_http() {
-    let settings = HttpSettings {
-        base_url: "http://example.com/v1".to_owned(),
-        model: "m".to_owned(),
-        key: Some(SecretString::from(CANARY)),
-        timeout: Duration::from_secs(1),
-    };
-    let error = HttpModel::new(Api::OpenAi, settings).unwrap_err();
-    insta::assert_snapshot!(error, @"base_url `http://example.com/v1` would send the key and the prompts in the clear");
 }

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 
 use crate::common::agent::{Act, Agent, Command, Exchange};
 use crate::common::env::{
-    Args, DEADLINE, Parts, Ran, Running, TestEnv, has, lacks, lives, skip, wait_until,
+    Args, DEADLINE, Parts, Ran, Running, TestEnv, begins, has, lacks, lives, skip, wait_until,
 };
 use crate::common::llm::{Answer, Asked, LlmServer};
 
@@ -73,6 +73,21 @@ const ONE: &str = "---\nname: One\ngoal: Make a file\n---\n\n## Only\n\nMake `on
 
 /// Two tasks that do not wait for each other.
 const TWO: &str = "---\nname: Two\ngoal: Make two files\n---\n\n## Left\n\nMake `left.txt`.\n\n## Right\n\nMake `right.txt`.\n";
+
+/// A role that uses the tools of a server by a template.
+const WITH_SERVER: &str = r#"
+name: Server
+roles:
+- id: reader
+  kind: agent
+  tools: [docs.TaskCreate]
+  templates:
+  - name: note
+    matches: [note]
+    steps:
+    - {name: Note, tool: docs.TaskCreate, params: {subject: "{{task.description}}"}}
+- {id: coder, kind: files, worker: external}
+"#;
 
 /// The two API shapes of models.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,18 +202,10 @@ impl Scene {
     /// Starts the program in the foreground.
     fn start(&self, args: impl Args) -> Foreground {
         let (out, err) = (self.env.path("stdout.txt"), self.env.path("stderr.txt"));
-        let child = self
-            .env
-            .command(args)
-            .stdout(File::create(&out).unwrap())
-            .stderr(File::create(&err).unwrap())
-            .spawn()
-            .unwrap();
-        Foreground {
-            running: Running { child },
-            out,
-            err,
-        }
+        let files = [&out, &err].map(|file| File::create(file).unwrap());
+        let [to_out, to_err] = files;
+        let running = self.env.spawn(args, to_out, to_err);
+        Foreground { running, out, err }
     }
 
     /// Starts a daemon in the background.
@@ -365,6 +372,20 @@ fn freeze(pid: Pid) {
                 .is_none_or(|(_, state)| state.starts_with('T'))
         })
     });
+}
+
+/// Returns the fields of an object at these places, as a list.
+fn picked(value: &Value, places: &str) -> Value {
+    let places = places.split(' ');
+    places
+        .map(|place| value.pointer(&format!("/{place}")).cloned())
+        .collect()
+}
+
+/// Runs each of these, which must be refused as wrong usage, and returns what they say.
+fn refusals(scene: &Scene, all: &[&str]) -> String {
+    let refusal = |words: &&str| format!("$ {words}\n{}", scene.exits(2, *words).stderr);
+    all.iter().map(refusal).collect()
 }
 
 /// Reads one JSON value a line.

@@ -12,10 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::common::core::{block_on, new_command, new_report, new_task};
 use crate::common::env::{has, row};
 use plan_agent::plan::{
-    AttemptKind, CommandId, Draft, NewCommand, NewTask, Origin, Plan, PlanHead, PlanId, PlanPolicy,
-    Refusal, Report, ReportStatus, Row, TaskId, Time,
+    CommandId, Draft, NewCommand, NewTask, Origin, Plan, PlanHead, PlanId, PlanPolicy, Refusal,
+    Report, Row, TaskId, Time,
 };
 use plan_agent::store::{Change, Store, StoreError};
 use tempfile::TempDir;
@@ -232,9 +233,8 @@ fn head(id: &str) -> PlanHead {
 
 fn task(name: &str) -> NewTask {
     NewTask {
-        name: name.to_owned(),
         origin: Origin::Person,
-        ..NewTask::default()
+        ..new_task(name)
     }
 }
 
@@ -247,10 +247,8 @@ fn add(
 
 /// Makes a plan with one task.
 async fn make(store: &Store, id: &str) {
-    store
-        .create(head(id), "test", "made", add("first"))
-        .await
-        .unwrap();
+    let made = store.create(head(id), "test", "made", add("first"));
+    made.await.unwrap();
 }
 
 /// Makes a change that writes rows of every kind, unlike the one before it.
@@ -259,12 +257,7 @@ async fn step(store: &Store, number: u32) {
     let work = move |draft: &mut Draft<'_>| {
         let id = draft.add_tasks(vec![task(&format!("task {number}"))], None)?[0];
         draft.start(PlanPolicy::default(), "/workspace")?;
-        let issue = NewCommand {
-            id: command.clone(),
-            kind: AttemptKind::New,
-            session: None,
-            text: format!("do it {number}\n").repeat(50),
-        };
+        let issue = new_command(command.as_str(), &format!("do it {number}\n").repeat(50));
         if draft.plan().ready().next().map(|task| task.number) == Some(id) {
             draft.issue(id, issue)?;
             draft.report(&command, report(number))?;
@@ -272,15 +265,6 @@ async fn step(store: &Store, number: u32) {
         Ok(())
     };
     changes(store, work).await;
-}
-
-fn new_command(id: &str, text: &str) -> NewCommand {
-    NewCommand {
-        id: CommandId::new(id),
-        kind: AttemptKind::New,
-        session: None,
-        text: text.to_owned(),
-    }
 }
 
 /// Starts a plan, if it is not started, and issues one of its tasks.
@@ -306,20 +290,10 @@ async fn fill(store: &Store, tasks: usize) {
 
 fn report(number: u32) -> Report {
     Report {
-        name: format!("report-task-{number}.md"),
-        status: ReportStatus::Success,
-        session: None,
-        results: "done".to_owned(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
         input_tokens: 1,
         output_tokens: 1,
         cost_usd: 0.5,
-        hash: number.to_string(),
-        received: now(),
+        ..new_report(&format!("task-{number}"), "done", now())
     }
 }
 
@@ -386,10 +360,8 @@ async fn plans_are_listed_and_found_by_command() {
             .await;
         assert!(matches!(taken, Err(StoreError::PlanTaken(id)) if id.as_str() == "bbbbbbbb"));
         let listed = store.plans().await.unwrap();
-        let short: Vec<_> = listed
-            .iter()
-            .map(|plan| (plan.head.id.as_str(), plan.seq))
-            .collect();
+        let short = listed.iter().map(|plan| (plan.head.id.as_str(), plan.seq));
+        let short: Vec<_> = short.collect();
         assert_eq!(short, [("bbbbbbbb", 1), ("aaaaaaaa", 2)]);
         issue(&store, &plan(), 1, new_command("task-x", "do it")).await;
         let of = async |id: &str| store.plan_of(&CommandId::new(id)).await.unwrap();
@@ -423,8 +395,7 @@ async fn store_accepts_plan_without_tasks() {
 
 /// Returns the plan's seq as another connection reads it, from a thread without a runtime.
 fn seq_elsewhere(place: &str) -> i64 {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.unwrap().block_on(async {
+    block_on(async {
         let store = open_at(place).await.unwrap();
         store.read(&plan(), |_, seq| seq).await.unwrap()
     })
@@ -630,11 +601,8 @@ async fn four_processes_lose_no_change() {
         let seqs: Vec<i64> = log.iter().map(|change| change.seq).collect();
         assert_eq!(seqs, (1..=401).collect::<Vec<_>>());
         for writer in writers {
-            let own: Vec<&str> = log
-                .iter()
-                .filter(|change| change.by == writer)
-                .map(|change| change.why.as_str())
-                .collect();
+            let own = log.iter().filter(|change| change.by == writer);
+            let own: Vec<&str> = own.map(|change| change.why.as_str()).collect();
             let expected: Vec<String> = (0..EACH).map(|number| number.to_string()).collect();
             assert_eq!(own, expected);
         }

@@ -96,16 +96,16 @@ fn agent_plans_judges_and_audits() {
 fn agent_repeats_unusable_answer_once() {
     let scene = Scene::with_fake("llm.provider = 'agent'");
     scene.says("plan.once", "I would make a file.");
-    scene.exits(0, ["plan", "Make a greeting"]);
+    scene.exits(0, "plan 'Make a greeting'");
     has(scene.asked("plan"), "I would make a file.");
 }
 
 #[test]
 fn agent_with_login_plans_without_key() {
     let scene = Scene::with_fake("");
-    scene.exits(2, ["plan", "Make a greeting"]);
+    scene.exits(2, "plan 'Make a greeting'");
     scene.write("home/.claude/.credentials.json", "{}");
-    let ran = scene.exits(0, ["plan", "Make a greeting"]);
+    let ran = scene.exits(0, "plan 'Make a greeting'");
     ran.has_stderr("the coding agent claude plans and judges");
 }
 
@@ -114,7 +114,7 @@ fn planning_error_quotes_agent() {
     let scene = Scene::with_fake("llm.provider = 'agent'\nllm.tries = 1");
     let failed = |event: Value| {
         scene.write("fake/plan", &format!("{event}\n"));
-        let ran = scene.exits(1, ["plan", "Make a greeting"]);
+        let ran = scene.exits(1, "plan 'Make a greeting'");
         ran.stderr
     };
     let of_model = |status: u16| {
@@ -148,7 +148,7 @@ fn hanging_agent_is_killed_with_children() {
             pid.display()
         ),
     );
-    scene.refuses(1, ["plan", "Make a greeting"], "did not answer within 1s");
+    scene.refuses(1, "plan 'Make a greeting'", "did not answer within 1s");
     assert!(!lives(scene.read("pid").trim()));
 }
 
@@ -162,7 +162,7 @@ fn next_daemon_ends_leftover_planning_agent() {
     );
     let answers = scene.read("fake/claude.sh");
     scene.write("fake/claude.sh", &hangs);
-    let mut daemon = scene.start(["run", "Make a greeting", "--no-input"]);
+    let mut daemon = scene.start("run 'Make a greeting' --no-input");
     let asked = || fs::read_to_string(&pid).unwrap_or_default();
     wait_until("the agent is asked", || asked().ends_with('\n'));
     daemon.child.kill().unwrap();
@@ -182,7 +182,7 @@ fn next_daemon_ends_leftover_planning_agent() {
 #[test]
 fn missing_agent_is_reported_immediately() {
     let scene = Scene::new("llm.provider = 'agent'");
-    let ran = scene.exits(2, ["run", "Make a greeting"]);
+    let ran = scene.exits(2, "run 'Make a greeting'");
     insta::assert_snapshot!(ran.stderr, @r#"
     error: `llm.provider` is "agent", but no coding agent is installed
     Hint: install one (claude, codex, gemini, opencode), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out

@@ -24,7 +24,7 @@ fn asks(agent: &str) {
     if !scene.install(agent, &vendor) {
         return;
     }
-    let ran = scene.exits(0, ["plan", "Make a greeting"]);
+    let ran = scene.exits(0, "plan 'Make a greeting'");
     ran.has_stdout("Write the greeting");
     let heard = vendor.heard();
     assert!(heard.iter().any(|heard| heard.was_told("Make a greeting")));
@@ -37,7 +37,7 @@ fn claude_with_refused_key_is_not_retried() {
     if !scene.install("claude", &vendor) {
         return;
     }
-    let ran = scene.exits(1, ["plan", "Make a greeting"]);
+    let ran = scene.exits(1, "plan 'Make a greeting'");
     ran.has_stderr("refuses the key (status 401)");
     ran.lacks_stderr("sk-canary");
 }
@@ -174,16 +174,12 @@ fn works(agent: &str) {
         );
     }
     assert!(reports[0].field("session_id").is_some(), "{reports:?}");
-    assert_eq!(
-        reports[0].field("session_id"),
-        reports[1].field("session_id")
-    );
+    let expected = reports[1].field("session_id");
+    assert_eq!(reports[0].field("session_id"), expected);
     // The second attempt is requested in the conversation of the first.
     let heard = vendor.heard();
-    let again = heard
-        .iter()
-        .find(|heard| heard.was_told("`twice`"))
-        .unwrap();
+    let mut again = heard.iter();
+    let again = again.find(|heard| heard.was_told("`twice`")).unwrap();
     assert!(again.was_told("BANANA"), "{:?}", again.turns);
     assert!(again.turns.contains(&Turn::Model), "{:?}", again.turns);
 }

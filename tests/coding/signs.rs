@@ -46,10 +46,7 @@ fn worker_reports_model_retry_with_time() {
     scene.write("config.toml", &patient);
     let mut daemon = scene.start("run --plan plan.md");
     let told = File::create(scene.path("worker.log")).unwrap();
-    let mut worker = scene.command("worker --agent claude");
-    let mut worker = Running {
-        child: worker.stderr(told).spawn().unwrap(),
-    };
+    let mut worker = scene.spawn("worker --agent claude", Stdio::null(), told);
     wait_until("the log tells it", || {
         scene.env.run("log").stdout.contains("is asked again at")
     });
@@ -79,11 +76,8 @@ fn unknown_start_error_is_retried_once() {
     );
     scene.run().exits(0);
     assert_eq!(scene.runs(), 2);
-    assert_eq!(
-        scene.session(1).0,
-        scene.session(2).0,
-        "it begins, as the first did"
-    );
+    // It begins, as the first did.
+    assert_eq!(scene.session(1).0, scene.session(2).0);
     assert_eq!(scene.reports().len(), 1);
     let always = Scene::with("echo 'cannot allocate memory' >&2; exit 1");
     let ran = always.run().exits(4);

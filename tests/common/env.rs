@@ -263,12 +263,13 @@ impl TestEnv {
 
     /// Starts the program and lets it run; its output is dropped.
     pub fn start(&self, args: impl Args) -> Running {
-        let child = self
-            .command(args)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        self.spawn(args, Stdio::null(), Stdio::null())
+    }
+
+    /// Starts the program with this output.
+    pub fn spawn(&self, args: impl Args, out: impl Into<Stdio>, err: impl Into<Stdio>) -> Running {
+        let mut command = self.command(args);
+        let child = command.stdout(out).stderr(err).spawn().unwrap();
         Running { child }
     }
 
@@ -295,14 +296,25 @@ impl TestEnv {
     }
 }
 
-/// The arguments of a program: its words with spaces between them, or a list where a word has spaces of its own.
+/// The arguments of a program: its words with spaces between them, those with spaces of their own in `'…'`; or a list.
 pub trait Args {
     fn words(&self) -> Vec<&str>;
 }
 
 impl Args for str {
     fn words(&self) -> Vec<&str> {
-        self.split_whitespace().collect()
+        let parts = self.split('\'').enumerate();
+        let words = parts.flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        words.collect()
+    }
+}
+
+impl Args for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
     }
 }
 
@@ -510,6 +522,16 @@ pub fn has(text: impl AsRef<str>, parts: impl Parts) {
     for part in parts.each() {
         assert!(text.contains(part), "no `{part}`: {text}");
     }
+}
+
+/// Checks how a text begins.
+#[track_caller]
+pub fn begins(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(
+        text.starts_with(part),
+        "it does not begin with `{part}`: {text}"
+    );
 }
 
 /// Checks that a text does not have a part, or none of several.

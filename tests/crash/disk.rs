@@ -71,8 +71,6 @@ fn daemon_waits_out_full_disk() {
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert_eq!(status["plan"]["status"], "completed", "{said}");
     assert_eq!(status["progress"]["completed"], 2, "{said}");
-    has(
-        env.read("left/workspace/MISSION.md"),
-        "2 of 2 tasks settled",
-    );
+    let part = "2 of 2 tasks settled";
+    has(env.read("left/workspace/MISSION.md"), part);
 }

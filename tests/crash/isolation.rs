@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use plan_agent::exec::alive;
 use plan_agent::plan::{Attempt, MERGE_CHECK, PlanState};
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, next_words};
 use super::stage::{Chance, Tempo};
 use crate::common::agent::{Act, Agent, Exchange};
 use crate::common::env::{Running, TestEnv, times, wait_until};
@@ -96,11 +96,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
     let mut kills = 0;
     let mut settled = false;
     while !settled {
-        let words: &[&str] = match Ledger::of(env) {
-            Some(_) => &["resume"],
-            None => &["run", "--plan", "plan.md"],
-        };
-        let mut life = env.start(words);
+        let mut life = env.start(next_words(env));
         let busy = await_work(env, &mut life, tempo);
         tempo.sleep(chance.below(2_000));
         // It may have ended already: then there is nothing to kill.
@@ -160,14 +156,11 @@ fn examine(env: &TestEnv, project: &Project) {
         let mut checks = attempt.checks.iter().flatten();
         checks.any(|check| check.name == MERGE_CHECK)
     };
-    assert_eq!(
-        plan.attempts().filter(clash).count(),
-        1,
-        "two changed the same line"
-    );
+    // Two changed the same line.
+    assert_eq!(plan.attempts().filter(clash).count(), 1);
     project.sound();
     // All results were accepted, so all worktrees are removed.
-    let list = project.git(&["worktree", "list", "--porcelain"]);
+    let list = project.git("worktree list --porcelain");
     assert_eq!(list.matches("worktree ").count(), 1, "{list}");
     let left = fs::read_dir(&line.folder).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plan_agent::plan::{Event, PlanState, TaskId, TaskState};
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, next_words};
 use super::stage::Chance;
 use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_at_most};
 
@@ -148,11 +148,8 @@ impl<'a> Players<'a> {
     }
 
     fn daemon(env: &TestEnv) -> Running {
-        let words: &[&str] = match Ledger::of(env) {
-            Some(_) => &["resume"],
-            None => &["run", "--plan", "plan.md"],
-        };
-        env.start([words, &["--team", "team.yaml", "--no-input"]].concat())
+        let words = next_words(env);
+        env.start(format!("{words} --team team.yaml --no-input"))
     }
 
     fn worker(env: &TestEnv) -> Running {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::agent::{Agent, Bell, News, Pace};
-use super::ledger::Ledger;
+use super::ledger::next_words;
 use super::scene::Scene;
 use super::trace::kill_traced;
 use crate::common::env::{Running, TestEnv, wait_until};
@@ -58,16 +58,12 @@ impl Stage {
         }
     }
 
-    /// Returns the command line that a person would type next.
-    pub fn next_words(&self) -> Vec<&'static str> {
-        match Ledger::of(&self.env) {
-            Some(_) => vec!["resume"],
-            None => vec!["run", "--plan", "plan.md"],
-        }
+    pub fn next_words(&self) -> &'static str {
+        next_words(&self.env)
     }
 
     /// Starts a daemon.
-    pub fn begin(&self, words: &[&str]) -> Life {
+    pub fn begin(&self, words: &str) -> Life {
         self.spawn(self.env.command(words))
     }
 

@@ -74,10 +74,8 @@ async fn acknowledged_calls_of_killed_server_persist_once() {
     });
     let (_, kept) = look(env).await;
     for told in &told {
-        assert!(
-            told.acknowledged.len() < told.asked.len(),
-            "no kill was in time"
-        );
+        // No kill was in time.
+        assert!(told.acknowledged.len() < told.asked.len());
         let lost: Vec<_> = told
             .acknowledged
             .iter()

@@ -86,8 +86,8 @@ async fn unstored_answer_is_stored_later() {
         )
         .unwrap();
         gets(&mut role, task(description)).await;
-        assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
-        assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1, "paid once");
+        assert_eq!(scene.success(), "hi");
+        assert_eq!(scene.asked().len(), 1, "paid once");
     }
 }
 
@@ -140,8 +140,8 @@ async fn store_fault_fails_no_step() {
     assert!(scene.office.updates().is_empty());
     mends(&place);
     gets(&mut role, task("Review it")).await;
-    assert_eq!(scene.result(), (COMPLETED, "a word".to_owned()));
-    assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1);
+    assert_eq!(scene.success(), "a word");
+    assert_eq!(scene.asked().len(), 1);
 }
 
 #[tokio::test]
@@ -154,10 +154,7 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
         .await;
     scene.handed_out("damaged", ROLE, "request-9").await;
     // So large that its rows are written immediately.
-    let large = NewTask {
-        name: "One more".to_owned(),
-        ..NewTask::default()
-    };
+    let large = new_task("One more");
     let large = vec![large; 300];
     let damaged = PlanId::new("damaged");
     let change = scene.store.change(&damaged, "test", "more", |draft| {
@@ -188,20 +185,16 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
     let mut role = scene.given("Review it").await;
     let request = role.state().pending_collaboration_request_id.clone();
     // A wait of a plan that cannot be read has ended.
-    assert_eq!(
-        (scene.waits().await, scene.ends().await),
-        (1, vec![RoleRequestEnd::TakenBack])
-    );
+    let expected = (1, vec![RoleRequestEnd::TakenBack]);
+    assert_eq!((scene.waits().await, scene.ends().await), expected);
     let answered = answer(&request.unwrap(), COMPLETED, "mended");
     gets(&mut role, answered).await;
-    assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
-    assert_eq!(
-        (scene.waits().await, scene.ends().await),
-        (
-            0,
-            vec![RoleRequestEnd::TakenBack, RoleRequestEnd::Completed]
-        )
+    assert_eq!(scene.success(), "mended");
+    let expected = (
+        0,
+        vec![RoleRequestEnd::TakenBack, RoleRequestEnd::Completed],
     );
+    assert_eq!((scene.waits().await, scene.ends().await), expected);
     let mut other = task_named("task-2", "Review it");
     other.plan_id = Some(PlanId::new("topplan"));
     gets(&mut role, other).await;

@@ -52,12 +52,8 @@ async fn role_uses_plan_tools() {
         ),
     ]);
     scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(
-        result.starts_with("Step 2, Use plan.TaskUpdate, failed: {"),
-        "{result}"
-    );
+    let result = scene.failure();
+    begins(&result, "Step 2, Use plan.TaskUpdate, failed: {");
     let plan = scene.plan().await;
     has(plan.nth(0).unwrap().result.as_deref().unwrap(), "Mend it");
     // The plan of the tools is not the internal plan.
@@ -144,8 +140,7 @@ async fn hanging_mcp_server_costs_one_timeout() {
     let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let mut role = scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
+    let result = scene.failure();
     has(&result, "did not answer within 5s");
     // The role does not wait for it again: another one is started.
     gets(&mut role, task_named("task-2", "Review it")).await;
@@ -157,38 +152,24 @@ async fn hanging_mcp_server_costs_one_timeout() {
 async fn faulty_mcp_server_start_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let short = Duration::from_millis(300);
-    for (argv, timeout, said) in [
+    for (script, timeout, said) in [
+        ("echo 'no token' >&2; exit 3", LONG, "no token"),
+        ("exec sleep 1000", short, "did not answer within 300ms"),
         (
-            &["no-such-server"][..],
-            LONG,
-            "cannot be started: cannot start `no-such-server`",
-        ),
-        (
-            &["sh", "-c", "echo 'no token' >&2; exit 3"],
-            LONG,
-            "no token",
-        ),
-        (
-            &["sh", "-c", "exec sleep 1000"],
+            "echo hello; exec sleep 1000",
             short,
             "did not answer within 300ms",
         ),
-        (
-            &["sh", "-c", "echo hello; exec sleep 1000"],
-            short,
-            "did not answer within 300ms",
-        ),
-        (
-            &["sh", "-c", "exec cat /dev/zero"],
-            LONG,
-            "ended before it said who it is",
-        ),
+        ("exec cat /dev/zero", LONG, "ended before it said who it is"),
     ] {
-        let error = McpServer::start(server(argv, folder.path(), timeout))
-            .await
-            .unwrap_err();
-        assert!(error.to_string().contains(said), "{argv:?}: {error}");
+        row(script);
+        let settings = server(&["sh", "-c", script], folder.path(), timeout);
+        let error = McpServer::start(settings).await.unwrap_err();
+        has(error.to_string(), said);
     }
+    let missing = server(&["no-such-server"], folder.path(), LONG);
+    let error = McpServer::start(missing).await.unwrap_err().to_string();
+    has(&error, "cannot be started: cannot start `no-such-server`");
     let nowhere = server(&["true"], Path::new("/no/such/folder"), LONG);
     let error = McpServer::start(nowhere).await.unwrap_err();
     assert!(matches!(error, McpError::Start { .. }), "{error}");

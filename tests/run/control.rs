@@ -50,10 +50,7 @@ fn abort_ends_plan_of_foreground_run() {
     scene.works(["abort", &plan]);
     let ran = foreground.end().exits(3);
     let last = lines(&ran.stdout).pop().unwrap();
-    assert_eq!(
-        (&last["status"], &last["exit"]),
-        (&json!("abandoned"), &json!(3))
-    );
+    assert_eq!(picked(&last, "status exit"), json!(["abandoned", 3]));
     scene.await_name("active", &format!("{}.cancel", first.id));
     scene.exits(3, "resume");
 }
@@ -78,11 +75,8 @@ fn detached_daemon_answers_commands_and_stops() {
     scene.succeed(&first, "while nobody looked");
     let agent = scene.agent(|_| Act::success("done"));
     scene.works("resume");
-    assert_eq!(
-        agent.attempts(),
-        [(2, 1), (3, 1)],
-        "the first is not dispatched again"
-    );
+    // The first is not dispatched again.
+    assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
     assert_eq!(scene.status()["tasks"][0]["result"], "while nobody looked");
 }
 
@@ -106,11 +100,8 @@ fn second_daemon_exits_and_names_first() {
         second.has_stderr(["Hint:", &pid]);
     }
     let plans: Value = scene.json("plans --json");
-    assert_eq!(
-        plans.as_array().unwrap().len(),
-        1,
-        "the second left no plan behind"
-    );
+    // The second left no plan behind.
+    assert_eq!(plans.as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -159,11 +150,8 @@ fn resume_after_kill_repeats_nothing() {
     let agent = scene.agent(|_| Act::success("done"));
     scene.works("resume");
     assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
-    assert_eq!(
-        agent.seen()[0].text,
-        second.text,
-        "the same id with the same text"
-    );
+    // The same id with the same text.
+    assert_eq!(agent.seen()[0].text, second.text);
     assert_eq!(scene.events_named("judged").len(), 3);
 }
 
@@ -272,10 +260,8 @@ fn run_names_unread_files_at_end() {
     scene.drop_report("notes.txt", b"not a report");
     scene.succeed(&only, "done");
     let ran = foreground.end().exits(0);
-    assert_eq!(
-        scene.env.normal(&ran.stderr),
-        "! unread files are left in `[FOLDER]/volumes/reports/pending`: notes.txt\n"
-    );
+    let expected = "! unread files are left in `[FOLDER]/volumes/reports/pending`: notes.txt\n";
+    assert_eq!(scene.env.normal(&ran.stderr), expected);
 }
 
 #[test]
@@ -345,7 +331,7 @@ fn signal_during_llm_call_loses_nothing() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    let foreground = scene.start(["run", "Do it", "--json"]);
+    let foreground = scene.start("run 'Do it' --json");
     assert!(server.is_asked());
     foreground.signal(Signal::TERM);
     let ran = foreground.end().exits(143);

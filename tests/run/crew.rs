@@ -46,7 +46,7 @@ fn results(scene: &Scene) -> Vec<String> {
     tasks.iter().map(result).collect()
 }
 
-const RUN: [&str; 5] = ["run", "--plan", "plan.md", "--team", "team.yaml"];
+const RUN: &str = "run --plan plan.md --team team.yaml";
 
 #[test]
 fn roles_use_own_or_command_line_agent() {
@@ -64,9 +64,8 @@ fn roles_use_own_or_command_line_agent() {
         ("Six", "coder"),
     ];
     let scene = scene(4, &roles, &plan);
-    let general = ["--no-input", "--agent", "command", "--"];
-    let general = [&general[..], &["sh", "worker.sh", "general", "{report}"]].concat();
-    scene.exits(0, [&RUN[..], &general].concat());
+    let general = "--no-input --agent command -- sh worker.sh general {report}";
+    scene.exits(0, format!("{RUN} {general}"));
     let who = ["coder", "tester", "general", "general", "general", "coder"];
     assert_eq!(results(&scene), who.map(|who| format!("Done by {who}.")));
     let count = |folder: &str| {
@@ -92,7 +91,7 @@ fn role_concurrency_is_bounded_by_lanes() {
         let file = format!("volumes/workspace/{who}.does");
         scene.write(&file, "sleep 0.1\n");
     }
-    scene.exits(0, [&RUN[..], &["--no-input"]].concat());
+    scene.exits(0, format!("{RUN} --no-input"));
     let most = |who: &str| {
         let together = scene.read(&format!("volumes/workspace/{who}.together"));
         let counts = together.lines().map(|line| line.parse::<u32>().unwrap());
@@ -108,7 +107,7 @@ fn default_lanes_are_sum_of_roles() {
     // Neither ends before the other has begun.
     let meet = ": > \"met.$$\"; until [ \"$(ls | grep -c '^met\\.')\" = 2 ]; do sleep 0.02; done\n";
     scene.write("volumes/workspace/coder.does", meet);
-    scene.exits(0, [&RUN[..], &["--no-input"]].concat());
+    scene.exits(0, format!("{RUN} --no-input"));
 }
 
 #[test]
@@ -147,7 +146,7 @@ printf '%s\n' '{{"type":"result","is_error":false,"permission_denials":[],"sessi
         notes = notes.display()
     );
     scene.env.show_script("claude", &script);
-    let ran = scene.exits(4, [&RUN[..], &["--no-input"]].concat());
+    let ran = scene.exits(4, format!("{RUN} --no-input"));
     let told = "! no more tasks of `reviewer` are taken: the agent `claude` cannot work";
     assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
     assert_eq!(&results(&scene)[4..], ["Done by coder."; 4]);
@@ -171,7 +170,7 @@ fn run_checks_role_agents_before_start() {
         "- {id: coder, kind: files, worker: codex}\n",
         &[("One", "coder")],
     );
-    let ran = scene.exits(2, [&RUN[..], &["--no-input"]].concat());
+    let ran = scene.exits(2, format!("{RUN} --no-input"));
     ran.has_stderr(["the role `coder`", "Hint: "]);
     assert!(!scene.env.path("volumes/plan-agent.db").exists());
 }

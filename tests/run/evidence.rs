@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
+use crate::common::git::git;
 
 /// A plan of one task that produces files.
 fn producing(files: &str) -> String {
@@ -61,10 +62,8 @@ fn plan_rejects_produced_file_outside_workspace() {
         scene.write("one.md", &producing(files));
         scene.refuses(2, "run --plan one.md", told);
     }
-    assert!(
-        !scene.env.path("volumes/plan-agent.db").exists(),
-        "nothing was begun"
-    );
+    // Nothing was begun.
+    assert!(!scene.env.path("volumes/plan-agent.db").exists());
 }
 
 /// Returns the recorded changes of the last attempt: how they were found, and what changed.
@@ -82,26 +81,6 @@ fn changes(scene: &Scene) -> (String, Vec<String>) {
     )
 }
 
-/// Runs git in a folder; false if there is no git.
-fn git(folder: &Path, words: &[&str]) -> bool {
-    let names = ["-c", "user.name=x", "-c", "user.email=x@localhost"];
-    let ran = std::process::Command::new("git")
-        .args(names)
-        .args(words)
-        .current_dir(folder)
-        .output();
-    match ran {
-        Err(_) => {
-            skip("git is not installed");
-            false
-        }
-        Ok(ran) => {
-            assert!(ran.status.success(), "{ran:?}");
-            true
-        }
-    }
-}
-
 #[test]
 fn judge_prompt_lists_changed_files() {
     let server = planning(&[("First", &[]), ("Second", &[1])]);
@@ -114,7 +93,7 @@ fn judge_prompt_lists_changed_files() {
         }
         Act::success("it is there")
     });
-    scene.works(["run", "Do it"]);
+    scene.works("run 'Do it'");
     let asked = server.asked();
     let judged: Vec<_> = asked.iter().filter(|asked| asked.kind == "judge").collect();
     for (asked, told) in judged.iter().zip([
@@ -147,6 +126,22 @@ fn changes_are_found_in_large_folder() {
     assert_eq!(files, ["many/7", "many/8 (removed)"]);
 }
 
+/// Makes a folder a repository with a commit; false if there is no git.
+fn committed(folder: &Path) -> bool {
+    let there = std::process::Command::new("git")
+        .arg("--version")
+        .output()
+        .is_ok();
+    if there {
+        git(folder, "init --quiet");
+        git(folder, "add .");
+        git(folder, "commit --quiet -m first");
+    } else {
+        skip("git is not installed");
+    }
+    there
+}
+
 /// The state of git when the command was dispatched is still known to the next daemon, and the repository stays as it was.
 #[test]
 fn git_finds_changes_after_kill() {
@@ -160,11 +155,9 @@ fn git_finds_changes_after_kill() {
     ] {
         scene.write(&format!("volumes/workspace/{name}"), text);
     }
-    if !git(&workspace, &["init", "--quiet"]) {
+    if !committed(&workspace) {
         return;
     }
-    git(&workspace, &["add", "."]);
-    git(&workspace, &["commit", "--quiet", "-m", "first"]);
     scene.write("volumes/workspace/src/b", "by the person");
     let index = fs::read(workspace.join(".git/index")).unwrap();
     let mut first = scene.start("run --plan one.md");
@@ -196,11 +189,9 @@ fn broken_repository_is_not_reported_as_unchanged() {
     let scene = Scene::by_rules("");
     let workspace = scene.env.path("volumes/workspace");
     scene.write("volumes/workspace/gone", "1");
-    if !git(&workspace, &["init", "--quiet"]) {
+    if !committed(&workspace) {
         return;
     }
-    git(&workspace, &["add", "."]);
-    git(&workspace, &["commit", "--quiet", "-m", "first"]);
     let _agent = scene.agent(move |_| {
         fs::remove_file(workspace.join("gone")).unwrap();
         fs::remove_file(workspace.join(".git/HEAD")).unwrap();
@@ -255,7 +246,7 @@ fn clear_success_needs_no_judge_call() {
         2 => Act::Report(crate::common::agent::report("PARTIAL_SUCCESS", "half")),
         _ => Act::success("done"),
     });
-    scene.works(["run", "Do it"]);
+    scene.works("run 'Do it'");
     let asked = server.asked();
     let judges = asked.iter().filter(|asked| asked.kind == "judge");
     assert_eq!(judges.map(judged).collect::<Vec<_>>(), [(2, 1), (3, 1)]);
@@ -324,9 +315,6 @@ fn run_rejects_read_only_workspace() {
     let scene = Scene::by_rules("");
     fs::create_dir(scene.env.path("locked")).unwrap();
     fs::set_permissions(scene.env.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
-    scene.refuses(
-        2,
-        "run --plan one.md --workspace locked",
-        "cannot be written to",
-    );
+    let part = "cannot be written to";
+    scene.refuses(2, "run --plan one.md --workspace locked", part);
 }

@@ -190,14 +190,10 @@ fn nobody_is_believed(scene: &Scene) {
     let [honest, unchecked] = &tasks[liars.len()..] else {
         panic!("{tasks:?}");
     };
-    assert_eq!(
-        (&honest["status"], &honest["verified"]),
-        (&json!("completed"), &json!(true))
-    );
-    assert_eq!(
-        (&unchecked["status"], &unchecked["verified"]),
-        (&json!("completed"), &json!(false))
-    );
+    for (task, verified) in [(honest, true), (unchecked, false)] {
+        let expected = json!(["completed", verified]);
+        assert_eq!(picked(task, "status verified"), expected);
+    }
 }
 
 #[test]
@@ -207,10 +203,8 @@ fn rules_reject_false_success() {
     scene.exits(4, "run --plan lies.md --no-input");
     nobody_is_believed(&scene);
     let last = liars().len() + 2;
-    has(
-        scene.works(["why", &last.to_string()]),
-        "on the agent's word: no check ran",
-    );
+    let part = "on the agent's word: no check ran";
+    has(scene.works(["why", &last.to_string()]), part);
     let mission = scene.read("volumes/workspace/MISSION.md");
     has(&mission, "honest — completed, verified");
     has(&mission, "unchecked — completed, unverified");

@@ -26,7 +26,7 @@ fn transient_llm_faults_are_retried() {
         });
         let scene = Scene::with_model(&server, shape, "");
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(["run", "Do it"]);
+        let ran = scene.run("run 'Do it'");
         assert_eq!(ran.code, Some(0), "{shape:?}: {ran:?}");
         let counts = ["plan", "judge", "audit", "summarise"].map(|kind| server.count(kind));
         assert_eq!(
@@ -48,7 +48,7 @@ fn hanging_model_is_retried() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "llm.timeout = '1s'");
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works(["run", "Do it"]);
+    scene.works("run 'Do it'");
     assert!(server.count("plan") >= 3);
 }
 
@@ -160,7 +160,7 @@ fn no_plan_comes(shape: Shape, fault: &Lasting) {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", fault, &mended);
     let scene = fault.scene(&server, shape);
-    let ran = scene.run(["run", "Do a thing"]);
+    let ran = scene.run("run 'Do a thing'");
     assert_eq!(ran.code, Some(1), "{told}: {ran:?}");
     let all = format!("{}{}", ran.stdout, ran.stderr);
     assert!(all.contains(told), "{told} in {all}");
@@ -237,10 +237,8 @@ fn no_judgement_comes(shape: Shape, fault: &Lasting) {
     let question = &status["questions"][0];
     let reason = question["reason"].as_str().unwrap();
     assert!(reason.contains(told), "{told} in {reason}");
-    assert_eq!(
-        question["choices"],
-        json!(["accept", "retry", "skip", "abort"])
-    );
+    let expected = json!(["accept", "retry", "skip", "abort"]);
+    assert_eq!(question["choices"], expected);
     assert_eq!(status["tasks"][0]["status"], "in_progress", "{told}");
 
     mended.store(true, Ordering::SeqCst);
@@ -271,7 +269,7 @@ fn default_llm_tries_are_five() {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", &Lasting::of(passing(500), "500", 5), &mended);
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    scene.exits(1, ["run", "Do a thing"]);
+    scene.exits(1, "run 'Do a thing'");
     assert_eq!(server.count("plan"), 5);
 }
 
@@ -283,7 +281,7 @@ fn resume_plans_goal_without_plan() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
-    let ran = scene.exits(1, ["plan", "Do it"]);
+    let ran = scene.exits(1, "plan 'Do it'");
     ran.has_stderr(["no such model", "plan-agent resume"]);
     let _agent = scene.agent(|_| Act::success("done"));
     scene.works("resume");
@@ -340,9 +338,8 @@ fn api_key_reaches_only_model() {
         let mut read = 0;
         each_file(&scene.env.path(""), &mut |path, bytes| {
             read += 1;
-            let seen = bytes
-                .windows(CANARY.len())
-                .any(|window| window == CANARY.as_bytes());
+            let mut seen = bytes.windows(CANARY.len());
+            let seen = seen.any(|window| window == CANARY.as_bytes());
             assert!(!seen, "{shape:?}: the key is in {}", path.display());
         });
         assert!(read > 10, "{read} files were looked at");
@@ -356,12 +353,10 @@ fn short_api_key_is_not_masked_in_answers() {
     let mut scene = Scene::with_model(&server, Shape::Chat, "");
     scene.env.set("OPENAI_API_KEY", "test");
     let agent = scene.agent(|_| Act::success("done"));
-    scene.exits(0, ["run", "Do it"]);
+    scene.exits(0, "run 'Do it'");
     drop(agent);
-    has(
-        scene.texts("commands/processed", ".md").concat(),
-        "Run pytest",
-    );
+    let part = "Run pytest";
+    has(scene.texts("commands/processed", ".md").concat(), part);
 }
 
 fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) {
@@ -380,7 +375,7 @@ fn run_rejects_remote_plain_http() {
     let mut scene =
         Scene::new("llm.provider = 'openai'\nllm.base_url = 'http://models.example/v1'\n");
     scene.env.set("OPENAI_API_KEY", "sk-canary");
-    scene.refuses(2, ["run", "Do it"], "config.toml:2");
+    scene.refuses(2, "run 'Do it'", ["config.toml:2", "would send the key"]);
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
 
@@ -468,11 +463,9 @@ fn failed_replan_asks_human() {
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
     let agent = scene.agent(|_| Act::success("done"));
-    scene.exits(4, ["run", "Do it"]);
-    assert_eq!(
-        scene.status()["questions"][0]["choices"],
-        json!(["retry", "abort"])
-    );
+    scene.exits(4, "run 'Do it'");
+    let expected = json!(["retry", "abort"]);
+    assert_eq!(scene.status()["questions"][0]["choices"], expected);
     scene.works("answer retry");
     scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
@@ -488,12 +481,10 @@ fn failed_audit_can_be_approved_by_human() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.exits(4, ["run", "Do it"]);
-    assert_eq!(
-        scene.status()["questions"][0]["choices"],
-        json!(["approve", "retry", "abort"])
-    );
-    scene.works(["answer", "approve", "--note", "I looked at it"]);
+    scene.exits(4, "run 'Do it'");
+    let expected = json!(["approve", "retry", "abort"]);
+    assert_eq!(scene.status()["questions"][0]["choices"], expected);
+    scene.works("answer approve --note 'I looked at it'");
     scene.exits(0, "resume");
     assert_eq!(server.count("audit"), 1);
 }

@@ -36,18 +36,14 @@ fn scarce(kind: &str, most: u32, agent: &[&str]) {
 }
 
 #[test]
-fn plan_runs_without_inotify() {
-    scarce("max_inotify_instances", 0, &[]);
-}
-
-#[test]
-fn plan_runs_without_watches() {
-    scarce("max_inotify_watches", 0, &[]);
-}
-
-#[test]
-fn plan_runs_with_partial_watches() {
-    scarce("max_inotify_watches", 3, &[]);
+fn plan_runs_without_enough_inotify() {
+    for (kind, most) in [
+        ("max_inotify_instances", 0),
+        ("max_inotify_watches", 0),
+        ("max_inotify_watches", 3),
+    ] {
+        scarce(kind, most, &[]);
+    }
 }
 
 #[test]

@@ -1,24 +1,14 @@
 //! Earlier states of a plan, shown and restored, and the plans that tools have made alongside those of the daemon.
 
-use plan_agent::plan::{ArchiveState, NewTask, PlanHead, PlanId, TaskChanges, TaskId};
-use plan_agent::plan_time::Clock;
+use plan_agent::plan::{ArchiveState, PlanHead, PlanId, TaskChanges, TaskId};
 use plan_agent::store::Store;
-use plan_agent::volumes::Volumes;
 
 use super::*;
+use crate::common::core::{block_on, new_task, open_store};
 
 /// Uses the store of a scene as a tool would.
 fn with_store<T>(scene: &Scene, act: impl AsyncFnOnce(Store) -> T) -> T {
-    let volumes = Volumes::open(&scene.env.path("volumes")).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let clock = Clock::start();
-        let file = volumes.database();
-        let store = Store::open(&file, move || clock.now()).await.unwrap();
-        act(store).await
-    })
+    block_on(async { act(open_store(&scene.env).await).await })
 }
 
 /// Makes a plan of the tools of `tasks` with one task, and returns its id.
@@ -27,11 +17,7 @@ async fn make(store: &Store, key: &str) -> PlanId {
     head.owner = "tasks".to_owned();
     let made = store.create(head, "claude", "TaskCreate", |draft| {
         draft.created();
-        let task = NewTask {
-            name: "Write the notes".to_owned(),
-            ..NewTask::default()
-        };
-        draft.add_tasks(vec![task], None)?;
+        draft.add_tasks(vec![new_task("Write the notes")], None)?;
         Ok(draft.plan().id().clone())
     });
     made.await.unwrap()
@@ -122,11 +108,8 @@ fn restore_names_unknown_change() {
     let id = with_store(&scene, async |store| make(&store, "release").await);
     let ran = scene.exits(2, ["restore", id.as_str(), "--at", "7"]);
     ran.has_stderr("plan `release` has no change `7`");
-    scene.refuses(
-        1,
-        ["restore", id.as_str(), "--at", "1"],
-        "the plan is as it was after change 1",
-    );
+    let part = "the plan is as it was after change 1";
+    scene.refuses(1, ["restore", id.as_str(), "--at", "1"], part);
 }
 
 #[test]
@@ -174,23 +157,17 @@ fn tool_plans_are_listed_but_not_default() {
     OWN  completed  [TIME]  One
     ");
     let all: Value = scene.json("plans --all --json");
-    let known: Vec<_> = all
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|plan| {
-            [&plan["key"], &plan["owner"], &plan["archive_state"]]
-                .map(|word| word.as_str().unwrap())
-        })
-        .collect();
+    let known = all.as_array().unwrap().iter();
+    let known = known.map(|plan| picked(plan, "key owner archive_state"));
+    let known: Vec<Value> = known.collect();
     assert_eq!(
-        known,
-        [
+        json!(known),
+        json!([
             ["old one", "tasks", "history"],
             ["release", "tasks", "current"],
             ["release", "tasks", "deleted"],
             [own.as_str(), "daemon", "current"],
-        ]
+        ])
     );
 
     // The newest plan of all is not the newest one of the daemon.

@@ -57,15 +57,10 @@ fn hostile_files_are_filed_without_effect() {
             assert!(rejected.contains(name), "{name}");
         }
     }
-    assert_eq!(
-        fs::read_to_string(&secret).unwrap(),
-        report("SUCCESS", "a secret")
-    );
-    assert_eq!(
-        scene.tasks(),
-        ["in_progress", "pending"],
-        "none of them is a success"
-    );
+    let expected = report("SUCCESS", "a secret");
+    assert_eq!(fs::read_to_string(&secret).unwrap(), expected);
+    // None of them is a success.
+    assert_eq!(scene.tasks(), ["in_progress", "pending"]);
     for text in scene.texts("reports/rejected", ".reason.md") {
         assert!(
             text.chars().all(|c| c == '\n' || !c.is_control()),

@@ -97,10 +97,8 @@ fn late_file_answer_gets_notice() {
     scene.await_name("questions/answered", &complaint);
     let told = fs::read_to_string(scene.path("questions/answered").join(&complaint));
     let told = told.unwrap();
-    has(
-        &told,
-        "answered already: retry (by command line); `abort` in its file",
-    );
+    let part = "answered already: retry (by command line); `abort` in its file";
+    has(&told, part);
     wait_until("both files are put away", || {
         scene.names("questions/pending").is_empty()
     });
@@ -127,10 +125,8 @@ fn invalid_answer_gets_problem_file() {
                 .path("questions/pending")
                 .join(format!("question-{id}.md")),
         );
-        assert!(
-            text.unwrap().contains(&format!("answer: {wrong}")),
-            "the person's file is left alone"
-        );
+        // The person's file is left alone.
+        assert!(text.unwrap().contains(&format!("answer: {wrong}")));
     }
     assert!(scene.events_named("answered").is_empty());
     scene.fill_in(&id, "skip", "not needed");
@@ -144,11 +140,8 @@ fn no_input_run_exits_4_and_resumes_after_answer() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
     let ran = scene.exits(4, "run --plan two.md --no-input");
-    assert_eq!(
-        scene.tasks(),
-        ["in_progress", "completed"],
-        "what can go on goes on first"
-    );
+    // What can go on goes on first.
+    assert_eq!(scene.tasks(), ["in_progress", "completed"]);
     let question = scene.status()["questions"][0].clone();
     let id = question["id"].as_str().unwrap();
     ran.has_stdout(format!("plan-agent answer {id}"));
@@ -199,7 +192,7 @@ fn human_can_request_replan() {
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(stubborn);
     assert_eq!(scene.run("run Listen").code, Some(4));
-    scene.works(["answer", "replan", "--note", "take a socket instead"]);
+    scene.works("answer replan --note 'take a socket instead'");
     scene.works("resume");
     assert_eq!(scene.tasks(), ["skipped", "completed", "completed"]);
     assert_eq!(agent.attempts()[..3], [(1, 1), (1, 2), (1, 3)]);
@@ -218,10 +211,8 @@ fn agent_can_ask_human() {
     scene.exits(4, "run --plan one.md");
     let question = scene.status()["questions"][0].clone();
     assert_eq!(question["reason"], "Which port shall it be?");
-    assert_eq!(
-        question["choices"],
-        json!(["reply", "retry", "skip", "abort"])
-    );
+    let expected = json!(["reply", "retry", "skip", "abort"]);
+    assert_eq!(question["choices"], expected);
 
     scene.refuses(2, "answer reply", "--note");
     scene.works("answer reply --note 8081");

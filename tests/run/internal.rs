@@ -2,12 +2,13 @@
 //! waits, and ends with the task for which it was made.
 
 use plan_agent::plan::{
-    ArchiveState, AttemptKind, AttemptState, CommandId, NewCommand, NewTask, PlanHead, PlanId,
-    PlanPolicy, PlanState, ROLE, TaskId, Time,
+    ArchiveState, AttemptState, CommandId, PlanHead, PlanId, PlanPolicy, PlanState, ROLE, TaskId,
+    Time,
 };
 use plan_agent::store::Store;
 
 use super::*;
+use crate::common::core::{new_command, new_task};
 
 /// The role's request to another one.
 const REQUEST: &str = "task-0190a0b0-0000-7000-8000-000000000001";
@@ -34,22 +35,14 @@ impl Internal {
         let mut head = PlanHead::new(PlanId::new(key), "Review", Time::default());
         ROLE.clone_into(&mut head.owner);
         head.parent = Some(PlanId::new(parent));
-        let issue = NewCommand {
-            id: CommandId::new(request),
-            kind: AttemptKind::New,
-            session: None,
-            text: format!(
-                "---\nid: {request}\nsession_id: auto\ncommand_type: new\nassignee: coder\nrequest_id: {request}\n---\n\nMend it.\n"
-            ),
-        };
+        let text = format!(
+            "---\nid: {request}\nsession_id: auto\ncommand_type: new\nassignee: coder\nrequest_id: {request}\n---\n\nMend it.\n"
+        );
+        let issue = new_command(request, &text);
         let pending = scene.env.path("volumes/commands/pending");
         fs::write(pending.join(format!("{request}.md")), &issue.text).unwrap();
         let made = self.store.create(head, "reviewer", "made", move |draft| {
-            let task = NewTask {
-                name: "Ask the coder".to_owned(),
-                ..NewTask::default()
-            };
-            draft.make_tasks(vec![task])?;
+            draft.make_tasks(vec![new_task("Ask the coder")])?;
             draft.start(PlanPolicy::default(), "")?;
             draft.issue(TaskId(1), issue)?;
             Ok(draft.plan().id().clone())
@@ -184,9 +177,7 @@ fn next_daemon_ends_leftover_internal_plans() {
     });
     assert_eq!(scene.names("commands/withdrawn"), withdrawn);
     // Requests that are still waiting stay.
-    assert_eq!(
-        internal.status(&waits),
-        (PlanState::Running, ArchiveState::Current)
-    );
+    let expected = (PlanState::Running, ArchiveState::Current);
+    assert_eq!(internal.status(&waits), expected);
     assert_eq!(internal.state(&waits, REQUEST), AttemptState::Open);
 }

@@ -11,6 +11,14 @@ struct Isolated {
     project: Project,
 }
 
+fn isolated(config: &str) -> Option<Isolated> {
+    let scene = Scene::by_rules(&format!(
+        "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 2\n{config}"
+    ));
+    let project = Project::new(&scene.env)?;
+    Some(Isolated { scene, project })
+}
+
 impl Deref for Isolated {
     type Target = Scene;
 
@@ -20,14 +28,6 @@ impl Deref for Isolated {
 }
 
 impl Isolated {
-    fn new(config: &str) -> Option<Self> {
-        let scene = Scene::by_rules(&format!(
-            "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 2\n{config}"
-        ));
-        let project = Project::new(&scene.env)?;
-        Some(Self { scene, project })
-    }
-
     fn plan(&self) -> String {
         plan_id(&self.scene)
     }
@@ -61,11 +61,9 @@ fn write(command: &Command, name: &str, text: &str) {
 
 #[test]
 fn parallel_results_merge_into_one_branch() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let before = isolated.project.of_the_person();
-    let agent = isolated.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let before = scene.project.of_the_person();
+    let agent = scene.agent(|command| {
         let folder = folder(command);
         assert_eq!(fs::read_to_string(folder.join("b.txt")).unwrap(), "b\n");
         if command.task() == 1 {
@@ -81,49 +79,39 @@ fn parallel_results_merge_into_one_branch() {
         }
         Act::success("done")
     });
-    let ran = isolated.exits(0, "run --plan two.md");
+    let ran = scene.exits(0, "run --plan two.md");
     assert_eq!(agent.attempts().len(), 2);
-    assert_eq!(isolated.result("left.txt"), "left\n");
-    assert_eq!(isolated.result("a.txt"), "one\nTWO\nthree\n");
-    assert_eq!(isolated.project.of_the_person(), before);
-    let plan = isolated.plan();
+    assert_eq!(scene.result("left.txt"), "left\n");
+    assert_eq!(scene.result("a.txt"), "one\nTWO\nthree\n");
+    assert_eq!(scene.project.of_the_person(), before);
+    let plan = scene.plan();
     ran.has_stdout(format!("git merge plan-agent/{plan}"));
     ran.has_stderr("changes that are in no commit");
     // A worktree that holds only accepted results is removed.
+    assert!(!scene.path(format!("worktrees/{plan}/task-1")).exists());
     assert!(
-        !isolated
-            .env
-            .path(format!("volumes/worktrees/{plan}/task-1"))
-            .exists()
-    );
-    assert!(
-        isolated
-            .env
-            .path(format!("volumes/worktrees/{plan}/task-2/built"))
+        scene
+            .path(format!("worktrees/{plan}/task-2/built"))
             .exists()
     );
     let told = agent.command(1, 1);
     let branch = format!("on the branch `plan-agent-task/{plan}/1`");
     has(told.body(), &branch);
-    has(isolated.works("why 2"), "merged aside as ");
-    has(
-        isolated.works("status"),
-        format!("Results: the branch plan-agent/{plan}"),
-    );
-    has(isolated.works("doctor"), "tasks can have worktrees of");
-    let diff = isolated.works("diff 2");
+    has(scene.works("why 2"), "merged aside as ");
+    let part = format!("Results: the branch plan-agent/{plan}");
+    has(scene.works("status"), part);
+    has(scene.works("doctor"), "tasks can have worktrees of");
+    let diff = scene.works("diff 2");
     has(&diff, "-two\n+TWO\n");
     lacks(&diff, "left");
-    isolated.project.sound();
+    scene.project.sound();
 }
 
 #[test]
 fn merge_conflict_is_given_to_agent() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let before = isolated.project.of_the_person();
-    let agent = isolated.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let before = scene.project.of_the_person();
+    let agent = scene.agent(|command| {
         let word = ["LEFT", "RIGHT"][command.task() as usize - 1];
         if command.attempt() == 1 {
             write(command, "a.txt", &format!("one\n{word}\nthree\n"));
@@ -134,25 +122,23 @@ fn merge_conflict_is_given_to_agent() {
         }
         Act::success("done")
     });
-    isolated.exits(0, "run --plan two.md");
+    scene.exits(0, "run --plan two.md");
     let attempts = agent.attempts();
     let &(task, attempt) = attempts.last().unwrap();
     assert_eq!((attempts.len(), attempt), (3, 2), "{attempts:?}");
     let retry = agent.command(task, 2);
     has(retry.body(), ["The check `merge` failed", "`a.txt`"]);
     has(retry.body(), ">>>>>>>");
-    assert_eq!(isolated.result("a.txt"), "one\nLEFT AND RIGHT\nthree\n");
-    assert_eq!(isolated.accepted().len(), 2);
-    assert_eq!(isolated.project.of_the_person(), before);
-    isolated.project.sound();
+    assert_eq!(scene.result("a.txt"), "one\nLEFT AND RIGHT\nthree\n");
+    assert_eq!(scene.accepted().len(), 2);
+    assert_eq!(scene.project.of_the_person(), before);
+    scene.project.sound();
 }
 
 #[test]
 fn unresolved_conflict_asks_human() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let agent = isolated.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let agent = scene.agent(|command| {
         if command.attempt() == 1 {
             write(
                 command,
@@ -162,45 +148,40 @@ fn unresolved_conflict_asks_human() {
         }
         Act::success("done")
     });
-    isolated.exits(4, "run --plan two.md");
+    scene.exits(4, "run --plan two.md");
     let &(task, attempt) = agent.attempts().last().unwrap();
     assert_eq!(attempt, 3);
     let last = agent.command(task, 3);
     has(last.body(), "still have the marks of a conflict: `a.txt`");
-    let question = isolated.status()["questions"][0].clone();
+    let question = scene.status()["questions"][0].clone();
     assert_eq!(question["task"], task);
-    has(
-        question["reason"].as_str().unwrap(),
-        "marks of a conflict: `a.txt`",
-    );
+    let part = "marks of a conflict: `a.txt`";
+    has(question["reason"].as_str().unwrap(), part);
     lacks(question["choices"].to_string(), "accept");
-    assert_eq!(isolated.accepted().len(), 1);
+    assert_eq!(scene.accepted().len(), 1);
     // The person skips the task: its work is still there.
-    isolated.works("answer skip");
-    isolated.exits(0, "resume");
-    let plan = isolated.plan();
+    scene.works("answer skip");
+    scene.exits(0, "resume");
+    let plan = scene.plan();
     let branch = format!("plan-agent-task/{plan}/{task}:a.txt");
-    assert_eq!(
-        isolated.project.git(&["show", &branch]),
-        format!("one\n{task}\nthree\n")
-    );
+    let expected = format!("one\n{task}\nthree\n");
+    assert_eq!(scene.project.git(&["show", &branch]), expected);
     assert!(
-        isolated
-            .env
-            .path(format!("volumes/worktrees/{plan}/task-{task}/a.txt"))
+        scene
+            .path(format!("worktrees/{plan}/task-{task}/a.txt"))
             .exists()
     );
-    isolated.project.sound();
+    scene.project.sound();
 }
 
 #[test]
 fn checks_run_on_merged_result() {
-    let Some(isolated) = Isolated::new(
+    let Some(scene) = isolated(
         "run.checks = ['few']\nchecks.few = { run = ['sh', '-c', 'test $(ls *.txt | wc -l) -lt 4'] }",
     ) else {
         return;
     };
-    let agent = isolated.agent(|command| {
+    let agent = scene.agent(|command| {
         let name = format!("{}.txt", command.task());
         if command.attempt() == 1 {
             write(command, &name, "new\n");
@@ -210,20 +191,20 @@ fn checks_run_on_merged_result() {
         }
         Act::success("done")
     });
-    isolated.exits(0, "run --plan two.md");
+    scene.exits(0, "run --plan two.md");
     let &(task, attempt) = agent.attempts().last().unwrap();
     assert_eq!(attempt, 2);
     let retry = agent.command(task, 2);
     has(retry.body(), "The check `few` failed");
-    let why = isolated.works(["why", &task.to_string()]);
+    let why = scene.works(["why", &task.to_string()]);
     let (_, second) = why.split_once("\n  2  ").unwrap();
     let theirs = format!("{}.txt", 3 - task);
     has(second, "b.txt");
     lacks(second, &theirs);
-    let plan = isolated.plan();
+    let plan = scene.plan();
     let names = ["ls-tree", "--name-only", &format!("plan-agent/{plan}")];
     assert_eq!(
-        isolated
+        scene
             .project
             .git(&names)
             .lines()
@@ -231,19 +212,17 @@ fn checks_run_on_merged_result() {
             .count(),
         3
     );
-    assert_eq!(isolated.result("b.txt"), "new\n");
-    assert_eq!(isolated.status()["tasks"][0]["verified"], true);
-    isolated.project.sound();
+    assert_eq!(scene.result("b.txt"), "new\n");
+    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+    scene.project.sound();
 }
 
 #[test]
 fn human_commits_on_branch_ask_and_are_kept() {
     for back in [false, true] {
-        let Some(isolated) = Isolated::new("") else {
-            return;
-        };
-        let (folder, exchange) = (isolated.project.folder.clone(), isolated.clone());
-        let _agent = isolated.agent(move |command| {
+        let Some(scene) = isolated("") else { return };
+        let (folder, exchange) = (scene.project.folder.clone(), scene.clone());
+        let _agent = scene.agent(move |command| {
             write(command, &format!("{}.txt", command.task()), "made\n");
             if command.task() == 2 {
                 let branch = format!("plan-agent/{}", command.field("plan").unwrap());
@@ -259,38 +238,36 @@ fn human_commits_on_branch_ask_and_are_kept() {
             }
             Act::success("done")
         });
-        isolated.refuses(4, "run --plan chain.md", "somebody else moved the branch");
+        scene.refuses(4, "run --plan chain.md", "somebody else moved the branch");
         assert_eq!(exchange.questions().len(), 1);
-        let branch = format!("plan-agent/{}", isolated.plan());
-        let theirs = isolated.project.git(&["log", "-1", "--format=%s", &branch]);
+        let branch = format!("plan-agent/{}", scene.plan());
+        let theirs = scene.project.git(&["log", "-1", "--format=%s", &branch]);
         assert_eq!(theirs, "by the person\n", "it is where the person put it");
         if back {
-            isolated
+            scene
                 .project
                 .git(&["branch", "--force", &branch, &format!("{branch}~1")]);
-            isolated.works("answer retry");
+            scene.works("answer retry");
         } else {
-            isolated.works("answer accept");
+            scene.works("answer accept");
         }
-        isolated.exits(0, "resume");
+        scene.exits(0, "resume");
         for name in ["1.txt", "2.txt", "3.txt"] {
-            assert_eq!(isolated.result(name), "made\n");
+            assert_eq!(scene.result(name), "made\n");
         }
-        let all = isolated.project.git(&["log", "--format=%s", &branch]);
+        let all = scene.project.git(&["log", "--format=%s", &branch]);
         assert_eq!(all.contains("by the person"), !back, "{all}");
-        isolated.project.sound();
+        scene.project.sound();
     }
 }
 
 #[test]
 fn checked_out_branch_is_not_moved_and_result_kept() {
     for answer in ["retry", "abort"] {
-        let Some(isolated) = Isolated::new("") else {
-            return;
-        };
-        let aside = isolated.env.path("aside");
-        let (folder, place) = (isolated.project.folder.clone(), aside.clone());
-        let _agent = isolated.agent(move |command| {
+        let Some(scene) = isolated("") else { return };
+        let aside = scene.env.path("aside");
+        let (folder, place) = (scene.project.folder.clone(), aside.clone());
+        let _agent = scene.agent(move |command| {
             write(command, "one.txt", "made\n");
             let branch = format!("plan-agent/{}", command.field("plan").unwrap());
             wait_until("the branch is there", || {
@@ -300,34 +277,32 @@ fn checked_out_branch_is_not_moved_and_result_kept() {
             git(&folder, &["worktree", "add", "--quiet", place, &branch]);
             Act::success("done")
         });
-        isolated.refuses(4, "run --plan one.md", "is checked out in");
-        assert_eq!(git(&aside, &["status", "--porcelain"]), "");
+        scene.refuses(4, "run --plan one.md", "is checked out in");
+        assert_eq!(git(&aside, "status --porcelain"), "");
         if answer == "retry" {
-            git(&aside, &["switch", "--quiet", "--detach"]);
-            isolated.works("answer retry");
-            isolated.exits(0, "resume");
-            assert_eq!(isolated.result("one.txt"), "made\n");
+            git(&aside, "switch --quiet --detach");
+            scene.works("answer retry");
+            scene.exits(0, "resume");
+            assert_eq!(scene.result("one.txt"), "made\n");
         } else {
-            isolated.works("answer abort");
-            isolated.run("resume");
-            let branch = format!("plan-agent-task/{}/1:one.txt", isolated.plan());
-            assert_eq!(isolated.project.git(&["show", &branch]), "made\n");
+            scene.works("answer abort");
+            scene.run("resume");
+            let branch = format!("plan-agent-task/{}/1:one.txt", scene.plan());
+            assert_eq!(scene.project.git(&["show", &branch]), "made\n");
         }
     }
 }
 
 #[test]
 fn run_rejects_workspace_without_worktrees() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let env = &isolated.env;
+    let Some(scene) = isolated("") else { return };
+    let env = &scene.env;
     fs::create_dir(env.path("plain")).unwrap();
     fs::create_dir(env.path("empty")).unwrap();
     fs::create_dir(env.path("project/sub")).unwrap();
     fs::create_dir(env.path("bare")).unwrap();
-    git(&env.path("empty"), &["init", "--quiet"]);
-    git(&env.path("bare"), &["init", "--quiet", "--bare"]);
+    git(&env.path("empty"), "init --quiet");
+    git(&env.path("bare"), "init --quiet --bare");
     // Folders for tests may be within another project.
     let around = env
         .path("plain")
@@ -348,13 +323,11 @@ fn run_rejects_workspace_without_worktrees() {
         assert_eq!(ran.code, Some(2), "{workspace}: {ran:?}");
         ran.has_stderr(["Hint: ", said]);
     }
-    isolated.project.git(&["branch", "plan-agent"]);
+    scene.project.git("branch plan-agent");
     let ran = env.exits(2, "run --plan one.md");
     ran.has_stderr("is called `plan-agent`");
-    assert!(
-        !env.path("volumes/plan-agent.db").exists(),
-        "no plan was made"
-    );
+    // No plan was made.
+    assert!(!env.path("volumes/plan-agent.db").exists());
     env.write("bin/git", "#!/bin/sh\necho git version 2.30.1\n");
     fs::set_permissions(
         env.path("bin/git"),
@@ -380,12 +353,10 @@ fn run_rejects_workspace_without_worktrees() {
 
 #[test]
 fn checked_out_file_is_not_produced() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
+    let Some(scene) = isolated("") else { return };
     let plan = "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: b.txt\n\nMake it.\n";
-    isolated.write("produces.md", plan);
-    let agent = isolated.agent(|command| {
+    scene.write("produces.md", plan);
+    let agent = scene.agent(|command| {
         let mode = |mode| {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             fs::set_permissions(folder(command).join("b.txt"), mode).unwrap();
@@ -400,48 +371,46 @@ fn checked_out_file_is_not_produced() {
         }
         Act::success("it is there")
     });
-    let ran = isolated.exits(0, "run --plan produces.md");
+    let ran = scene.exits(0, "run --plan produces.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
     let retry = agent.command(1, 2);
     has(retry.body(), "was there before the plan began");
-    assert_eq!(isolated.accepted(), [""; 0]);
+    assert_eq!(scene.accepted(), [""; 0]);
     ran.has_stdout("Nothing was accepted that changes");
-    let none = isolated.run("diff 1");
+    let none = scene.run("diff 1");
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
-    isolated.project.sound();
+    scene.project.sound();
 }
 
 #[test]
 fn diff_is_raw_for_programs_and_escaped_for_terminal() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    isolated.write("three.md", CHAIN);
-    let run = isolated.start("run --plan three.md");
-    let first = isolated.take_any();
+    let Some(scene) = isolated("") else { return };
+    scene.write("three.md", CHAIN);
+    let run = scene.start("run --plan three.md");
+    let first = scene.take_any();
     write(&first, "a.txt", "one\n\u{1b}]0;title\u{7}two\nthree\n");
     write(&first, "new.txt", "new\n");
-    let raw = isolated.works("diff 1");
+    let raw = scene.works("diff 1");
     has(&raw, ["+\u{1b}]0;title\u{7}two", "new file"]);
-    let shown = isolated.env.run_on_terminal("diff 1").exits(0);
+    let shown = scene.env.run_on_terminal("diff 1").exits(0);
     assert!(
         !shown.stdout.contains('\u{1b}') && shown.stdout.contains("+two"),
         "{shown:?}"
     );
-    let figures = isolated.works("diff 1 --stat");
+    let figures = scene.works("diff 1 --stat");
     has(&figures, "2 files changed");
     // Git itself cannot add a repository without a commit.
-    git(folder(&first), &["init", "--quiet", "begun"]);
-    let with = isolated.run("diff 1");
+    git(folder(&first), "init --quiet begun");
+    let with = scene.run("diff 1");
     assert_eq!((with.code, &with.stdout), (Some(0), &raw), "{with:?}");
     with.has_stderr("`begun` is a git repository");
-    let all = isolated.works("diff");
+    let all = scene.works("diff");
     let one = "2 files changed, 2 insertions(+), 1 deletion(-)";
     assert!(all.starts_with("1 · ") && all.contains(one), "{all}");
     assert_eq!(all.lines().count(), 1, "{all}");
-    has(isolated.works("diff --stat"), figures.trim_end());
+    has(scene.works("diff --stat"), figures.trim_end());
     for (task, code) in [("2", 1), ("9", 2)] {
-        isolated.exits(code, ["diff", task]);
+        scene.exits(code, ["diff", task]);
     }
     run.signal(Signal::TERM);
     assert_eq!(run.end().code, Some(143));
@@ -458,43 +427,41 @@ fn diff_is_raw_for_programs_and_escaped_for_terminal() {
 
 #[test]
 fn ignored_file_is_in_no_result() {
-    let Some(isolated) = Isolated::new("run.max_attempts = 1") else {
+    let Some(scene) = isolated("run.max_attempts = 1") else {
         return;
     };
     let plan =
         "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: dist/out.txt\n\nMake it.\n";
-    isolated.write("produces.md", plan);
-    let _agent = isolated.agent(|command| {
+    scene.write("produces.md", plan);
+    let _agent = scene.agent(|command| {
         write(command, ".gitignore", "dist/\n");
         fs::create_dir_all(folder(command).join("dist")).unwrap();
         write(command, "dist/out.txt", "made\n");
         Act::success("it is there")
     });
-    isolated.exits(4, "run --plan produces.md");
-    let question = isolated.status()["questions"][0].clone();
+    scene.exits(4, "run --plan produces.md");
+    let question = scene.status()["questions"][0].clone();
     let reason = question["reason"].as_str().unwrap();
     has(reason, "git ignores it");
-    assert_eq!(isolated.accepted(), [""; 0]);
+    assert_eq!(scene.accepted(), [""; 0]);
 }
 
 #[test]
 fn git_problems_are_reported_to_agent() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let agent = isolated.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let agent = scene.agent(|command| {
         let folder = folder(command);
         match command.attempt() {
             1 => {
                 fs::create_dir(folder.join("sub")).unwrap();
-                git(&folder.join("sub"), &["init", "--quiet"]);
+                git(&folder.join("sub"), "init --quiet");
                 write(command, "sub/one.txt", "made\n");
             }
             2 => {
                 fs::remove_dir_all(folder.join("sub")).unwrap();
-                git(folder, &["switch", "--quiet", "--orphan", "mine"]);
+                git(folder, "switch --quiet --orphan mine");
                 write(command, "one.txt", "made\n");
-                git(folder, &["add", "one.txt"]);
+                git(folder, "add one.txt");
                 git(folder, &["commit", "--quiet", "-m", "by the agent"]);
                 let branch = format!(
                     "refs/heads/plan-agent-task/{}/1",
@@ -503,7 +470,7 @@ fn git_problems_are_reported_to_agent() {
                 git(folder, &["update-ref", &branch, "HEAD"]);
             }
             _ => {
-                git(folder, &["reset", "--quiet", "--hard", "main"]);
+                git(folder, "reset --quiet --hard main");
                 write(command, "one.txt", "made\n");
                 fs::create_dir_all(folder.join(".plan-agent")).unwrap();
                 write(command, ".plan-agent/notes", "left behind\n");
@@ -511,12 +478,12 @@ fn git_problems_are_reported_to_agent() {
         }
         Act::success("done")
     });
-    isolated.exits(0, "run --plan one.md");
+    scene.exits(0, "run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
     for (attempt, said) in [(2, "repository of its own"), (3, "unrelated histories")] {
         let retry = agent.command(1, attempt);
         has(retry.body(), said);
     }
-    assert_eq!(isolated.result("one.txt"), "made\n");
-    isolated.project.sound();
+    assert_eq!(scene.result("one.txt"), "made\n");
+    scene.project.sound();
 }

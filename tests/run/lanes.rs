@@ -47,14 +47,7 @@ fn outcome(lanes: u32) -> Vec<Value> {
     let roles = role("coder") + &role("tester");
     scene.write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
     let agent = scene.agent(act);
-    let run = [
-        "run",
-        "--plan",
-        "plan.md",
-        "--team",
-        "team.yaml",
-        "--no-input",
-    ];
+    let run = "run --plan plan.md --team team.yaml --no-input";
     scene.exits(0, run);
     let mut seen = agent.attempts();
     seen.sort_unstable();
@@ -81,9 +74,6 @@ fn one_and_ten_lanes_give_same_result() {
         .iter()
         .map(|task| task["attempts"].as_u64().unwrap())
         .sum();
-    assert_eq!(
-        attempts,
-        u64::from(TASKS + 2 * TASKS / 5),
-        "two of five need two"
-    );
+    // Two of five need two.
+    assert_eq!(attempts, u64::from(TASKS + 2 * TASKS / 5));
 }

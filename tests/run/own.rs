@@ -209,24 +209,12 @@ impl Drop for Stranger {
     }
 }
 
-/// A role that uses the tools of a server, so that the marks of both are checked.
-const TEAM: &str = r#"
-name: Server
-roles:
-- id: reader
-  kind: agent
-  tools: [docs.TaskCreate]
-  templates:
-  - {name: note, matches: [note], steps: [{name: Note, tool: docs.TaskCreate, params: {subject: Note}}]}
-- {id: coder, kind: files, worker: external}
-"#;
-
 #[test]
 fn forged_mark_kills_no_process() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
     let scene = Scene::by_rules(&config);
-    scene.write("team.yaml", TEAM);
+    scene.write("team.yaml", WITH_SERVER);
     scene.write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
     fs::create_dir_all(scene.path("active")).unwrap();
     let mut strangers = Vec::new();
@@ -326,15 +314,7 @@ fn forged_heartbeat_kills_no_process() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave("run --plan one.md");
     let command = scene.await_any();
-    let words = [
-        "worker",
-        "--agent",
-        "command",
-        "--",
-        "sh",
-        "-c",
-        "echo $$ > ../agent; exec sleep 1000",
-    ];
+    let words = "worker --agent command -- sh -c 'echo $$ > ../agent; exec sleep 1000'";
     let worker = scene.start(words);
     let pid = || fs::read_to_string(scene.path("agent")).unwrap_or_default();
     wait_until("the agent works", || !pid().trim().is_empty());
@@ -406,15 +386,7 @@ fn agents_checks_and_hooks_cannot_read_api_key() {
         return;
     };
     scene.env.set("OPENAI_API_KEY", CANARY);
-    let words = [
-        "run",
-        "Do it",
-        "--agent",
-        "command",
-        "--",
-        "sh",
-        "../../spy.sh",
-    ];
+    let words = "run 'Do it' --agent command -- sh ../../spy.sh";
     scene.env.run_under(user, words).exits(0);
     let spied = scene.read("spied");
     assert!(spied.contains("PLAN_AGENT_EXCHANGE="), "it reads its own");

@@ -52,10 +52,8 @@ fn report_closes_unclaimed_command_question() {
     let command = scene.await_any();
     let (id, text) = scene.await_questions(1).remove(0);
     has(&text, "no worker takes commands");
-    assert_eq!(
-        scene.status()["questions"][0]["choices"],
-        json!(["wait", "skip", "abort"])
-    );
+    let expected = json!(["wait", "skip", "abort"]);
+    assert_eq!(scene.status()["questions"][0]["choices"], expected);
 
     // In place: the command stays where it is.
     scene.succeed(&command, "done");
@@ -75,10 +73,7 @@ fn late_report_counts_before_next_attempt_is_claimed() {
     scene.succeed(&first, "done, but late");
     scene.await_name("commands/withdrawn", &format!("{}.md", second.id));
     scene.await_events("completed", 1);
-    assert_eq!(
-        scene.names("reports/processed"),
-        [format!("report-{}.md", first.id)]
-    );
+    scene.await_name("reports/processed", &format!("report-{}.md", first.id));
     // A report on the withdrawn command is stale.
     scene.succeed(&second, "nobody asked for this");
     scene.await_name("reports/stale", &format!("report-{}.md", second.id));
@@ -116,7 +111,7 @@ fn judge_prompt_contains_stale_report() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Chat, "run.task_timeout = '300ms'");
-    let _daemon = scene.leave(["run", "Do it"]);
+    let _daemon = scene.leave("run 'Do it'");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.succeed(&second, "half of it");
@@ -144,10 +139,8 @@ fn duplicate_and_unknown_reports_are_filed() {
     scene.await_name("reports/processed", &name);
     scene.fail(&first, "no, not at all");
     scene.await_name("reports/stale", &name);
-    assert_eq!(
-        scene.texts("reports/stale", ".md"),
-        [report("FAILED", "no, not at all")]
-    );
+    let expected = [report("FAILED", "no, not at all")];
+    assert_eq!(scene.texts("reports/stale", ".md"), expected);
     scene.succeed(&first, "done");
     scene.await_name("reports/processed", &format!("report-{}-2.md", first.id));
     scene.submit("task-unknown", &report("SUCCESS", "of what?"));
@@ -171,10 +164,8 @@ fn report_written_in_place_is_read_once() {
     assert_eq!(agent.attempts(), [(1, 1)]);
     assert_eq!(scene.status()["tasks"][0]["result"], "word by word");
     assert!(scene.events_named("rejected").is_empty());
-    assert_eq!(
-        scene.names("commands/pending"),
-        [format!("{}.md", agent.seen()[0].id)]
-    );
+    let expected = [format!("{}.md", agent.seen()[0].id)];
+    assert_eq!(scene.names("commands/pending"), expected);
 }
 
 #[test]
@@ -206,10 +197,8 @@ fn persistently_unreadable_report_is_failure() {
     let agent = scene.agent(|_| Act::Report("no front matter".to_owned()));
     scene.exits(4, "run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 1), (1, 1)]);
-    has(
-        scene.status()["questions"][0]["reason"].to_string(),
-        "no readable report after 2 repairs",
-    );
+    let part = "no readable report after 2 repairs";
+    has(scene.status()["questions"][0]["reason"].to_string(), part);
     assert_eq!(scene.names("reports/rejected").len(), 6);
 }
 

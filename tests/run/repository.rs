@@ -138,9 +138,9 @@ const WITHIN: Attack = ("a repository within", |ground| {
     if sub.join(".git").exists() {
         return;
     }
-    git(&sub, &["init", "--quiet"]);
-    git(&sub, &["add", "."]);
-    git(&sub, &["commit", "--quiet", "-m", "begin"]);
+    git(&sub, "init --quiet");
+    git(&sub, "add .");
+    git(&sub, "commit --quiet -m begin");
     let modules = "[submodule \"sub\"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n";
     ground.add(&ground.folder.join(".gitmodules"), modules);
     let inner = Ground {
@@ -154,9 +154,8 @@ const WITHIN: Attack = ("a repository within", |ground| {
 fn gits() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/bin".into()]);
-    let found = folders
-        .map(|folder| folder.join("git"))
-        .filter(|git| git.exists());
+    let found = folders.map(|folder| folder.join("git"));
+    let found = found.filter(|git| git.exists());
     let mut gits: Vec<PathBuf> = found.map(|git| git.canonicalize().unwrap()).collect();
     gits.dedup();
     gits.sort();
@@ -191,7 +190,7 @@ fn make(env: &TestEnv, kind: Kind) -> (PathBuf, PathBuf) {
             (linked, repository)
         }
         Kind::Submodule => {
-            git(&env.path(""), &["init", "--quiet", "super"]);
+            git(&env.path(""), "init --quiet super");
             let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
             let add = [&add[..], &["add", "../project", "sub"]].concat();
             git(&env.path("super"), &add);
@@ -327,8 +326,8 @@ fn with_filters(program: &Path) -> (Scene, Project) {
     );
     scene.write("project/old.up", "OLD\n");
     project.git(&["config", "filter.own.clean", "sed 's/^/clean %f: /'"]);
-    project.git(&["add", ".gitattributes", "old.up"]);
-    project.git(&["commit", "--quiet", "-m", "filters"]);
+    project.git("add .gitattributes old.up");
+    project.git("commit --quiet -m filters");
     (scene, project)
 }
 
@@ -416,7 +415,7 @@ fn replaced_repository_is_not_used() {
         fs::write(folder.join("one.txt"), "made\n").unwrap();
         let (there, aside) = (project.folder.join(".git"), scene.env.path("aside"));
         fs::rename(&there, &aside).unwrap();
-        git(&scene.env.path(""), &["init", "--quiet", "other"]);
+        git(&scene.env.path(""), "init --quiet other");
         let other = scene.env.path("other/.git");
         fs::write(&there, format!("gitdir: {}\n", other.display())).unwrap();
         let report = crate::common::agent::report("SUCCESS", "done");

@@ -115,15 +115,7 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
     scene.write("team.yaml", TEAM);
-    let daemon = scene.leave([
-        "run",
-        "--team",
-        "team.yaml",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=a flag",
-    ]);
+    let daemon = scene.leave("run --team team.yaml --workflow feature --param 'feature=a flag'");
 
     // The architect works in the process, the coder gets its result.
     let code = task_of(&scene, 2, 1);
@@ -215,7 +207,7 @@ fn row(names: &[&str], then: &str) -> String {
 }
 
 /// Returns a plan with one task for a role.
-fn one_for(role: &str) -> String {
+pub fn one_for(role: &str) -> String {
     format!(
         "---\nname: One\ngoal: Pass it on\n---\n\n## Pass it on\n\n- assignee: {role}\n\nPass it on.\n"
     )
@@ -285,11 +277,13 @@ fn internal_request_survives_crash() {
     assert_eq!(requests(&scene).len(), 1);
 }
 
+/// A role behind files whose worker is the test.
+pub const CODER: &str = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+
 /// One role in the process that asks a worker behind files, which takes as long as the test wants.
-fn asks_coder(more: &str) -> String {
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+pub fn asks_coder(more: &str) -> String {
     row(&["a"], "coder").replace("description: Asks.", &format!("description: Asks.\n{more}"))
-        + coder
+        + CODER
 }
 
 #[test]
@@ -300,10 +294,8 @@ fn abort_withdraws_role_requests() {
     let plan = plan_id(&scene);
     scene.works(["abort", &plan]);
     scene.await_end();
-    assert_eq!(
-        scene.names("commands/withdrawn"),
-        [format!("{}.md", request.id)]
-    );
+    let expected = [format!("{}.md", request.id)];
+    assert_eq!(scene.names("commands/withdrawn"), expected);
     assert_eq!(active(&scene), Vec::<String>::new());
 }
 
@@ -424,18 +416,9 @@ fn run_reports_unusable_role_before_start() {
     let team = team.replace("actions: [ask]", "actions: [ask]\n  tools: [docs.search]");
     scene.write("team.yaml", &team);
     scene.write("pass.md", &one_for("b"));
-    let args = [
-        "run",
-        "--team",
-        "team.yaml",
-        "--plan",
-        "pass.md",
-        "--agent",
-        "shell",
-        "--allow-shell",
-    ];
+    let args = "run --team team.yaml --plan pass.md --agent shell --allow-shell";
     for how in ["--no-input", "--detach"] {
-        let ran = scene.run([&args[..], &[how]].concat());
+        let ran = scene.run(format!("{args} {how}"));
         assert_ne!(ran.code, Some(0), "{ran:?}");
         ran.has_stderr("docs");
         ran.lacks_stdout("in the background");

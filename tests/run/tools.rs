@@ -43,10 +43,8 @@ fn tool_update_counts_as_report() {
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
     let cancel = format!("{}.cancel", first.id);
     assert!(!scene.names("active").contains(&cancel));
-    has(
-        scene.works("show --format json"),
-        "\"agent_input_tokens\": 70",
-    );
+    let part = "\"agent_input_tokens\": 70";
+    has(scene.works("show --format json"), part);
 
     // A failure is judged, too: the task is dispatched again.
     let failed = json!({"task_id": 2, "error_message": "no disk", "should_retry": true});
@@ -250,10 +248,8 @@ fn tools_edit_waiting_tasks_while_daemon_runs() {
     has(added.body(), "Tidy up.");
     scene.succeed(&added, "done");
     scene.await_status("completed");
-    assert_eq!(
-        scene.tasks(),
-        ["completed", "skipped", "completed", "completed"]
-    );
+    let expected = ["completed", "skipped", "completed", "completed"];
+    assert_eq!(scene.tasks(), expected);
 }
 
 /// Reports through the tool that its task is done, and ends only when the test lets it.

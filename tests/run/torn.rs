@@ -233,14 +233,8 @@ fn torn_questions_are_restored_and_answers_kept() {
 /// A role's request to a worker behind files is a command like any other.
 #[test]
 fn torn_role_request_is_restored_whole() {
-    const TEAM: &str = "name: Two\nroles:\n\
-        - id: a\n  kind: agent\n  description: Asks.\n  actions: [ask]\n  templates:\n  - name: pass\n    matches: [pass]\n    \
-        steps:\n    - {name: Ask it, ask: coder, description: Mend the flag.}\n\
-        - {id: coder, kind: files, worker: external, description: Codes.}\n";
-    const PLAN: &str =
-        "---\nname: Pass\ngoal: Pass it\n---\n\n## Pass it on\n\n- assignee: a\n\nPass it on.\n";
     let scene = Scene::by_rules("");
-    let daemon = passes(&scene, TEAM, PLAN);
+    let daemon = passes(&scene, &team::asks_coder(""), &team::one_for("a"));
     let request = scene.await_command("the request", |command| {
         command.field("request_id").is_some()
     });
@@ -261,10 +255,8 @@ fn ended(scene: &Scene) -> Command {
     scene.exits(0, "run --plan one.md");
     let mut ends = scene.texts("commands/processed", ".md");
     ends.extend(scene.texts("commands/pending", ".md"));
-    let end = ends
-        .into_iter()
-        .find(|text| text.contains("command_type: end"))
-        .unwrap();
+    let mut end = ends.into_iter();
+    let end = end.find(|text| text.contains("command_type: end")).unwrap();
     let id = end.lines().find_map(|line| line.strip_prefix("id: "));
     Command {
         id: id.unwrap().to_owned(),

@@ -55,14 +55,12 @@ fn workflow_becomes_plan_without_model() {
         .iter()
         .map(|task| [&task["key"], &task["assignee"], &task["dependencies"]])
         .collect();
-    assert_eq!(
-        json!(all),
-        json!([
-            ["code", "coder", []],
-            ["docs", "writer", [1]],
-            ["ship", "coder", [2]]
-        ])
-    );
+    let expected = json!([
+        ["code", "coder", []],
+        ["docs", "writer", [1]],
+        ["ship", "coder", [2]]
+    ]);
+    assert_eq!(json!(all), expected);
     let command = agent.command(1, 1);
     assert_eq!(command.field("assignee"), Some("coder"));
     has(command.body(), "Make 1 file for a \"flag\": {{files}}.");
@@ -75,10 +73,8 @@ fn workflow_becomes_plan_without_model() {
         "get_plan_structure",
         &json!({"plan_id": status["plan"]["id"]}).to_string(),
     ]);
-    has(
-        &structure,
-        "\"workflow_template_source\":\"team.yaml#feature\"",
-    );
+    let part = "\"workflow_template_source\":\"team.yaml#feature\"";
+    has(&structure, part);
 }
 
 #[test]
@@ -97,33 +93,30 @@ fn workflow_problems_have_hints_and_leave_no_files() {
         "plan.md",
         "## One\n- assignee: coder\n\n## Two\n- assignee: codre\n",
     );
-    let mut told = String::new();
-    for words in [
-        "run --workflow feature",
-        "run --team team.yaml --workflow feature",
-        "run --team none.yaml goal",
-        "run --team broken.yaml goal",
-        "run --team nobody.yaml goal",
-    ] {
-        let ran = scene.run(words.split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        told += &["$ ", words, "\n", &ran.stderr].concat();
-    }
+    let mut told = refusals(
+        &scene,
+        &[
+            "run --workflow feature",
+            "run --team team.yaml --workflow feature",
+            "run --team none.yaml goal",
+            "run --team broken.yaml goal",
+            "run --team nobody.yaml goal",
+        ],
+    );
     scene.write(
         "config.toml",
         &format!("llm.provider = 'none'\nrun.team = 'team.yaml'\n{CHECK}"),
     );
-    for words in [
-        "run --workflow featur",
-        "run --workflow feature --param fature=x --param files=two",
-        "run --workflow feature --param feature=x --param feature=y",
-        "run --plan plan.md",
-        "worker --role code --agent shell",
-    ] {
-        let ran = scene.run(words.split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        told += &["$ ", words, "\n", &ran.stderr].concat();
-    }
+    told += &refusals(
+        &scene,
+        &[
+            "run --workflow featur",
+            "run --workflow feature --param fature=x --param files=two",
+            "run --workflow feature --param feature=x --param feature=y",
+            "run --plan plan.md",
+            "worker --role code --agent shell",
+        ],
+    );
     fs::remove_file(scene.env.path("coder.md")).unwrap();
     told += &scene.run("run goal").stderr;
     scene.write("team.yaml", "roles:\n- {id: solo, kind: files}\n");
@@ -263,7 +256,7 @@ fn model_chooses_workflow_and_corrects_parameters() {
         scene.write("team.yaml", &without_checks());
         scene.write("coder.md", "You write short code.");
         let agent = scene.agent(|_| Act::success("It is there."));
-        scene.works(["run", "Build a flag", "--json"]);
+        scene.works("run 'Build a flag' --json");
         let status = scene.status();
         assert_eq!(status["plan"]["goal"], "Build a flag");
         assert_eq!(status["plan"]["name"], "Feature: a flag");
@@ -309,13 +302,11 @@ fn model_assigns_tasks_only_to_team_roles() {
     scene.write("team.yaml", &without_checks());
     scene.write("coder.md", "You write short code.");
     let agent = scene.agent(|_| Act::success("It is there."));
-    scene.works(["run", "--team", "team.yaml", "Write something", "--json"]);
+    scene.works("run --team team.yaml 'Write something' --json");
     assert_eq!(server.count("plan"), 2);
     let assignees = [1, 2].map(|task| agent.command(task, 1).field("assignee").map(str::to_owned));
-    assert_eq!(
-        assignees,
-        [Some("writer".to_owned()), Some("coder".to_owned())]
-    );
+    let expected = [Some("writer".to_owned()), Some("coder".to_owned())];
+    assert_eq!(assignees, expected);
 }
 
 #[test]
@@ -327,15 +318,7 @@ fn failing_optional_task_is_skipped_without_question() {
         2 => Act::failed("There is nothing to describe."),
         _ => Act::success("It is there."),
     });
-    scene.works([
-        "run",
-        "--no-input",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=a flag",
-        "--json",
-    ]);
+    scene.works("run --no-input --workflow feature --param 'feature=a flag' --json");
     assert_eq!(scene.tasks(), ["completed", "skipped", "completed"]);
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (2, 2), (2, 3), (3, 1)]);
     assert_eq!(scene.names("questions/pending"), [] as [&str; 0]);

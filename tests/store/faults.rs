@@ -149,9 +149,8 @@ async fn damaged_row_error_names_plan() {
                 .await
                 .unwrap_err(),
         );
-        given
-            .sql("UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa'")
-            .await;
+        let sql = "UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa'";
+        given.sql(sql).await;
         names(store.since(&plan(), 0, 10).await.unwrap_err());
         names(store.at(&plan(), 1).await.unwrap_err());
         // The other plan is not affected.
@@ -161,13 +160,11 @@ async fn damaged_row_error_names_plan() {
             .await
             .unwrap();
         assert_eq!(store.plans().await.unwrap().len(), 2);
-        given
-            .sql("UPDATE plan_rows SET body = '1' WHERE plan = 'aaaaaaaa' AND kind = 'head'")
-            .await;
+        let sql = "UPDATE plan_rows SET body = '1' WHERE plan = 'aaaaaaaa' AND kind = 'head'";
+        given.sql(sql).await;
         names(store.plans().await.unwrap_err());
-        given
-            .sql("DELETE FROM plan_rows WHERE plan = 'aaaaaaaa'")
-            .await;
+        let sql = "DELETE FROM plan_rows WHERE plan = 'aaaaaaaa'";
+        given.sql(sql).await;
         names(
             given
                 .open()
@@ -186,13 +183,10 @@ async fn newer_format_is_refused_and_untouched() {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         drop(store);
-        given
-            .sql("UPDATE meta SET value = 99 WHERE name = 'format'")
-            .await;
-        has(
-            given.try_open().await.unwrap_err().to_string(),
-            "newer version (format 99",
-        );
+        let sql = "UPDATE meta SET value = 99 WHERE name = 'format'";
+        given.sql(sql).await;
+        let part = "newer version (format 99";
+        has(given.try_open().await.unwrap_err().to_string(), part);
     })
     .await;
     for journal in ["WAL", "DELETE"] {
@@ -204,10 +198,8 @@ async fn newer_format_is_refused_and_untouched() {
         run_sql(&given.place(), &newer).await;
         let before = fs::read(given.file()).unwrap();
         for _ in 0..2 {
-            has(
-                given.try_open().await.unwrap_err().to_string(),
-                "plan-agent.db",
-            );
+            let part = "plan-agent.db";
+            has(given.try_open().await.unwrap_err().to_string(), part);
             assert!(fs::read(given.file()).unwrap() == before, "{journal}");
         }
     }
@@ -248,10 +240,8 @@ async fn removed_file_fails_changes() {
     let refusal = name("removed").await.unwrap_err().to_string();
     has(&refusal, "plans.db` was removed");
     fs::write(&path, "").unwrap();
-    has(
-        name("replaced").await.unwrap_err().to_string(),
-        "replaced while",
-    );
+    let part = "replaced while";
+    has(name("replaced").await.unwrap_err().to_string(), part);
     let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
     assert_eq!(seen.unwrap(), "before");
 

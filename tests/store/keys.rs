@@ -169,10 +169,8 @@ async fn owner_finds_current_and_archived_plans() {
             ("d", DAEMON, 40),
         ] {
             let made = owned(id, owner, made);
-            store
-                .create(made, "test", "made", add("first"))
-                .await
-                .unwrap();
+            let made = store.create(made, "test", "made", add("first"));
+            made.await.unwrap();
         }
         let current = async |owner: &str, limit| -> Vec<String> {
             let ids = store.current(owner, limit).await.unwrap();
@@ -200,11 +198,8 @@ async fn owner_finds_current_and_archived_plans() {
         assert_eq!(shelved(1, 5).await, (both[1..].to_vec(), 2));
         assert_eq!(shelved(0, 1).await, (both[..1].to_vec(), 2));
         assert_eq!(shelved(2, 5).await, (vec![], 2));
-        assert_eq!(
-            found(&store, "a").await.as_deref(),
-            Some("a"),
-            "put away is not deleted"
-        );
+        // Put away is not deleted.
+        assert_eq!(found(&store, "a").await.as_deref(), Some("a"));
 
         take_up(&store, &PlanId::new("b")).await.unwrap();
         assert_eq!(current("tasks", 5).await, ["b"]);
@@ -285,10 +280,8 @@ async fn older_format_is_migrated() {
         let end = |draft: &mut Draft<'_>| draft.abandon("over");
         changes(&store, end).await;
         put_away(&store, &plan(), ArchiveState::Deleted).await;
-        assert_eq!(
-            create(&store, "aaaaaaaa").await.unwrap().as_str(),
-            "aaaaaaaa~2"
-        );
+        let expected = "aaaaaaaa~2";
+        assert_eq!(create(&store, "aaaaaaaa").await.unwrap().as_str(), expected);
     })
     .await;
 }

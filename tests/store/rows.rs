@@ -21,9 +21,8 @@ async fn start_reads_rows_and_later_log_only() {
         let before = state(&store).await;
         assert_eq!(state(&given.open().await).await, before);
         // The damaged entries are never read again: the rows were written long before.
-        given
-            .sql("UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa' AND seq < 80")
-            .await;
+        let sql = "UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa' AND seq < 80";
+        given.sql(sql).await;
         let other = given.open().await;
         assert_eq!(state(&other).await, before);
         for command in ["command-1", "command-2"] {

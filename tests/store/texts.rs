@@ -210,8 +210,7 @@ proptest! {
     fn every_state_of_a_random_plan_is_kept_also_by_what_an_older_version_wrote(
         ops in ops(), cut in 0..40usize
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        block_on(async {
             let given = Given::new(Kinds::File);
             let mut store = given.open().await;
             make(&store, "aaaaaaaa").await;

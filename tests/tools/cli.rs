@@ -64,10 +64,8 @@ fn invalid_tool_call_answers_in_dialect_format() {
     );
     let other = answer(&["getPlan", "{}", "--dialect", "notebook"]);
     assert_eq!(other["metadata"]["error_code"], "UNKNOWN_TOOL");
-    assert_eq!(
-        other["result"],
-        "There is no tool 'getPlan'. The dialect 'plan-manager' has it."
-    );
+    let expected = "There is no tool 'getPlan'. The dialect 'plan-manager' has it.";
+    assert_eq!(other["result"], expected);
     assert!(!env.path("volumes").exists());
     for (tool, said) in [
         ("addTask", "/error/message"),

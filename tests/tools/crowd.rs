@@ -9,6 +9,7 @@ use plan_agent::store::Store;
 use plan_agent::tools::{Dialect, Toolbox};
 use serde_json::{Value, json};
 
+use crate::common::core::block_on;
 use crate::common::env::{TestEnv, times, wait_until};
 use crate::common::mcp::Mcp;
 
@@ -106,11 +107,7 @@ fn command_line(env: &TestEnv, plan: &str, names: &[String]) {
 }
 
 fn library(env: &TestEnv, names: &[String]) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let toolbox = Toolbox::open(&env.path("volumes/plan-agent.db"), "library")
             .await
             .unwrap();
@@ -209,9 +206,8 @@ async fn daemon_and_seven_callers_lose_no_change() {
     let log = store.since(&plan, 0, usize::MAX).await.unwrap();
     // How many changes the daemon makes of it is a matter of the machine's pace.
     let by_daemon = log.iter().filter(|change| change.by == DAEMON);
-    let issued = by_daemon
-        .flat_map(|change| &change.delta.events)
-        .filter(|event| matches!(event, Event::Issued { .. }));
+    let issued = by_daemon.flat_map(|change| &change.delta.events);
+    let issued = issued.filter(|event| matches!(event, Event::Issued { .. }));
     let issued = issued.count();
     assert!(issued >= OWN, "{issued} commands of the daemon");
     let seq = store.read(&plan, |_, seq| seq).await.unwrap();

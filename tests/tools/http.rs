@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::common::env::{DEADLINE, Running, TestEnv, has, lacks, peak_memory};
+use crate::common::env::{DEADLINE, Running, TestEnv, begins, has, lacks, peak_memory};
 use crate::common::mcp::said;
 
 /// The program while it serves.
@@ -36,14 +36,8 @@ impl Reply {
 
 /// Starts the program at an address and reads the address that it serves.
 fn serve(env: &TestEnv, address: &str) -> Served {
-    let mut child = env
-        .command(["mcp", "--http", address])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
-    let running = Running { child };
+    let mut running = env.spawn(["mcp", "--http", address], Stdio::null(), Stdio::piped());
+    let mut said = BufReader::new(running.child.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     let address = line
@@ -241,10 +235,8 @@ fn large_bodies_use_bounded_memory() {
             }
         }
         // Half of the possible number: a client sends its rest when no other client makes progress without it.
-        let whole = clients
-            .iter()
-            .filter(|(_, sent)| *sent == rest.len())
-            .count();
+        let whole = clients.iter().filter(|(_, sent)| *sent == rest.len());
+        let whole = whole.count();
         if whole < (CLIENTS - answers).min(4) {
             continue;
         }
@@ -254,11 +246,7 @@ fn large_bodies_use_bounded_memory() {
         stream.write_all(last).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
-        assert!(
-            reply.starts_with("HTTP/1.1 200 "),
-            "{}",
-            &reply[..reply.len().min(300)]
-        );
+        begins(&reply, "HTTP/1.1 200 ");
         answers += 1;
     }
     let memory = peak_memory(served.running.child.id());

@@ -1,12 +1,11 @@
 //! `plan-agent mcp` on standard input and output.
 
-use plan_agent::plan::{NewTask, PlanHead, PlanId, TaskId, Time};
-use plan_agent::plan_time::Clock;
+use plan_agent::plan::{PlanHead, PlanId, TaskId, Time};
 use plan_agent::store::Store;
-use plan_agent::volumes::Volumes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::common::core::{new_task, open_store};
 use crate::common::env::{TestEnv, has};
 use crate::common::mcp::Mcp;
 
@@ -114,9 +113,8 @@ fn end_of_input_ends_server() {
 fn requests_before_end_of_input_are_answered() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, []);
-    let ids: Vec<u64> = (0..40)
-        .filter_map(|_| mcp.request("tools/list", json!({})))
-        .collect();
+    let ids = (0..40).filter_map(|_| mcp.request("tools/list", json!({})));
+    let ids: Vec<u64> = ids.collect();
     let (status, rest) = mcp.end();
     assert_eq!(status.code(), Some(0));
     let answered: Vec<u64> = rest.iter().filter_map(|one| one["id"].as_u64()).collect();
@@ -192,10 +190,8 @@ fn notebook_answers_and_hints_are_text() {
     };
     assert_eq!(resource(&mut mcp, "plan://hint"), hint);
     let plan = resource(&mut mcp, "plan://current");
-    has(
-        &plan,
-        "# Bread\n**Description**: d\n**Expected Outcome**: o",
-    );
+    let part = "# Bread\n**Description**: d\n**Expected Outcome**: o";
+    has(&plan, part);
     has(&plan, ["- [ ] 0. Knead", "Expected Outcome: o"]);
     // A client with all tools also sees a notebook plan in this form.
     let mut all = Mcp::start(&env, "--dialect all");
@@ -296,21 +292,13 @@ fn mcp_refuses_unknown_plan() {
 
 /// Makes a plan with a task as another process with the tools does.
 async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
-    let volumes = Volumes::open(&env.path("volumes")).unwrap();
-    let clock = Clock::start();
-    let store = Store::open(&volumes.database(), move || clock.now())
-        .await
-        .unwrap();
+    let store = open_store(env).await;
     let mut head = PlanHead::new(PlanId::new("abcdefgh"), "Bake bread", Time::default());
     head.owner = "tasks".to_owned();
     let plan = head.id.clone();
     let made = store.create(head, "other", "", |draft| {
         draft.created();
-        let task = NewTask {
-            name: "Knead".to_owned(),
-            ..NewTask::default()
-        };
-        draft.add_tasks(vec![task], None)
+        draft.add_tasks(vec![new_task("Knead")], None)
     });
     made.await.unwrap();
     (store, plan)

@@ -18,10 +18,8 @@ fn question_of_external_role_reaches_human() {
     let asks = "---\nstatus: PARTIAL_SUCCESS\nsession_id: s-1\nquestion: Which of the two?\n---\n\n## Core results\n\nHalf of it.\n";
     scene.submit(&first.id, asks);
     let (question, text) = scene.await_questions(1).remove(0);
-    has(
-        &text,
-        "the role `coder` asks, at work for `a`: Which of the two?",
-    );
+    let part = "the role `coder` asks, at work for `a`: Which of the two?";
+    has(&text, part);
     has(&text, "task: 1 ·");
     has(&text, "- reply");
     let status = scene.works("status");
@@ -61,9 +59,7 @@ fn question_of_external_role_reaches_human() {
 #[test]
 fn request_question_survives_daemon_and_takes_answer() {
     let scene = Scene::by_rules("");
-    // The first role waits for the second, and that for the coder.
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
-    scene.write("team.yaml", &(row(&["a", "b"], "coder") + coder));
+    scene.write("team.yaml", &(row(&["a", "b"], "coder") + CODER));
     scene.write("pass.md", &one_for("a"));
     let coder = scene.agent(|command| match is_request(command) {
         false => Act::Leave,
@@ -77,7 +73,7 @@ fn request_question_survives_daemon_and_takes_answer() {
     assert_eq!(ran.code, Some(4), "nobody is there to answer: {ran:?}");
     assert_eq!(scene.tasks(), ["in_progress"]);
     assert!(!scene.names("active").is_empty(), "it goes on");
-    scene.works(["answer", "reply", "--note", "The right one."]);
+    scene.works("answer reply --note 'The right one.'");
     scene.exits(0, [&["resume"], &team[..]].concat());
     assert_eq!(scene.tasks(), ["completed"]);
     assert_eq!(scene.events_named("issued").len(), 1);
@@ -85,11 +81,8 @@ fn request_question_survives_daemon_and_takes_answer() {
     assert_eq!(asked.len(), 2);
     // Its session is unknown: the new command contains everything again, and quotes its question.
     assert_eq!(asked[1].kind(), "new");
-    assert_eq!(
-        asked[1].field("request_id"),
-        Some(asked[0].id.as_str()),
-        "the request stays open"
-    );
+    // The request stays open.
+    assert_eq!(asked[1].field("request_id"), Some(asked[0].id.as_str()));
     for words in [
         "Pass it on.\n\nWhat came of it so far:",
         "    ## Constraints\n",
@@ -152,8 +145,6 @@ fn unreadable_request_report_is_repaired_once() {
     scene.succeed(&repair, "Mended now.");
     scene.await_end();
     assert_eq!(scene.tasks(), ["completed"]);
-    has(
-        scene.texts("reports/processed", ".md").concat(),
-        "Mended now.",
-    );
+    let part = "Mended now.";
+    has(scene.texts("reports/processed", ".md").concat(), part);
 }

@@ -100,12 +100,8 @@ fn kill_before_withdrawal_leaves_no_request() {
     has(&question.1, "not finished within 8 s");
     scene.fill_in(&question.0, "retry", "");
     scene.await_status("completed");
-    let seen: Vec<String> = coder
-        .seen()
-        .into_iter()
-        .filter(is_request)
-        .map(|command| command.id)
-        .collect();
+    let seen = coder.seen().into_iter().filter(is_request);
+    let seen: Vec<String> = seen.map(|command| command.id).collect();
     // A cancelled task is not reported on either.
     assert_eq!(scene.events_named("reported").len(), 1);
     assert_eq!(seen.len(), 1, "{seen:?}");

@@ -25,14 +25,7 @@ roles:
     )
 }
 
-const RUN: [&str; 6] = [
-    "run",
-    "--team",
-    "team.yaml",
-    "--plan",
-    "pass.md",
-    "--no-input",
-];
+const RUN: &str = "run --team team.yaml --plan pass.md --no-input";
 
 #[test]
 fn role_adds_task_to_parent_plan() {

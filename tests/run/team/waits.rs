@@ -199,8 +199,7 @@ fn chain() -> Vec<(String, String)> {
 #[test]
 fn nested_requests_end_with_own_outcome() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
-    let team = row(&["a", "b"], "coder") + coder;
+    let team = row(&["a", "b"], "coder") + CODER;
     let _daemon = passes(&scene, &team, &one_for("a"));
     let request = scene.take("a request", is_request);
     assert_eq!(now(&scene), chain());
@@ -222,12 +221,11 @@ fn nested_requests_end_with_own_outcome() {
 #[test]
 fn request_timeout_ends_nested_requests() {
     let scene = Scene::by_rules("");
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
     let team = row(&["a", "b"], "coder").replacen(
         "description: Asks.",
         "description: Asks.\n  collaboration_timeout: 2s\n  on_timeout: retry",
         1,
-    ) + coder;
+    ) + CODER;
     let _daemon = passes(&scene, &team, &one_for("a"));
     let first = scene.await_command("a request", is_request);
     let withdrawn = format!("{}.md", first.id);
