@@ -148,7 +148,7 @@ fn server() -> Option<String> {
 
 #[expect(
     clippy::print_stderr,
-    reason = "whoever runs the tests is to know what was left out"
+    reason = "the report of the tests says what was left out"
 )]
 fn skipped(what: &str, why: &str) {
     eprintln!("skipped: {what}: {why}");

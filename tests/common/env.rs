@@ -394,7 +394,7 @@ impl Terminal {
         let all = Arc::clone(&shown);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal that nobody writes to any more ends with an error.
+            // A terminal without writers ends with an error.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 all.lock().unwrap().extend(&bytes[..count]);
             }
@@ -573,7 +573,7 @@ impl<T: Parts + ?Sized> Parts for &T {
 }
 
 /// Prints that a test checks nothing here, and why.
-#[expect(clippy::print_stdout, reason = "nobody else is told")]
+#[expect(clippy::print_stdout, reason = "it is shown with the test")]
 pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
@@ -610,7 +610,7 @@ fn read_all(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (done, text) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A terminal that nobody writes to any more ends with an error.
+        // A terminal without writers ends with an error.
         drop(stream.read_to_end(&mut bytes));
         // Nobody waits for it any more when the test has failed.
         drop(done.send(String::from_utf8_lossy(&bytes).into_owned()));

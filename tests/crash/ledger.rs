@@ -143,7 +143,7 @@ impl Watch {
         let last = i64::try_from(seqs.len()).unwrap();
         // No change is missing or twice.
         assert_eq!(seqs, (1..=last).collect::<Vec<_>>());
-        // A change that was seen is gone.
+        // No change that was seen is gone.
         assert!(last >= self.lives.last().copied().unwrap_or(0));
         self.lives.push(last);
         // Everything that was visible outside had been decided before.
@@ -308,7 +308,7 @@ impl Watch {
                 assert!(!reason.is_empty(), "no reason beside {}", report.name);
             }
         }
-        // Nobody brought these.
+        // The agent brought all of them.
         assert_eq!((processed, rejected), (BTreeMap::new(), BTreeMap::new()));
         assert_eq!(files("reports/stale"), BTreeMap::new());
     }

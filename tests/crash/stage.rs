@@ -227,10 +227,7 @@ impl Chance {
 }
 
 impl Drop for Chance {
-    #[expect(
-        clippy::print_stderr,
-        reason = "whoever looks at a failed test needs the seed"
-    )]
+    #[expect(clippy::print_stderr, reason = "the seed repeats a failed test")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the same choices again: {}={}", self.variable, self.seed);

@@ -74,7 +74,7 @@ async fn acknowledged_calls_of_killed_server_persist_once() {
     });
     let (_, kept) = look(env).await;
     for told in &told {
-        // No kill was in time.
+        // Some kill came in time.
         assert!(told.acknowledged.len() < told.asked.len());
         let lost: Vec<_> = told
             .acknowledged

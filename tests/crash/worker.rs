@@ -113,7 +113,7 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
         assert_eq!(attempt.state, AttemptState::Judged);
         assert_eq!(attempt.report.as_ref().unwrap().results, "Made by hand.");
     }
-    // Two agents on one task.
+    // No task has two agents simultaneously.
     assert!(!env.path("volumes/workspace/overlap").exists());
     let begun: BTreeMap<String, usize> = fs::read_dir(env.path("volumes/workspace"))
         .unwrap()

@@ -1,4 +1,4 @@
-//! What somebody else, or a broken disk, does to the database: it is reported, nothing goes on as if there had been no plans,
+//! What another process, or a broken disk, does to the database: it is reported, nothing goes on as if there had been no plans,
 //! and what is left can be read.
 
 use std::os::unix::fs::PermissionsExt;

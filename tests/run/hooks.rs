@@ -69,7 +69,7 @@ fn slow_hook_blocks_nothing_and_gets_batched_changes() {
     let foreground = scene.start("run --plan chain.md");
     wait_until("the hook runs", || told(&scene, "change").len() == 1);
     scene.await_status("completed");
-    // It still hears of the first.
+    // The hook still runs for the first change.
     assert_eq!(told(&scene, "change").len(), 1);
     scene.write("go", "");
     foreground.end().exits(0);
