@@ -26,7 +26,7 @@ pub struct TestEnv {
     variables: Vec<(String, String)>,
     /// The replacements for folders of the PATH.
     programs: TempDir,
-    patience: Duration,
+    limit: Duration,
 }
 
 /// The result of a run of the program.
@@ -68,13 +68,13 @@ impl TestEnv {
                 ("PLAN_AGENT_TIMING".to_owned(), "0.1".to_owned()),
             ],
             programs,
-            patience: DEADLINE,
+            limit: DEADLINE,
         }
     }
 
     /// Increases the wait for the program: some real agents take a while to start on a busy machine.
     pub fn be_patient(&mut self) {
-        self.patience = 5 * DEADLINE;
+        self.limit = 5 * DEADLINE;
     }
 
     /// Sets a variable for the runs that follow.
@@ -205,7 +205,7 @@ impl TestEnv {
         let stdout = read_all(child.stdout.take().unwrap());
         let stderr = read_all(child.stderr.take().unwrap());
         let mut running = Running { child };
-        let code = running.wait_for(self.patience).code();
+        let code = running.wait_for(self.limit).code();
         Ran {
             stdout: stdout.recv_timeout(DEADLINE).unwrap(),
             stderr: stderr.recv_timeout(DEADLINE).unwrap(),
@@ -429,9 +429,9 @@ impl Running {
         self.wait_for(DEADLINE)
     }
 
-    fn wait_for(&mut self, patience: Duration) -> ExitStatus {
+    fn wait_for(&mut self, most: Duration) -> ExitStatus {
         let mut status = None;
-        wait_at_most(patience, "the program ends", || {
+        wait_at_most(most, "the program ends", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });

@@ -11,10 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::env::DEADLINE;
 use super::http::{Request, Server, send};
-
-/// How long a test waits for a condition before it fails; passing tests never wait that long.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the server answers one request.
 #[derive(Clone, Debug)]
@@ -187,14 +185,14 @@ impl LlmServer {
         let outcome = self
             .shared
             .news
-            .wait_timeout_while(asked, PATIENCE, |asked| asked.is_empty());
+            .wait_timeout_while(asked, DEADLINE, |asked| asked.is_empty());
         !outcome.unwrap().1.timed_out()
     }
 
     /// Waits until a client has left an answer that hangs; false if none does.
     pub fn client_left(&self) -> bool {
         let gone = self.gone.lock().unwrap();
-        gone.recv_timeout(PATIENCE).is_ok()
+        gone.recv_timeout(DEADLINE).is_ok()
     }
 }
 

@@ -133,10 +133,10 @@ fn examine(env: &TestEnv, project: &Project) {
     assert_eq!(*plan.status(), PlanState::Completed);
     let branch = format!("plan-agent/{}", plan.id());
     let line = plan.head().line.clone().unwrap();
-    let at = project.git(&["rev-parse", &branch]);
+    let at = project.git(["rev-parse", &branch]);
     assert_eq!(at.trim(), line.tip);
     let span = format!("{}..{branch}", line.base);
-    let titles = project.git(&["log", "--first-parent", "--format=%s", &span]);
+    let titles = project.git(["log", "--first-parent", "--format=%s", &span]);
     let mut titles: Vec<&str> = titles.lines().collect();
     titles.sort_unstable();
     let expected = [
@@ -148,9 +148,9 @@ fn examine(env: &TestEnv, project: &Project) {
     assert_eq!(titles, expected);
     for task in 1..=4 {
         let file = format!("{branch}:{task}.txt");
-        assert_eq!(project.git(&["show", &file]), "made\n");
+        assert_eq!(project.git(["show", &file]), "made\n");
     }
-    let text = project.git(&["show", &format!("{branch}:a.txt")]);
+    let text = project.git(["show", &format!("{branch}:a.txt")]);
     assert_eq!(text, "one\nONE AND TWO\nthree\n");
     let clash = |attempt: &&Attempt| {
         let mut checks = attempt.checks.iter().flatten();

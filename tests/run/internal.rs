@@ -72,7 +72,7 @@ impl Internal {
 }
 
 fn plan_of(scene: &Scene) -> String {
-    plan_id(&scene)
+    plan_id(scene)
 }
 
 #[test]

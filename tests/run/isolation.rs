@@ -35,18 +35,14 @@ impl Isolated {
     /// Returns a file on the branch of the results.
     fn result(&self, file: &str) -> String {
         let name = format!("plan-agent/{}:{file}", self.plan());
-        self.project.git(&["show", &name])
+        self.project.git(["show", &name])
     }
 
     /// Returns the titles of the accepted results, the first one first.
     fn accepted(&self) -> Vec<String> {
         let span = format!("main..plan-agent/{}", self.plan());
         let words = ["log", "--first-parent", "--reverse", "--format=%s", &span];
-        self.project
-            .git(&words)
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        self.project.git(words).lines().map(str::to_owned).collect()
     }
 }
 
@@ -71,10 +67,7 @@ fn parallel_results_merge_into_one_branch() {
         } else {
             // An agent may commit by itself.
             write(command, "a.txt", "one\nTWO\nthree\n");
-            git(
-                folder,
-                &["commit", "--quiet", "--all", "-m", "by the agent"],
-            );
+            git(folder, ["commit", "--quiet", "--all", "-m", "by the agent"]);
             write(command, "built", "ignored\n");
         }
         Act::success("done")
@@ -165,7 +158,7 @@ fn unresolved_conflict_asks_human() {
     let plan = scene.plan();
     let branch = format!("plan-agent-task/{plan}/{task}:a.txt");
     let expected = format!("one\n{task}\nthree\n");
-    assert_eq!(scene.project.git(&["show", &branch]), expected);
+    assert_eq!(scene.project.git(["show", &branch]), expected);
     assert!(
         scene
             .path(format!("worktrees/{plan}/task-{task}/a.txt"))
@@ -206,7 +199,7 @@ fn checks_run_on_merged_result() {
     assert_eq!(
         scene
             .project
-            .git(&names)
+            .git(names)
             .lines()
             .filter(|name| name.ends_with(".txt"))
             .count(),
@@ -227,26 +220,26 @@ fn human_commits_on_branch_ask_and_are_kept() {
             if command.task() == 2 {
                 let branch = format!("plan-agent/{}", command.field("plan").unwrap());
                 wait_until("the first result is on the branch", || {
-                    git(&folder, &["ls-tree", "--name-only", &branch]).contains("1.txt")
+                    git(&folder, ["ls-tree", "--name-only", &branch]).contains("1.txt")
                 });
                 let tree = format!("{branch}^{{tree}}");
                 let theirs = git(
                     &folder,
-                    &["commit-tree", &tree, "-p", &branch, "-m", "by the person"],
+                    ["commit-tree", &tree, "-p", &branch, "-m", "by the person"],
                 );
-                git(&folder, &["branch", "--force", &branch, theirs.trim()]);
+                git(&folder, ["branch", "--force", &branch, theirs.trim()]);
             }
             Act::success("done")
         });
         scene.refuses(4, "run --plan chain.md", "somebody else moved the branch");
         assert_eq!(exchange.questions().len(), 1);
         let branch = format!("plan-agent/{}", scene.plan());
-        let theirs = scene.project.git(&["log", "-1", "--format=%s", &branch]);
+        let theirs = scene.project.git(["log", "-1", "--format=%s", &branch]);
         assert_eq!(theirs, "by the person\n", "it is where the person put it");
         if back {
             scene
                 .project
-                .git(&["branch", "--force", &branch, &format!("{branch}~1")]);
+                .git(["branch", "--force", &branch, &format!("{branch}~1")]);
             scene.works("answer retry");
         } else {
             scene.works("answer accept");
@@ -255,7 +248,7 @@ fn human_commits_on_branch_ask_and_are_kept() {
         for name in ["1.txt", "2.txt", "3.txt"] {
             assert_eq!(scene.result(name), "made\n");
         }
-        let all = scene.project.git(&["log", "--format=%s", &branch]);
+        let all = scene.project.git(["log", "--format=%s", &branch]);
         assert_eq!(all.contains("by the person"), !back, "{all}");
         scene.project.sound();
     }
@@ -271,10 +264,10 @@ fn checked_out_branch_is_not_moved_and_result_kept() {
             write(command, "one.txt", "made\n");
             let branch = format!("plan-agent/{}", command.field("plan").unwrap());
             wait_until("the branch is there", || {
-                git(&folder, &["branch", "--list", &branch]).contains(&branch)
+                git(&folder, ["branch", "--list", &branch]).contains(&branch)
             });
             let place = place.to_str().unwrap();
-            git(&folder, &["worktree", "add", "--quiet", place, &branch]);
+            git(&folder, ["worktree", "add", "--quiet", place, &branch]);
             Act::success("done")
         });
         scene.refuses(4, "run --plan one.md", "is checked out in");
@@ -288,7 +281,7 @@ fn checked_out_branch_is_not_moved_and_result_kept() {
             scene.works("answer abort");
             scene.run("resume");
             let branch = format!("plan-agent-task/{}/1:one.txt", scene.plan());
-            assert_eq!(scene.project.git(&["show", &branch]), "made\n");
+            assert_eq!(scene.project.git(["show", &branch]), "made\n");
         }
     }
 }
@@ -341,7 +334,7 @@ fn run_rejects_workspace_without_worktrees() {
     has(&said, "git 2.30 is too old");
     old.env("PATH", env.path("plain"));
     has(
-        String::from_utf8_lossy(&old.output().unwrap().stderr).into_owned(),
+        &String::from_utf8_lossy(&old.output().unwrap().stderr),
         "there is no git on this machine",
     );
     env.write(
@@ -462,12 +455,12 @@ fn git_problems_are_reported_to_agent() {
                 git(folder, "switch --quiet --orphan mine");
                 write(command, "one.txt", "made\n");
                 git(folder, "add one.txt");
-                git(folder, &["commit", "--quiet", "-m", "by the agent"]);
+                git(folder, ["commit", "--quiet", "-m", "by the agent"]);
                 let branch = format!(
                     "refs/heads/plan-agent-task/{}/1",
                     command.field("plan").unwrap()
                 );
-                git(folder, &["update-ref", &branch, "HEAD"]);
+                git(folder, ["update-ref", &branch, "HEAD"]);
             }
             _ => {
                 git(folder, "reset --quiet --hard main");

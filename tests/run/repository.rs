@@ -186,7 +186,7 @@ fn make(env: &TestEnv, kind: Kind) -> (PathBuf, PathBuf) {
     let (linked, repository) = (env.path("linked"), project.folder.join(".git"));
     match kind {
         Kind::Linked => {
-            project.git(&["worktree", "add", "--quiet", linked.to_str().unwrap()]);
+            project.git(["worktree", "add", "--quiet", linked.to_str().unwrap()]);
             (linked, repository)
         }
         Kind::Submodule => {
@@ -325,7 +325,7 @@ fn with_filters(program: &Path) -> (Scene, Project) {
         "*.up filter=up\n*.own filter=own\n*.txt filter=no-such\n",
     );
     scene.write("project/old.up", "OLD\n");
-    project.git(&["config", "filter.own.clean", "sed 's/^/clean %f: /'"]);
+    project.git(["config", "filter.own.clean", "sed 's/^/clean %f: /'"]);
     project.git("add .gitattributes old.up");
     project.git("commit --quiet -m filters");
     (scene, project)
@@ -373,7 +373,7 @@ fn git_filters_run_only_if_configured_by_person() {
         let plan = plan_id(&scene);
         let result = |file: &str| {
             let words = ["cat-file", "blob", &format!("plan-agent/{plan}:{file}")];
-            git(&project.folder, &words)
+            git(&project.folder, words)
         };
         assert_eq!(result("one.up"), "ONE\nONE\n", "{}", program.display());
         assert_eq!(result("one.own"), "clean one.own: one\n");
@@ -392,7 +392,7 @@ fn run_rejects_filter_that_agents_can_change() {
     for program in gits() {
         let (scene, project) = with_filters(&program);
         scene.write("project/clean.sh", "#!/bin/sh\ncat\n");
-        project.git(&["config", "filter.own.clean", "sh clean.sh"]);
+        project.git(["config", "filter.own.clean", "sh clean.sh"]);
         for args in ["run --plan one.md", "doctor"] {
             let ran = scene.run(args);
             let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -430,7 +430,7 @@ fn replaced_repository_is_not_used() {
         run.end().exits(0);
         let plan = plan_id(&scene);
         assert_eq!(
-            project.git(&["show", &format!("plan-agent/{plan}:one.txt")]),
+            project.git(["show", &format!("plan-agent/{plan}:one.txt")]),
             "made\n"
         );
     }

@@ -133,13 +133,13 @@ fn role_output_in_worktree_is_merged() {
     scene.exits(0, RUN);
     assert_eq!(coder.attempts().last(), Some(&(3, 1)));
     let plan = plan_id(&scene);
-    let result = |file: &str| project.git(&["show", &format!("plan-agent/{plan}:{file}")]);
+    let result = |file: &str| project.git(["show", &format!("plan-agent/{plan}:{file}")]);
     // It is read from the commit, not from the person's changes.
     assert_eq!(result("left.txt").trim(), "left, after b");
     assert_eq!(result("right.txt").trim(), "right, after b");
     has(result("both.txt"), "right, after b");
     let span = format!("main..plan-agent/{plan}");
-    let accepted = project.git(&["log", "--first-parent", "--format=%s", &span]);
+    let accepted = project.git(["log", "--first-parent", "--format=%s", &span]);
     assert_eq!(accepted.lines().count(), 3, "{accepted}");
     assert_eq!(project.of_the_person(), before);
     for number in ["1", "2"] {
