@@ -334,7 +334,7 @@ fn run_rejects_workspace_without_worktrees() {
     has(&said, "git 2.30 is too old");
     old.env("PATH", env.path("plain"));
     has(
-        &String::from_utf8_lossy(&old.output().unwrap().stderr),
+        String::from_utf8_lossy(&old.output().unwrap().stderr),
         "there is no git on this machine",
     );
     env.write(
