@@ -9,9 +9,11 @@ use plan_agent::llm::{
     Answered, AskError, AskFault, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply,
     Prompts, Request, Schema, TypedQuestion,
 };
+use plan_agent::plan::ModelCost;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use crate::common::env::{has, lacks};
 use crate::common::llm::{Answer, LlmServer};
 
 const CANARY: &str = "sk-canary-0123456789";
@@ -79,6 +81,11 @@ fn hasty() -> LlmConfig {
     }
 }
 
+/// Returns the calls, and the tokens read and written.
+fn spent(spent: &ModelCost) -> (u32, u64, u64) {
+    (spent.calls, spent.input_tokens, spent.output_tokens)
+}
+
 /// Asks for a plan from a server that gives these answers, one after the other.
 async fn ask(
     answers: Vec<Answer>,
@@ -98,37 +105,24 @@ async fn request_has_shape_of_its_api() {
             .exchange(&request())
             .await
             .unwrap();
-        assert_eq!(
-            reply,
-            ModelReply {
-                text: r#"{"a":1}"#.to_owned(),
-                input_tokens: 11,
-                output_tokens: 5,
-                cost_usd: 0.0,
-            },
-            "{api:?}"
-        );
+        let expected = ModelReply {
+            text: r#"{"a":1}"#.to_owned(),
+            input_tokens: 11,
+            output_tokens: 5,
+            cost_usd: 0.0,
+        };
+        assert_eq!(reply, expected, "{api:?}");
         let asked = server.asked().remove(0);
         assert_eq!(asked.kind, "plan");
         assert_eq!(asked.header("content-type"), Some("application/json"));
-        assert!(
-            asked
-                .header("user-agent")
-                .unwrap()
-                .starts_with("plan-agent/")
-        );
+        let program = asked.header("user-agent").unwrap();
+        assert!(program.starts_with("plan-agent/"), "{program}");
         let body = asked.body;
         match api {
             Api::Anthropic => {
                 assert_eq!(asked.path, "/v1/messages");
-                assert_eq!(
-                    asked
-                        .headers
-                        .iter()
-                        .filter(|(_, value)| value == CANARY)
-                        .count(),
-                    1
-                );
+                let with_key = asked.headers.iter().filter(|(_, value)| value == CANARY);
+                assert_eq!(with_key.count(), 1);
                 insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
             }
             Api::OpenAi => {
@@ -171,144 +165,74 @@ async fn accepts_answer_in_tool_call() {
 
 #[tokio::test]
 async fn every_llm_fault_is_classified() {
-    use Fault::{
-        CutAnswer, CutBody, NotJson, Redirected, Refused, Rejected, TooLarge, Unauthorised,
-        Unavailable, Unexpected, Unreachable,
-    };
-    type Expected = fn(&Fault) -> bool;
-    let retryable = true;
-    let permanent = false;
-    let cases: Vec<(Answer, Expected, bool)> = vec![
-        (
-            Answer::error(500, "x"),
-            |f| matches!(f, Unavailable { status: 500, .. }),
-            retryable,
-        ),
-        (
-            Answer::error(529, "x"),
-            |f| matches!(f, Unavailable { .. }),
-            retryable,
-        ),
-        (
-            Answer::error(503, "Loading model"),
-            |f| matches!(f, Unavailable { .. }),
-            retryable,
-        ),
+    let raw = |body: &str| Answer::Raw(body.to_owned());
+    let cases = [
+        (Answer::error(500, "x"), "Unavailable { status: 500,", true),
+        (Answer::error(529, "x"), "Unavailable {", true),
+        (Answer::error(503, "Loading model"), "Unavailable {", true),
         (
             Answer::busy(429, "7"),
-            |f| matches!(f, Unavailable { retry_after: Some(wait), .. } if wait.as_secs() == 7),
-            retryable,
+            "Unavailable { status: 429, message: \"slow down\", retry_after: Some(7s) }",
+            true,
         ),
         (
             Answer::Status(502, None, "<html>bad gateway".to_owned()),
-            |f| matches!(f, Unavailable { .. }),
-            retryable,
+            "Unavailable {",
+            true,
         ),
-        (
-            Answer::error(401, "x"),
-            |f| matches!(f, Unauthorised { .. }),
-            permanent,
-        ),
-        (
-            Answer::error(403, "x"),
-            |f| matches!(f, Unauthorised { .. }),
-            permanent,
-        ),
+        (Answer::error(401, "x"), "Unauthorised {", false),
+        (Answer::error(403, "x"), "Unauthorised {", false),
         (
             Answer::error(404, "no such model"),
-            |f| matches!(f, Rejected { status: 404, .. }),
-            permanent,
+            "Rejected { status: 404,",
+            false,
         ),
-        (
-            Answer::error(400, "x"),
-            |f| matches!(f, Rejected { .. }),
-            permanent,
-        ),
+        (Answer::error(400, "x"), "Rejected {", false),
         (
             Answer::Redirect("http://127.0.0.1:1/".to_owned()),
-            |f| matches!(f, Redirected { status: 302 }),
-            permanent,
+            "Redirected { status: 302 }",
+            false,
         ),
-        (Answer::Html, |f| matches!(f, NotJson { .. }), retryable),
+        (Answer::Html, "NotJson {", true),
+        (raw("{\"choices\": ["), "NotJson {", true),
+        (raw("{}"), "Unexpected {", true),
+        (raw("[1]"), "Unexpected {", true),
+        (raw("null"), "Unexpected {", true),
         (
-            Answer::Raw("{\"choices\": [".to_owned()),
-            |f| matches!(f, NotJson { .. }),
-            retryable,
-        ),
-        (
-            Answer::Raw("{}".to_owned()),
-            |f| matches!(f, Unexpected { .. }),
-            retryable,
-        ),
-        (
-            Answer::Raw("[1]".to_owned()),
-            |f| matches!(f, Unexpected { .. }),
-            retryable,
+            raw(r#"{"choices": [], "content": []}"#),
+            "Unexpected {",
+            true,
         ),
         (
-            Answer::Raw("null".to_owned()),
-            |f| matches!(f, Unexpected { .. }),
-            retryable,
+            raw(r#"{"error": {"message": "busy", "code": 503}}"#),
+            "Unavailable { status: 503,",
+            true,
         ),
-        (
-            Answer::Raw(r#"{"choices": [], "content": []}"#.to_owned()),
-            |f| matches!(f, Unexpected { .. }),
-            retryable,
-        ),
-        (
-            Answer::Raw(r#"{"error": {"message": "busy", "code": 503}}"#.to_owned()),
-            |f| matches!(f, Unavailable { status: 503, .. }),
-            retryable,
-        ),
-        (
-            Answer::Raw(r#"{"error": "no"}"#.to_owned()),
-            |f| matches!(f, Unavailable { .. }),
-            retryable,
-        ),
-        (
-            Answer::Text(" \n".to_owned()),
-            |f| matches!(f, Unexpected { .. }),
-            retryable,
-        ),
-        (Answer::CutBody, |f| matches!(f, CutBody { .. }), retryable),
-        (
-            Answer::Close,
-            |f| matches!(f, Unreachable { .. }),
-            retryable,
-        ),
-        (Answer::Endless, |f| matches!(f, TooLarge { .. }), permanent),
+        (raw(r#"{"error": "no"}"#), "Unavailable {", true),
+        (Answer::Text(" \n".to_owned()), "Unexpected {", true),
+        (Answer::CutBody, "CutBody {", true),
+        (Answer::Close, "Unreachable {", true),
+        (Answer::Endless, "TooLarge {", false),
         (
             Answer::Cut("{\"a\": ".to_owned()),
-            |f| {
-                matches!(
-                    f,
-                    CutAnswer {
-                        max_tokens: 100,
-                        input_tokens: 11,
-                        output_tokens: 5
-                    }
-                )
-            },
-            permanent,
+            "CutAnswer { max_tokens: 100, input_tokens: 11, output_tokens: 5 }",
+            false,
         ),
         (
             Answer::Refused("I will not".to_owned()),
-            |f| matches!(f, Refused { reason, .. } if reason == "I will not"),
-            permanent,
+            "Refused { reason: \"I will not\",",
+            false,
         ),
     ];
     for (answer, expected, retried) in cases {
         for api in APIS {
             let error = exchange(api, answer.clone()).await.unwrap_err();
-            assert!(expected(&error.fault), "{api:?} {answer:?}: {error:?}");
+            let fault = format!("{:?}", error.fault);
+            assert!(fault.starts_with(expected), "{api:?} {answer:?}: {error:?}");
             assert_eq!(error.retryable(), retried, "{api:?} {answer:?}");
             assert!(!error.hint().is_empty());
-            assert!(
-                error
-                    .to_string()
-                    .starts_with("model `test-model` at `http://127.0.0.1:"),
-                "{error}"
-            );
+            let model = "model `test-model` at `http://127.0.0.1:";
+            assert!(error.to_string().starts_with(model), "{error}");
         }
     }
 }
@@ -431,16 +355,13 @@ async fn key_appears_in_no_error_or_log() {
                 .unwrap_err();
             let asked = format!("{error} {error:?} {}", error.hint());
             let seen = [shown, exchanged, asked].join("\n");
-            assert!(!seen.contains(CANARY), "{seen}");
-            assert!(!seen.contains("sk-canary"), "{seen}");
+            lacks(&seen, ["sk-canary", CANARY]);
         }
     }
     let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
-    assert!(
-        log.contains("asking the model again"),
-        "the log is captured"
-    );
-    assert!(!log.contains(CANARY));
+    // The log is captured.
+    assert!(log.contains("asking the model again"));
+    lacks(&log, CANARY);
 }
 
 #[tokio::test]
@@ -473,10 +394,7 @@ async fn replies_mask_long_keys_and_errors_mask_all() {
             assert_eq!(text, read, "{api:?}: {key}");
             // A refusal is in the model's words, too.
             let refused = exchange(key, Answer::Refused(said.to_owned())).await;
-            assert!(
-                refused.contains(&format!("refused to answer: {read}")),
-                "{api:?}: {refused}"
-            );
+            has(&refused, format!("refused to answer: {read}"));
         }
         for key in [short, long] {
             let echo = format!("the key `{key}` is wrong");
@@ -488,10 +406,8 @@ async fn replies_mask_long_keys_and_errors_mask_all() {
                 Answer::Raw(format!(r#"{{"choices": "{key}", "content": "{key}"}}"#)),
             ] {
                 let said = exchange(key, answer).await.replace("test-model", "");
-                assert!(
-                    !said.contains(key) && said.contains("[key]"),
-                    "{api:?}: {said}"
-                );
+                has(&said, "[key]");
+                lacks(&said, key);
             }
         }
     }
@@ -499,24 +415,14 @@ async fn replies_mask_long_keys_and_errors_mask_all() {
 
 #[tokio::test]
 async fn transient_faults_are_retried() {
-    let (server, outcome) = ask(
-        vec![
-            Answer::error(500, "x"),
-            Answer::CutBody,
-            Answer::Json(a_plan()),
-        ],
-        &hasty(),
-    )
-    .await;
+    let answers = vec![
+        Answer::error(500, "x"),
+        Answer::CutBody,
+        Answer::Json(a_plan()),
+    ];
+    let (server, outcome) = ask(answers, &hasty()).await;
     let answered = outcome.unwrap();
-    assert_eq!(
-        (
-            answered.spent.calls,
-            answered.spent.input_tokens,
-            answered.spent.output_tokens
-        ),
-        (3, 11, 5)
-    );
+    assert_eq!(spent(&answered.spent), (3, 11, 5));
     assert_eq!(answered.value.tasks.len(), 1);
     assert_eq!(answered.text, a_plan().to_string());
     assert_eq!(server.count("plan"), 3);
@@ -583,24 +489,15 @@ async fn unusable_answer_is_retried_with_problem() {
         let fenced = format!("Here you are:\n```json\n{}\n```", a_plan());
         let (server, outcome) = ask(vec![answer, Answer::Text(fenced)], &hasty()).await;
         let answered = outcome.unwrap();
-        assert_eq!(
-            (
-                answered.spent.calls,
-                answered.spent.input_tokens,
-                answered.spent.output_tokens
-            ),
-            (2, 22, 10)
-        );
+        assert_eq!(spent(&answered.spent), (2, 22, 10));
         let asked = server.asked();
         let (first, second) = (asked[0].prompt(), asked[1].prompt());
         assert!(
             second.starts_with(first) && second.contains(complaint),
             "{second}"
         );
-        assert_eq!(
-            second.matches("</data>").count(),
-            first.matches("</data>").count() + 1
-        );
+        let marks = |prompt: &str| prompt.matches("</data>").count();
+        assert_eq!(marks(second), marks(first) + 1);
         assert_eq!(asked[0].system(), asked[1].system());
     }
 }
@@ -609,14 +506,7 @@ async fn unusable_answer_is_retried_with_problem() {
 async fn two_unusable_answers_fail() {
     let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], &hasty()).await;
     let error = outcome.unwrap_err();
-    assert_eq!(
-        (
-            error.spent.calls,
-            error.spent.input_tokens,
-            error.spent.output_tokens
-        ),
-        (2, 22, 10)
-    );
+    assert_eq!(spent(&error.spent), (2, 22, 10));
     assert!(!error.retryable());
     assert!(matches!(&error.fault, AskFault::Unusable { text, .. } if text == "no"));
     insta::assert_snapshot!(error, @"model `test-model` gave no usable answer to `plan`: the answer holds no JSON object");
@@ -624,11 +514,8 @@ async fn two_unusable_answers_fail() {
 
 #[tokio::test]
 async fn truncated_answer_is_retried_with_larger_limit() {
-    let (server, outcome) = ask(
-        vec![Answer::Cut("{".to_owned()), Answer::Json(a_plan())],
-        &hasty(),
-    )
-    .await;
+    let answers = vec![Answer::Cut("{".to_owned()), Answer::Json(a_plan())];
+    let (server, outcome) = ask(answers, &hasty()).await;
     assert_eq!(outcome.unwrap().spent.output_tokens, 10);
     let asked = server.asked();
     let limit = |index: usize| asked[index].body["max_tokens"].as_u64().unwrap();
@@ -659,11 +546,8 @@ async fn schema_is_dropped_for_servers_without_support() {
         for _ in 0..2 {
             llm.exchange(&request()).await.unwrap();
         }
-        let with_schema = server
-            .asked()
-            .iter()
-            .map(|asked| asked.schema().is_some())
-            .collect::<Vec<_>>();
+        let asked = server.asked();
+        let with_schema: Vec<_> = asked.iter().map(|asked| asked.schema().is_some()).collect();
         assert_eq!(with_schema, [true, false, false], "{api:?}");
     }
 }
@@ -687,17 +571,4 @@ async fn reasoning_model_gets_supported_parameters() {
     let asked = server.asked();
     assert_eq!(asked.len(), 4);
     assert!(asked.iter().all(|asked| asked.schema().is_some()));
-}
-
-#[test]
-fn model_rejects_remote_plain_http() {
-    let endpoint = ModelEndpoint {
-        api: Api::OpenAi,
-        base_url: "http://example.com/v1".to_owned(),
-        url_variable: None,
-        key: Some(SecretString::from(CANARY)),
-        key_variable: String::new(),
-    };
-    let error = HttpModel::new(&endpoint, "m", TIMEOUT).unwrap_err();
-    insta::assert_snapshot!(error, @"base_url `http://example.com/v1` would send the key and the prompts in the clear");
 }

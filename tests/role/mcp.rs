@@ -52,21 +52,10 @@ async fn role_uses_plan_tools() {
         ),
     ]);
     scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(
-        result.starts_with("Step 2, Use plan.TaskUpdate, failed: {"),
-        "{result}"
-    );
+    let result = scene.failure();
+    begins(&result, "Step 2, Use plan.TaskUpdate, failed: {");
     let plan = scene.plan().await;
-    assert!(
-        plan.nth(0)
-            .unwrap()
-            .result
-            .as_deref()
-            .unwrap()
-            .contains("Mend it")
-    );
+    has(plan.nth(0).unwrap().result.as_deref().unwrap(), "Mend it");
     // The plan of the tools is not the internal plan.
     let current = scene.store.current("tasks", 9).await.unwrap();
     assert_eq!(current.len(), 1);
@@ -115,9 +104,11 @@ async fn role_restarts_ended_mcp_server() {
     kill_process(pid, Signal::KILL).unwrap();
     let mut again = None;
     for number in 2..60 {
-        role.process_message(task_named(&format!("task-{number}"), "Review it"))
-            .await
-            .unwrap();
+        gets(
+            &mut role,
+            task_named(&format!("task-{number}"), "Review it"),
+        )
+        .await;
         // The first call may meet the end of the previous one.
         again = scene.office.updates().pop();
         if again
@@ -144,13 +135,10 @@ async fn hanging_mcp_server_costs_one_timeout() {
     let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let mut role = scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(result.contains("did not answer within 5s"), "{result}");
+    let result = scene.failure();
+    has(&result, "did not answer within 5s");
     // The role does not wait for it again: another one is started.
-    role.process_message(task_named("task-2", "Review it"))
-        .await
-        .unwrap();
+    gets(&mut role, task_named("task-2", "Review it")).await;
     let again = scene.office.updates().pop().unwrap();
     assert_eq!(again.status, COMPLETED, "{}", again.result);
 }
@@ -159,36 +147,24 @@ async fn hanging_mcp_server_costs_one_timeout() {
 async fn faulty_mcp_server_start_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let short = Duration::from_millis(300);
-    for (argv, timeout, said) in [
+    for (script, timeout, said) in [
+        ("echo 'no token' >&2; exit 3", LONG, "no token"),
+        ("exec sleep 1000", short, "did not answer within 300ms"),
         (
-            &["no-such-server"][..],
-            LONG,
-            "cannot be started: cannot start `no-such-server`",
-        ),
-        (
-            &["sh", "-c", "echo 'no token' >&2; exit 3"],
-            LONG,
-            "no token",
-        ),
-        (
-            &["sh", "-c", "exec sleep 1000"],
+            "echo hello; exec sleep 1000",
             short,
             "did not answer within 300ms",
         ),
-        (
-            &["sh", "-c", "echo hello; exec sleep 1000"],
-            short,
-            "did not answer within 300ms",
-        ),
-        (
-            &["sh", "-c", "exec cat /dev/zero"],
-            LONG,
-            "ended before it said who it is",
-        ),
+        ("exec cat /dev/zero", LONG, "ended before it said who it is"),
     ] {
-        let error = started(argv, folder.path(), timeout).await.unwrap_err();
-        assert!(error.to_string().contains(said), "{argv:?}: {error}");
+        row(script);
+        let argv = ["sh", "-c", script];
+        let error = started(&argv, folder.path(), timeout).await.unwrap_err();
+        has(error.to_string(), said);
     }
+    let missing = started(&["no-such-server"], folder.path(), LONG).await;
+    let error = missing.unwrap_err().to_string();
+    has(&error, "cannot be started: cannot start `no-such-server`");
     let nowhere = Path::new("/no/such/folder");
     let error = started(&["true"], nowhere, LONG).await.unwrap_err();
     assert!(matches!(error, McpError::Start { .. }), "{error}");
@@ -201,5 +177,6 @@ async fn mcp_server_gets_only_listed_variables() {
     let argv = ["sh", "-c", script];
     started(&argv, folder.path(), LONG).await.unwrap_err();
     let seen = std::fs::read_to_string(folder.path().join("seen")).unwrap();
-    assert!(seen.contains("PATH=") && !seen.contains("CARGO"), "{seen}");
+    has(&seen, "PATH=");
+    lacks(&seen, "CARGO");
 }
