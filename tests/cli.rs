@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use plan_agent::plan::{
-    AttemptKind, CommandId, Draft, HumanQuestionKind, NewCommand, NewTask, PlanHead, PlanId,
-    PlanPolicy, QuestionId, Report, ReportStatus, TaskId, TaskRef,
+    AttemptKind, CommandId, Draft, HumanQuestionKind, NewCommand, PlanHead, PlanId, PlanPolicy,
+    QuestionId, Report, ReportStatus, TaskId, TaskRef, TaskSpec,
 };
 use plan_agent::plan_time::Clock;
 use plan_agent::store::Store;
@@ -448,11 +448,11 @@ fn head(goal: &str, clock: Clock) -> PlanHead {
     }
 }
 
-fn tasks() -> Vec<NewTask> {
-    let task = |name: &str, after: &[usize]| NewTask {
+fn tasks() -> Vec<TaskSpec> {
+    let task = |name: &str, after: &[usize]| TaskSpec {
         name: name.into(),
         dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..NewTask::default()
+        ..TaskSpec::default()
     };
     vec![
         task("Count", &[]),

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plan_agent::config::Api;
-use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
+use plan_agent::llm::questions::{self, PlanContext};
 use plan_agent::llm::{
     Answered, AskError, AskFault, Fault, HttpModel, HttpSettings, LanguageModel, LlmError, Model,
     ModelReply, Prompts, Request, RetryPolicy, Schema, TypedQuestion,
 };
+use plan_agent::plan::PlanSpec;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -61,7 +62,7 @@ fn a_plan() -> Value {
     ]})
 }
 
-fn question() -> TypedQuestion<PlannedPlan> {
+fn question() -> TypedQuestion<PlanSpec> {
     let context = PlanContext {
         goal: "say hello",
         ..PlanContext::default()
@@ -83,7 +84,7 @@ fn hasty() -> RetryPolicy {
 async fn ask(
     answers: Vec<Answer>,
     policy: RetryPolicy,
-) -> (LlmServer, Result<Answered<PlannedPlan>, AskError>) {
+) -> (LlmServer, Result<Answered<PlanSpec>, AskError>) {
     let server = LlmServer::replying(answers);
     let llm = model(Api::OpenAi, settings(&server, Api::OpenAi));
     let outcome = Model::new(llm, policy).ask(&question()).await;

@@ -19,8 +19,8 @@ use plan_agent::llm::{
     BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request, RetryPolicy,
 };
 use plan_agent::plan::{
-    AttemptKind, CommandId, Event, NewCommand, NewTask, Plan, PlanHead, PlanId, PlanPolicy, ROLE,
-    RoleRequestEnd, Time,
+    AttemptKind, CommandId, Event, NewCommand, Plan, PlanHead, PlanId, PlanPolicy, ROLE,
+    RoleRequestEnd, TaskSpec, Time,
 };
 use plan_agent::plan_time::Clock;
 use plan_agent::role::{
@@ -258,9 +258,9 @@ impl Scene {
             text: String::new(),
         };
         let made = self.store.create(head, "test", "made", |draft| {
-            let task = NewTask {
+            let task = TaskSpec {
                 name: "One".to_owned(),
-                ..NewTask::default()
+                ..TaskSpec::default()
             };
             let made = draft.add_tasks(vec![task], None)?;
             draft.start(PlanPolicy::default(), "")?;

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use plan_agent::plan::{
-    AttemptKind, CommandId, Draft, NewCommand, NewTask, Origin, Plan, PlanHead, PlanId, PlanPolicy,
-    Refusal, Report, ReportStatus, Row, TaskId, Time,
+    AttemptKind, CommandId, Draft, NewCommand, Origin, Plan, PlanHead, PlanId, PlanPolicy, Refusal,
+    Report, ReportStatus, Row, TaskId, TaskSpec, Time,
 };
 use plan_agent::store::{Change, Store, StoreError};
 use tempfile::TempDir;
@@ -207,11 +207,11 @@ fn head(id: &str) -> PlanHead {
     PlanHead::new(PlanId::new(id), "Count words", now())
 }
 
-fn task(name: &str) -> NewTask {
-    NewTask {
+fn task(name: &str) -> TaskSpec {
+    TaskSpec {
         name: name.to_owned(),
         origin: Origin::Person,
-        ..NewTask::default()
+        ..TaskSpec::default()
     }
 }
 

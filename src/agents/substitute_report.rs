@@ -3,7 +3,7 @@
 
 use super::run_outcome::{RunOutcome, RunUsage};
 use super::{AgentJob, AgentRefusal, CodingAgentSetup, MOST_PRINTED, ProcessEnd};
-use crate::plan::{ReportStatus, SessionId};
+use crate::plan::{Report, ReportStatus, SessionId};
 use crate::wire::report_file::{ReportFile, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
@@ -17,7 +17,7 @@ pub(super) fn of_blocks(job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile 
         1 => "The shell block".to_owned(),
         count => format!("All {count} shell blocks"),
     };
-    report.results = format!("{blocks} ended with exit code 0. {}", output(ended));
+    report.report.results = format!("{blocks} ended with exit code 0. {}", output(ended));
     report
 }
 
@@ -28,14 +28,14 @@ pub(super) fn of_command(job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile
     }
     if ended.iter().all(|step| step.out.trim().is_empty()) {
         let mut report = begin(job, ReportStatus::Failed);
-        report.results = format!(
+        report.report.results = format!(
             "The agent ended with exit code 0, said nothing and wrote no report. {}",
             output(ended)
         );
         return report;
     }
     let mut report = begin(job, ReportStatus::PartialSuccess);
-    report.results = format!(
+    report.report.results = format!(
         "The agent ended with exit code 0 and wrote no report. {}",
         output(ended)
     );
@@ -44,8 +44,8 @@ pub(super) fn of_command(job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile
 
 pub(super) fn of_refusal(job: &AgentJob<'_>, refusal: &AgentRefusal) -> ReportFile {
     let mut report = begin(job, ReportStatus::Failed);
-    report.results = format!("Nothing was done: {}.", refusal.reason);
-    report.next_steps = format!("To go on: {}.", refusal.way_out);
+    report.report.results = format!("Nothing was done: {}.", refusal.reason);
+    report.report.next_steps = format!("To go on: {}.", refusal.way_out);
     report
 }
 
@@ -89,9 +89,10 @@ pub(super) fn of_coding(
         .and_then(Result::ok)
         .or_else(|| last_message(text).and_then(|text| read(text.as_bytes()).ok()));
     let made = own.is_none();
-    let mut report = own.unwrap_or_else(|| begin(job, ReportStatus::Success));
+    let mut file = own.unwrap_or_else(|| begin(job, ReportStatus::Success));
+    file.request_id.clone_from(&job.command.request_id);
+    let report = &mut file.report;
     report.session.clone_from(&course.session);
-    report.request_id.clone_from(&job.command.request_id);
     if made && !text.is_empty() {
         report.results = format!(
             "{name} wrote no report. It said:\n\n{}",
@@ -100,12 +101,12 @@ pub(super) fn of_coding(
     }
     let mut pitfalls = course.notes.clone();
     pitfalls.extend(unread.clone());
-    let lower = |report: &mut ReportFile| {
+    let lower = |report: &mut Report| {
         if report.status == ReportStatus::Success {
             report.status = ReportStatus::PartialSuccess;
         }
     };
-    let failed = |report: &mut ReportFile| {
+    let failed = |report: &mut Report| {
         if made {
             report.status = ReportStatus::Failed;
         } else {
@@ -125,7 +126,7 @@ pub(super) fn of_coding(
         }
         RunOutcome::Done { .. } => {
             if unread.is_some() {
-                lower(&mut report);
+                lower(report);
             }
         }
         RunOutcome::Refused {
@@ -133,10 +134,10 @@ pub(super) fn of_coding(
         } => {
             match unfinished {
                 Some(why) => {
-                    failed(&mut report);
+                    failed(report);
                     pitfalls.push(no_end(why));
                 }
-                None => lower(&mut report),
+                None => lower(report),
             }
             let list: Vec<String> = what
                 .iter()
@@ -173,12 +174,12 @@ pub(super) fn of_coding(
                     "The usage limit of {name} is reached until {}: {said}",
                     time_text(until)
                 ));
-                failed(&mut report);
+                failed(report);
             } else if fault.retryable {
-                failed(&mut report);
+                failed(report);
                 pitfalls.push(format!("Model unavailable{status}: {said}"));
             } else {
-                failed(&mut report);
+                failed(report);
                 pitfalls.push(fault.refusal());
                 if fault.keeps_out() {
                     report.question = Some(misconfigured_text(name, &fault.refusal()));
@@ -186,13 +187,13 @@ pub(super) fn of_coding(
             }
         }
         RunOutcome::SessionMissing | RunOutcome::SessionInUse => {
-            failed(&mut report);
+            failed(report);
             pitfalls.push(format!(
                 "{name} neither begins nor goes on with its session."
             ));
         }
         RunOutcome::Usage { said } | RunOutcome::NoStart { said } => {
-            failed(&mut report);
+            failed(report);
             pitfalls.push(format!(
                 "{name} cannot work as it is set up:\n\n{}",
                 block(&printable(said))
@@ -200,15 +201,15 @@ pub(super) fn of_coding(
             report.question = Some(misconfigured_text(name, said));
         }
         RunOutcome::Killed { how } => {
-            failed(&mut report);
+            failed(report);
             pitfalls.push(format!("{name} {how}."));
         }
         RunOutcome::Garbled { why } => {
-            failed(&mut report);
+            failed(report);
             pitfalls.push(no_end(why));
         }
     }
-    if report.results.trim().is_empty() && report.other.trim().is_empty() {
+    if report.results.trim().is_empty() && file.other.trim().is_empty() {
         report.results = pitfalls
             .pop()
             .unwrap_or_else(|| format!("{name} did nothing."));
@@ -223,7 +224,7 @@ pub(super) fn of_coding(
     report.input_tokens = course.usage.input_tokens;
     report.output_tokens = course.usage.output_tokens;
     report.cost_usd = course.usage.cost_usd;
-    report
+    file
 }
 
 /// Asks a person to configure an agent that would fail at every other task, too.
@@ -254,13 +255,13 @@ fn last_message(text: &str) -> Option<&str> {
 
 fn of_failure(job: &AgentJob<'_>, failed: &ProcessEnd, ended: &[ProcessEnd]) -> ReportFile {
     let mut report = begin(job, ReportStatus::Failed);
-    report.results = format!("{} {}", how(failed), output(ended));
+    report.report.results = format!("{} {}", how(failed), output(ended));
     report
 }
 
 fn begin(job: &AgentJob<'_>, status: ReportStatus) -> ReportFile {
     let mut report = ReportFile::new(job.id().clone(), status);
-    report.session = Some(job.session.clone());
+    report.report.session = Some(job.session.clone());
     report.request_id.clone_from(&job.command.request_id);
     report
 }
@@ -344,13 +345,13 @@ mod tests {
     type Of = fn(&AgentJob<'_>, &[ProcessEnd]) -> ReportFile;
 
     /// Returns the report as the other side reads it.
-    fn read_back(of: Of, ended: ProcessEnd) -> ReportFile {
+    fn read_back(of: Of, ended: ProcessEnd) -> Report {
         let command =
             CommandFile::parse("---\nid: task-1\nsession_id: s\ncommand_type: new\n---\nx")
                 .unwrap();
         let volumes = Volumes::at("/volumes".as_ref()).unwrap();
         let text = render(&of(&AgentJob::new(&volumes, &command), &[ended]));
-        parse("report-task-1.md", text.as_bytes()).unwrap()
+        parse("report-task-1.md", text.as_bytes()).unwrap().report
     }
 
     #[test]

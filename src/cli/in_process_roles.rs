@@ -99,26 +99,24 @@ fn unusable_steps_of(
         })
     });
     let colleagues: Vec<OtherRole> = colleagues.collect();
-    for template in &role.templates {
-        for (place, step) in (1..).zip(&template.steps) {
-            let there = match &step.does {
-                StepDoes::ExecuteAction { action, .. } => actions.get(action).is_some(),
-                StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
-                StepDoes::RequestCollaboration { target, .. } => {
-                    *target != role.id && file.team.role(target).is_some()
-                }
-            };
-            if !there {
-                continue;
+    for step in role.steps() {
+        let there = match &step.spec.does {
+            StepDoes::ExecuteAction { action, .. } => actions.get(action).is_some(),
+            StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
+            StepDoes::RequestCollaboration { target, .. } => {
+                *target != role.id && file.team.role(target).is_some()
             }
-            let checked = check_step(&id, &step.into(), place, &actions, tools, &colleagues);
-            if let Err(wrong) = checked {
-                let of = format!(
-                    "the role `{id}`, template `{}`",
-                    one_line(&template.name, 60)
-                );
-                problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
-            }
+        };
+        if !there {
+            continue;
+        }
+        let place = step.number;
+        let checked = check_step(&id, step.spec, place, &actions, tools, &colleagues);
+        if let Err(wrong) = checked {
+            let template = one_line(&step.template.name, 60);
+            problems.push(step.problem(format!(
+                "the role `{id}`, template `{template}`, step {place}: {wrong}"
+            )));
         }
     }
     problems

@@ -12,7 +12,7 @@ use super::signals;
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
-use crate::plan::{NewTask, PlanHead, Repository, Time};
+use crate::plan::{PlanHead, Repository, TaskSpec, Time};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Reference};
@@ -39,7 +39,7 @@ impl App {
         &self,
         wanted: &Wanted<'_>,
         planner: &Planner,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let workspace = self.workspace(wanted.workspace)?;
         let (mut head, tasks) = match (&wanted.made_from.workflow, wanted.plan, wanted.goal) {
             (Some(workflow), ..) => self.plan_of_workflow(workflow, wanted, &workspace)?,
@@ -99,7 +99,7 @@ impl App {
         &self,
         path: &Path,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let shown = path.display().to_string();
         let file = path.to_owned();
         let text = signals::beside(move || {
@@ -123,23 +123,24 @@ impl App {
         file: PlanFile,
         shown: &str,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let team = self.team.as_ref().map(|file| &file.team);
         let mut problems = self.mismatches(&file, Path::new(workspace), team);
         if let Some(team) = self.team.as_ref().filter(|team| team.roles_only) {
-            problems.extend(team.team.nobodys(&file.tasks));
+            problems.extend(team.team.nobodys(&file.plan.tasks));
         }
         if !problems.is_empty() {
             return Err(Failure::problems(shown, &problems));
         }
-        let mut head = PlanHead::new(new_plan_id(), &file.goal, Time::default());
-        head.name = file.name;
-        head.description = file.description;
-        head.expected_outcome = file.expected_outcome;
-        head.constraints = file.constraints;
-        head.source = file.source;
-        head.order = file.order.unwrap_or_default();
-        Ok((head, file.tasks))
+        let plan = file.plan;
+        let mut head = PlanHead::new(new_plan_id(), &plan.goal, Time::default());
+        head.name = plan.name;
+        head.description = plan.description;
+        head.expected_outcome = plan.expected_outcome;
+        head.constraints = plan.constraints;
+        head.source = plan.source;
+        head.order = plan.order.unwrap_or_default();
+        Ok((head, plan.tasks))
     }
 
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by a team.
@@ -159,7 +160,7 @@ impl App {
         }));
         problems.extend(
             team.into_iter()
-                .flat_map(|team| team.assignee_problems(file)),
+                .flat_map(|team| team.assignee_problems(&file.plan)),
         );
         problems
     }

@@ -16,7 +16,7 @@ use super::signals::{Ended, unless};
 use super::worker_pools::{self, TeamWorkers};
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
-use crate::plan::{Draft, NewTask, Origin, PlanHead, PlanId, PlanState, ReviewPolicy};
+use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, TaskSpec};
 use crate::plan_time::Clock;
 use crate::view::{ProgramName, clock_time};
 use crate::wire::plan_file;
@@ -321,7 +321,7 @@ async fn show_work(mut told: mpsc::UnboundedReceiver<WorkerEvent>) {
 }
 
 /// Stores a new plan and returns its head.
-async fn create(app: &App, mut head: PlanHead, tasks: Vec<NewTask>) -> Result<PlanHead, Failure> {
+async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<PlanHead, Failure> {
     head.origin = match tasks.is_empty() {
         true => Origin::Model,
         false => Origin::Person,

@@ -15,7 +15,7 @@ use super::plan_process::FoundPlan;
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::{NewTask, PlanHead};
+use crate::plan::{PlanHead, TaskSpec};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::view::ProgramName;
@@ -129,7 +129,7 @@ impl App {
         id: &str,
         wanted: &Wanted<'_>,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let short = one_line(id, 60);
         let Some(file) = &self.team else {
             let error = anyhow!("there is no team to find the workflow `{short}` in");
@@ -156,7 +156,7 @@ impl App {
             Failure::problems(&shown.to_string(), &problems).hint(line)
         })?;
         if let Some(goal) = wanted.goal {
-            goal.clone_into(&mut made.goal);
+            goal.clone_into(&mut made.plan.goal);
         }
         self.begin(made, &format!("{shown}#{}", workflow.id), workspace)
     }

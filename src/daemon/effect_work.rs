@@ -9,11 +9,11 @@ use super::apply_input::take_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings, Models};
 use crate::exec;
-use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
+use crate::llm::questions::{self, Audit, Judgement, Unrendered};
 use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
-    Plan, Refusal, ReplanEdit, Task, Time,
+    Plan, PlanSpec, Refusal, ReplanEdit, Task, Time,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -30,7 +30,7 @@ const UNREAD: usize = 5;
 /// A model's answer, read and validated.
 #[derive(Clone, Debug)]
 pub(super) enum ModelDecision {
-    Plan(PlannedPlan),
+    Plan(PlanSpec),
     Judgement(CommandId, Judgement),
     Edits(Vec<ReplanEdit>),
     Audit(Audit),
@@ -48,7 +48,7 @@ pub(super) struct ModelOutcome {
 
 /// A question in any of its kinds.
 enum ModelRequest {
-    Plan(Unrendered<PlannedPlan>),
+    Plan(Unrendered<PlanSpec>),
     Judge(CommandId, Unrendered<Judgement>),
     Replan(Unrendered<Vec<ReplanEdit>>),
     Audit(Unrendered<Audit>),

@@ -647,7 +647,7 @@ fn late(asked: &HumanQuestion, said: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::daemon::report_parsing::UnreadableReport;
-    use crate::plan::{AttemptKind, NewCommand, NewTask, PlanHead, PlanPolicy, TaskId};
+    use crate::plan::{AttemptKind, NewCommand, PlanHead, PlanPolicy, TaskId, TaskSpec};
 
     /// Makes a plan whose only task was dispatched with this command.
     async fn made(store: &Store, id: &str, command: &str) -> PlanId {
@@ -655,9 +655,9 @@ mod tests {
         let head = PlanHead::new(plan.clone(), "", Time::default());
         let made = store.create(head, "test", "made", move |draft| {
             draft.created();
-            draft.make_tasks(vec![NewTask {
+            draft.make_tasks(vec![TaskSpec {
                 name: "Only".to_owned(),
-                ..NewTask::default()
+                ..TaskSpec::default()
             }])?;
             draft.start(PlanPolicy::default(), "")?;
             let issue = NewCommand {

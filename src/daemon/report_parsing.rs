@@ -4,7 +4,7 @@
 use crate::plan::{CommandId, QuestionId, Report, Time};
 use crate::plan_time::Clock;
 use crate::volumes::{ArrivedReport, Scan, Unreadable};
-use crate::wire::text::printable;
+use crate::wire::report_file::ReportFile;
 use crate::wire::{Problem, question_file, report_file};
 
 /// A report as it arrived: readable, or why not.
@@ -67,7 +67,7 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
             &[Problem::new(Unreadable::NotAReport.to_string())],
         )),
         Ok(bytes) => match report_file::parse(&name, &bytes) {
-            Ok(report) => Ok(core(&name, &hash, report, now, clock)),
+            Ok(file) => Ok(core(file, &hash, now, clock)),
             Err(problems) => Err(refused(&name, &problems)),
         },
     };
@@ -94,39 +94,13 @@ fn lines(problems: &[Problem]) -> String {
         .join("; ")
 }
 
-fn core(
-    name: &str,
-    hash: &str,
-    report: report_file::ReportFile,
-    now: Time,
-    clock: &Clock,
-) -> Report {
-    let mut results = printable(&report.results);
-    if !report.other.is_empty() {
-        results = format!("{results}\n\n{}", printable(&report.other))
-            .trim()
-            .to_owned();
-    }
-    let money = report.cost_usd;
+fn core(file: ReportFile, hash: &str, received: Time, clock: &Clock) -> Report {
+    let report = file.into_report();
     Report {
-        name: name.to_owned(),
-        status: report.status,
-        session: report.session,
-        results,
-        pitfalls: printable(&report.pitfalls),
-        next_steps: printable(&report.next_steps),
-        question: report.question.map(|question| printable(&question)),
         // The agent reads the wall clock, which may have been set since this process began.
         blocked_until: report.blocked_until.map(|moment| clock.of_wall(moment)),
-        collaboration: report.collaboration,
-        input_tokens: report.input_tokens,
-        output_tokens: report.output_tokens,
-        cost_usd: if money.is_finite() && money >= 0.0 {
-            money
-        } else {
-            0.0
-        },
         hash: hash.to_owned(),
-        received: now,
+        received,
+        ..report
     }
 }

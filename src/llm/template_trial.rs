@@ -1,8 +1,6 @@
 //! A small plan with a value in every field, with which each template is rendered once when it is loaded: a template that works
 //! with it works with every plan. No part of it reaches a model or a file.
 
-use std::time::Duration;
-
 use minijinja::value::Value;
 
 use super::command_body::{self, CommandContext, CommandKind};
@@ -11,9 +9,9 @@ use super::prompt_context::{
 };
 use super::prompts::PromptTemplate;
 use crate::plan::{
-    Attempt, AttemptKind, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId,
-    Decision, Evidence, Origin, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row, Task,
-    TaskId, TaskState, Time, Verdict,
+    Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, DecidedBy,
+    Decision, Evidence, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row, Task, TaskId,
+    TaskSpec, TaskState, Time, Verdict,
 };
 use crate::wire::command_file::Language;
 use crate::wire::team_file;
@@ -174,11 +172,12 @@ pub(super) enum Fill {
 
 impl Fill {
     fn text(self, text: &str) -> String {
-        if self == Self::Rich {
-            text.to_owned()
-        } else {
-            String::new()
-        }
+        self.list(|| text).concat()
+    }
+
+    /// Returns a list of one entry, or none.
+    fn list<T>(self, entry: impl FnOnce() -> T) -> Vec<T> {
+        (self == Self::Rich).then(entry).into_iter().collect()
     }
 }
 
@@ -216,112 +215,65 @@ pub(super) fn head(fill: Fill) -> PlanHead {
 /// Makes a task that depends on the one before it.
 pub(super) fn task(number: u32, status: TaskState, fill: Fill) -> Task {
     let rich = fill == Fill::Rich;
-    Task {
-        number: TaskId(number),
-        key: number.to_string(),
-        position: i64::from(number),
-        step: None,
-        step_id: None,
+    let spec = TaskSpec {
         name: format!("Task {number}"),
         description: "what to do".to_owned(),
         constraints: fill.text("a constraint"),
         expected_outcome: fill.text("an outcome"),
         reasoning: fill.text("a reason"),
-        assignee: None,
-        optional: false,
-        dependencies: if rich && number > 1 {
-            vec![TaskId(number - 1)]
-        } else {
-            Vec::new()
+        produces: fill.list(|| format!("task-{number}.txt")),
+        ..TaskSpec::default()
+    };
+    Task {
+        dependencies: match number {
+            1 => Vec::new(),
+            _ => fill.list(|| TaskId(number - 1)),
         },
-        checks: Vec::new(),
-        produces: if rich {
-            vec![format!("task-{number}.txt")]
-        } else {
-            Vec::new()
-        },
-        metadata: serde_json::Map::new(),
-        origin: Origin::Model,
         status,
         result: (rich && status.settled()).then(|| "a result".to_owned()),
         evidence: (rich && status.settled()).then(|| Evidence {
             verified: true,
             facts: vec!["test: exit 0".to_owned()],
         }),
-        current: None,
-        attempts: 0,
-        failures: 0,
         note: rich.then(|| "a note".to_owned()),
-        not_before: None,
-        removed: false,
-        created_at: Time(0),
-        started_at: None,
-        finished_at: None,
+        ..Task::new(TaskId(number), spec, Time(0))
     }
 }
 
 /// Makes an attempt of the second task; the first one has a verdict.
 pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
+    let rich = fill == Fill::Rich;
+    let id = CommandId::new(format!("task-{number}"));
     Attempt {
-        id: CommandId::new(format!("task-{number}")),
-        task: TaskId(2),
-        number,
-        kind: AttemptKind::New,
-        session: None,
         text: "the command".to_owned(),
-        issued: Time(0),
-        claimed: None,
-        waits_until: None,
-        with_person: Duration::ZERO,
-        waits: Vec::new(),
-        waiting_since: Time(0),
-        recall: false,
-        rejections: 0,
-        rejected: None,
-        report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
-        tree: None,
-        beside: if fill == Fill::Rich {
-            vec![TaskId(3)]
-        } else {
-            Vec::new()
-        },
-        changes: (fill == Fill::Rich)
+        report: rich.then(|| report(ReportStatus::PartialSuccess, "results")),
+        beside: fill.list(|| TaskId(3)),
+        changes: rich
             .then(|| ChangedFiles::new(ChangeDetection::Times, vec!["src/main.py".to_owned()])),
-        checks: (fill == Fill::Rich).then(|| vec![check()]),
-        merge: None,
+        checks: rich.then(|| vec![check()]),
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,
             reason: "a reason".to_owned(),
             feedback: "feedback".to_owned(),
             result_summary: String::new(),
-            by: crate::plan::DecidedBy::Model,
+            by: DecidedBy::Model,
             at: Time(0),
         }),
-        state: if number == 1 {
-            AttemptState::Judged
-        } else {
-            AttemptState::Reported
+        state: match number {
+            1 => AttemptState::Judged,
+            _ => AttemptState::Reported,
         },
+        ..Attempt::new(id, TaskId(2), number, Time(0))
     }
 }
 
 /// Makes a report.
 pub(super) fn report(status: ReportStatus, results: &str) -> Report {
     Report {
-        name: "report-task-2.md".to_owned(),
-        status,
-        session: None,
         results: results.to_owned(),
         pitfalls: "a pitfall".to_owned(),
         next_steps: "a next step".to_owned(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
-        hash: String::new(),
-        received: Time(0),
+        ..Report::new("report-task-2.md", status, Time(0))
     }
 }
 

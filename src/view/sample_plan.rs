@@ -1,9 +1,9 @@
 //! A small plan in the midst of its work, for the tests of the views.
 
 use crate::plan::{
-    AttemptKind, CommandId, DecidedBy, Decision, Draft, HumanQuestionKind, NewCommand, NewTask,
-    Plan, PlanHead, PlanId, PlanPolicy, QuestionId, Report, ReportStatus, RoleRequest, RoleRules,
-    Row, TaskId, TaskRef, Time, Verdict,
+    AttemptKind, CommandId, DecidedBy, Decision, Draft, HumanQuestionKind, NewCommand, Plan,
+    PlanHead, PlanId, PlanPolicy, QuestionId, Report, ReportStatus, RoleRequest, RoleRules, Row,
+    TaskId, TaskRef, TaskSpec, Time, Verdict,
 };
 
 /// The moment at which the sample is looked at.
@@ -81,11 +81,11 @@ fn head() -> PlanHead {
     }
 }
 
-fn tasks() -> Vec<NewTask> {
-    let task = |name: &str, after: &[usize]| NewTask {
+fn tasks() -> Vec<TaskSpec> {
+    let task = |name: &str, after: &[usize]| TaskSpec {
         name: name.into(),
         dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..NewTask::default()
+        ..TaskSpec::default()
     };
     vec![
         task("Write the counter", &[]),
@@ -109,20 +109,9 @@ fn hand_out(draft: &mut Draft<'_>, task: u32, command: &str) {
 fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: Decision) {
     let id = CommandId::new(command);
     let report = Report {
-        name: format!("report-{command}.md"),
-        status,
-        session: None,
         results: "wc.py is there\u{202e}".into(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
         hash: command.into(),
-        received: draft.now(),
+        ..Report::new(format!("report-{command}.md"), status, draft.now())
     };
     draft.report(&id, report).unwrap();
     let verdict = Verdict {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use gray_matter::engine::Engine;
 use gray_matter::{Matter, ParsedEntity, Pod};
 use serde::de::DeserializeOwned;
+use serde_yaml::Value;
 
 use self::yaml_limits::{HeaderProblem, MAX_HEADER};
 use super::Problem;
@@ -169,10 +170,15 @@ impl FrontMatter {
     }
 }
 
-/// Joins a header made by the YAML serializer and a body into a file.
+/// Joins a header and a body into a file. Fields without a value are left out.
 pub(crate) fn join<T: serde::Serialize>(header: &T, body: &str) -> String {
-    let header = serde_yaml::to_string(header)
-        .expect("a struct of texts, numbers and lists can be written as YAML");
+    let header = serde_yaml::to_value(header).and_then(|mut header| {
+        if let Value::Mapping(fields) = &mut header {
+            fields.retain(|_, value| !value.is_null());
+        }
+        serde_yaml::to_string(&header)
+    });
+    let header = header.expect("a struct of texts, numbers and lists can be written as YAML");
     format!("---\n{header}---\n\n{}\n", body.trim())
 }
 

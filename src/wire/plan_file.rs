@@ -11,7 +11,9 @@ use super::Problem;
 use super::problem::{Place, Problems};
 use super::text::quote;
 use super::yaml_tree::YamlNode;
-use crate::plan::{MAX_PRODUCED, NewTask, TaskOrder, TaskRef, find_cycle, within_workspace};
+use crate::plan::{
+    MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
+};
 
 pub use render::render;
 pub(super) use structure::UnknownFields;
@@ -20,23 +22,10 @@ pub use structure::{Structure, StructureStep, StructureTask, from_structure};
 /// The most bytes of a plan file.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// The content of a plan file.
+/// The content of a plan file. Its plan has a name and a goal: the file's name and the plan's name if the file states none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanFile {
-    /// The plan's title; the file's name if it has none.
-    pub name: String,
-    /// The goal; the name if the file does not state one.
-    pub goal: String,
-    pub description: String,
-    pub expected_outcome: String,
-    /// Constraints for every task.
-    pub constraints: String,
-    /// The template from which it was made, if the file states one.
-    pub source: Option<String>,
-    /// `None` if the file leaves the order to the program that carries the plan out.
-    pub order: Option<TaskOrder>,
-    /// In the order of the file; dependencies are [`TaskRef::New`].
-    pub tasks: Vec<NewTask>,
+    pub plan: PlanSpec,
     /// The checks that its tasks name; the caller knows which checks exist.
     pub checks: Vec<Reference>,
     /// The files that its tasks produce; the caller checks where links lead.
@@ -113,22 +102,27 @@ pub(super) fn from_node(
 
 /// Creates the plan of a file from the parts that were read.
 fn finish(
-    mut plan: PlanFile,
+    plan: PlanSpec,
     mut drafts: Vec<TaskDraft>,
     mut problems: Problems,
     file_name: &str,
 ) -> Result<PlanFile, Vec<Problem>> {
+    let (mut checks, mut produced) = (Vec::new(), Vec::new());
     for draft in &mut drafts {
         check_paths(draft, &mut problems);
-        plan.checks.append(&mut draft.checks);
-        plan.produced.append(&mut draft.produced);
+        checks.append(&mut draft.checks);
+        produced.append(&mut draft.produced);
     }
-    plan.tasks = resolve(drafts, &mut problems);
-    name_after(&mut plan, file_name);
-    match problems.in_order() {
-        found if found.is_empty() => Ok(plan),
-        found => Err(found),
+    let tasks = resolve(drafts, &mut problems);
+    let found = problems.in_order();
+    if !found.is_empty() {
+        return Err(found);
     }
+    Ok(PlanFile {
+        plan: named(PlanSpec { tasks, ..plan }, file_name),
+        checks,
+        produced,
+    })
 }
 
 enum PlanFileFormat {
@@ -158,7 +152,7 @@ impl PlanFileFormat {
 /// A task whose references to other tasks are still words.
 #[derive(Debug, Default)]
 struct TaskDraft {
-    task: NewTask,
+    task: TaskSpec,
     place: Place,
     after: Vec<Reference>,
     checks: Vec<Reference>,
@@ -270,47 +264,49 @@ fn check_paths(draft: &mut TaskDraft, problems: &mut Problems) {
 }
 
 /// Converts the words that refer to other tasks into references.
-fn resolve(drafts: Vec<TaskDraft>, problems: &mut Problems) -> Vec<NewTask> {
+fn resolve(drafts: Vec<TaskDraft>, problems: &mut Problems) -> Vec<TaskSpec> {
     let names = Names::of(&drafts);
-    let mut edges: Vec<Vec<usize>> = Vec::with_capacity(drafts.len());
+    let mut references = Vec::with_capacity(drafts.len());
     for (at, draft) in drafts.iter().enumerate() {
         let mut targets = Vec::new();
         for reference in &draft.after {
             match names.find(reference) {
                 Ok(target) if target == at => problems
                     .add(reference.problem(format!("task `{}` waits for itself", reference.word))),
-                Ok(target) if targets.contains(&target) => {}
-                Ok(target) => targets.push(target),
+                Ok(target) if targets.contains(&TaskRef::New(target)) => {}
+                Ok(target) => targets.push(TaskRef::New(target)),
                 Err(problem) => problems.add(problem),
             }
         }
-        edges.push(targets);
+        references.push(targets);
     }
-    if let Some(cycle) = find_cycle(0..edges.len(), |at| edges[at].clone()) {
-        let words = cycle.iter().map(|at| match &drafts[*at].task.key {
+    let first = |draft: &TaskDraft| draft.after.first().cloned();
+    let firsts: Vec<Option<Reference>> = drafts.iter().map(first).collect();
+    let tasks = drafts.into_iter().zip(references);
+    let tasks: Vec<TaskSpec> = tasks
+        .map(|(draft, dependencies)| TaskSpec {
+            dependencies,
+            ..draft.task
+        })
+        .collect();
+    if let Some(cycle) = cycle_among(&tasks) {
+        let words = cycle.iter().map(|at| match &tasks[*at].key {
             Some(key) => super::text::one_line(key, 60),
             None => (at + 1).to_string(),
         });
         let way = words.collect::<Vec<_>>().join(" → ");
         let message = format!("tasks wait for each other: {way}");
-        let first = drafts[cycle[0]].after.first();
-        let problem = match first {
+        let problem = match &firsts[cycle[0]] {
             Some(reference) => reference.problem(message),
             None => Problem::new(message),
         };
         problems.add(problem.with_hint("take one of these dependencies out"));
     }
-    drafts
-        .into_iter()
-        .zip(edges)
-        .map(|(draft, targets)| NewTask {
-            dependencies: targets.into_iter().map(TaskRef::New).collect(),
-            ..draft.task
-        })
-        .collect()
+    tasks
 }
 
-fn name_after(plan: &mut PlanFile, file_name: &str) {
+/// Gives a plan the name and the goal that its file does not state.
+fn named(mut plan: PlanSpec, file_name: &str) -> PlanSpec {
     if plan.name.is_empty() {
         let first = plan.goal.lines().next().unwrap_or_default();
         let file = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -321,6 +317,7 @@ fn name_after(plan: &mut PlanFile, file_name: &str) {
     if plan.goal.is_empty() {
         plan.goal.clone_from(&plan.name);
     }
+    plan
 }
 
 /// Returns which of the known words was probably meant, or which exist.

@@ -274,7 +274,7 @@ impl Worker {
                 match report {
                     Some(report) => {
                         self.submit(claim, &report, left).await?;
-                        self.tell(WorkerEvent::Reported(Some(report.status)));
+                        self.tell(WorkerEvent::Reported(Some(report.report.status)));
                     }
                     None => {
                         claim.finish()?;
@@ -446,7 +446,7 @@ impl Worker {
                 _ = stopping.wait_for(|stop| *stop) => return Ok(()),
             }
         }
-        tracing::info!(command = %claim.id(), status = report.status.as_str(), "reported");
+        tracing::info!(command = %claim.id(), status = report.report.status.as_str(), "reported");
         match left {
             Some((inbox, Some(report))) => inbox.remove(&report),
             Some((inbox, None)) => inbox.close(),
@@ -471,7 +471,7 @@ fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile
 
 fn unread(id: &CommandId, reason: &str) -> ReportFile {
     let mut report = ReportFile::new(id.clone(), ReportStatus::Failed);
-    report.results = format!("Nothing was done: the command cannot be read: {reason}.");
+    report.report.results = format!("Nothing was done: the command cannot be read: {reason}.");
     report
 }
 

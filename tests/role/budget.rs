@@ -1,6 +1,6 @@
 //! What roles spend counts against the budget of the plan for which they work, immediately and whatever their result.
 
-use plan_agent::plan::{Budget, DAEMON, NewTask, PlanHead, PlanPolicy, Time, Usage};
+use plan_agent::plan::{Budget, DAEMON, PlanHead, PlanPolicy, TaskSpec, Time, Usage};
 
 use super::*;
 
@@ -16,9 +16,9 @@ async fn top(scene: &Scene, calls: u64) {
         ..PlanPolicy::default()
     };
     let made = scene.store.create(head, "test", "made", move |draft| {
-        draft.make_tasks(vec![NewTask {
+        draft.make_tasks(vec![TaskSpec {
             name: "Review it".to_owned(),
-            ..NewTask::default()
+            ..TaskSpec::default()
         }])?;
         draft.start(policy, "").map(|_| ())
     });

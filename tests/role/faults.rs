@@ -154,9 +154,9 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
         .await;
     scene.handed_out("damaged", ROLE, "request-9").await;
     // So large that its rows are written immediately.
-    let large = NewTask {
+    let large = TaskSpec {
         name: "One more".to_owned(),
-        ..NewTask::default()
+        ..TaskSpec::default()
     };
     let large = vec![large; 300];
     let damaged = PlanId::new("damaged");

@@ -1,6 +1,6 @@
 //! Earlier states of a plan, shown and restored, and the plans that tools have made alongside those of the daemon.
 
-use plan_agent::plan::{ArchiveState, NewTask, PlanHead, PlanId, TaskChanges, TaskId};
+use plan_agent::plan::{ArchiveState, PlanHead, PlanId, TaskChanges, TaskId, TaskSpec};
 use plan_agent::plan_time::Clock;
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
@@ -27,9 +27,9 @@ async fn make(store: &Store, key: &str) -> PlanId {
     head.owner = "tasks".to_owned();
     let made = store.create(head, "claude", "TaskCreate", |draft| {
         draft.created();
-        let task = NewTask {
+        let task = TaskSpec {
             name: "Write the notes".to_owned(),
-            ..NewTask::default()
+            ..TaskSpec::default()
         };
         draft.add_tasks(vec![task], None)?;
         Ok(draft.plan().id().clone())

@@ -2,8 +2,8 @@
 //! waits, and ends with the task for which it was made.
 
 use plan_agent::plan::{
-    ArchiveState, AttemptKind, AttemptState, CommandId, NewCommand, NewTask, PlanHead, PlanId,
-    PlanPolicy, PlanState, ROLE, TaskId, Time,
+    ArchiveState, AttemptKind, AttemptState, CommandId, NewCommand, PlanHead, PlanId, PlanPolicy,
+    PlanState, ROLE, TaskId, TaskSpec, Time,
 };
 use plan_agent::store::Store;
 
@@ -45,9 +45,9 @@ impl Internal {
         let pending = scene.env.path("volumes/commands/pending");
         fs::write(pending.join(format!("{request}.md")), &issue.text).unwrap();
         let made = self.store.create(head, "reviewer", "made", move |draft| {
-            let task = NewTask {
+            let task = TaskSpec {
                 name: "Ask the coder".to_owned(),
-                ..NewTask::default()
+                ..TaskSpec::default()
             };
             draft.make_tasks(vec![task])?;
             draft.start(PlanPolicy::default(), "")?;

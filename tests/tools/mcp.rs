@@ -1,6 +1,6 @@
 //! `plan-agent mcp` on standard input and output.
 
-use plan_agent::plan::{NewTask, PlanHead, PlanId, TaskId, Time};
+use plan_agent::plan::{PlanHead, PlanId, TaskId, TaskSpec, Time};
 use plan_agent::plan_time::Clock;
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
@@ -308,9 +308,9 @@ async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
     let plan = head.id.clone();
     let made = store.create(head, "other", "", |draft| {
         draft.created();
-        let task = NewTask {
+        let task = TaskSpec {
             name: "Knead".to_owned(),
-            ..NewTask::default()
+            ..TaskSpec::default()
         };
         draft.add_tasks(vec![task], None)
     });

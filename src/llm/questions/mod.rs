@@ -12,7 +12,7 @@ use minijinja::value::Value;
 use serde::Deserialize;
 
 use self::answer_fields::{MAX_REASON, bounded, cut, name};
-use self::new_tasks::{TaskAnswer, TaskCountLimit, TaskNames};
+use self::new_tasks::TaskNames;
 use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
 use self::workflows::{PlanOrWorkflow, Workflows};
 use super::answer_extraction;
@@ -22,7 +22,7 @@ pub use super::prompt_context::{JudgeFacts, PlanContext};
 use super::prompts::{PromptError, PromptTemplate, Prompts};
 use super::typed_questions::{Read, TypedQuestion};
 use super::{Request, Schema};
-use crate::plan::{Attempt, Decision, NewTask, Plan, ReplanEdit, Task, TaskId, TaskOrder};
+use crate::plan::{Attempt, Decision, Plan, PlanSpec, ReplanEdit, Task, TaskId, TaskSpec};
 use crate::wire::team_file::Team;
 
 /// Characters at which feedback and summaries are cut.
@@ -32,20 +32,6 @@ const MAX_OUTCOME: usize = 6_000;
 /// Tokens of an answer with many tasks, of a verdict, and of a summary. Reasoning models count their thoughts as well.
 const LONG_ANSWER: u32 = 16_000;
 const SHORT_ANSWER: u32 = 4_000;
-
-/// A plan from a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlannedPlan {
-    pub name: String,
-    pub description: String,
-    /// The expected outcome of a chosen workflow; empty for a plan that the model made itself.
-    pub expected_outcome: String,
-    pub constraints: String,
-    pub source: Option<String>,
-    pub order: Option<TaskOrder>,
-    /// The tasks in the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
-    pub tasks: Vec<NewTask>,
-}
 
 /// A model's judgement of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,12 +50,12 @@ pub struct Audit {
     pub met: bool,
     pub reason: String,
     /// What is still to be done; empty if and only if the goal is met.
-    pub missing: Vec<NewTask>,
+    pub missing: Vec<TaskSpec>,
 }
 
 /// Asks for a plan: tasks, or one of the team's workflows. Dependencies in the answer are numbers of its own tasks, counted
 /// from 1.
-pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlannedPlan> {
+pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     let words = TaskNames::new(context.check_names, context.team);
     let workflows = Workflows::of(context.team);
     let mut properties = vec![
@@ -184,7 +170,7 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
         schema,
         LONG_ANSWER,
         move |answer: AuditAnswer| {
-            let missing = words.tasks(answer.missing, TaskCountLimit::None)?;
+            let missing = words.tasks(answer.missing)?;
             match (answer.met, missing.is_empty()) {
                 (true, false) => Err(
                     "`met` is true, but `missing` holds tasks: it must be empty then".to_owned(),
@@ -272,17 +258,21 @@ struct PlanAnswer {
     name: String,
     #[serde(default)]
     description: String,
-    tasks: Vec<TaskAnswer>,
+    tasks: Vec<TaskSpec>,
 }
 
 impl PlanAnswer {
-    fn planned(self, words: &TaskNames) -> Result<PlannedPlan, String> {
-        Ok(PlannedPlan {
+    fn planned(self, words: &TaskNames) -> Result<PlanSpec, String> {
+        let plan = PlanSpec {
             name: name(&self.name, "the plan")?,
             description: bounded(&self.description, "description", "the plan")?,
-            tasks: words.tasks(self.tasks, TaskCountLimit::One)?,
-            ..PlannedPlan::default()
-        })
+            ..PlanSpec::default()
+        };
+        if self.tasks.is_empty() {
+            return Err("`tasks` is empty: a plan needs at least one task".to_owned());
+        }
+        let tasks = words.tasks(self.tasks)?;
+        Ok(PlanSpec { tasks, ..plan })
     }
 }
 
@@ -291,9 +281,7 @@ struct JudgeAnswer {
     #[serde(default)]
     reason: String,
     decision: String,
-    #[serde(default)]
     feedback: Option<String>,
-    #[serde(default)]
     result_summary: Option<String>,
 }
 
@@ -303,7 +291,7 @@ struct AuditAnswer {
     #[serde(default)]
     reason: String,
     #[serde(default)]
-    missing: Vec<TaskAnswer>,
+    missing: Vec<TaskSpec>,
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,5 @@
 //! Operations on attempts: dispatch, heartbeats, reports, checks, timeouts, withdrawals.
 
-use std::time::Duration;
-
 use super::budget::money;
 use super::without_daemon::BY_HAND;
 use super::{Draft, Refusal};
@@ -104,29 +102,13 @@ impl Draft<'_> {
             task.attempts += 1;
         }
         let attempt = Attempt {
-            id: issue.id.clone(),
-            task: id,
-            number: task.attempts,
             kind: issue.kind,
             session: issue.session,
             text: issue.text,
-            issued: self.now,
-            claimed: None,
-            waits_until: None,
-            with_person: Duration::ZERO,
-            waits: Vec::new(),
-            waiting_since: self.now,
-            recall: false,
             rejections: repairs.unwrap_or(0),
-            rejected: None,
-            report: None,
             tree,
             beside,
-            changes: None,
-            checks: None,
-            merge: None,
-            verdict: None,
-            state: AttemptState::Open,
+            ..Attempt::new(issue.id.clone(), id, task.attempts, self.now)
         };
         task.status = TaskState::InProgress;
         task.started_at = task.started_at.or(Some(self.now));

@@ -215,7 +215,7 @@ impl Draft<'_> {
     pub fn audited(
         &mut self,
         reason: &str,
-        missing: Option<Vec<super::super::NewTask>>,
+        missing: Option<Vec<super::super::TaskSpec>>,
         question: QuestionId,
     ) -> Result<(), Refusal> {
         self.log(Event::Audited {

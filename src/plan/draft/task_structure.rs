@@ -8,7 +8,7 @@ use super::{Draft, Refusal};
 use crate::plan::dependency_cycles::find_cycle;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    MAX_METADATA, NewTask, Origin, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskState,
+    MAX_METADATA, Origin, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec, TaskState,
 };
 use crate::plan::produced_files::{MAX_PRODUCED, within_workspace};
 
@@ -33,7 +33,7 @@ impl Draft<'_> {
     /// An unknown dependency, a cycle, a key that is taken or badly formed, no name, a file that cannot be in the workspace.
     pub fn add_tasks(
         &mut self,
-        tasks: Vec<NewTask>,
+        tasks: Vec<TaskSpec>,
         after: Option<TaskId>,
     ) -> Result<Vec<TaskId>, Refusal> {
         if let Some(after) = after {
@@ -51,7 +51,7 @@ impl Draft<'_> {
     /// No such task; else as [`Draft::add_tasks`].
     pub fn add_tasks_before(
         &mut self,
-        tasks: Vec<NewTask>,
+        tasks: Vec<TaskSpec>,
         before: TaskId,
     ) -> Result<Vec<TaskId>, Refusal> {
         let before = self.task(before)?;
@@ -64,7 +64,7 @@ impl Draft<'_> {
 
     fn add_at(
         &mut self,
-        tasks: Vec<NewTask>,
+        tasks: Vec<TaskSpec>,
         spot: InsertPosition,
     ) -> Result<Vec<TaskId>, Refusal> {
         self.not_settled()?;
@@ -92,39 +92,13 @@ impl Draft<'_> {
             let mut metadata = Map::new();
             merge(&mut metadata, &task.metadata)?;
             added.push(Task {
-                number: *number,
                 key,
                 position: positions.next().unwrap_or(i64::MAX),
-                step: task.step,
-                step_id: task.step_id,
                 name,
-                description: task.description,
-                constraints: task.constraints,
-                expected_outcome: task.expected_outcome,
-                reasoning: task.reasoning,
-                assignee: task.assignee,
-                optional: task.optional,
                 dependencies,
-                checks: task.checks,
                 produces: produced(&task.produces)?,
                 metadata,
-                origin: task.origin,
-                status: if task.done {
-                    TaskState::Completed
-                } else {
-                    TaskState::Pending
-                },
-                result: task.done.then(|| "done before the plan began".to_owned()),
-                evidence: None,
-                current: None,
-                attempts: 0,
-                failures: 0,
-                note: None,
-                not_before: None,
-                removed: false,
-                created_at: self.now,
-                started_at: None,
-                finished_at: task.done.then_some(self.now),
+                ..Task::new(*number, task, self.now)
             });
         }
         let edges: BTreeMap<TaskId, &Task> = added.iter().map(|task| (task.number, task)).collect();
@@ -156,7 +130,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// No tasks, or as [`Draft::add_tasks`].
-    pub fn make_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+    pub fn make_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>, Refusal> {
         if tasks.is_empty() {
             return Err(Refusal::NoTasks);
         }
@@ -173,7 +147,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task that was started, or as [`Draft::make_tasks`].
-    pub fn replace_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+    pub fn replace_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>, Refusal> {
         let old: Vec<Task> = self.plan.tasks().cloned().collect();
         if let Some(task) = old.iter().find(|task| task.started_at.is_some()) {
             return Err(Refusal::not_editable(task));
@@ -313,7 +287,7 @@ impl Draft<'_> {
         let Some(open) = self.plan.head().replan.clone() else {
             return Err(Refusal::NoTasks);
         };
-        let new: Vec<NewTask> = edits
+        let new: Vec<TaskSpec> = edits
             .iter()
             .filter_map(|edit| {
                 if let ReplanEdit::Add(task) = edit {

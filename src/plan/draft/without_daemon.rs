@@ -322,20 +322,9 @@ impl Draft<'_> {
             return Ok(());
         }
         let report = Report {
-            name: BY_HAND.to_owned(),
-            status,
-            session: None,
             results: text.to_owned(),
-            pitfalls: String::new(),
-            next_steps: String::new(),
-            question: None,
-            blocked_until: None,
-            collaboration: None,
-            input_tokens: 0,
-            output_tokens: 0,
-            cost_usd: 0.0,
             hash: BY_HAND.to_owned(),
-            received: self.now,
+            ..Report::new(BY_HAND, status, self.now)
         };
         if attempt.report.is_some() || self.report(&attempt.id, report)? != AppliedReport::Counts {
             return Err(Refusal::NotAwaited(attempt.id));

@@ -70,6 +70,35 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Creates an attempt that was just issued, in a new session and without a text.
+    pub fn new(id: CommandId, task: TaskId, number: u32, issued: Time) -> Self {
+        Self {
+            id,
+            task,
+            number,
+            kind: AttemptKind::New,
+            session: None,
+            text: String::new(),
+            issued,
+            claimed: None,
+            waits_until: None,
+            with_person: Duration::ZERO,
+            waits: Vec::new(),
+            waiting_since: issued,
+            recall: false,
+            rejections: 0,
+            rejected: None,
+            report: None,
+            tree: None,
+            beside: Vec::new(),
+            changes: None,
+            checks: None,
+            merge: None,
+            verdict: None,
+            state: AttemptState::Open,
+        }
+    }
+
     /// Returns the other tasks at work in the same folder, if any.
     pub fn company(&self) -> Option<String> {
         let numbers: Vec<String> = self.beside.iter().map(ToString::to_string).collect();
@@ -82,9 +111,7 @@ impl Attempt {
             )),
         }
     }
-}
 
-impl Attempt {
     /// Returns whether its result conflicts with those accepted before.
     pub fn clashed(&self) -> bool {
         let mut checks = self.checks.iter().flatten();
@@ -200,6 +227,26 @@ pub struct Report {
 }
 
 impl Report {
+    /// Creates a report that has only a status.
+    pub fn new(name: impl Into<String>, status: ReportStatus, received: Time) -> Self {
+        Self {
+            name: name.into(),
+            status,
+            session: None,
+            results: String::new(),
+            pitfalls: String::new(),
+            next_steps: String::new(),
+            question: None,
+            blocked_until: None,
+            collaboration: None,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: 0.0,
+            hash: String::new(),
+            received,
+        }
+    }
+
     /// Returns how the collaboration ended that the report answers. A role that has done only a part, has a question, or may
     /// not continue for now has not completed it.
     pub fn answer(&self) -> Collaboration {

@@ -3,14 +3,14 @@
 use super::model::{NotebookPlan, SubTask, SubTaskState, parse_time};
 use super::responses::{NotebookError, NotebookErrorCode};
 use crate::plan::{
-    DAEMON, Draft, NewTask, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
-    TaskPast, TaskState, Time,
+    DAEMON, Draft, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
+    TaskPast, TaskSpec, TaskState, Time,
 };
 use crate::wire::text::one_line;
 
 /// Subtasks that can be added.
 pub(super) struct PreparedSubTasks {
-    tasks: Vec<NewTask>,
+    tasks: Vec<TaskSpec>,
     pasts: Vec<TaskPast>,
 }
 
@@ -71,12 +71,12 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
         let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
         let finished_at = subtask.finished_at.as_deref();
         let finished_at = finished_at.map(|text| moment(text, &format!("{path}.finished_at")));
-        prepared.tasks.push(NewTask {
+        prepared.tasks.push(TaskSpec {
             name: subtask.name.clone(),
             description: subtask.description.clone(),
             expected_outcome: subtask.expected_outcome.clone(),
             origin: Origin::Model,
-            ..NewTask::default()
+            ..TaskSpec::default()
         });
         prepared.pasts.push(TaskPast {
             status: subtask.state.task_status(),

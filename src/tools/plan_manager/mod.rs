@@ -25,8 +25,8 @@ use serde_json::json;
 use super::paging::weight;
 use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
-    self, ArchiveState, DAEMON, Draft, NewTask, Plan, PlanHead, PlanState, Refusal, TaskChanges,
-    TaskFilter, TaskId, TaskRef, TaskState, Time,
+    self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskFilter,
+    TaskId, TaskRef, TaskSpec, TaskState, Time,
 };
 use crate::wire::text::{clip, one_line, time_text};
 use error::numbers;
@@ -209,11 +209,11 @@ impl PlanManager {
         reasoning: &str,
         after_task_id: Option<i64>,
     ) -> Result<TaskAdded> {
-        let task = NewTask {
+        let task = TaskSpec {
             name: name.to_owned(),
             reasoning: reasoning.to_owned(),
             dependencies: references(dependencies)?,
-            ..NewTask::default()
+            ..TaskSpec::default()
         };
         self.change("addTask", reasoning, move |draft| {
             let after = after_task_id
@@ -378,7 +378,7 @@ impl PlanManager {
     }
 }
 
-fn new_task(task: &PlannedTask) -> Result<NewTask> {
+fn new_task(task: &PlannedTask) -> Result<TaskSpec> {
     let dependency = |number: &i64| {
         let index = usize::try_from(*number)
             .ok()
@@ -387,7 +387,7 @@ fn new_task(task: &PlannedTask) -> Result<NewTask> {
             .map(TaskRef::New)
             .ok_or_else(|| PlanManagerError::unknown_dependency(*number))
     };
-    Ok(NewTask {
+    Ok(TaskSpec {
         name: task.name.clone(),
         reasoning: task.reasoning.clone(),
         dependencies: task
@@ -395,7 +395,7 @@ fn new_task(task: &PlannedTask) -> Result<NewTask> {
             .iter()
             .map(dependency)
             .collect::<Result<_>>()?,
-        ..NewTask::default()
+        ..TaskSpec::default()
     })
 }
 

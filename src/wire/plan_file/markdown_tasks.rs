@@ -3,8 +3,8 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{PlanFile, Reference, TaskDraft, nearest, order, suggestion};
-use crate::plan::{NewTask, Origin, TaskOrder};
+use super::{Reference, TaskDraft, nearest, order, suggestion};
+use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
@@ -61,7 +61,7 @@ pub(super) const ATTRIBUTES: [&str; 9] = [
 pub(super) fn read(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
     let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
@@ -72,13 +72,13 @@ pub(super) fn read(
     } else {
         PlanHeader::default()
     };
-    let mut plan = PlanFile {
+    let mut plan = PlanSpec {
         name: header.name.trim().to_owned(),
         goal: header.goal.trim().to_owned(),
         description: header.description.trim().to_owned(),
         expected_outcome: header.expected_outcome.trim().to_owned(),
         constraints: header.constraints.trim().to_owned(),
-        ..PlanFile::default()
+        ..PlanSpec::default()
     };
     if let Some(word) = &header.order {
         match order(word) {
@@ -139,7 +139,7 @@ struct Attribute {
 
 /// Reads the body line by line.
 struct Reader<'a> {
-    plan: &'a mut PlanFile,
+    plan: &'a mut PlanSpec,
     problems: &'a mut Problems,
     drafts: Vec<TaskDraft>,
     /// The attributes of the open task.
@@ -150,7 +150,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(plan: &'a mut PlanFile, problems: &'a mut Problems) -> Self {
+    fn new(plan: &'a mut PlanSpec, problems: &'a mut Problems) -> Self {
         Self {
             plan,
             problems,
@@ -297,10 +297,10 @@ impl<'a> Reader<'a> {
                 .add(Problem::at(line, 1, "a task without a name"));
         }
         self.drafts.push(TaskDraft {
-            task: NewTask {
+            task: TaskSpec {
                 name: name.to_owned(),
                 origin: Origin::Person,
-                ..NewTask::default()
+                ..TaskSpec::default()
             },
             ..TaskDraft::default()
         });

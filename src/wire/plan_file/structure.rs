@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PlanFile, Reference, TaskDraft, finish, order};
-use crate::plan::{NewTask, Origin, TaskOrder};
+use super::{Reference, TaskDraft, finish, order};
+use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::Problem;
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
@@ -81,20 +81,20 @@ pub struct StructureTask {
 ///
 /// # Errors
 /// All problems of it, without lines.
-pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
+pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
     let node = yaml_tree::without_places(structure);
     let mut problems = Problems::default();
     let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &mut problems);
     if drafts.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
-    finish(plan, drafts, problems, "")
+    finish(plan, drafts, problems, "").map(|file| file.plan)
 }
 
 pub(super) fn read_yaml(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
     let node = yaml_tree::read(text)?;
     Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
 }
@@ -141,7 +141,7 @@ pub(super) fn of_node(
     what: &str,
     others: UnknownFields,
     problems: &mut Problems,
-) -> (PlanFile, Vec<TaskDraft>) {
+) -> (PlanSpec, Vec<TaskDraft>) {
     let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| {
         let fields = match others {
             UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
@@ -162,14 +162,14 @@ pub(super) fn of_node(
     };
     let name = fields.need("name", what, problems);
     let mut text = |key| fields.string(key, problems);
-    let mut plan = PlanFile {
+    let mut plan = PlanSpec {
         name: name.map(|_| text("name")).unwrap_or_default(),
         goal: text("goal"),
         description: text("description"),
         expected_outcome: text("expected_outcome"),
         constraints: text("constraints"),
         source: Some(text("workflow_template_source")).filter(|source| !source.is_empty()),
-        ..PlanFile::default()
+        ..PlanSpec::default()
     };
     fields.need("steps", what, problems);
     let mut drafts = Vec::new();
@@ -213,14 +213,14 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
     let (after, checks, produced) = (words("dependencies"), words("checks"), words("produces"));
     let mut text = |key| fields.string(key, problems);
     TaskDraft {
-        task: NewTask {
+        task: TaskSpec {
             description: text("description"),
             constraints: text("constraints"),
             expected_outcome: text("expected_outcome"),
             assignee: Some(text("assignee")).filter(|role| !role.is_empty()),
             optional,
             origin: Origin::Person,
-            ..NewTask::default()
+            ..TaskSpec::default()
         },
         place: fields.place("task_id"),
         after,
@@ -232,7 +232,7 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
 pub(super) fn read_json(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
     let problem = |error: serde_json::Error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);
@@ -245,7 +245,7 @@ pub(super) fn read_json(
 }
 
 fn set_order(
-    plan: &mut PlanFile,
+    plan: &mut PlanSpec,
     word: Option<&str>,
     place: Place,
     drafts: &[TaskDraft],
