@@ -303,7 +303,7 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
     let nobodys = file.team.unassigned().into_iter();
     findings.extend(
         nobodys.map(|problem| {
-            missing("team", problem.in_file(&shown)).hint(file.team.way_to_somebody())
+            missing("team", problem.in_file(&shown)).hint(file.team.assignee_hint())
         }),
     );
     // What is wrong with a role itself was said.

@@ -127,7 +127,7 @@ impl App {
         let team = self.team.as_ref().map(|file| &file.team);
         let mut problems = self.mismatches(&file, Path::new(workspace), team);
         if let Some(team) = self.team.as_ref().filter(|team| team.roles_only) {
-            problems.extend(team.team.nobodys(&file.plan.tasks));
+            problems.extend(team.team.without_assignee(&file.plan.tasks));
         }
         if !problems.is_empty() {
             return Err(Failure::problems(shown, &problems));

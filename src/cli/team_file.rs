@@ -193,7 +193,7 @@ impl App {
             };
             complain(&format!(
                 "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {}\n",
-                team.way_to_somebody()
+                team.assignee_hint()
             ));
         }
         Ok(())

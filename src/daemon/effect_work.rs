@@ -9,11 +9,11 @@ use super::apply_input::take_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings, Models};
 use crate::exec;
-use crate::llm::questions::{self, Audit, Judgement, Unrendered};
+use crate::llm::questions::{self, Audit, Unrendered};
 use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
-    Plan, PlanSpec, Refusal, ReplanEdit, Task, Time,
+    Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -31,7 +31,7 @@ const UNREAD: usize = 5;
 #[derive(Clone, Debug)]
 pub(super) enum ModelDecision {
     Plan(PlanSpec),
-    Judgement(CommandId, Judgement),
+    Judgement(CommandId, Verdict),
     Edits(Vec<ReplanEdit>),
     Audit(Audit),
     Summary(String),
@@ -49,7 +49,7 @@ pub(super) struct ModelOutcome {
 /// A question in any of its kinds.
 enum ModelRequest {
     Plan(Unrendered<PlanSpec>),
-    Judge(CommandId, Unrendered<Judgement>),
+    Judge(CommandId, Unrendered<Verdict>),
     Replan(Unrendered<Vec<ReplanEdit>>),
     Audit(Unrendered<Audit>),
     Summary(Unrendered<String>),
@@ -115,7 +115,7 @@ pub(super) async fn ask(
     let (spent, said) = match asking {
         ModelRequest::Plan(question) => put(&plan, question, prompts, ModelDecision::Plan).await,
         ModelRequest::Judge(command, question) => {
-            let say = |judgement| ModelDecision::Judgement(command, judgement);
+            let say = |verdict| ModelDecision::Judgement(command, verdict);
             put(&judge, question, prompts, say).await
         }
         ModelRequest::Replan(question) => put(&plan, question, prompts, ModelDecision::Edits).await,

@@ -52,14 +52,18 @@ pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
                 prompt_context::plan(&PlanContext::default()),
             ]
         }
-        PromptTemplate::Judge => [(&rich, facts()), (&bare, JudgeFacts::default())]
-            .into_iter()
-            .filter_map(|(plan, facts)| {
+        PromptTemplate::Judge => {
+            let late = JudgeFacts {
+                stale_reports: vec!["an older report".to_owned()],
+            };
+            let judge = |plan: &Plan, facts| {
                 let task = plan.task(TaskId(2))?;
                 let attempt = plan.attempts_of(task.number).next_back()?;
-                Some(prompt_context::judge(plan, task, attempt, &facts))
-            })
-            .collect(),
+                Some(prompt_context::judge(plan, task, attempt, facts))
+            };
+            let contexts = [judge(&rich, &late), judge(&bare, &JudgeFacts::default())];
+            contexts.into_iter().flatten().collect()
+        }
         PromptTemplate::Replan => vec![
             prompt_context::replan(&rich, Some(TaskId(2)), "why", "note", Some(&team)),
             prompt_context::replan(&bare, None, "", "", None),
@@ -100,49 +104,38 @@ pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
         }
         PromptTemplate::Command => {
             let kinds = [
-                (&rich, new("note")),
-                (&bare, new("")),
-                (&rich, proceed("note")),
-                (&bare, proceed("")),
+                (&rich, new(Fill::Rich)),
+                (&bare, new(Fill::Bare)),
+                (&rich, proceed(Fill::Rich)),
+                (&bare, proceed(Fill::Bare)),
                 (&rich, resume()),
                 (&rich, repair()),
             ];
-            kinds
-                .into_iter()
-                .filter_map(|(plan, kind)| Some((plan, plan.task(TaskId(2))?, kind)))
-                .flat_map(|(plan, task, kind)| {
-                    [Language::En, Language::Zh].map(|language| {
-                        let path = "reports/pending/report.md";
-                        let kind = kind.clone();
-                        command_body::view(&CommandContext::new(plan, task, kind, language, path))
-                    })
-                })
-                .collect()
+            let mut contexts = Vec::new();
+            for (plan, kind) in kinds {
+                let task = plan.task(TaskId(2)).expect("the sample has this task");
+                for language in [Language::En, Language::Zh] {
+                    let path = "reports/pending/report.md";
+                    let known = CommandContext::new(plan, task, kind.clone(), language, path);
+                    contexts.push(command_body::view(&known));
+                }
+            }
+            contexts
         }
     }
 }
 
-fn facts() -> JudgeFacts {
-    JudgeFacts {
-        stale_reports: vec!["an older report".to_owned()],
-    }
-}
-
-fn new(note: &str) -> CommandKind {
+fn new(fill: Fill) -> CommandKind {
     CommandKind::New {
-        note: note.to_owned(),
+        note: fill.text("note"),
     }
 }
 
-fn proceed(text: &str) -> CommandKind {
+fn proceed(fill: Fill) -> CommandKind {
     CommandKind::Continue {
-        feedback: text.to_owned(),
-        note: text.to_owned(),
-        failed_checks: if text.is_empty() {
-            Vec::new()
-        } else {
-            vec![check()]
-        },
+        feedback: fill.text("note"),
+        note: fill.text("note"),
+        failed_checks: fill.list(check),
     }
 }
 
@@ -183,16 +176,14 @@ impl Fill {
 
 /// Makes a plan of three tasks: the first completed, the second reported for the second time, the third pending.
 pub(super) fn plan(fill: Fill) -> Plan {
-    let mut rows = vec![Row::Head(Box::new(head(fill)))];
-    rows.extend([
+    let mut rows = vec![
+        Row::Head(Box::new(head(fill))),
         Row::Task(Box::new(task(1, TaskState::Completed, fill))),
         Row::Task(Box::new(task(2, TaskState::InProgress, fill))),
         Row::Task(Box::new(task(3, TaskState::Pending, fill))),
-    ]);
-    if fill == Fill::Rich {
-        rows.push(Row::Attempt(Box::new(attempt(1, fill))));
-    }
-    rows.push(Row::Attempt(Box::new(attempt(2, fill))));
+        Row::Attempt(Box::new(attempt(2, fill))),
+    ];
+    rows.extend(fill.list(|| Row::Attempt(Box::new(attempt(1, fill)))));
     Plan::from_rows(rows).expect("the rows begin with a head")
 }
 

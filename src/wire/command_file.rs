@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::markdown;
 use super::problem::Problems;
-use super::text::{parse_time, printable, quote, safe_name, safe_session, time_text};
+use super::text::{known_word, parse_time, printable, quote, safe_name, safe_session, time_text};
 use super::{Problem, front_matter};
 use crate::plan::{CommandId, Origin, PlanId, SessionId, TaskId, Time};
 
@@ -19,7 +19,8 @@ pub enum Language {
 }
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CommandType {
     /// Begin a session.
     New,
@@ -37,12 +38,6 @@ impl CommandType {
             Self::Continue => "continue",
             Self::End => "end",
         }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        [Self::New, Self::Continue, Self::End]
-            .into_iter()
-            .find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
     }
 }
 
@@ -206,7 +201,7 @@ impl CommandHeader {
     fn kind(&self) -> Result<CommandType, Problem> {
         let missing = "`command_type` is missing (new, continue or end)";
         let word = given(&self.command_type, missing)?;
-        CommandType::parse(word).ok_or_else(|| {
+        known_word(&word.trim().to_ascii_lowercase()).ok_or_else(|| {
             let word = quote(word);
             Problem::new(format!(
                 "`command_type` is {word}, not new, continue or end"
@@ -223,16 +218,9 @@ impl CommandHeader {
     }
 
     fn origin(&self) -> Result<Origin, Problem> {
-        match self.origin.as_deref() {
-            None | Some("model") => Ok(Origin::Model),
-            Some("person") => Ok(Origin::Person),
-            Some(word) => {
-                let word = quote(word);
-                Err(Problem::new(format!(
-                    "`origin` is {word}, not person or model"
-                )))
-            }
-        }
+        let word = self.origin.as_deref().unwrap_or("model");
+        let wrong = || Problem::new(format!("`origin` is {}, not person or model", quote(word)));
+        known_word(word).ok_or_else(wrong)
     }
 }
 

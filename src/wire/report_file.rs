@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::command_file::read_session;
 use super::problem::Problems;
-use super::text::{one_line, parse_time, printable, quote, safe_name, time_text};
+use super::text::{known_word, one_line, parse_time, printable, quote, safe_name, time_text};
 use super::{Problem, front_matter, markdown};
 use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
 
@@ -329,7 +329,7 @@ impl ReportHeader {
     fn collaboration(&self) -> Result<Option<Collaboration>, Problem> {
         let read = |word| {
             let problem = || Problem::new(format!("`collaboration` is {}", quote(word)));
-            collaboration(word)
+            known_word(&word.to_ascii_lowercase())
                 .ok_or_else(|| problem().with_hint("write completed, error or rejected"))
         };
         stated(&self.collaboration).map(read).transpose()
@@ -346,24 +346,7 @@ fn stated(field: &Option<String>) -> Option<&str> {
 
 /// Returns the status for a word: one of the three, in upper or lower case.
 fn status(word: &str) -> Option<ReportStatus> {
-    let word = word.trim().to_ascii_uppercase().replace(['-', ' '], "_");
-    [
-        ReportStatus::Success,
-        ReportStatus::Failed,
-        ReportStatus::PartialSuccess,
-    ]
-    .into_iter()
-    .find(|status| status.as_str() == word)
-}
-
-fn collaboration(word: &str) -> Option<Collaboration> {
-    [
-        Collaboration::Completed,
-        Collaboration::Error,
-        Collaboration::Rejected,
-    ]
-    .into_iter()
-    .find(|known| known.as_str().eq_ignore_ascii_case(word.trim()))
+    known_word(&word.trim().to_ascii_uppercase().replace(['-', ' '], "_"))
 }
 
 /// Returns whether a report is blank. A report that only asks or only waits states that in its header, and is not blank.

@@ -36,9 +36,10 @@ pub struct PlannedSteps {
 }
 
 /// How a model would plan a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Classified {
     pub simple: bool,
+    #[serde(default)]
     pub reason: String,
 }
 
@@ -57,10 +58,10 @@ pub fn strategy(
         view,
         schema,
         SHORT_ANSWER,
-        |answer: StrategyAnswer| {
+        |answer: Classified| {
             Ok(Classified {
-                simple: answer.simple,
                 reason: cut(&answer.reason, MAX_REASON),
+                ..answer
             })
         },
     )
@@ -74,11 +75,8 @@ pub fn steps(
     context: &RoleContext<'_>,
     check: impl Fn(&PlannedStep, usize) -> Result<(), String> + Send + Sync + 'static,
 ) -> Result<TypedQuestion<PlannedSteps>, PromptError> {
-    let names: Vec<String> = context
-        .offers
-        .iter()
-        .map(|offer| offer.name.clone())
-        .collect();
+    let names = context.offers.iter().map(|offer| offer.name.clone());
+    let names: Vec<String> = names.collect();
     let param = Schema::Object(vec![
         ("name", Schema::Text("name of the parameter")),
         ("value", Schema::Text("its value")),
@@ -138,13 +136,6 @@ pub fn ask(
 }
 
 #[derive(Deserialize)]
-struct StrategyAnswer {
-    #[serde(default)]
-    reason: String,
-    simple: bool,
-}
-
-#[derive(Deserialize)]
 struct StepsAnswer {
     #[serde(default)]
     reason: String,
@@ -155,7 +146,13 @@ struct StepsAnswer {
 struct StepAnswer {
     name: String,
     uses: String,
-    params: Option<Value>,
+    /// A missing list is an empty one; null is refused.
+    #[serde(default = "no_params")]
+    params: Value,
+}
+
+fn no_params() -> Value {
+    Value::Array(Vec::new())
 }
 
 impl StepAnswer {
@@ -164,8 +161,7 @@ impl StepAnswer {
             let uses = one_line(&self.uses, MAX_NAME);
             return Err(format!("{place}: `{uses}` is not offered"));
         }
-        let given = self.params.map_or(Some(Vec::new()), pairs);
-        let given = given.ok_or_else(|| {
+        let given = pairs(self.params).ok_or_else(|| {
             format!("{place}: `params` must be a list of objects with `name` and `value`")
         })?;
         if given.len() > MAX_PARAMS {

@@ -87,7 +87,7 @@ fn invalid_plan_answer_is_explained_to_model() {
     assert!(ask_plan(&runaway).unwrap().name.chars().count() < 200);
 }
 
-fn judged(attempt: &Attempt, answer: &Value) -> Result<Judgement, String> {
+fn judged(attempt: &Attempt, answer: &Value) -> Result<Verdict, String> {
     let plan = template_trial::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
     judge(&plan, task, attempt, &JudgeFacts::default())

@@ -110,9 +110,9 @@ fn values(answer: Value) -> Result<Map<String, Value>, String> {
 }
 
 fn problem_text(problems: &[Problem]) -> String {
-    let told = problems.iter().map(|problem| match &problem.hint {
+    let texts = problems.iter().map(|problem| match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),
     });
-    cut(&told.collect::<Vec<_>>().join("; "), MAX_REFUSAL)
+    cut(&texts.collect::<Vec<_>>().join("; "), MAX_REFUSAL)
 }

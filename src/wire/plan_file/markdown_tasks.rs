@@ -16,22 +16,15 @@ use crate::wire::{Problem, front_matter};
 pub(super) struct PlanHeader {
     pub(super) name: String,
     pub(super) goal: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "text_or_list"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "text_or_list")]
     pub(super) description: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "text_or_list"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "text_or_list")]
     pub(super) expected_outcome: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "text_or_list"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "text_or_list")]
     pub(super) constraints: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) order: Option<String>,
 }
 
@@ -80,13 +73,20 @@ pub(super) fn read(
         constraints: header.constraints.trim().to_owned(),
         ..PlanSpec::default()
     };
-    if let Some(word) = &header.order {
-        match order(word) {
-            Ok(order) => plan.order = Some(order),
-            Err(message) => problems.add(Problem::at(front.line_of("order"), 1, message)),
-        }
+    match header.order.as_deref().map(order).transpose() {
+        Ok(order) => plan.order = order,
+        Err(message) => problems.add(Problem::at(front.line_of("order"), 1, message)),
     }
-    let drafts = Reader::new(&mut plan, problems).read(&front.body, front.body_line);
+    let reader = Reader {
+        plan: &mut plan,
+        problems,
+        drafts: Vec::new(),
+        written: Vec::new(),
+        description: Vec::new(),
+        place: ReaderPosition::Head,
+        checklist: !has_task_headings(&front.body),
+    };
+    let drafts = reader.read(&front.body, front.body_line);
     Ok((plan, drafts))
 }
 
@@ -149,21 +149,8 @@ struct Reader<'a> {
     checklist: bool,
 }
 
-impl<'a> Reader<'a> {
-    fn new(plan: &'a mut PlanSpec, problems: &'a mut Problems) -> Self {
-        Self {
-            plan,
-            problems,
-            drafts: Vec::new(),
-            written: Vec::new(),
-            description: Vec::new(),
-            place: ReaderPosition::Head,
-            checklist: false,
-        }
-    }
-
+impl Reader<'_> {
     fn read(mut self, body: &str, first_line: usize) -> Vec<TaskDraft> {
-        self.checklist = !has_task_headings(body);
         let mut fences = Fences::default();
         for (number, line) in (first_line..).zip(body.lines()) {
             if self.place == ReaderPosition::Attributes && self.continues_attribute(line) {

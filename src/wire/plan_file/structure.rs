@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Reference, TaskDraft, finish, order};
+use super::{TaskDraft, finish, order};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::Problem;
-use crate::wire::problem::{Place, Problems};
+use crate::wire::problem::Problems;
 use crate::wire::text::quote;
 use crate::wire::yaml_tree::{self, YamlFields, YamlNode};
 
-/// A plan with its steps, as `structure_data`. Files may say more in it than tools, and have fields of others beside.
+/// A plan with its steps, as `structure_data`. Files may state more in it than tools, and may also have fields of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, description = "")]
 pub struct Structure {
@@ -193,24 +193,24 @@ pub(super) fn of_node(
         }
     }
     refuse_duplicates(&drafts, problems);
-    let order = fields.text("order", problems);
-    set_order(&mut plan, order, fields.place("order"), &drafts, problems);
+    plan.order = match fields.text("order", problems).map(order) {
+        Some(Ok(order)) => Some(order),
+        Some(Err(message)) => {
+            problems.add(fields.place("order").problem(message));
+            None
+        }
+        // If no task states dependencies, the steps define the order.
+        None if drafts.iter().all(|draft| draft.after.is_empty()) => Some(TaskOrder::Sequential),
+        None => None,
+    };
     (plan, drafts)
 }
 
-/// Reads what a task says besides its names.
+/// Reads the fields of a task, except for its names.
 fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
     let optional = fields.truth("optional", problems).unwrap_or_default();
-    let mut words = |key| -> Vec<Reference> {
-        let texts = fields.texts(key, problems).into_iter();
-        texts
-            .map(|(node, word)| Reference {
-                word: word.to_owned(),
-                place: node.place,
-            })
-            .collect()
-    };
-    let (after, checks, produced) = (words("dependencies"), words("checks"), words("produces"));
+    let [after, checks, produced] =
+        ["dependencies", "checks", "produces"].map(|key| fields.texts(key, problems));
     let mut text = |key| fields.string(key, problems);
     TaskDraft {
         task: TaskSpec {
@@ -242,24 +242,6 @@ pub(super) fn read_json(
     serde_json::from_str::<Structure>(text.trim_start_matches('\u{feff}')).map_err(problem)?;
     let node = yaml_tree::read_json(text).map_err(problem)?;
     Ok(of_node(&node, "the plan", UnknownFields::Fitting, problems))
-}
-
-fn set_order(
-    plan: &mut PlanSpec,
-    word: Option<&str>,
-    place: Place,
-    drafts: &[TaskDraft],
-    problems: &mut Problems,
-) {
-    match word.map(order) {
-        Some(Ok(order)) => plan.order = Some(order),
-        Some(Err(message)) => problems.add(place.problem(message)),
-        // If no task states dependencies, the steps define the order.
-        None if drafts.iter().all(|draft| draft.after.is_empty()) => {
-            plan.order = Some(TaskOrder::Sequential);
-        }
-        None => {}
-    }
 }
 
 fn refuse_duplicates(drafts: &[TaskDraft], problems: &mut Problems) {

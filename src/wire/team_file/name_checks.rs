@@ -110,8 +110,8 @@ impl Team {
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
-                for (node, check) in task.texts("checks", &mut Problems::default()) {
-                    if let Some(problem) = known.no_check(node.place, check) {
+                for check in task.texts("checks", &mut Problems::default()) {
+                    if let Some(problem) = known.no_check(check.place, &check.word) {
                         problems.add(problem);
                     }
                 }
@@ -122,7 +122,7 @@ impl Team {
 
     /// Returns the roles of kind `files` that have no worker unless one agent is named for all roles, as problems.
     pub fn without_worker(&self) -> Vec<Problem> {
-        let nobody = |role: &&RoleSpec| {
+        let idle = |role: &&RoleSpec| {
             role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
         };
         let problem = |role: &RoleSpec| {
@@ -131,13 +131,13 @@ impl Team {
                 "write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent",
             )
         };
-        self.roles.iter().filter(nobody).map(problem).collect()
+        self.roles.iter().filter(idle).map(problem).collect()
     }
 
     /// Returns the problems with the assignees of a plan: roles that the team does not have and, where every role takes only
     /// its own tasks, tasks without an assignee.
     pub fn assignee_problems(&self, plan: &PlanSpec) -> Vec<Problem> {
-        let stranger = |task: &TaskSpec| {
+        let unknown_role = |task: &TaskSpec| {
             let id = task.assignee.as_deref()?;
             let problem = Problem::new(format!(
                 "the task {} is for {}, a role that the team does not have",
@@ -146,15 +146,15 @@ impl Team {
             ));
             (self.role(id).is_none()).then(|| problem.with_hint(self.role_meant(id)))
         };
-        let mut problems: Vec<Problem> = plan.tasks.iter().filter_map(stranger).collect();
+        let mut problems: Vec<Problem> = plan.tasks.iter().filter_map(unknown_role).collect();
         if self.roles_only {
-            problems.extend(self.nobodys(&plan.tasks));
+            problems.extend(self.without_assignee(&plan.tasks));
         }
         problems
     }
 
     /// Returns the tasks that have no worker where every role takes only its own tasks, as problems: those without an assignee.
-    pub fn nobodys(&self, tasks: &[TaskSpec]) -> Vec<Problem> {
+    pub fn without_assignee(&self, tasks: &[TaskSpec]) -> Vec<Problem> {
         let open = tasks
             .iter()
             .filter(|task| task.assignee.is_none() && !task.done);
@@ -168,13 +168,13 @@ impl Team {
             .collect();
         // All problems have the same hint; only the last one shows it.
         if let Some(last) = problems.pop() {
-            problems.push(last.with_hint(self.way_to_somebody()));
+            problems.push(last.with_hint(self.assignee_hint()));
         }
         problems
     }
 
     /// Returns how a task without an assignee gets a worker.
-    pub fn way_to_somebody(&self) -> String {
+    pub fn assignee_hint(&self) -> String {
         format!(
             "name a role as its `assignee` ({}), or an agent for all: --agent",
             one_line(&self.role_ids().join(", "), 200)
@@ -231,7 +231,7 @@ impl PlacedStep<'_> {
     }
 }
 
-/// Notes what a role names that is not there.
+/// Collects the names in a role that refer to nothing.
 fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &mut Problems) {
     let mut unknown = |what: &str, name: &str, words: &[&str]| {
         let message = format!(

@@ -132,14 +132,14 @@ fn concurrency(fields: &YamlFields<'_>, problems: &mut Problems) -> u32 {
 fn names(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let texts = fields.texts(key, problems);
-    if let Some((node, _)) = texts.get(MAX_ENTRIES) {
-        problems.add(node.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
+    if let Some(name) = texts.get(MAX_ENTRIES) {
+        problems.add(name.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
     }
-    for (node, name) in texts {
-        if names.iter().any(|other| other == name) {
-            problems.add(node.problem(format!("{} is listed twice", quote(name))));
+    for name in texts {
+        if names.contains(&name.word) {
+            problems.add(name.problem(format!("{} is listed twice", quote(&name.word))));
         } else {
-            names.push(name.to_owned());
+            names.push(name.word);
         }
     }
     names
@@ -173,7 +173,7 @@ fn worker_of(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
     let fields = YamlFields::of(node, "`worker`", &["agent", "argv"], problems)?;
     let name = fields.word("agent", "`worker`", problems)?.to_owned();
     let argv = fields.texts("argv", problems).into_iter();
-    let argv = argv.map(|(_, word)| word.to_owned()).collect();
+    let argv = argv.map(|argument| argument.word).collect();
     Some(RoleWorker::Agent { name, argv })
 }
 
@@ -191,8 +191,8 @@ fn template(
         problems
             .add(problem.with_hint("list words that are all in the task's name or description"));
     }
-    for (node, _) in matches.iter().filter(|(_, word)| word.trim().is_empty()) {
-        problems.add(node.problem("a word of `matches` is empty"));
+    for blank in matches.iter().filter(|text| text.word.trim().is_empty()) {
+        problems.add(blank.problem("a word of `matches` is empty"));
     }
     fields.need("steps", "the template", problems);
     let nodes = bounded(&fields, "steps", problems);
@@ -205,7 +205,7 @@ fn template(
     places.append(&mut found);
     Some(StepTemplate {
         name: name.unwrap_or_default().to_owned(),
-        matches: matches.iter().map(|(_, word)| (*word).to_owned()).collect(),
+        matches: matches.into_iter().map(|text| text.word).collect(),
         steps,
     })
 }
