@@ -52,7 +52,7 @@ impl Office {
 }
 
 impl Framework for Office {
-    fn colleagues(&self) -> Vec<OtherRole> {
+    fn other_roles(&self) -> Vec<OtherRole> {
         let colleague = |(id, description): (&str, &str)| {
             let description = description.to_owned();
             id.parse().ok().map(|id| OtherRole { id, description })

@@ -1,7 +1,7 @@
 //! How the program opens its own files in folders where others can write: never through a link, never under a second name, and
 //! only plain files. Otherwise another user could make the program write into a file of theirs, or wait for ever.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -34,6 +34,18 @@ pub fn file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // The file may become the output of a child process, which does not expect this flag.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+/// Locks a file, and returns whether it is locked now: another process may hold the lock.
+///
+/// # Errors
+/// The error of the system.
+pub fn lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// Opens a folder that is not a link.

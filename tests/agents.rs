@@ -5,12 +5,14 @@ mod asking;
 mod found;
 mod real;
 
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::common::agent::Exchange;
-use crate::common::env::{Ran, TestEnv, skip};
+use crate::common::env::{Ran, TestEnv, has, lacks, row, skip};
+use crate::common::llm::question;
 use crate::common::vendor::{Heard, Say, Turn, Vendor};
 
 /// A folder in which coding agents work, with a home of their own.
@@ -32,6 +34,20 @@ impl Filed {
             .skip(1)
             .take_while(|line| *line != "---")
             .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+impl Deref for Scene {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl DerefMut for Scene {
+    fn deref_mut(&mut self) -> &mut TestEnv {
+        &mut self.env
     }
 }
 
@@ -105,13 +121,8 @@ impl Scene {
         true
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
-        self.env.run(args)
-    }
-
     fn status(&self) -> Value {
-        let ran = self.run(&["status", "--json"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = self.exits(0, "status --json");
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
@@ -125,20 +136,6 @@ impl Scene {
     fn made(&self) -> PathBuf {
         self.env.path("volumes/workspace/hello.txt")
     }
-}
-
-/// Returns the kind of question in a text, by the form of the answer that it shows.
-fn question(text: &str) -> Option<&'static str> {
-    [
-        ("decision", "judge"),
-        ("edits", "replan"),
-        ("met", "audit"),
-        ("summary", "summarise"),
-        ("tasks", "plan"),
-    ]
-    .into_iter()
-    .find(|(field, _)| text.contains(&format!("\"{field}\":")))
-    .map(|(_, kind)| kind)
 }
 
 /// Returns a planner's answer when all goes well and the plan is one task.

@@ -8,20 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use plan_agent::plan::{
-    AttemptKind, CommandId, Draft, HumanQuestionKind, NewCommand, PlanHead, PlanId, PlanPolicy,
-    QuestionId, Report, ReportStatus, TaskId, TaskRef, TaskSpec,
+    CommandId, Draft, HumanQuestionKind, PlanHead, PlanId, PlanPolicy, QuestionId, Report,
+    ReportStatus, TaskId, TaskRef, TaskSpec,
 };
 use plan_agent::plan_time::Clock;
-use plan_agent::store::Store;
-use plan_agent::volumes::Volumes;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::common::env::{TestEnv, first_line};
+use crate::common::core::{block_on, new_command, new_report, new_task, open_store};
+use crate::common::env::{TestEnv, first_line, has, lacks};
 
 #[test]
 fn help_is_short_and_lists_exit_codes() {
     let env = TestEnv::new();
-    let help = env.run(&["--help"]);
+    let help = env.run("--help");
     assert_eq!(help.code, Some(0));
     insta::assert_snapshot!(help.stdout, @r#"
     Plan a goal, hand its tasks to coding agents as files, judge every result
@@ -68,7 +67,7 @@ fn help_is_short_and_lists_exit_codes() {
       2  wrong usage             6  paused by a budget
       3  plan aborted          130  interrupted    143  terminated
     "#);
-    insta::assert_snapshot!(env.run(&["run", "--help"]).stdout, @r#"
+    insta::assert_snapshot!(env.run("run --help").stdout, @r#"
     Plan a goal and carry the plan out
 
     Usage: plan-agent run [OPTIONS] [GOAL] [-- <PROGRAM>...]
@@ -114,7 +113,7 @@ fn help_is_short_and_lists_exit_codes() {
     Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
     program, a person.
     "#);
-    insta::assert_snapshot!(env.run(&["resume", "--help"]).stdout, @r"
+    insta::assert_snapshot!(env.run("resume --help").stdout, @r"
     Go on with an unfinished plan
 
     Usage: plan-agent resume [OPTIONS] [PLAN] [-- <PROGRAM>...]
@@ -147,7 +146,7 @@ fn help_is_short_and_lists_exit_codes() {
 
     The agent and the team are not remembered: name them again.
     ");
-    insta::assert_snapshot!(env.run(&["show", "--help"]).stdout, @r"
+    insta::assert_snapshot!(env.run("show --help").stdout, @r"
     Show a plan
 
     Usage: plan-agent show [OPTIONS] [PLAN]
@@ -168,17 +167,15 @@ fn help_is_short_and_lists_exit_codes() {
 #[test]
 fn version_prints_version() {
     let env = TestEnv::new();
-    let version = env.run(&["--version"]);
-    assert_eq!(
-        version.stdout,
-        format!("plan-agent {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    let version = env.run("--version");
+    let expected = format!("plan-agent {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(version.stdout, expected);
 }
 
 #[test]
 fn wrong_usage_exits_2_with_suggestion() {
     let env = TestEnv::new();
-    insta::assert_snapshot!(env.run(&["status", "--jsn"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("status --jsn").seen(&env), @r"
     error: unexpected argument '--jsn' found
 
       tip: a similar argument exists: '--json'
@@ -188,7 +185,7 @@ fn wrong_usage_exits_2_with_suggestion() {
     For more information, try '--help'.
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["statsu"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("statsu").seen(&env), @r"
     error: unrecognized subcommand 'statsu'
 
       tip: a similar subcommand exists: 'status'
@@ -198,30 +195,30 @@ fn wrong_usage_exits_2_with_suggestion() {
     For more information, try '--help'.
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["answer", "perhaps"]).seen(&env), @r#"
+    insta::assert_snapshot!(env.run("answer perhaps").seen(&env), @r#"
     error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, more, abort
 
     For more information, try '--help'.
     exit 2
     "#);
-    assert_eq!(env.run(&[]).code, Some(2));
+    assert_eq!(env.run([]).code, Some(2));
 }
 
 #[test]
 fn bad_configuration_is_one_error() {
     let env = TestEnv::new();
     env.write("config.toml", "[run]\nmax_atempts = 2\n");
-    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("plans").seen(&env), @r"
     error: config.toml:2:1: unknown key `run.max_atempts`
     Hint: did you mean `run.max_attempts`?
     exit 2
     ");
     env.write("config.toml", "[run]\nmax_attempts = \n");
-    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("plans").seen(&env), @r"
     error: config.toml:2:16: string values must be quoted, expected literal string
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["plans", "--config", "no.toml"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("plans --config no.toml").seen(&env), @r"
     error: cannot read the configuration `no.toml`: No such file or directory (os error 2)
     Hint: `plan-agent --config no.toml init` writes a commented one there
     exit 2
@@ -233,7 +230,7 @@ fn bad_configuration_is_one_error() {
 fn init_creates_files_and_overwrites_nothing() {
     let env = TestEnv::new();
     env.write("prompts/judge.md", "mine");
-    insta::assert_snapshot!(env.run(&["init"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("init").seen(&env), @r"
     made  config.toml
     made  prompts/plan.md
     kept  prompts/judge.md
@@ -254,7 +251,7 @@ fn init_creates_files_and_overwrites_nothing() {
     assert_eq!(env.read("prompts/judge.md"), "mine");
 
     env.write("config.toml", "[volumes]\nroot = 'other'\n");
-    insta::assert_snapshot!(env.run(&["init"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("init").seen(&env), @r"
     kept  config.toml
     kept  prompts/plan.md
     kept  prompts/judge.md
@@ -277,7 +274,7 @@ fn init_creates_files_and_overwrites_nothing() {
 #[test]
 fn doctor_reports_setup_without_secrets() {
     let mut env = TestEnv::new();
-    let doctor = env.run(&["doctor"]);
+    let doctor = env.run("doctor");
     assert_eq!(doctor.code, Some(0), "{}", doctor.stderr);
     insta::assert_snapshot!(without_programs(&doctor.stdout, &env), @r"
     --  config     no config.toml here: every key has its default
@@ -294,7 +291,7 @@ fn doctor_reports_setup_without_secrets() {
         "config.toml",
         "[llm]\nprovider = 'openai'\njudge.model = 'small'\n",
     );
-    let doctor = env.run(&["doctor"]);
+    let doctor = env.run("doctor");
     insta::assert_snapshot!(without_programs(&doctor.stdout, &env), @r#"
     ok  config     config.toml
     ok  volumes    [FOLDER]/volumes is made when it is needed
@@ -303,8 +300,8 @@ fn doctor_reports_setup_without_secrets() {
     ok  model      openai at https://api.openai.com/v1 (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
     --  agents     not installed: claude, codex, gemini, opencode, aider
     "#);
-    let json = env.run(&["doctor", "--json"]).stdout;
-    assert!(!json.contains("sk-canary"));
+    let json = env.run("doctor --json").stdout;
+    lacks(&json, "sk-canary");
     assert!(
         serde_json::from_str::<serde_json::Value>(&json)
             .unwrap()
@@ -321,7 +318,7 @@ fn doctor_exits_1_on_problems() {
     );
     env.write("file", "");
     env.write("prompts/judge.md", "\n{{ nowhere");
-    let doctor = env.run(&["doctor"]);
+    let doctor = env.run("doctor");
     assert_eq!(doctor.code, Some(1));
     insta::assert_snapshot!(without_programs(&doctor.stdout, &env), @r#"
     ok  config     config.toml
@@ -348,9 +345,9 @@ fn without_programs(text: &str, env: &TestEnv) -> String {
 fn completions_cover_every_shell() {
     let env = TestEnv::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let completions = env.run(&["completions", shell]);
+        let completions = env.run(["completions", shell]);
         assert_eq!(completions.code, Some(0));
-        assert!(completions.stdout.contains("plan-agent"), "{shell}");
+        completions.has_stdout("plan-agent");
     }
 }
 
@@ -358,7 +355,7 @@ fn completions_cover_every_shell() {
 fn closed_pipe_ends_show_quietly() {
     let env = with_a_plan(&"words ".repeat(100_000));
     let mut child = env
-        .command(&["show", "--format", "json"])
+        .command("show --format json")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -374,26 +371,20 @@ fn closed_pipe_ends_show_quietly() {
 #[test]
 fn commands_without_plans_report_it_and_create_nothing() {
     let env = TestEnv::new();
-    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("status").seen(&env), @r"
     error: there are no plans in `[FOLDER]/volumes`
     Hint: `plan-agent run` makes one; `--config FILE` looks elsewhere
     exit 1
     ");
-    for args in [
-        &["log"][..],
-        &["show"],
-        &["why", "1"],
-        &["pause"],
-        &["answer", "retry"],
-    ] {
+    for args in ["log", "show", "why 1", "pause", "answer retry"] {
         assert_eq!(env.run(args).code, Some(1), "{args:?}");
     }
-    assert_eq!(env.run(&["plans", "--json"]).stdout, "[]\n");
-    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    assert_eq!(env.run("plans --json").stdout, "[]\n");
+    insta::assert_snapshot!(env.run("plans").seen(&env), @r"
     no plans yet: `plan-agent run` makes one
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["stop"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("stop").seen(&env), @r"
     no daemon works in `[FOLDER]/volumes`
     exit 0
     ");
@@ -404,16 +395,9 @@ fn commands_without_plans_report_it_and_create_nothing() {
 /// for both.
 fn with_a_plan(goal: &str) -> TestEnv {
     let env = TestEnv::new();
-    let volumes = Volumes::open(&env.path("volumes")).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let clock = Clock::start();
-        let store = Store::open(&volumes.database(), move || clock.now())
-            .await
-            .unwrap();
-        let made = store.create(head(goal, clock), "tests", "made", |draft| {
+    block_on(async {
+        let store = open_store(&env).await;
+        let made = store.create(head(goal), "tests", "made", |draft| {
             draft.created();
             draft.make_tasks(tasks())?;
             draft.start(PlanPolicy::default(), "/w")?;
@@ -441,18 +425,17 @@ fn with_a_plan(goal: &str) -> TestEnv {
     env
 }
 
-fn head(goal: &str, clock: Clock) -> PlanHead {
+fn head(goal: &str) -> PlanHead {
     PlanHead {
         name: "Word\u{1b}]0;x\u{7} counter".into(),
-        ..PlanHead::new(PlanId::new("abcdefgh"), goal, clock.now())
+        ..PlanHead::new(PlanId::new("abcdefgh"), goal, Clock::start().now())
     }
 }
 
 fn tasks() -> Vec<TaskSpec> {
     let task = |name: &str, after: &[usize]| TaskSpec {
-        name: name.into(),
         dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..TaskSpec::default()
+        ..new_task(name)
     };
     vec![
         task("Count", &[]),
@@ -463,28 +446,11 @@ fn tasks() -> Vec<TaskSpec> {
 
 fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus) {
     let id = CommandId::new(command);
-    let issue = NewCommand {
-        id: id.clone(),
-        kind: AttemptKind::New,
-        session: None,
-        text: String::new(),
-    };
+    let issue = new_command(command, "");
     draft.issue(TaskId(task), issue).unwrap();
     let report = Report {
-        name: format!("report-{command}.md"),
         status,
-        session: None,
-        results: "see the file".into(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
-        hash: command.into(),
-        received: draft.now(),
+        ..new_report(command, "see the file", draft.now())
     };
     draft.report(&id, report).unwrap();
     let verdict =
@@ -497,11 +463,11 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
 #[test]
 fn plan_is_shown_by_all_views() {
     let env = with_a_plan("Count words");
-    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("plans").seen(&env), @r"
     abcdefgh  running    [TIME]  Word counter
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r#"
+    insta::assert_snapshot!(env.run("status").seen(&env), @r#"
     abcdefgh  Word counter  stopped
     Goal: Count words
     1 of 3 tasks done · 1 in progress · 1 blocked
@@ -521,7 +487,7 @@ fn plan_is_shown_by_all_views() {
     No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
     "#);
-    insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("show").seen(&env), @r"
     ---
     name: Word counter
     goal: Count words
@@ -539,12 +505,12 @@ fn plan_is_shown_by_all_views() {
     - after: 1, 2
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["why", "3"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("why 3").seen(&env), @r"
     3 · Describe: blocked
       it waits for task 2 · Serve: in progress
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["log", "abc"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("log abc").seen(&env), @r"
         1  [TIME]  goal: Count words  (tests: made)
         1  [TIME]  planned 3 tasks
         1  [TIME]  started
@@ -558,7 +524,7 @@ fn plan_is_shown_by_all_views() {
         3  [TIME]  asks you about task 2: it failed
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["show", "--format", "mermaid", "--at", "1"]).seen(&env), @r#"
+    insta::assert_snapshot!(env.run("show --format mermaid --at 1").seen(&env), @r#"
     graph LR
       t1["1 · Count<br/>ready"]:::pending
       t2["2 · Serve<br/>ready"]:::pending
@@ -577,22 +543,16 @@ fn plan_is_shown_by_all_views() {
 #[test]
 fn json_output_is_only_json() {
     let env = with_a_plan("Count words");
-    for args in [
-        &["plans", "--json"][..],
-        &["status", "--json"],
-        &["show", "--format", "json"],
-    ] {
+    for args in ["plans --json", "status --json", "show --format json"] {
         let ran = env.run(args);
         let value: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         assert!(!value.is_null() && ran.stderr.is_empty(), "{args:?}");
     }
-    let log = env.run(&["log", "--json"]).stdout;
+    let log = env.run("log --json").stdout;
     let first: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!(first["event"], "created");
-    assert_eq!(
-        (first["seq"].as_i64(), first["plan"].as_str()),
-        (Some(1), Some("abcdefgh"))
-    );
+    let expected = (Some(1), Some("abcdefgh"));
+    assert_eq!((first["seq"].as_i64(), first["plan"].as_str()), expected);
 }
 
 #[test]
@@ -625,20 +585,20 @@ fn no_command_prints_terminal_controls() {
 #[test]
 fn question_is_answered_once() {
     let env = with_a_plan("Count words");
-    insta::assert_snapshot!(env.run(&["answer", "approve"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("answer approve").seen(&env), @r"
     error: `approve` is not offered; choose one of: retry, skip, abort
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["answer", "retry", "--note", "port 8081"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("answer retry --note 'port 8081'").seen(&env), @r"
     task 2: retry
     No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["answer", "77", "skip"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("answer 77 skip").seen(&env), @r"
     error: question `question-77` is answered already: retry (by command line)
     exit 1
     ");
-    insta::assert_snapshot!(env.run(&["answer", "skip"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("answer skip").seen(&env), @r"
     error: no question is open
     exit 1
     ");
@@ -647,43 +607,39 @@ fn question_is_answered_once() {
 #[test]
 fn pause_and_abort_work_without_daemon() {
     let env = with_a_plan("Count words");
-    insta::assert_snapshot!(env.run(&["pause"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("pause").seen(&env), @r"
     plan abcdefgh is paused; what is under way goes on
     `plan-agent resume abcdefgh` goes on, with its --agent if it had one
     exit 0
     ");
-    assert!(env.run(&["pause"]).stdout.contains("is paused already"));
-    insta::assert_snapshot!(env.run(&["abort", "x"]).seen(&env), @r"
+    has(&env.run("pause").stdout, "is paused already");
+    insta::assert_snapshot!(env.run("abort x").seen(&env), @r"
     error: no plan has an id that begins with `x`
     Hint: the plans here:
       abcdefgh  paused     Word counter
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["abort", "abcd"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("abort abcd").seen(&env), @r"
     plan abcdefgh has ended for good; agents at work are asked to stop, their work stays
     `plan-agent status abcdefgh`, `log abcdefgh` and `diff abcdefgh` go on showing it
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["abort", "abcd"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("abort abcd").seen(&env), @r"
     error: the plan is abandoned
     exit 1
     ");
-    assert!(
-        env.run(&["status", "--json"])
-            .stdout
-            .contains("\"abandoned\"")
-    );
+    has(&env.run("status --json").stdout, "\"abandoned\"");
     // A plan that has ended is shown once and not watched.
-    assert_eq!(env.run(&["status", "--watch"]).code, Some(0));
-    assert_eq!(env.run(&["log", "--follow"]).code, Some(0));
+    assert_eq!(env.run("status --watch").code, Some(0));
+    assert_eq!(env.run("log --follow").code, Some(0));
 }
 
 #[test]
 fn watch_and_follow_exit_when_plan_ends() {
     let env = with_a_plan("Count words");
-    let mut watching = env.start(&["status", "--watch"]);
-    let mut following = env.start(&["log", "--follow"]);
-    assert_eq!(env.run(&["abort", "abcdefgh"]).code, Some(0));
+    let mut watching = env.start("status --watch");
+    let mut following = env.start("log --follow");
+    assert_eq!(env.run("abort abcdefgh").code, Some(0));
     assert_eq!(watching.wait().code(), Some(0));
     assert_eq!(following.wait().code(), Some(0));
 }
@@ -696,10 +652,8 @@ fn hints_repeat_config_option() {
     let seen = |args: &[&str]| env.run(args).seen(&env);
     let named = ["--config", "my conf.toml"];
     let status = seen(&[&named[..], &["status"]].concat());
-    let hints: Vec<&str> = status
-        .lines()
-        .filter(|line| line.contains("plan-agent"))
-        .collect();
+    let hints = status.lines().filter(|line| line.contains("plan-agent"));
+    let hints: Vec<&str> = hints.collect();
     insta::assert_snapshot!(hints.join("\n"), @r"
       Answer: plan-agent --config 'my conf.toml' answer retry|skip|abort
     No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on, with its --agent if it had one.
@@ -776,38 +730,34 @@ fn long_lines_wrap_only_on_terminal() {
           there
     exit 2
     ");
-    let log = env.run(&["log"]).stdout;
-    assert!(log.contains(goal), "{log}");
+    let log = env.run("log").stdout;
+    has(&log, goal);
     // Output for programs, and output that may be saved to a file, is not changed.
-    for args in [
-        &["show"][..],
-        &["show", "--format", "json"],
-        &["log", "--json"],
-    ] {
-        assert!(env.run_on_terminal(args).stdout.contains(goal), "{args:?}");
+    for args in ["show", "show --format json", "log --json"] {
+        has(&env.run_on_terminal(args).stdout, goal);
     }
 }
 
 #[test]
 fn errors_name_missing_objects() {
     let env = with_a_plan("Count words");
-    insta::assert_snapshot!(env.run(&["show", "--at", "99"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("show --at 99").seen(&env), @r"
     error: plan `abcdefgh` has no change `99`
     Hint: the last one is 3; `plan-agent log abcdefgh` shows all
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["why", "9"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("why 9").seen(&env), @r"
     error: plan `abcdefgh` has no task `9`
     Hint: `plan-agent status abcdefgh` shows the tasks
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["status", "zz"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("status zz").seen(&env), @r"
     error: no plan has an id that begins with `zz`
     Hint: the plans here:
       abcdefgh  running    Word counter
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["answer", "5", "skip"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("answer 5 skip").seen(&env), @r"
     error: there is no question `5`
     Hint: `plan-agent status` shows the open ones
     exit 2

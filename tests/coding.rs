@@ -3,12 +3,14 @@
 mod signs;
 
 use std::fs::{self, File};
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::common::agent::Exchange;
-use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
+use crate::common::env::{Ran, TestEnv, has, lacks, wait_until};
 
 /// The beginning of every script: prints its version, records how it was called, what it read and its environment, and sets
 /// `$session` to its session.
@@ -30,6 +32,20 @@ report() { mkdir -p .plan-agent; printf -- '---\nstatus: %s\n---\n\n## Core resu
 struct Scene {
     env: TestEnv,
     exchange: Exchange,
+}
+
+impl Deref for Scene {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl DerefMut for Scene {
+    fn deref_mut(&mut self) -> &mut TestEnv {
+        &mut self.env
+    }
 }
 
 impl Scene {
@@ -57,15 +73,29 @@ impl Scene {
     }
 
     fn run(&self) -> Ran {
-        let words = [
-            "run",
-            "--plan",
-            "plan.md",
-            "--agent",
-            "claude",
-            "--no-input",
-        ];
-        self.env.run(&words)
+        self.env.run("run --plan plan.md --agent claude --no-input")
+    }
+
+    /// Starts a daemon and a worker, kills the worker once its agent is known and `ready`, does something in the meantime, and
+    /// lets the next worker continue until the daemon ends with this code.
+    fn orphaned(&self, agent: &str, code: i32, ready: impl Fn() -> bool, meanwhile: impl FnOnce()) {
+        let more = if code == 0 { "" } else { "--no-input" };
+        let mut daemon = self.env.start(&*format!("run --plan plan.md {more}"));
+        let mut worker = self.env.start(["worker", "--agent", agent]);
+        wait_until("the agent works", || {
+            let life = self.exchange.texts("active", ".json").concat();
+            life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#) && ready()
+        });
+        worker.child.kill().unwrap();
+        worker.wait();
+        meanwhile();
+        let _next = self.env.start(["worker", "--agent", agent]);
+        assert_eq!(daemon.wait().code(), Some(code));
+    }
+
+    /// Lets an agent continue that waits for it.
+    fn go(&self) {
+        self.write("notes/go", "");
     }
 
     fn note(&self, run: u32, what: &str) -> String {
@@ -104,28 +134,16 @@ impl Scene {
 #[test]
 fn final_message_of_agent_becomes_report() {
     let scene = Scene::with("say; result 'The part is made.'");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("status: SUCCESS") && report.contains("The part is made."),
-        "{report}"
-    );
-    assert!(
-        report.contains(&format!("session_id: {session}")),
-        "{report}"
-    );
-    assert!(
-        report.contains("input_tokens: 100") && report.contains("cost_usd: 0.5"),
-        "{report}"
-    );
+    has(&report, ["status: SUCCESS", "The part is made."]);
+    has(&report, format!("session_id: {session}"));
+    has(&report, ["input_tokens: 100", "cost_usd: 0.5"]);
     let prompt = scene.note(1, "prompt");
-    assert!(
-        prompt.contains("Make the part") && !prompt.contains("rename"),
-        "{prompt}"
-    );
+    has(&prompt, "Make the part");
+    lacks(&prompt, "rename");
     assert!(!scene.workspace(".plan-agent").exists());
 }
 
@@ -134,49 +152,50 @@ fn next_attempt_continues_session_after_workspace_report() {
     let scene = Scene::with(
         "if [ $run = 1 ]; then report FAILED 'half of it'; else report SUCCESS 'all of it'; fi; result done",
     );
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     assert_eq!(scene.session(2), ("--resume".to_owned(), session));
     let reports = scene.reports();
     assert_eq!(reports.len(), 2);
-    assert!(reports[0].contains("half of it") && reports[1].contains("all of it"));
+    has(&reports[0], "half of it");
+    has(&reports[1], "all of it");
     assert!(!scene.workspace(".plan-agent").exists());
 }
 
 #[test]
-fn permission_denial_asks_human_despite_success() {
-    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
-    let scene = Scene::with(&format!(
-        "report SUCCESS 'all of it'; result done '{denied}'"
-    ));
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert_eq!(scene.runs(), 1);
-    let [report] = scene.reports().try_into().unwrap();
-    assert!(report.contains("status: PARTIAL_SUCCESS"), "{report}");
-    assert!(
-        report.contains("- `Bash: cargo test`") && report.contains("all of it"),
-        "{report}"
-    );
-    let questions = scene.exchange.questions();
-    assert!(
-        questions[0]
-            .1
-            .contains("was not allowed to do `Bash: cargo test`"),
-        "{questions:?}"
-    );
+fn permission_denial_asks_human_whatever_the_result() {
+    let denied = r#"'{"tool_name":"Bash","tool_input":{"command":"cargo test"}}'"#;
+    for (script, status, said) in [
+        (
+            "report SUCCESS 'all of it'; result done ",
+            "PARTIAL_SUCCESS",
+            "all of it",
+        ),
+        (
+            "exit_code=1; result half ",
+            "FAILED",
+            "ended with exit code 1",
+        ),
+    ] {
+        let scene = Scene::with(&format!("{script}{denied}; exit $exit_code"));
+        scene.run().exits(4);
+        assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
+        let [report] = scene.reports().try_into().unwrap();
+        has(&report, format!("status: {status}"));
+        has(&report, ["- `Bash: cargo test`", said]);
+        let questions = scene.exchange.questions();
+        has(&questions[0].1, "was not allowed to do `Bash: cargo test`");
+    }
 }
 
 #[test]
 fn overloaded_model_is_retried_in_same_session() {
     let scene = Scene::with("[ $run = 1 ] && fault 429; say; result 'made'");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (_, session) = scene.session(1);
     assert_eq!(scene.session(2), ("--resume".to_owned(), session));
-    assert!(scene.note(2, "prompt").contains("You were interrupted"));
+    has(scene.note(2, "prompt"), "You were interrupted");
     assert_eq!(scene.reports().len(), 1);
 }
 
@@ -187,14 +206,10 @@ fn unavailable_or_refusing_model_fails_task() {
         (401, 1, "check key and model"),
     ] {
         let scene = Scene::configured(&format!("fault {status}"), "[run]\nmax_attempts = 1\n");
-        let ran = scene.run();
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        scene.run().exits(4);
         assert_eq!(scene.runs(), runs);
         let [report] = scene.reports().try_into().unwrap();
-        assert!(
-            report.contains("status: FAILED") && report.contains(says),
-            "{report}"
-        );
+        has(&report, ["status: FAILED", says]);
     }
 }
 
@@ -202,41 +217,29 @@ fn unavailable_or_refusing_model_fails_task() {
 fn usage_limit_parks_task() {
     let limit = r#"printf '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":4102444800}}\n'"#;
     let scene = Scene::with(&format!("{limit}; fault 429"));
-    let words = [
-        "run",
-        "--plan",
-        "plan.md",
-        "--agent",
-        "claude",
-        "--no-input",
-    ];
-    let running = scene.env.start(&words);
-    wait_until("the task is parked", DEADLINE, || {
-        let log = scene.env.run(&["log"]);
+    let running = scene.start("run --plan plan.md --agent claude --no-input");
+    wait_until("the task is parked", || {
+        let log = scene.env.run("log");
         log.stdout.contains("2100-01-01") || log.stdout.contains("usage limit")
     });
     drop(running);
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("blocked_until: 2100-01-01T00:00:00Z"),
-        "{report}"
-    );
+    has(&report, "blocked_until: 2100-01-01T00:00:00Z");
     // A daemon that takes over the plan later waits as well: it says so at its start, and dispatches nothing.
-    let words = ["resume", "--agent", "claude", "--no-input"];
-    let resumed = scene.env.start(&words);
-    wait_until("the next daemon waits", DEADLINE, || {
-        let status = scene.env.run(&["status", "--json"]);
+    let resumed = scene.start("resume --agent claude --no-input");
+    wait_until("the next daemon waits", || {
+        let status = scene.env.run("status --json");
         status
             .stdout
             .replace(' ', "")
             .contains(&format!("\"pid\":{}", resumed.child.id()))
     });
-    let why = scene.env.run(&["why", "1"]);
-    assert!(why.stdout.contains("2100-01-01"), "{why:?}");
+    let why = scene.env.run("why 1");
+    why.has_stdout("2100-01-01");
     drop(resumed);
     assert_eq!(scene.runs(), 1);
-    assert_eq!(scene.env.run(&["why", "1"]).stdout, why.stdout);
+    assert_eq!(scene.env.run("why 1").stdout, why.stdout);
 }
 
 #[test]
@@ -248,61 +251,29 @@ case $run in
 *) report SUCCESS 'all of it'; result done ;;
 esac"#;
     let scene = Scene::with(lost);
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let (_, first) = scene.session(1);
     assert_eq!(scene.session(2), ("--resume".to_owned(), first.clone()));
     let (how, second) = scene.session(3);
     assert_eq!(how, "--session-id");
     assert_ne!(first, second);
     let prompt = scene.note(3, "prompt");
-    assert!(
-        prompt.contains("the earlier one is lost") && prompt.contains("    half of it"),
-        "{prompt}"
-    );
-    assert!(prompt.contains("    # 1 · Make the part"), "{prompt}");
+    has(&prompt, ["the earlier one is lost", "    half of it"]);
+    has(&prompt, "    # 1 · Make the part");
     let reports = scene.reports();
-    assert!(
-        reports[1].contains(&format!("The session `{first}` was lost")),
-        "{}",
-        reports[1]
-    );
-    assert!(reports[1].contains(&format!("session_id: {second}")));
-}
-
-#[test]
-fn permission_denial_asks_human_after_failed_run() {
-    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
-    let scene = Scene::with(&format!("result half '{denied}'; exit 1"));
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
-    let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("status: FAILED") && report.contains("- `Bash: cargo test`"),
-        "{report}"
-    );
-    assert!(report.contains("ended with exit code 1"), "{report}");
-    let questions = scene.exchange.questions();
-    assert!(
-        questions[0].1.contains("was not allowed to do"),
-        "{questions:?}"
-    );
+    has(&reports[1], format!("The session `{first}` was lost"));
+    has(&reports[1], format!("session_id: {second}"));
 }
 
 #[test]
 fn worker_logs_start_and_result() {
     let scene = Scene::with("result 'made'");
-    let log = File::create(scene.env.path("worker.log")).unwrap();
-    let mut worker = scene.env.command(&["worker", "--agent", "claude"]);
-    let _worker = Running {
-        child: worker.stderr(log).spawn().unwrap(),
-    };
-    let ran = scene.env.run(&["run", "--plan", "plan.md", "--no-input"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let log = File::create(scene.path("worker.log")).unwrap();
+    let _worker = scene.spawn("worker --agent claude", Stdio::null(), log);
+    scene.exits(0, "run --plan plan.md --no-input");
     let mut told = String::new();
-    wait_until("the worker has told the end", DEADLINE, || {
-        told = fs::read_to_string(scene.env.path("worker.log")).unwrap();
+    wait_until("the worker has told the end", || {
+        told = fs::read_to_string(scene.path("worker.log")).unwrap();
         told.contains("reported")
     });
     let told: Vec<&str> = told
@@ -323,31 +294,17 @@ fn worker_logs_start_and_result() {
 fn result_of_orphaned_agent_is_used() {
     let scene =
         Scene::with("say; until [ -e @NOTES@/go ]; do sleep 0.05; done; result 'made alone'");
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
-    wait_until("the agent works", DEADLINE, || scene.runs() == 1);
-    wait_until("the session is kept", DEADLINE, || {
-        let life = scene.exchange.texts("active", ".json").concat();
-        life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    scene.env.write("notes/go", "");
-    let _next = scene.env.start(&["worker", "--agent", "claude"]);
-    assert_eq!(daemon.wait().code(), Some(0));
+    scene.orphaned("claude", 0, || scene.runs() == 1, || scene.go());
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    assert!(
-        report.contains("status: SUCCESS") && report.contains("made alone"),
-        "{report}"
-    );
-    assert!(report.contains("input_tokens: 100"), "{report}");
+    has(&report, ["status: SUCCESS", "made alone"]);
+    has(&report, "input_tokens: 100");
 }
 
 #[test]
 fn earlier_session_usage_is_not_recounted_after_kill() {
     let mut scene = Scene::with("exit 1");
-    let notes = scene.env.path("notes").display().to_string();
+    let notes = scene.path("notes").display().to_string();
     let script = r#"
 if [ "$1" = --version ]; then echo "codex-cli 0.169.0"; exit 0; fi
 cat > @NOTES@/prompt
@@ -360,44 +317,25 @@ case "$*" in
 *) printf -- '---\nstatus: FAILED\n---\n\nhalf of it\n' > "$report"; end 100 ;;
 esac
 "#;
-    scene
-        .env
-        .show_script("codex", &script.replace("@NOTES@", &notes));
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    let mut worker = scene.env.start(&["worker", "--agent", "codex"]);
-    wait_until("the agent goes on", DEADLINE, || {
-        let life = scene.exchange.texts("active", ".json").concat();
-        let known = life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#);
-        scene.env.path("notes/resumed").exists() && known
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    scene.env.write("notes/go", "");
-    let _next = scene.env.start(&["worker", "--agent", "codex"]);
-    assert_eq!(daemon.wait().code(), Some(0));
+    scene.show_script("codex", &script.replace("@NOTES@", &notes));
+    let resumed = scene.path("notes/resumed");
+    scene.orphaned("codex", 0, || resumed.exists(), || scene.go());
     let [first, second] = scene.reports().try_into().unwrap();
-    assert!(first.contains("input_tokens: 100"), "{first}");
-    assert!(second.contains("input_tokens: 50"), "{second}");
+    has(&first, "input_tokens: 100");
+    has(&second, "input_tokens: 50");
 }
 
 #[test]
 fn killed_agent_continues_its_session() {
     let scene = Scene::with("say; [ $run = 1 ] && sleep 1000; result 'made at last'");
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
-    wait_until("the agent works", DEADLINE, || {
+    let kill_agent = || {
         let life = scene.exchange.texts("active", ".json").concat();
-        scene.runs() == 1 && life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    let life = scene.exchange.texts("active", ".json").concat();
-    let (_, pid) = life.split_once(r#""pid":"#).unwrap();
-    let pid: i32 = pid.split(',').next().unwrap().parse().unwrap();
-    let group = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
-    let _next = scene.env.start(&["worker", "--agent", "claude"]);
-    assert_eq!(daemon.wait().code(), Some(0));
+        let (_, pid) = life.split_once(r#""pid":"#).unwrap();
+        let pid: i32 = pid.split(',').next().unwrap().parse().unwrap();
+        let group = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+    };
+    scene.orphaned("claude", 0, || scene.runs() == 1, kill_agent);
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     assert_eq!(scene.session(2), ("--resume".to_owned(), session));
@@ -417,22 +355,16 @@ echo "I write it."
 echo "Tokens: 1.2k sent, 14 received."
 if [ -e ../../again ]; then echo "Applied edit to part"; fi
 "#;
-    scene.env.show_script("aider", script);
-    let words = ["run", "--plan", "plan.md", "--agent", "aider", "--no-input"];
-    let ran = scene.env.run(&words);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let again = scene.env.read("again");
-    assert!(again.contains("--restore-chat-history"), "{again}");
+    scene.show_script("aider", script);
+    scene.exits(0, "run --plan plan.md --agent aider --no-input");
+    has(scene.read("again"), "--restore-chat-history");
     let reports = scene.reports();
-    assert!(reports[0].contains("status: FAILED") && reports[0].contains("it changed no file"));
-    assert!(reports[1].contains("status: SUCCESS") && reports[1].contains("input_tokens: 1200"));
+    has(&reports[0], ["status: FAILED", "it changed no file"]);
+    has(&reports[1], ["status: SUCCESS", "input_tokens: 1200"]);
     let logs = scene.exchange.names("logs");
     assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
-    assert_eq!(
-        fs::read_dir(scene.workspace("")).unwrap().count(),
-        1,
-        "only MISSION.md"
-    );
+    // Only MISSION.md.
+    assert_eq!(fs::read_dir(scene.workspace("")).unwrap().count(), 1);
 }
 
 /// A number in an agent's message about its model is a status only where the message calls it one: everything else may be
@@ -456,16 +388,9 @@ fi
 echo '{"type":"item.completed","item":{"type":"agent_message","text":"The part is made."}}'
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 "#;
-        scene
-            .env
-            .show_script("codex", &script.replace("@SAID@", said));
-        let words = ["run", "--plan", "plan.md", "--agent", "codex", "--no-input"];
-        let ran = scene.env.run(&words);
-        assert_eq!(
-            scene.env.read("runs").lines().count(),
-            runs,
-            "{said}: {ran:?}"
-        );
+        scene.show_script("codex", &script.replace("@SAID@", said));
+        let ran = scene.env.run("run --plan plan.md --agent codex --no-input");
+        assert_eq!(scene.read("runs").lines().count(), runs, "{said}: {ran:?}");
         let code = if runs == 2 { 0 } else { 4 };
         assert_eq!(ran.code, Some(code), "{said}: {ran:?}");
     }
@@ -474,13 +399,12 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 #[test]
 fn failed_agent_start_stops_worker_with_one_notice() {
     let scene = Scene::with("echo \"error: unknown option '--verbose'\" >&2; exit 1");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let ran = scene.run().exits(4);
     assert_eq!(scene.runs(), 1);
     let notice = "! no more tasks are taken: the agent `claude` cannot work as it is set up: error: unknown option";
     assert_eq!(ran.stderr.matches(notice).count(), 1, "{}", ran.stderr);
     let questions = scene.exchange.questions();
-    assert!(questions[0].1.contains("unknown option"), "{questions:?}");
+    has(&questions[0].1, "unknown option");
 }
 
 /// Four tasks that can all be done at the same time.
@@ -502,9 +426,8 @@ fn misconfigured_agent_asks_once_and_gets_no_more_tasks() {
             &format!("if [ -e @NOTES@/mended ]; then result made; else {script}; fi"),
             &format!("[run]\nmax_parallel = {lanes}\n"),
         );
-        scene.env.write("plan.md", APART);
-        let ran = scene.run();
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        scene.write("plan.md", APART);
+        let ran = scene.run().exits(4);
         assert!(scene.runs() <= lanes, "{ran:?}");
         let notices = ran.stderr.matches("! no more tasks are taken").count();
         assert_eq!(notices, 1, "{ran:?}");
@@ -512,22 +435,16 @@ fn misconfigured_agent_asks_once_and_gets_no_more_tasks() {
         let [(question, text)] = questions.as_slice() else {
             panic!("{questions:?}");
         };
-        assert!(text.contains(says), "{text}");
+        has(text, says);
         assert_eq!(scene.reports().len(), 1);
-        let log = scene.env.run(&["log"]).stdout;
+        let log = scene.env.run("log").stdout;
         let handed_out = log.matches("dispatched").count();
         assert!(handed_out <= lanes, "{log}");
         // Once repaired, it continues where it was.
-        scene.env.write("notes/mended", "");
+        scene.write("notes/mended", "");
         let question = question.trim_end_matches(".md");
-        let answered = scene
-            .env
-            .run(&["answer", question, "reply", "--note", "mended"]);
-        assert_eq!(answered.code, Some(0), "{answered:?}");
-        let ran = scene
-            .env
-            .run(&["resume", "--agent", "claude", "--no-input"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.exits(0, ["answer", question, "reply", "--note", "mended"]);
+        scene.exits(0, "resume --agent claude --no-input");
         assert_eq!(scene.reports().len(), 5);
     }
 }
@@ -538,26 +455,23 @@ fn misconfigured_worker_exits_and_leaves_other_commands() {
         "if [ -e @NOTES@/mended ]; then result made; else fault 401; fi",
         "[run]\nmax_parallel = 3\n",
     );
-    scene.env.write("plan.md", APART);
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    wait_until("three are dispatched", DEADLINE, || {
+    scene.write("plan.md", APART);
+    let mut daemon = scene.start("run --plan plan.md");
+    wait_until("three are dispatched", || {
         scene.exchange.names("commands/pending").len() == 3
     });
-    let ran = scene.env.run(&["worker", "--agent", "claude"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("The model refuses (401)"), "{ran:?}");
+    scene.refuses(1, "worker --agent claude", "The model refuses (401)");
     assert_eq!(scene.runs(), 1);
-    wait_until("a person is asked", DEADLINE, || {
+    wait_until("a person is asked", || {
         scene.exchange.questions().len() == 1
     });
     // The tasks that it had not begun wait for another worker, and only the begun task waits for the person.
-    wait_until("the rest waits", DEADLINE, || {
+    wait_until("the rest waits", || {
         scene.exchange.names("commands/pending").len() == 3
     });
-    scene.env.write("notes/mended", "");
-    let _worker = scene.env.start(&["worker", "--agent", "claude"]);
-    let answered = scene.env.run(&["answer", "reply", "--note", "mended"]);
-    assert_eq!(answered.code, Some(0), "{answered:?}");
+    scene.write("notes/mended", "");
+    let _worker = scene.start("worker --agent claude");
+    scene.exits(0, "answer reply --note mended");
     assert_eq!(daemon.wait().code(), Some(0));
     assert_eq!(scene.reports().len(), 5);
 }
@@ -565,16 +479,16 @@ fn misconfigured_worker_exits_and_leaves_other_commands() {
 #[test]
 fn task_text_is_not_expanded_and_environment_not_passed() {
     let mut scene = Scene::with("result 'made'");
-    scene.env.set("PLANTED_SECRET", "canary-of-the-environment");
+    scene.set("PLANTED_SECRET", "canary-of-the-environment");
     let plan = "# Parts\n\n- [ ] Make $(touch x) `touch x` ; touch x\n";
-    scene.env.write("plan.md", plan);
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(scene.note(1, "prompt").contains("$(touch x)"));
+    scene.write("plan.md", plan);
+    scene.run().exits(0);
+    has(scene.note(1, "prompt"), "$(touch x)");
     let variables = scene.note(1, "env");
-    assert!(variables.contains("ANTHROPIC_API_KEY=key-of-the-agent"));
-    assert!(variables.contains("CLAUDE_CODE_MAX_RETRIES=2") && !variables.contains("PLANTED"));
-    let mut folders = vec![scene.env.path("")];
+    has(&variables, "ANTHROPIC_API_KEY=key-of-the-agent");
+    has(&variables, "CLAUDE_CODE_MAX_RETRIES=2");
+    lacks(&variables, "PLANTED");
+    let mut folders = vec![scene.path("")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
@@ -584,11 +498,7 @@ fn task_text_is_not_expanded_and_environment_not_passed() {
             } else {
                 let bytes = fs::read(entry.path()).unwrap();
                 let text = String::from_utf8_lossy(&bytes);
-                assert!(
-                    !text.contains("canary-of-the-environment"),
-                    "{:?}",
-                    entry.path()
-                );
+                lacks(&text, "canary-of-the-environment");
                 let key = text.contains("key-of-the-agent");
                 assert!(!key || entry.file_name() == "env", "{:?}", entry.path());
             }
@@ -601,7 +511,7 @@ fn agent_problems_are_reported_once_at_start() {
     let mut scene = Scene::with("result 'made'");
     let seen = |scene: &Scene, name: &str| {
         let words = ["run", "--plan", "plan.md", "--no-input", "--agent", name];
-        scene.env.run(&words).seen(&scene.env)
+        scene.env.run(words).seen(&scene.env)
     };
     insta::assert_snapshot!(seen(&scene, "clade"), @r"
     error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell>'
@@ -617,7 +527,7 @@ fn agent_problems_are_reported_once_at_start() {
     Hint: `npm install -g @google/gemini-cli`, or choose another one: `plan-agent doctor` shows which there are
     exit 2
     ");
-    scene.env.show_script("codex", "echo codex-cli 0.2.0");
+    scene.show_script("codex", "echo codex-cli 0.2.0");
     insta::assert_snapshot!(seen(&scene, "codex"), @r"
     error: the coding agent `codex` is too old: it is 0.2.0, and 0.44.0 is needed
     Hint: `npm install -g @openai/codex`
@@ -625,7 +535,7 @@ fn agent_problems_are_reported_once_at_start() {
     ");
     let allow = |scene: &Scene, words: &str| {
         let config = format!("[worker]\nallow = {words}\n");
-        scene.env.write("config.toml", &config);
+        scene.write("config.toml", &config);
     };
     allow(&scene, r#"["edits"]"#);
     insta::assert_snapshot!(seen(&scene, "claude"), @r#"
@@ -633,7 +543,7 @@ fn agent_problems_are_reported_once_at_start() {
     Hint: write "edit", "shell", "shell:cargo test *" or "all"
     exit 2
     "#);
-    scene.env.show_script("aider", "echo aider 0.86.2");
+    scene.show_script("aider", "echo aider 0.86.2");
     allow(&scene, r#"["edit", "shell:ls"]"#);
     insta::assert_snapshot!(seen(&scene, "aider"), @r#"
     error: aider runs no commands

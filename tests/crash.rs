@@ -15,14 +15,14 @@ mod worker;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 
 use ledger::{Ledger, Watch};
 use scene::Scene;
 use stage::{Chance, Life, Stage, Tempo, announced};
 use trace::{CALLS, Fault};
 
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{TestEnv, has, times, wait_until};
 
 /// Returns how many pairs of daemons start simultaneously; each folder has two pairs.
 fn races() -> usize {
@@ -71,7 +71,7 @@ fn hundred_kills_lose_nothing() {
     let mut watch = Watch::default();
     let mut settled = false;
     while !settled {
-        let mut life = stage.begin(&stage.next_words());
+        let mut life = stage.begin(stage.next_words());
         pass(moment(&mut chance), &stage, &mut life, &mut tempo);
         if let Some(status) = life.kill() {
             assert!(
@@ -85,10 +85,7 @@ fn hundred_kills_lose_nothing() {
         settled = watch.look(&stage);
     }
     assert!(stage.agent.kills() >= kills, "{}", stage.agent.kills());
-    let status = stage.begin(&stage.next_words()).end();
-    assert!(status.success(), "{status}\n{}", stage.said());
-    watch.look(&stage);
-    watch.audit(&stage);
+    finish(&stage, &mut watch);
     assert_eq!(stage.agent.record().while_dead, scene::WHILE_DEAD);
     assert_same(&calm, &stage);
 }
@@ -99,19 +96,24 @@ fn terminated_daemon_exits_and_resumes() {
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let stage = Stage::new(&scene::short(), agent::Pace::Kills(times(30, 300)));
     let mut watch = Watch::default();
-    let mut life = stage.begin(&stage.next_words());
+    let mut life = stage.begin(stage.next_words());
     tempo.measure(&stage.env, &mut life.running, || false);
     let mut settled = end_one(&stage, life, &mut watch);
     while !settled {
-        let mut life = stage.begin(&stage.next_words());
+        let mut life = stage.begin(stage.next_words());
         pass(moment(&mut chance), &stage, &mut life, &mut tempo);
         settled = end_one(&stage, life, &mut watch);
     }
-    let status = stage.begin(&stage.next_words()).end();
-    assert!(status.success(), "{status}\n{}", stage.said());
-    watch.look(&stage);
-    watch.audit(&stage);
+    finish(&stage, &mut watch);
     assert_same(&calm, &stage);
+}
+
+/// Lets a daemon carry the plan out to its end, and checks what is left.
+fn finish(stage: &Stage, watch: &mut Watch) {
+    let status = stage.begin(stage.next_words()).end();
+    assert!(status.success(), "{status}\n{}", stage.said());
+    watch.look(stage);
+    watch.audit(stage);
 }
 
 /// Asks a daemon to end; returns whether the plan has ended.
@@ -137,18 +139,10 @@ fn end_one(stage: &Stage, life: Life, watch: &mut Watch) -> bool {
 
 #[test]
 fn one_of_two_concurrent_starts_runs() {
-    let race = |env: &TestEnv, words: &[&str]| {
-        let runners = [(); 2].map(|()| {
-            let child = env
-                .command(words)
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            Running { child }
-        });
-        let [mut first, mut second] = runners;
-        wait_until("one gives up", DEADLINE, || {
+    let race = |env: &TestEnv, words: &str| {
+        let start = || env.spawn(words, Stdio::null(), Stdio::piped());
+        let (mut first, mut second) = (start(), start());
+        wait_until("one gives up", || {
             [&mut first, &mut second]
                 .iter_mut()
                 .any(|one| one.child.try_wait().unwrap().is_some())
@@ -159,8 +153,8 @@ fn one_of_two_concurrent_starts_runs() {
         };
         let said = std::io::read_to_string(loser.child.stderr.take().unwrap()).unwrap();
         assert_eq!(loser.wait().code(), Some(5), "{said}");
-        assert!(said.contains("another daemon holds the folder"), "{said}");
-        wait_until("the winner has dispatched its first task", DEADLINE, || {
+        has(&said, "another daemon holds the folder");
+        wait_until("the winner has dispatched its first task", || {
             let ended = winner.child.try_wait().unwrap();
             assert_eq!(ended, None, "the winner ended as well");
             fs::read_dir(env.path("volumes/commands/pending")).is_ok_and(|files| files.count() == 1)
@@ -172,44 +166,16 @@ fn one_of_two_concurrent_starts_runs() {
         let env = TestEnv::new();
         env.write("config.toml", "[llm]\nprovider = \"none\"\n");
         env.write("plan.md", &scene::short().plan);
-        race(&env, &["run", "--plan", "plan.md"]);
-        race(&env, &["resume"]);
+        race(&env, "run --plan plan.md");
+        race(&env, "resume");
         assert_eq!(Ledger::of(&env).unwrap().plan.attempts().count(), 1);
-    }
-}
-
-#[test]
-fn one_of_two_concurrent_detached_starts_runs() {
-    for _ in 0..races() {
-        let env = Detached(TestEnv::new());
-        env.0.write("config.toml", "[llm]\nprovider = \"none\"\n");
-        env.0.write("plan.md", &scene::short().plan);
-        let start = || env.0.run(&["run", "--plan", "plan.md", "--detach"]);
-        let both = std::thread::scope(|scope| {
-            let other = scope.spawn(start);
-            [start(), other.join().unwrap()]
-        });
-        let mut codes = both.each_ref().map(|ran| ran.code);
-        codes.sort_unstable();
-        assert_eq!(codes, [Some(0), Some(5)], "{both:?}");
-        let stopped = env.0.run(&["stop"]);
-        assert_eq!(stopped.code, Some(0), "{stopped:?}");
-    }
-}
-
-/// A folder in which a daemon may run in the background; it ends with the test.
-struct Detached(TestEnv);
-
-impl Drop for Detached {
-    fn drop(&mut self) {
-        self.0.run(&["stop"]);
     }
 }
 
 #[test]
 fn resume_completes_unfinished_plan_end() {
     let stage = Stage::new(&scene::long(), agent::Pace::Free);
-    assert!(stage.begin(&stage.next_words()).end().success());
+    assert!(stage.begin(stage.next_words()).end().success());
     Watch::default().audit(&stage);
     let before = left(&stage);
     let volumes = stage.env.path("volumes");
@@ -221,7 +187,7 @@ fn resume_completes_unfinished_plan_end() {
     )
     .unwrap();
     fs::remove_file(volumes.join("workspace/MISSION.md")).unwrap();
-    let status = stage.begin(&["resume"]).end();
+    let status = stage.begin("resume").end();
     assert!(status.success(), "{status}\n{}", stage.said());
     Watch::default().audit(&stage);
     assert_same(&before, &stage);
@@ -232,7 +198,7 @@ fn resume_completes_unfinished_plan_end() {
 fn survive(calm: &Left, fault: Fault) -> Option<usize> {
     let stage = Stage::new(&scene::short(), agent::Pace::Free);
     let mut watch = Watch::default();
-    let status = stage.begin_with(&stage.next_words(), fault).end();
+    let status = stage.begin_with(stage.next_words(), fault).end();
     let met = stage.met(status);
     stage.agent.dead();
     watch.look(&stage);
@@ -243,7 +209,7 @@ fn survive(calm: &Left, fault: Fault) -> Option<usize> {
             "{fault:?}: {status}\n{}",
             stage.said()
         );
-        let status = stage.begin(&stage.next_words()).end();
+        let status = stage.begin(stage.next_words()).end();
         assert!(status.success(), "{fault:?}: {status}\n{}", stage.said());
         watch.look(&stage);
     }
@@ -324,16 +290,12 @@ struct Left {
 
 fn calm(scene: &Scene) -> Left {
     let stage = Stage::new(scene, agent::Pace::Free);
-    let status: ExitStatus = stage.begin(&stage.next_words()).end();
-    assert!(status.success(), "{status}\n{}", stage.said());
-    let mut watch = Watch::default();
-    watch.look(&stage);
-    watch.audit(&stage);
+    finish(&stage, &mut Watch::default());
     left(&stage)
 }
 
 fn left(stage: &Stage) -> Left {
-    let status = stage.env.run(&["status", "--json"]);
+    let status = stage.env.run("status --json");
     assert_eq!(status.code, Some(0), "{}", status.stderr);
     let mut status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     for volatile in ["/plan/id", "/plan/seq", "/usage"] {

@@ -15,12 +15,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan_agent::llm::{
-    BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request, RetryPolicy,
-};
+use crate::common::core::{new_command, new_task};
+use crate::common::env::{begins, has, lacks, row};
+use plan_agent::config::LlmConfig;
+use plan_agent::llm::{BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request};
 use plan_agent::plan::{
-    AttemptKind, CommandId, Event, NewCommand, Plan, PlanHead, PlanId, PlanPolicy, ROLE,
-    RoleRequestEnd, TaskSpec, Time,
+    CommandId, Event, Plan, PlanHead, PlanId, PlanPolicy, ROLE, RoleRequestEnd, Time,
 };
 use plan_agent::plan_time::Clock;
 use plan_agent::role::{
@@ -57,12 +57,12 @@ impl Scripted {
     }
 
     fn mind(self: &Arc<Self>) -> RoleModel {
-        let policy = RetryPolicy {
+        let config = LlmConfig {
             tries: 1,
-            ..RetryPolicy::default()
+            ..LlmConfig::default()
         };
         RoleModel {
-            model: Model::new(Arc::clone(self) as Arc<dyn LanguageModel>, policy),
+            model: Model::new(Arc::clone(self) as Arc<dyn LanguageModel>, &config),
             prompts: Arc::new(Prompts::load(None).unwrap()),
         }
     }
@@ -137,7 +137,7 @@ impl Office {
 }
 
 impl Framework for Office {
-    fn colleagues(&self) -> Vec<OtherRole> {
+    fn other_roles(&self) -> Vec<OtherRole> {
         let colleague = |(id, description): (&str, &str)| OtherRole {
             id: id.parse().unwrap(),
             description: description.to_owned(),
@@ -251,18 +251,9 @@ impl Scene {
     async fn handed_out(&self, plan: &str, owner: &str, command: &str) {
         let mut head = PlanHead::new(PlanId::new(plan), "", Time::default());
         owner.clone_into(&mut head.owner);
-        let issue = NewCommand {
-            id: CommandId::new(command),
-            kind: AttemptKind::New,
-            session: None,
-            text: String::new(),
-        };
+        let issue = new_command(command, "");
         let made = self.store.create(head, "test", "made", |draft| {
-            let task = TaskSpec {
-                name: "One".to_owned(),
-                ..TaskSpec::default()
-            };
-            let made = draft.add_tasks(vec![task], None)?;
+            let made = draft.add_tasks(vec![new_task("One")], None)?;
             draft.start(PlanPolicy::default(), "")?;
             draft.issue(made[0], issue)
         });
@@ -306,7 +297,7 @@ impl Scene {
     /// Gives a new role a task, and returns it in its state afterwards.
     async fn given(&self, description: &str) -> Role {
         let mut role = self.role();
-        role.process_message(task(description)).await.unwrap();
+        gets(&mut role, task(description)).await;
         role
     }
 
@@ -332,10 +323,51 @@ impl Scene {
         updates.into_iter().next().unwrap()
     }
 
+    /// Returns the questions that the model was asked.
+    fn asked(&self) -> Vec<Request> {
+        self.model.as_ref().unwrap().asked()
+    }
+
+    /// Returns why the task failed.
+    fn failure(&self) -> String {
+        let (status, result) = self.result();
+        assert_eq!(status, ERROR, "{result}");
+        result
+    }
+
+    /// Returns the result of the completed task.
+    fn success(&self) -> String {
+        let (status, result) = self.result();
+        assert_eq!(status, COMPLETED, "{result}");
+        result
+    }
+
     fn result(&self) -> (CollaborationStatus, String) {
         let update = self.update();
         (update.status, update.result)
     }
+}
+
+/// Makes a scene whose role has a template with these steps for every task with the word `review`.
+async fn acting(steps: Vec<StepSpec>) -> Scene {
+    Scene::new().await.with_steps(steps)
+}
+
+/// Makes a scene whose role has a model with these answers.
+async fn thinking(answers: impl IntoIterator<Item = Value>) -> Scene {
+    Scene::new().await.with_model(answers)
+}
+
+/// Gives a role a message.
+async fn gets(role: &mut Role, message: StructuredMessage) {
+    role.process_message(message).await.unwrap();
+}
+
+/// Returns the request for whose answer a role waits.
+fn awaited(role: &Role) -> RequestId {
+    let state = role.state();
+    assert_eq!(state.status.as_str(), "waiting_for_collaboration");
+    state.pending_collaboration_request_id.clone().unwrap()
 }
 
 fn id(name: &str) -> RoleId {
@@ -437,53 +469,37 @@ const LONG: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
 async fn role_accepts_task_and_reports_result() {
-    let scene = Scene::new()
-        .await
-        .with_steps(vec![says("{{task.description}}, {{context}}")]);
+    let scene = acting(vec![says("{{task.description}}, {{context}}")]).await;
     let role = scene.given("Review it").await;
     let update = scene.update();
     assert_eq!(update.role, id("reviewer"));
     assert_eq!(update.assignment.as_str(), "task-1");
-    assert_eq!(
-        (update.kind, &*update.from),
-        (MessageKind::TaskAssignment, "daemon")
-    );
+    let expected = (MessageKind::TaskAssignment, "daemon");
+    assert_eq!((update.kind, &*update.from), expected);
     assert_eq!(update.plan_id, Some(PlanId::new("topplan")));
     assert_eq!(update.task_id.as_deref(), Some("7"));
-    assert_eq!(
-        (update.status, &*update.result),
-        (COMPLETED, "Review it, in a hurry")
-    );
+    let expected = (COMPLETED, "Review it, in a hurry");
+    assert_eq!((update.status, &*update.result), expected);
     assert_eq!(role.state().status.as_str(), "idle");
     assert!(role.state().current_task.is_none() && role.state().internal_plan.is_none());
 }
 
 #[tokio::test]
 async fn internal_plan_is_child_of_task_plan() {
-    let scene = Scene::new()
-        .await
-        .with_steps(vec![says("one"), says("two")]);
+    let scene = acting(vec![says("one"), says("two")]).await;
     scene.given("Review it").await;
     let plan = scene.plan().await;
     let head = plan.head();
-    assert_eq!(
-        (head.owner.as_str(), head.parent.clone()),
-        (ROLE, Some(PlanId::new("topplan")))
-    );
-    assert_eq!(
-        (head.goal.as_str(), head.description.as_str()),
-        ("Review it", "in a hurry")
-    );
+    let expected = (ROLE, Some(PlanId::new("topplan")));
+    assert_eq!((head.owner.as_str(), head.parent.clone()), expected);
+    let expected = ("Review it", "in a hurry");
+    assert_eq!((head.goal.as_str(), head.description.as_str()), expected);
     assert_eq!(head.source.as_deref(), Some("template standard"));
-    let results: Vec<_> = plan
-        .tasks()
-        .map(|task| task.result.as_deref().unwrap())
-        .collect();
+    let results = plan.tasks().map(|task| task.result.as_deref().unwrap());
+    let results: Vec<_> = results.collect();
     assert_eq!(results, ["one", "two"]);
-    assert_eq!(
-        scene.result().1,
-        "two\n\nDone before that:\n1. Do echo: one\n"
-    );
+    let expected = "two\n\nDone before that:\n1. Do echo: one\n";
+    assert_eq!(scene.result().1, expected);
     // Only a plan with work left is in use.
     assert!(scene.store.current(ROLE, 9).await.unwrap().is_empty());
     let by = scene.store.since(&head.id, 0, 9).await.unwrap();
@@ -492,7 +508,7 @@ async fn internal_plan_is_child_of_task_plan() {
 
 #[tokio::test]
 async fn misdirected_messages_change_nothing() {
-    let scene = Scene::new().await.with_steps(vec![says("one")]);
+    let scene = acting(vec![says("one")]).await;
     let mut role = scene.role();
     let mut stranger = task("Review it");
     stranger.to = id("coder");
@@ -500,7 +516,7 @@ async fn misdirected_messages_change_nothing() {
     nothing.request_id = None;
     let unknown = answer(&CommandId::new("task-9").into(), COMPLETED, "hello");
     for message in [stranger, nothing, unknown, cancel("task-9")] {
-        role.process_message(message).await.unwrap();
+        gets(&mut role, message).await;
         assert_eq!(role.state().status.as_str(), "idle");
     }
     assert!(scene.office.updates().is_empty());
@@ -509,14 +525,14 @@ async fn misdirected_messages_change_nothing() {
 
 #[tokio::test]
 async fn repeated_task_resends_lost_update() {
-    let scene = Scene::new().await.with_steps(vec![says("one")]);
+    let scene = acting(vec![says("one")]).await;
     *scene.office.deaf.lock().unwrap() = 1;
     let mut role = scene.role();
     let failed = role.process_message(task("Review it")).await.unwrap_err();
     assert_eq!(failed.to_string(), "nobody listens");
     assert_eq!(role.state().status.as_str(), "idle");
-    role.process_message(task("Review it")).await.unwrap();
-    assert_eq!(scene.result(), (COMPLETED, "one".to_owned()));
+    gets(&mut role, task("Review it")).await;
+    assert_eq!(scene.success(), "one");
     let begun = |event: &&Event| matches!(event, Event::TaskStarted { .. });
     assert_eq!(scene.events().await.iter().filter(begun).count(), 1);
 }
@@ -539,8 +555,5 @@ async fn message_json_has_documented_fields() {
     );
     let bad = json!({"id": "1", "from": "a", "to": "../x", "kind": "cancel"});
     let error = serde_json::from_value::<StructuredMessage>(bad).unwrap_err();
-    assert!(
-        error.to_string().contains("`../x` names no role"),
-        "{error}"
-    );
+    has(error.to_string(), "`../x` names no role");
 }

@@ -35,10 +35,13 @@ use std::path::PathBuf;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::common::agent::{Act, Agent, Command, Exchange};
-use crate::common::env::{DEADLINE, Ran, Running, TestEnv, lives, skip, wait_until};
+use crate::common::env::{
+    Args, DEADLINE, Parts, Ran, Running, TestEnv, begins, has, lacks, lives, skip, wait_until,
+};
 use crate::common::llm::{Answer, Asked, LlmServer};
 
 /// Three tasks, one after the other.
@@ -70,6 +73,21 @@ const ONE: &str = "---\nname: One\ngoal: Make a file\n---\n\n## Only\n\nMake `on
 
 /// Two tasks that do not wait for each other.
 const TWO: &str = "---\nname: Two\ngoal: Make two files\n---\n\n## Left\n\nMake `left.txt`.\n\n## Right\n\nMake `right.txt`.\n";
+
+/// A role that uses the tools of a server by a template.
+const WITH_SERVER: &str = r#"
+name: Server
+roles:
+- id: reader
+  kind: agent
+  tools: [docs.TaskCreate]
+  templates:
+  - name: note
+    matches: [note]
+    steps:
+    - {name: Note, tool: docs.TaskCreate, params: {subject: "{{task.description}}"}}
+- {id: coder, kind: files, worker: external}
+"#;
 
 /// The two API shapes of models.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,15 +156,40 @@ impl Scene {
     }
 
     /// Runs a command, which must succeed, and returns its output.
-    fn works(&self, args: &[&str]) -> String {
-        let ran = self.env.run(args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
-        ran.stdout
+    fn works(&self, args: impl Args) -> String {
+        self.env.run(args).exits(0).stdout
+    }
+
+    /// Runs a command, which must succeed, and returns the JSON that it prints.
+    fn json<T: DeserializeOwned>(&self, args: impl Args) -> T {
+        serde_json::from_str(&self.works(args)).unwrap()
     }
 
     /// Runs the program to its end.
-    fn run(&self, args: &[&str]) -> Ran {
+    fn run(&self, args: impl Args) -> Ran {
         self.env.run(args)
+    }
+
+    /// Runs the program to its end, which must have this exit code.
+    #[track_caller]
+    fn exits(&self, code: i32, args: impl Args) -> Ran {
+        self.env.exits(code, args)
+    }
+
+    /// Runs the program to its end, which must have this exit code, and these parts on the standard error output.
+    #[track_caller]
+    fn refuses(&self, code: i32, args: impl Args, parts: impl Parts) {
+        self.env.refuses(code, args, parts);
+    }
+
+    /// Writes a file, and creates its folders.
+    fn write(&self, name: &str, text: &str) {
+        self.env.write(name, text);
+    }
+
+    /// Reads a file.
+    fn read(&self, name: &str) -> String {
+        self.env.read(name)
     }
 
     /// Makes a named pipe; a process that opens it waits for the other end.
@@ -157,26 +200,19 @@ impl Scene {
     }
 
     /// Starts the program in the foreground.
-    fn start(&self, args: &[&str]) -> Foreground {
+    fn start(&self, args: impl Args) -> Foreground {
         let (out, err) = (self.env.path("stdout.txt"), self.env.path("stderr.txt"));
-        let child = self
-            .env
-            .command(args)
-            .stdout(File::create(&out).unwrap())
-            .stderr(File::create(&err).unwrap())
-            .spawn()
-            .unwrap();
-        Foreground {
-            running: Running { child },
-            out,
-            err,
-        }
+        let files = [&out, &err].map(|file| File::create(file).unwrap());
+        let [to_out, to_err] = files;
+        let running = self.env.spawn(args, to_out, to_err);
+        Foreground { running, out, err }
     }
 
     /// Starts a daemon in the background.
-    fn leave(&self, args: &[&str]) -> Left {
+    fn leave(&self, args: impl Args) -> Left {
         // The arguments after `--` belong to the agent.
-        let args = [&args[..1], &["--detach"], &args[1..]].concat();
+        let mut args = args.words();
+        args.insert(1, "--detach");
         let said = self.works(&args);
         let pid = said
             .split_once("(pid ")
@@ -189,7 +225,7 @@ impl Scene {
 
     /// Returns the newest plan's state.
     fn status(&self) -> Value {
-        serde_json::from_str(&self.works(&["status", "--json"])).unwrap()
+        self.json("status --json")
     }
 
     /// Returns the log of the daemon and of the worker in its process.
@@ -209,7 +245,7 @@ impl Scene {
 
     /// Returns all events of the newest plan.
     fn events(&self) -> Vec<Value> {
-        lines(&self.works(&["log", "--json"]))
+        lines(&self.works("log --json"))
     }
 
     /// Returns the events with one name.
@@ -222,7 +258,7 @@ impl Scene {
     /// Waits until an event with that name has happened `count` times.
     fn await_events(&self, name: &str, count: usize) -> Vec<Value> {
         let mut found = Vec::new();
-        wait_until(&format!("{count} × {name}"), DEADLINE, || {
+        wait_until(&format!("{count} × {name}"), || {
             found = self.events_named(name);
             found.len() >= count
         });
@@ -231,16 +267,14 @@ impl Scene {
 
     /// Waits until the plan is in a state.
     fn await_status(&self, status: &str) {
-        wait_until(&format!("the plan is {status}"), DEADLINE, || {
+        wait_until(&format!("the plan is {status}"), || {
             self.status()["plan"]["status"] == status
         });
     }
 
     /// Waits until no daemon works here.
     fn await_end(&self) {
-        wait_until("the daemon ends", DEADLINE, || {
-            self.status()["daemon"].is_null()
-        });
+        wait_until("the daemon ends", || self.status()["daemon"].is_null());
     }
 }
 
@@ -294,11 +328,36 @@ fn plan_id(scene: &Scene) -> String {
     scene.status()["plan"]["id"].as_str().unwrap().to_owned()
 }
 
+/// Starts a daemon for a team and its tasks.
+fn passes(scene: &Scene, team: &str, tasks: &str) -> Left {
+    scene.write("team.yaml", team);
+    scene.write("pass.md", tasks);
+    scene.leave("run --team team.yaml --plan pass.md")
+}
+
+/// Returns a plan of so many tasks that do not wait for each other.
+fn many(count: usize) -> String {
+    let task = |number| format!("## Task {number}\n\nDo it.\n\n");
+    let tasks: String = (1..=count).map(task).collect();
+    format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}")
+}
+
+/// Starts a daemon that dispatches so many tasks, and returns their commands.
+fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
+    let scene = Scene::by_rules("run.max_parallel = 100");
+    scene.write("many.md", &many(count));
+    let daemon = scene.leave("run --plan many.md");
+    wait_until("every command is there", || scene.pending().len() == count);
+    let mut commands = scene.pending();
+    commands.sort_by_key(Command::task);
+    (scene, daemon, commands)
+}
+
 /// Kills a daemon, and waits until the last of its threads has released the folder.
 fn kill(scene: &Scene, daemon: Left) {
     let pid = daemon.pid.as_raw_pid().to_string();
     drop(daemon);
-    wait_until("the daemon has gone", DEADLINE, || !lives(&pid));
+    wait_until("the daemon has gone", || !lives(&pid));
     scene.await_end();
 }
 
@@ -306,13 +365,27 @@ fn kill(scene: &Scene, daemon: Left) {
 fn freeze(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
     let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));
-    wait_until("the process stands still", DEADLINE, || {
+    wait_until("the process stands still", || {
         fs::read_dir(&tasks).unwrap().flatten().all(|task| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             stat.rsplit_once(") ")
                 .is_none_or(|(_, state)| state.starts_with('T'))
         })
     });
+}
+
+/// Returns the fields of an object at these places, as a list.
+fn picked(value: &Value, places: &str) -> Value {
+    let places = places.split(' ');
+    places
+        .map(|place| value.pointer(&format!("/{place}")).cloned())
+        .collect()
+}
+
+/// Runs each of these, which must be refused as wrong usage, and returns what they say.
+fn refusals(scene: &Scene, all: &[&str]) -> String {
+    let refusal = |words: &&str| format!("$ {words}\n{}", scene.exits(2, *words).stderr);
+    all.iter().map(refusal).collect()
 }
 
 /// Reads one JSON value a line.
@@ -334,6 +407,14 @@ fn names(events: &[Value]) -> Vec<&str> {
 fn planned(tasks: &[(&str, &[u32])]) -> Answer {
     let tasks: Vec<Value> = tasks.iter().map(|(name, on)| a_task(name, on)).collect();
     Answer::Json(json!({"name": "Scripted", "description": "A plan.", "tasks": tasks}))
+}
+
+/// Starts a model that plans these tasks, and with which all else goes well.
+fn planning(tasks: &'static [(&str, &[u32])]) -> LlmServer {
+    LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(tasks),
+        _ => all_well(asked),
+    })
 }
 
 fn a_task(name: &str, depends_on: &[u32]) -> Value {

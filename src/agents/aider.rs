@@ -1,154 +1,123 @@
 //! aider: plain text, and exit code 0 whatever happens. It edits files out of one answer of the model, runs no tools, and has
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
+use super::AgentRefusal;
 use super::coding_agent::{
-    Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession,
-    fault_by_words,
+    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, fault_by_words,
 };
 use super::installed_programs::{AgentProgram, Login, ProgramVersion};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::wire::text::{one_line, printable};
 
-pub(super) struct Aider;
+pub(super) static PROGRAM: AgentProgram = AgentProgram {
+    name: "aider",
+    least: ProgramVersion(0, 80, 0),
+    env: &[
+        "OPENAI_API_KEY",
+        "OPENAI_API_BASE",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "OPENROUTER_API_KEY",
+        "OLLAMA_API_BASE",
+        "AIDER_MODEL",
+        "AIDER_OPENAI_API_BASE",
+    ],
+    install: "python3 -m pip install aider-chat",
+    phrases: ErrorPhrases {
+        missing: &[],
+        in_use: &[],
+        usage: &["aider: error:"],
+    },
+    knows: |_| true,
+    takes_names: true,
+    needs_history: true,
+    counts_from_the_beginning: false,
+    answers: false,
+    call,
+    read,
+    session: |_| None,
+    asks_again,
+    fits: |_, _, _| Ok(()),
+    login: |_| Login::Unknown,
+};
 
-impl Adapter for Aider {
-    fn program(&self) -> AgentProgram {
-        AgentProgram {
-            name: "aider",
-            least: ProgramVersion(0, 80, 0),
-            env: &[
-                "OPENAI_API_KEY",
-                "OPENAI_API_BASE",
-                "ANTHROPIC_API_KEY",
-                "GEMINI_API_KEY",
-                "DEEPSEEK_API_KEY",
-                "OPENROUTER_API_KEY",
-                "OLLAMA_API_BASE",
-                "AIDER_MODEL",
-                "AIDER_OPENAI_API_BASE",
-            ],
-            install: "python3 -m pip install aider-chat",
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    let allow = run.allow;
+    if allow.commands != Commands::None && !allow.all {
+        return Err(AgentRefusal::new(
+            "aider runs no commands",
+            r#"[worker] allow = ["edit"]"#,
+        ));
+    }
+    if !allow.edit && !allow.all {
+        return Err(AgentRefusal::new(
+            "aider cannot be kept from changing files",
+            r#"[worker] allow = ["edit"], or another agent"#,
+        ));
+    }
+    let mut call = AgentInvocation::of(
+        "aider --message-file /dev/stdin --yes-always --no-pretty --no-stream --no-git --no-gitignore \
+         --no-check-update --analytics-disable --no-show-model-warnings --no-show-release-notes \
+         --no-suggest-shell-commands --input-history-file /dev/null --chat-history-file",
+    );
+    call.add(&[&run.history.to_string_lossy()]);
+    if let RunSession::Resume(_) = run.session {
+        call.add(&["--restore-chat-history"]);
+    }
+    call.option("--model", run.model);
+    call.argv.extend_from_slice(run.more);
+    Ok(call)
+}
+
+fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
+    let lines: Vec<&str> = printed.out.lines().map(str::trim).collect();
+    // The model may write such lines itself. But aider prints its token summary after the model's last answer, and
+    // everything after that summary is aider's own.
+    let account = lines.iter().rposition(|line| tokens(line).is_some());
+    let after = &lines[account.map_or(0, |at| at + 1)..];
+    let usage = account.and_then(|at| tokens(lines[at])).unwrap_or_default();
+    let last_edit = after
+        .iter()
+        .rposition(|line| line.starts_with("Applied edit to "));
+    let behind = last_edit.map_or(0, |at| at + 1);
+    let quiet = after[behind..].iter().all(|line| line.is_empty());
+    let stuck = after.iter().find(|line| {
+        line.contains("failed to match") || line.contains("reflections allowed, stopping")
+    });
+    let outcome = if let Some(fault) = after.iter().rev().find_map(|line| fault(line)) {
+        RunOutcome::Model(fault)
+    } else if let Some(stuck) = stuck {
+        RunOutcome::Garbled {
+            why: format!("its edits did not fit: {}", one_line(stuck, 400)),
         }
-    }
-
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
-        let allow = turn.allow;
-        if allow.commands != Commands::None && !allow.all {
-            return Err(Misconfigured::new(
-                "aider runs no commands",
-                r#"[worker] allow = ["edit"]"#,
-            ));
+    } else if account.is_none() {
+        return None;
+    } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
+        RunOutcome::Killed {
+            how: "was ended in the midst of its edits by an earlier worker".into(),
         }
-        if !allow.edit && !allow.all {
-            return Err(Misconfigured::new(
-                "aider cannot be kept from changing files",
-                r#"[worker] allow = ["edit"], or another agent"#,
-            ));
+    } else if last_edit.is_some() {
+        RunOutcome::Done {
+            text: answer_part(printed.out),
         }
-        let history = turn.history.to_string_lossy();
-        let mut argv: Vec<String> = [
-            "aider",
-            "--message-file",
-            "/dev/stdin",
-            "--yes-always",
-            "--no-pretty",
-            "--no-stream",
-            "--no-git",
-            "--no-gitignore",
-            "--no-check-update",
-            "--analytics-disable",
-            "--no-show-model-warnings",
-            "--no-show-release-notes",
-            "--no-suggest-shell-commands",
-            "--input-history-file",
-            "/dev/null",
-            "--chat-history-file",
-            &history,
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        if let RunSession::Resume(_) = turn.talk {
-            argv.push("--restore-chat-history".to_owned());
+    } else {
+        RunOutcome::Garbled {
+            why: format!(
+                "it changed no file. It said: {}",
+                one_line(&answer_part(printed.out), 1000)
+            ),
         }
-        if let Some(model) = turn.model {
-            argv.extend(["--model".to_owned(), model.to_owned()]);
-        }
-        argv.extend(turn.more.iter().cloned());
-        Ok(AgentInvocation {
-            argv,
-            set: Vec::new(),
-        })
-    }
+    };
+    Some(RunReading::new(outcome, usage))
+}
 
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
-        let lines: Vec<&str> = printed.out.lines().map(str::trim).collect();
-        // The model may write such lines itself. But aider prints its token summary after the model's last answer, and
-        // everything after that summary is aider's own.
-        let account = lines.iter().rposition(|line| tokens(line).is_some());
-        let after = &lines[account.map_or(0, |at| at + 1)..];
-        let usage = account.and_then(|at| tokens(lines[at])).unwrap_or_default();
-        let edited = |line: &&str| line.starts_with("Applied edit to ");
-        let last_edit = after.iter().rposition(edited);
-        let behind = last_edit.map_or(0, |at| at + 1);
-        let quiet = after[behind..].iter().all(|line| line.is_empty());
-        let stuck = after.iter().find(|line| {
-            line.contains("failed to match") || line.contains("reflections allowed, stopping")
-        });
-        let outcome = if let Some(error) = after.iter().rev().find(|line| is_fault(line)) {
-            RunOutcome::Model(fault(error))
-        } else if let Some(stuck) = stuck {
-            RunOutcome::Garbled {
-                why: format!("its edits did not fit: {}", one_line(stuck, 400)),
-            }
-        } else if account.is_none() {
-            return None;
-        } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
-            RunOutcome::Killed {
-                how: "was ended in the midst of its edits by an earlier worker".into(),
-            }
-        } else if last_edit.is_some() {
-            RunOutcome::Done {
-                text: answer_part(printed.out),
-            }
-        } else {
-            RunOutcome::Garbled {
-                why: format!(
-                    "it changed no file. It said: {}",
-                    one_line(&answer_part(printed.out), 1000)
-                ),
-            }
-        };
-        Some(RunReading {
-            outcome,
-            session: None,
-            usage,
-        })
-    }
-
-    fn words(&self) -> ErrorPhrases {
-        ErrorPhrases {
-            usage: &["aider: error:"],
-            ..ErrorPhrases::default()
-        }
-    }
-
-    fn asks_again(&self, line: &str) -> bool {
-        let line = line.trim();
-        is_fault(line) || line.starts_with("The API provider") || line.starts_with("Retrying in ")
-    }
-
-    fn answers(&self) -> bool {
-        false
-    }
-
-    fn needs_history(&self) -> bool {
-        true
-    }
-
-    fn login(&self, _variable: &dyn Fn(&str) -> Option<String>) -> Login {
-        Login::Unknown
-    }
+fn asks_again(line: &str) -> bool {
+    let line = line.trim();
+    error_name(line).is_some()
+        || line.starts_with("The API provider")
+        || line.starts_with("Retrying in ")
 }
 
 /// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`: the tokens are those of one answer, the second
@@ -186,20 +155,15 @@ fn count(word: &str) -> Option<u64> {
     Some(count)
 }
 
-fn is_fault(line: &str) -> bool {
-    line.strip_prefix("litellm.")
-        .and_then(|rest| rest.split(':').next())
-        .is_some_and(|name| name.ends_with("Error") || name == "Timeout")
+/// Returns the name of the error that a line reports.
+fn error_name(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("litellm.")?.split(':').next()?;
+    (name.ends_with("Error") || name == "Timeout").then_some(name)
 }
 
 /// The name of the error is more reliable than the words after it, which a service may have made up.
-fn fault(line: &str) -> ModelFault {
-    let name = line
-        .trim_start_matches("litellm.")
-        .split(':')
-        .next()
-        .unwrap_or_default();
-    let status = match name {
+fn fault(line: &str) -> Option<ModelFault> {
+    let status = match error_name(line)? {
         "AuthenticationError" => Some(401),
         "PermissionDeniedError" => Some(403),
         "NotFoundError" => Some(404),
@@ -210,7 +174,7 @@ fn fault(line: &str) -> ModelFault {
         "BadRequestError" | "ContextWindowExceededError" => Some(400),
         _ => fault_by_words(line).status,
     };
-    ModelFault::new(status, one_line(line, 400))
+    Some(ModelFault::new(status, one_line(line, 400)))
 }
 
 /// Returns the text between aider's greeting and its summary of tokens.

@@ -4,14 +4,16 @@
 use std::path::Path;
 
 use reqwest::StatusCode;
+use serde_json::Value;
 
-use super::installed_programs::{AgentProgram, Login, ProgramVersion};
+use super::AgentRefusal;
+use super::installed_programs::{AgentProgram, Login, Variables};
 use super::permissions::Permissions;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading};
+use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use super::{aider, claude, codex, gemini, opencode};
 use crate::exec;
 use crate::plan::{SessionId, Time};
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, printable, safe_session};
 
 /// A coding agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +39,7 @@ pub enum RunSession {
 /// One run, for which an adapter makes the agent's command line. The prompt comes on standard input.
 #[derive(Debug)]
 pub struct AgentRun<'a> {
-    pub talk: RunSession,
+    pub session: RunSession,
     /// The folder to work in; the process also starts there.
     pub folder: &'a Path,
     pub allow: &'a Permissions,
@@ -56,6 +58,27 @@ pub struct AgentInvocation {
     pub set: Vec<(String, String)>,
 }
 
+impl AgentInvocation {
+    /// Begins a command line with words that are separated by blanks.
+    pub(super) fn of(words: &str) -> Self {
+        Self {
+            argv: words.split(' ').map(str::to_owned).collect(),
+            set: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, words: &[&str]) {
+        self.argv.extend(words.iter().map(ToString::to_string));
+    }
+
+    /// Adds an option, if it has a value.
+    pub(super) fn option(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(&[name, value]);
+        }
+    }
+}
+
 /// What a run printed, and how its process ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOutput<'a> {
@@ -66,14 +89,6 @@ pub struct RunOutput<'a> {
     /// The run was the first of its session.
     pub begins: bool,
     pub now: Time,
-}
-
-/// Why an agent cannot be held to what it is allowed or cannot be started at all, and what the person can do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct Misconfigured {
-    pub reason: String,
-    pub way_out: String,
 }
 
 /// What an agent complains of, recognised by words that it uses for nothing else.
@@ -101,85 +116,6 @@ impl ErrorPhrases {
     }
 }
 
-impl Misconfigured {
-    pub(super) fn new(reason: impl Into<String>, way_out: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            way_out: way_out.into(),
-        }
-    }
-}
-
-/// What differs from agent to agent.
-pub(super) trait Adapter: Sync {
-    fn program(&self) -> AgentProgram;
-
-    /// Returns the command line of a run.
-    ///
-    /// # Errors
-    /// The agent has no way to say what it is allowed.
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured>;
-
-    /// Reads how a run ended from the agent's own words alone.
-    ///
-    /// `None` if there is no last event, so that only the way the process ended gives information.
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading>;
-
-    /// Returns the words to look for on standard error when there is no last event.
-    fn words(&self) -> ErrorPhrases;
-
-    /// Returns whether a name could be that of one of this agent's sessions; one that cannot belongs to another agent.
-    fn knows(&self, _session: &str) -> bool {
-        true
-    }
-
-    /// Finds the session in the first lines of a run; for an agent that names its sessions itself.
-    fn session(&self, _out: &str) -> Option<SessionId> {
-        None
-    }
-
-    /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
-    fn asks_again(&self, _line: &str) -> bool {
-        false
-    }
-
-    /// Returns whether the agent accepts a name for a new session; the name has to be a UUID.
-    fn takes_names(&self) -> bool {
-        true
-    }
-
-    /// Returns whether what a run used is counted from the beginning of the session.
-    fn counts_from_the_beginning(&self) -> bool {
-        false
-    }
-
-    /// Returns whether the agent can answer questions without being able to change anything.
-    fn answers(&self) -> bool {
-        true
-    }
-
-    /// Returns whether the agent has no sessions, and remembers only what is in a file that it is given.
-    fn needs_history(&self) -> bool {
-        false
-    }
-
-    /// Checks whether the agent would start with these permissions, as this user and with these variables.
-    ///
-    /// # Errors
-    /// It would refuse.
-    fn fits(
-        &self,
-        _allow: &Permissions,
-        _root: bool,
-        _variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), Misconfigured> {
-        Ok(())
-    }
-
-    /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
-    fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
-}
-
 impl CodingAgent {
     /// Every coding agent, in the order in which one is chosen.
     pub const ALL: [Self; 5] = [
@@ -200,24 +136,15 @@ impl CodingAgent {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
 
-    fn adapter(self) -> &'static dyn Adapter {
+    /// Returns what differs from agent to agent.
+    pub fn program(self) -> &'static AgentProgram {
         match self {
-            Self::Claude => &claude::Claude,
-            Self::Codex => &codex::Codex,
-            Self::Gemini => &gemini::Gemini,
-            Self::OpenCode => &opencode::OpenCode,
-            Self::Aider => &aider::Aider,
+            Self::Claude => &claude::PROGRAM,
+            Self::Codex => &codex::PROGRAM,
+            Self::Gemini => &gemini::PROGRAM,
+            Self::OpenCode => &opencode::PROGRAM,
+            Self::Aider => &aider::PROGRAM,
         }
-    }
-
-    /// Returns the facts about the agent's program.
-    pub fn program(self) -> AgentProgram {
-        self.adapter().program()
-    }
-
-    /// Returns the version from the output of `--version`.
-    pub fn version(self, printed: &str) -> Option<ProgramVersion> {
-        ProgramVersion::find(printed)
     }
 
     /// Checks whether the agent would start with these permissions, as this user and with these variables.
@@ -228,20 +155,15 @@ impl CodingAgent {
         self,
         allow: &Permissions,
         root: bool,
-        variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), Misconfigured> {
-        self.adapter().fits(allow, root, variable)
+        variable: Variables<'_>,
+    ) -> Result<(), AgentRefusal> {
+        (self.program().fits)(allow, root, variable)
     }
 
     /// Finds out whether the agent can reach a model, as far as this shows without asking the model; `variable` returns the
     /// variables of the environment.
-    pub fn login(self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
-        self.adapter().login(variable)
-    }
-
-    /// Returns whether the agent can answer questions without being able to change anything.
-    pub fn answers(self) -> bool {
-        self.adapter().answers()
+    pub fn login(self, variable: Variables<'_>) -> Login {
+        (self.program().login)(variable)
     }
 
     /// Returns the command line for one question, in a session of its own that may change nothing; the question comes on
@@ -253,14 +175,13 @@ impl CodingAgent {
         self,
         folder: &Path,
         model: Option<&str>,
-        more: &[String],
-    ) -> Result<AgentInvocation, Misconfigured> {
+    ) -> Result<AgentInvocation, AgentRefusal> {
         self.call(&AgentRun {
-            talk: RunSession::Alone,
+            session: RunSession::Alone,
             folder,
             allow: &Permissions::NOTHING,
             model,
-            more,
+            more: &[],
             history: Path::new("/dev/null"),
         })
     }
@@ -269,24 +190,21 @@ impl CodingAgent {
     ///
     /// # Errors
     /// The agent has no way to say what it is allowed.
-    pub fn call(self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
-        self.adapter().call(turn)
+    pub fn call(self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+        (self.program().call)(run)
     }
 
     /// Reads how a run ended.
     pub fn read(self, printed: &RunOutput<'_>) -> RunReading {
-        let adapter = self.adapter();
-        let session = adapter.session(printed.out);
-        let mut heard = adapter.read(printed).unwrap_or_else(|| RunReading {
-            outcome: unspoken(adapter, printed),
-            session: None,
-            usage: super::run_outcome::RunUsage::default(),
+        let mut reading = (self.program().read)(printed).unwrap_or_else(|| {
+            let outcome = self.unspoken(printed);
+            RunReading::new(outcome, RunUsage::default())
         });
-        heard.session = heard.session.or(session);
-        heard.usage = heard.usage.plausible();
-        if heard.outcome == RunOutcome::SessionMissing {
+        reading.session = reading.session.or_else(|| self.session(printed.out));
+        reading.usage = reading.usage.plausible();
+        if reading.outcome == RunOutcome::SessionMissing {
             // The session named here was never begun.
-            heard.session = None;
+            reading.session = None;
         }
         let stopped = printed
             .exit
@@ -296,35 +214,35 @@ impl CodingAgent {
             let fault = self.fails_at_last(printed);
             let fault = fault.map(|said| format!(", and its model only failed in the end: {said}"));
             let how = ended(exit) + &fault.unwrap_or_default();
-            match &mut heard.outcome {
+            match &mut reading.outcome {
                 // The permission would be missing in the next run, too.
                 RunOutcome::Refused { unfinished, .. } => *unfinished = Some(how),
                 outcome => *outcome = RunOutcome::Killed { how },
             }
         } else if let Some(code) = printed.exit.and_then(|exit| exit.exit).filter(|c| *c != 0) {
             let why = format!("it says that it is done, but ended with exit code {code}");
-            match &mut heard.outcome {
-                RunOutcome::Done { .. } => heard.outcome = RunOutcome::Garbled { why },
+            match &mut reading.outcome {
+                RunOutcome::Done { .. } => reading.outcome = RunOutcome::Garbled { why },
                 RunOutcome::Refused { unfinished, .. } => {
                     unfinished.get_or_insert(why);
                 }
                 _ => {}
             }
         }
-        heard
+        reading
     }
 
     /// Finds the session that the agent itself names in the first lines of its output.
     pub fn session(self, out: &str) -> Option<SessionId> {
-        self.adapter().session(out)
+        (self.program().session)(out)
     }
 
     /// Returns the words in which the agent says that its model failed and that it asks again, if it said nothing else: an
     /// agent may say so for ever without any result.
     pub fn only_asks_again(self, said: &str) -> Option<String> {
         let lines = said.lines().filter(|line| !line.trim().is_empty());
-        let adapter = self.adapter();
-        if !lines.clone().all(|line| adapter.asks_again(line)) {
+        let asks_again = self.program().asks_again;
+        if !lines.clone().all(asks_again) {
             return None;
         }
         // Of several lines that belong together the longest says most.
@@ -333,10 +251,10 @@ impl CodingAgent {
 
     /// Returns the agent's words about its model, if its output ends with a message that the model failed and is asked again.
     fn fails_at_last(self, printed: &RunOutput<'_>) -> Option<String> {
-        let adapter = self.adapter();
+        let asks_again = self.program().asks_again;
         let last = |text: &str| {
             let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
-            let lines = lines.take_while(|line| adapter.asks_again(line));
+            let lines = lines.take_while(|line| asks_again(line));
             let lines: Vec<&str> = lines.take(WORDS).collect();
             self.only_asks_again(&lines.join("\n"))
         };
@@ -346,45 +264,32 @@ impl CodingAgent {
     /// Returns whether a session could be one of this agent, by the form of its name. One that cannot must not be resumed: some
     /// agents do not report an unknown session but begin another one instead.
     pub fn knows(self, session: &SessionId) -> bool {
-        self.adapter().knows(session.as_str())
+        (self.program().knows)(session.as_str())
     }
 
-    /// Returns whether a new session gets the name that the caller chooses, a UUID.
-    pub fn takes_names(self) -> bool {
-        self.adapter().takes_names()
-    }
-
-    /// Returns whether the agent has no sessions of its own, and remembers only what is in a file that it is given.
-    pub fn needs_history(self) -> bool {
-        self.adapter().needs_history()
-    }
-
-    /// Returns whether what a run used is counted from the beginning of the session.
-    pub fn counts_from_the_beginning(self) -> bool {
-        self.adapter().counts_from_the_beginning()
-    }
-}
-
-/// Returns the outcome of a run whose last event is missing.
-fn unspoken(adapter: &dyn Adapter, printed: &RunOutput<'_>) -> RunOutcome {
-    if let Some(outcome) = adapter.words().read(printed.err) {
-        return outcome;
-    }
-    let said = last_words(printed.err);
-    match printed.exit {
-        None => RunOutcome::Killed {
-            how: "was ended while nobody looked".into(),
-        },
-        Some(exit) if exit.success() => RunOutcome::Garbled {
-            why: "it ended with exit code 0 and without a last word".into(),
-        },
-        // The agent printed nothing on standard output: its words on standard error are about the start.
-        Some(exit) if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() => {
-            RunOutcome::NoStart { said }
+    /// Returns the outcome of a run whose last event is missing.
+    fn unspoken(self, printed: &RunOutput<'_>) -> RunOutcome {
+        if let Some(outcome) = self.program().phrases.read(printed.err) {
+            return outcome;
         }
-        Some(exit) => RunOutcome::Garbled {
-            why: format!("it {} and without a last word", ended(exit)),
-        },
+        let said = last_words(printed.err);
+        match printed.exit {
+            None => RunOutcome::Killed {
+                how: "was ended while nobody looked".into(),
+            },
+            Some(exit) if exit.success() => RunOutcome::Garbled {
+                why: "it ended with exit code 0 and without a last word".into(),
+            },
+            // The agent printed nothing on standard output: its words on standard error are about the start.
+            Some(exit)
+                if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() =>
+            {
+                RunOutcome::NoStart { said }
+            }
+            Some(exit) => RunOutcome::Garbled {
+                why: format!("it {} and without a last word", ended(exit)),
+            },
+        }
     }
 }
 
@@ -405,17 +310,17 @@ const WORDS: usize = 12;
 
 /// Returns what a line says of a failed model, for a person.
 fn words_of(line: &str) -> String {
-    let event = serde_json::from_str::<serde_json::Value>(line.trim()).ok();
-    let event = event.filter(serde_json::Value::is_object);
-    let said = event.map(|event| match text_at(&event, "/message") {
-        "" => {
-            let status = number_at(&event, "/error_status");
-            let status = Some(status).filter(|status| *status > 0);
-            let status = status.map_or(String::new(), |status| format!("{status} "));
-            status + text_at(&event, "/error")
-        }
-        message => message.to_owned(),
-    });
+    let said = events(line)
+        .next()
+        .map(|event| match text_at(&event, "/message") {
+            "" => {
+                let status = number_at(&event, "/error_status");
+                let status = Some(status).filter(|status| *status > 0);
+                let status = status.map_or(String::new(), |status| format!("{status} "));
+                status + text_at(&event, "/error")
+            }
+            message => message.to_owned(),
+        });
     one_line(said.as_deref().unwrap_or(line), 200)
 }
 
@@ -423,36 +328,66 @@ fn words_of(line: &str) -> String {
 pub(super) fn last_words(err: &str) -> String {
     let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
     let from = lines.len().saturating_sub(WORDS);
-    crate::wire::text::printable(&lines[from..].join("\n"))
+    printable(&lines[from..].join("\n"))
 }
 
 /// Returns the objects of a stream with one JSON object a line; lines that are none are left out.
-pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = serde_json::Value> {
+pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = Value> {
     out.lines()
         .map(str::trim)
         .filter(|line| line.starts_with('{'))
         .filter_map(|line| serde_json::from_str(line).ok())
 }
 
+/// Returns whether an event is of a kind.
+pub(super) fn is(event: &Value, kind: &str) -> bool {
+    text_at(event, "/type") == kind
+}
+
+/// Returns the last event of a kind.
+pub(super) fn last_event(out: &str, kind: &str) -> Option<Value> {
+    events(out).rev().find(|event| is(event, kind))
+}
+
 /// Returns a text of an event by its path of names; empty if the event has none there.
-pub(super) fn text_at<'a>(event: &'a serde_json::Value, pointer: &str) -> &'a str {
+pub(super) fn text_at<'a>(event: &'a Value, pointer: &str) -> &'a str {
     event
         .pointer(pointer)
-        .and_then(serde_json::Value::as_str)
+        .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
 /// Returns a number of an event by its path of names; 0 if the event has none there.
-pub(super) fn number_at(event: &serde_json::Value, pointer: &str) -> u64 {
+pub(super) fn number_at(event: &Value, pointer: &str) -> u64 {
     event
         .pointer(pointer)
-        .and_then(serde_json::Value::as_u64)
+        .and_then(Value::as_u64)
         .unwrap_or_default()
+}
+
+/// Returns an HTTP status of an event by its path of names.
+pub(super) fn status_at(event: &Value, pointer: &str) -> Option<u16> {
+    let status = event.pointer(pointer).and_then(Value::as_u64)?;
+    status.try_into().ok()
+}
+
+/// Returns an amount of dollars of an event by its path of names.
+pub(super) fn dollars_at(event: &Value, pointer: &str) -> Option<f64> {
+    event.pointer(pointer).and_then(Value::as_f64)
+}
+
+/// Returns the tokens of an event, `input_tokens` and `output_tokens` below a path.
+pub(super) fn tokens_at(event: &Value, pointer: &str) -> RunUsage {
+    RunUsage {
+        input_tokens: number_at(event, &format!("{pointer}/input_tokens")),
+        output_tokens: number_at(event, &format!("{pointer}/output_tokens")),
+        cost_usd: 0.0,
+    }
 }
 
 /// Returns a session's name if it can be passed to an agent.
 pub(super) fn session_named(name: &str) -> Option<SessionId> {
-    crate::wire::text::safe_session(name).then(|| SessionId::new(name))
+    safe_session(name).then(|| SessionId::new(name))
 }
 
 /// Returns whether a name is a UUID in the one form that every agent accepts.

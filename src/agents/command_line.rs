@@ -1,32 +1,29 @@
 //! A command line with placeholders: any program that reads a prompt can be an agent. A retry contains only what is new, so a
 //! program without a memory of its sessions needs a wrapper, or has to evaluate `command_type`.
 
-use super::{AgentJob, AgentProcess, text};
+use super::{AgentJob, AgentProcess};
 use crate::exec::Stdin;
+use crate::volumes::Folder;
 
 /// A command line in which `{prompt_file}`, `{session}`, `{workspace}` and `{report}` stand for values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandTemplate {
-    argv: Vec<String>,
-}
+pub struct CommandTemplate(pub(super) Vec<String>);
 
 impl CommandTemplate {
-    pub(super) fn new(argv: Vec<String>) -> Self {
-        Self { argv }
-    }
-
     /// Fills in the command line. If it has no `{prompt_file}`, the program reads the prompt on standard input.
     pub fn step(&self, job: &AgentJob<'_>) -> AgentProcess {
+        let id = &job.command.id;
+        let prompt = job.volumes.command(Folder::CommandsProcessed, id);
         let values = [
-            ("{prompt_file}", text(&job.prompt_file())),
+            ("{prompt_file}", prompt.display().to_string()),
             ("{session}", job.session.to_string()),
-            ("{workspace}", text(&job.workspace)),
-            ("{report}", text(&job.volumes.report(job.id()))),
+            ("{workspace}", job.workspace.display().to_string()),
+            ("{report}", job.volumes.report(id).display().to_string()),
         ];
-        let named = self.argv.iter().any(|word| word.contains("{prompt_file}"));
+        let named = self.0.iter().any(|word| word.contains("{prompt_file}"));
         AgentProcess {
             name: "The command".into(),
-            argv: self.argv.iter().map(|word| fill(word, &values)).collect(),
+            argv: self.0.iter().map(|word| fill(word, &values)).collect(),
             set: Vec::new(),
             stdin: if named {
                 Stdin::Nothing

@@ -1,9 +1,16 @@
 //! The programs of the coding agents: their names, the versions that are known to work, what they need to reach a model.
 
 use std::fmt;
+use std::path::Path;
 
-/// The facts about an agent's program before it is started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use super::AgentRefusal;
+use super::coding_agent::{AgentInvocation, AgentRun, ErrorPhrases, RunOutput};
+use super::permissions::Permissions;
+use super::run_outcome::RunReading;
+use crate::plan::SessionId;
+
+/// What differs from agent to agent: facts, and functions for its command line and its output.
+#[derive(Clone, Copy, Debug)]
 pub struct AgentProgram {
     /// The name of the program on the PATH.
     pub name: &'static str,
@@ -13,7 +20,35 @@ pub struct AgentProgram {
     pub env: &'static [&'static str],
     /// How it is installed.
     pub install: &'static str,
+    /// The words that are searched on standard error where a run has no last event.
+    pub(super) phrases: ErrorPhrases,
+    /// Whether a name could be that of one of its sessions; one that cannot belongs to another agent.
+    pub(super) knows: fn(&str) -> bool,
+    /// A new session gets the name that the caller chooses, a UUID.
+    pub takes_names: bool,
+    /// It has no sessions, and remembers only what is in a file that it is given.
+    pub needs_history: bool,
+    /// What a run used is counted from the beginning of the session.
+    pub counts_from_the_beginning: bool,
+    /// It can answer questions without being able to change anything.
+    pub answers: bool,
+    /// As [`CodingAgent::call`](super::CodingAgent::call).
+    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal>,
+    /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
+    /// process ended gives information.
+    pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
+    /// As [`CodingAgent::session`](super::CodingAgent::session).
+    pub(super) session: fn(&str) -> Option<SessionId>,
+    /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
+    pub(super) asks_again: fn(&str) -> bool,
+    /// As [`CodingAgent::fits`](super::CodingAgent::fits).
+    pub(super) fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), AgentRefusal>,
+    /// As [`CodingAgent::login`](super::CodingAgent::login).
+    pub(super) login: fn(Variables<'_>) -> Login,
 }
+
+/// Returns the value of an environment variable.
+pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The three numbers of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,39 +88,22 @@ pub enum Login {
 }
 
 impl Login {
-    /// Checks some variables, then some files in the home folder.
-    pub(super) fn detect(
-        variable: &dyn Fn(&str) -> Option<String>,
-        keys: &[&str],
-        files: &[String],
-    ) -> Self {
+    /// Checks some variables, then a file.
+    pub(super) fn detect(variable: Variables<'_>, keys: &[&str], file: &str) -> Self {
         if let Some(key) = keys.iter().find(|key| variable(key).is_some()) {
-            return Self::Found(format!("{key} is set"));
+            Self::Found(format!("{key} is set"))
+        } else if Path::new(file).is_file() {
+            Self::Found(format!("{file} is there"))
+        } else {
+            Self::NotSeen(format!("{} is not set, {file} is not there", keys[0]))
         }
-        if let Some(file) = files
-            .iter()
-            .find(|file| std::path::Path::new(file).is_file())
-        {
-            return Self::Found(format!("{file} is there"));
-        }
-        let mut wanted: Vec<String> = keys
-            .iter()
-            .take(1)
-            .map(|key| format!("{key} is not set"))
-            .collect();
-        wanted.extend(
-            files
-                .iter()
-                .take(1)
-                .map(|file| format!("{file} is not there")),
-        );
-        Self::NotSeen(wanted.join(", "))
     }
 }
 
-/// Returns the home folder, or a path that does not exist.
-pub(super) fn home(variable: &dyn Fn(&str) -> Option<String>) -> String {
-    variable("HOME").unwrap_or_else(|| "/nowhere".into())
+/// Returns the folder that a variable names, or the one at this path in the home folder.
+pub(super) fn folder(variable: Variables<'_>, name: &str, in_home: &str) -> String {
+    let home = || variable("HOME").unwrap_or_else(|| "/nowhere".into()) + in_home;
+    variable(name).unwrap_or_else(home)
 }
 
 #[cfg(test)]

@@ -12,8 +12,6 @@ mod installed_programs;
 mod opencode;
 mod permissions;
 mod prompt;
-#[cfg(test)]
-mod recorded_outputs;
 mod run_outcome;
 mod shell_blocks;
 mod substitute_report;
@@ -21,19 +19,16 @@ mod substitute_report;
 use std::path::{Path, PathBuf};
 
 use crate::exec::{self, Stdin};
-use crate::plan::{CommandId, SessionId};
+use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes};
 use crate::wire::command_file::CommandFile;
-use crate::wire::report_file::ReportFile;
 
-pub use coding_agent::{
-    AgentInvocation, AgentRun, CodingAgent, Misconfigured, RunOutput, RunSession,
-};
+pub use coding_agent::{AgentInvocation, AgentRun, CodingAgent, RunOutput, RunSession};
 pub use command_line::CommandTemplate;
 pub use installed_programs::{AgentProgram, Login, ProgramVersion};
 pub use permissions::{Commands, Permissions, UnknownPermission};
 pub use prompt::PromptKind;
-pub use run_outcome::{ModelFault, NextRun, Retries, RunOutcome, RunReading, RunUsage};
+pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};
 pub use shell_blocks::Shell;
 pub use substitute_report::RunSummary;
 
@@ -114,11 +109,21 @@ impl ProcessEnd {
     }
 }
 
-/// Why an agent does not do a job, and what would help.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why an agent does not do a job, cannot be held to what it is allowed, or cannot be started at all, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
 pub struct AgentRefusal {
     pub reason: String,
     pub way_out: String,
+}
+
+impl AgentRefusal {
+    fn new(reason: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            way_out: way_out.into(),
+        }
+    }
 }
 
 impl Agent {
@@ -131,17 +136,13 @@ impl Agent {
             "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell: false })),
             "shell" => Err(AgentError::CommandLine),
             "command" if argv.is_empty() => Err(AgentError::NoCommandLine),
-            "command" => Ok(Self::Command(CommandTemplate::new(argv))),
-            name => match CodingAgent::named(name) {
-                Some(kind) => Ok(Self::Coding(CodingAgentSetup {
-                    kind,
-                    allow: Permissions::default(),
-                    more: argv,
-                })),
-                None => Err(AgentError::Unknown {
-                    name: name.to_owned(),
-                }),
-            },
+            "command" => Ok(Self::Command(CommandTemplate(argv))),
+            name => Ok(Self::Coding(CodingAgentSetup {
+                kind: CodingAgent::named(name)
+                    .ok_or_else(|| AgentError::Unknown { name: name.into() })?,
+                allow: Permissions::default(),
+                more: argv,
+            })),
         }
     }
 
@@ -149,7 +150,7 @@ impl Agent {
     ///
     /// # Errors
     /// The agent has no option for it.
-    pub fn allowing(mut self, allow: Permissions) -> Result<Self, Misconfigured> {
+    pub fn allowing(mut self, allow: Permissions) -> Result<Self, AgentRefusal> {
         if let Self::Coding(coder) = &mut self {
             coder.allow = allow;
             coder.call(RunSession::Alone, Path::new("/"), Path::new("/dev/null"))?;
@@ -184,20 +185,6 @@ impl Agent {
     }
 }
 
-impl Shell {
-    /// Returns the report on a job whose blocks ended like this; if one failed, it is the last one.
-    pub fn report(self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        substitute_report::of_blocks(job, ended)
-    }
-}
-
-impl CommandTemplate {
-    /// Returns the report on a job whose program ended like this.
-    pub fn report(&self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        substitute_report::of_command(job, ended)
-    }
-}
-
 impl CodingAgentSetup {
     /// Returns the command line of a run in a folder. `history` is for an agent that has no sessions of its own.
     ///
@@ -205,33 +192,18 @@ impl CodingAgentSetup {
     /// The agent has no option for what it is allowed.
     pub fn call(
         &self,
-        talk: RunSession,
+        session: RunSession,
         folder: &Path,
         history: &Path,
-    ) -> Result<AgentInvocation, Misconfigured> {
+    ) -> Result<AgentInvocation, AgentRefusal> {
         self.kind.call(&AgentRun {
-            talk,
+            session,
             folder,
             allow: &self.allow,
             model: None,
             more: &self.more,
             history,
         })
-    }
-
-    /// Returns what the agent reads for a job; it writes its report at this path.
-    pub fn brief(&self, job: &AgentJob<'_>, report: &Path, told: PromptKind) -> String {
-        prompt::brief(job.volumes, job.command, report, told)
-    }
-
-    /// Returns the report on a job; `left` is what the agent wrote into the workspace for it.
-    pub fn report(
-        &self,
-        job: &AgentJob<'_>,
-        course: &RunSummary,
-        left: Option<&[u8]>,
-    ) -> ReportFile {
-        substitute_report::of_coding(job, self, course, left)
     }
 }
 
@@ -242,13 +214,6 @@ pub fn names() -> Vec<&'static str> {
         .map(CodingAgent::name)
         .chain(["command", "shell"])
         .collect()
-}
-
-impl AgentRefusal {
-    /// Returns the report that contains the refusal.
-    pub fn report(&self, job: &AgentJob<'_>) -> ReportFile {
-        substitute_report::of_refusal(job, self)
-    }
 }
 
 impl<'a> AgentJob<'a> {
@@ -271,56 +236,12 @@ impl<'a> AgentJob<'a> {
         }
     }
 
-    fn id(&self) -> &CommandId {
-        &self.command.id
-    }
-
     /// Returns the last command before this one of the same task, or of the same session where no task is named.
     pub fn earlier(&self) -> Option<CommandFile> {
         let mut earlier = earlier_commands::commands(self.volumes, self.command).ok()?;
         earlier.find(|earlier| earlier.id != self.command.id)
     }
-
-    /// Returns the file with the command's text.
-    fn prompt_file(&self) -> PathBuf {
-        self.volumes.command(Folder::CommandsProcessed, self.id())
-    }
-}
-
-fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
-    format!("{:#}", anyhow::Error::new(error))
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_agents_by_name() {
-        let agent = |name, argv: &[&str]| {
-            Agent::new(name, argv.iter().map(ToString::to_string).collect())
-                .map(|agent| agent.name())
-                .map_err(|error| error.to_string())
-        };
-        assert_eq!(agent("shell", &[]), Ok("shell"));
-        assert_eq!(agent("command", &["cat"]), Ok("command"));
-        for name in names() {
-            assert_eq!(
-                agent(name, if name == "command" { &["cat"] } else { &[] }),
-                Ok(name)
-            );
-        }
-        for (name, argv, says) in [
-            ("command", [].as_slice(), "needs a command line"),
-            ("shell", &["cat"], "takes no command line"),
-            ("clippy", &[], "unknown agent `clippy`"),
-        ] {
-            let error = agent(name, argv).unwrap_err();
-            assert!(error.contains(says), "{error}");
-        }
-    }
-}
+mod tests;

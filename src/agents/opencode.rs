@@ -1,151 +1,125 @@
 //! OpenCode: events of JSON, one a line. It is done when the last step finished with `stop`; a refused tool ends the run with
 //! another reason, and exit code 0.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
+use super::AgentRefusal;
 use super::coding_agent::{
-    Adapter, AgentInvocation, AgentRun, ErrorPhrases, Misconfigured, RunOutput, RunSession, events,
-    number_at, session_named, text_at,
+    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
+    number_at, session_named, status_at, text_at,
 };
-use super::installed_programs::{AgentProgram, Login, ProgramVersion, home};
+use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::{SessionId, Time};
 use crate::wire::text::{one_line, printable};
-use std::time::Duration;
-
-pub(super) struct OpenCode;
 
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
 const LIMIT: u64 = 300;
 
-impl Adapter for OpenCode {
-    fn program(&self) -> AgentProgram {
-        AgentProgram {
-            name: "opencode",
-            least: ProgramVersion(1, 0, 0),
-            env: &[
-                "ANTHROPIC_API_KEY",
-                "OPENAI_API_KEY",
-                "OPENCODE_API_KEY",
-                "OPENCODE_CONFIG",
-                "OPENCODE_CONFIG_DIR",
-                "XDG_CONFIG_HOME",
-                "XDG_DATA_HOME",
-            ],
-            install: "npm install -g opencode-ai",
-        }
-    }
+pub(super) static PROGRAM: AgentProgram = AgentProgram {
+    name: "opencode",
+    least: ProgramVersion(1, 0, 0),
+    env: &[
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENCODE_API_KEY",
+        "OPENCODE_CONFIG",
+        "OPENCODE_CONFIG_DIR",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+    ],
+    install: "npm install -g opencode-ai",
+    phrases: ErrorPhrases {
+        missing: &["Session not found"],
+        in_use: &[],
+        usage: &["Unknown argument"],
+    },
+    knows: |session| session.starts_with("ses_"),
+    takes_names: false,
+    needs_history: false,
+    counts_from_the_beginning: false,
+    answers: true,
+    call,
+    read,
+    session,
+    asks_again: |_| false,
+    fits: |_, _, _| Ok(()),
+    login,
+};
 
-    fn call(&self, turn: &AgentRun<'_>) -> Result<AgentInvocation, Misconfigured> {
-        let mut argv: Vec<String> = ["opencode", "run", "--format", "json"]
-            .map(str::to_owned)
-            .to_vec();
-        if let Some(model) = turn.model {
-            argv.extend(["-m".to_owned(), model.to_owned()]);
-        }
-        if let RunSession::Resume(session) = &turn.talk {
-            argv.extend(["-s".to_owned(), session.to_string()]);
-        }
-        argv.extend(turn.more.iter().cloned());
-        let set = [
-            ("OPENCODE_DISABLE_AUTOUPDATE", "1".to_owned()),
-            ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
-            ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1".to_owned()),
-            ("OPENCODE_CONFIG_CONTENT", config(turn)),
-        ];
-        Ok(AgentInvocation {
-            argv,
-            set: set.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        })
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    let mut call = AgentInvocation::of("opencode run --format json");
+    call.option("-m", run.model);
+    if let RunSession::Resume(session) = &run.session {
+        call.add(&["-s", session.as_str()]);
     }
+    call.argv.extend_from_slice(run.more);
+    call.set = [
+        ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+        ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+        ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+        ("OPENCODE_CONFIG_CONTENT", &config(run)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec();
+    Ok(call)
+}
 
-    fn read(&self, printed: &RunOutput<'_>) -> Option<RunReading> {
-        let all: Vec<Value> = events(printed.out).collect();
-        let of = |kind: &'static str| {
-            all.iter()
-                .filter(move |event| text_at(event, "/type") == kind)
-        };
-        let mut usage = RunUsage::default();
-        for step in of("step_finish") {
-            let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
-            usage.add(RunUsage {
-                input_tokens: tokens("input")
-                    .saturating_add(tokens("cache/read"))
-                    .saturating_add(tokens("cache/write")),
-                output_tokens: tokens("output").saturating_add(tokens("reasoning")),
-                cost_usd: step
-                    .pointer("/part/cost")
-                    .and_then(Value::as_f64)
-                    .unwrap_or(0.0),
-            });
-        }
-        let outcome = if let Some(error) = of("error").next_back() {
-            RunOutcome::Model(fault(error, printed.now))
-        } else {
-            let last = of("step_finish").next_back();
-            let refused = refusals(&all, printed.err);
-            let text = last_text(&all);
-            if !refused.is_empty() {
-                RunOutcome::Refused {
-                    text,
-                    what: refused,
-                    unfinished: last.is_none().then(|| "it came to no end".into()),
-                }
-            } else if text_at(last?, "/part/reason") == "stop" {
-                RunOutcome::Done { text }
-            } else {
-                return None;
+fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
+    let all: Vec<Value> = events(printed.out).collect();
+    let of = |kind: &'static str| all.iter().filter(move |event| is(event, kind));
+    let mut usage = RunUsage::default();
+    for step in of("step_finish") {
+        let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
+        usage.add(RunUsage {
+            input_tokens: tokens("input")
+                .saturating_add(tokens("cache/read"))
+                .saturating_add(tokens("cache/write")),
+            output_tokens: tokens("output").saturating_add(tokens("reasoning")),
+            cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
+        });
+    }
+    let outcome = if let Some(error) = of("error").next_back() {
+        RunOutcome::Model(fault(error, printed.now))
+    } else {
+        let last = of("step_finish").next_back();
+        let (text, what) = (last_text(&all), refusals(&all, printed.err));
+        if !what.is_empty() {
+            RunOutcome::Refused {
+                text,
+                what,
+                unfinished: last.is_none().then(|| "it came to no end".into()),
             }
-        };
-        Some(RunReading {
-            outcome,
-            session: None,
-            usage,
-        })
-    }
-
-    fn words(&self) -> ErrorPhrases {
-        ErrorPhrases {
-            missing: &["Session not found"],
-            usage: &["Unknown argument"],
-            ..ErrorPhrases::default()
+        } else if text_at(last?, "/part/reason") == "stop" {
+            RunOutcome::Done { text }
+        } else {
+            return None;
         }
-    }
+    };
+    Some(RunReading::new(outcome, usage))
+}
 
-    fn knows(&self, session: &str) -> bool {
-        session.starts_with("ses_")
-    }
+fn session(out: &str) -> Option<SessionId> {
+    events(out).find_map(|event| session_named(text_at(&event, "/sessionID")))
+}
 
-    fn session(&self, out: &str) -> Option<SessionId> {
-        let named = |event: &Value| session_named(text_at(event, "/sessionID"));
-        events(out).find_map(|event| named(&event))
-    }
-
-    fn takes_names(&self) -> bool {
-        false
-    }
-
-    fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
-        let data =
-            variable("XDG_DATA_HOME").unwrap_or_else(|| format!("{}/.local/share", home(variable)));
-        let seen = Login::detect(
-            variable,
-            &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"],
-            &[format!("{data}/opencode/auth.json")],
-        );
-        match seen {
-            found @ Login::Found(_) => found,
-            // OpenCode knows models that need no key, and its configuration may name a service of the person.
-            Login::NotSeen(_) | Login::Unknown => Login::Unknown,
-        }
+fn login(variable: Variables<'_>) -> Login {
+    let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"];
+    let data = folder(variable, "XDG_DATA_HOME", "/.local/share");
+    match Login::detect(variable, &keys, &format!("{data}/opencode/auth.json")) {
+        found @ Login::Found(_) => found,
+        // OpenCode knows models that need no key, and its configuration may name a service of the person.
+        Login::NotSeen(_) | Login::Unknown => Login::Unknown,
     }
 }
 
 /// Returns the permissions as a configuration that overrides the person's own. A permission that OpenCode asks for would end
 /// the run, because no person can answer, so everything is either allowed or denied.
-fn config(turn: &AgentRun<'_>) -> String {
-    let allow = turn.allow;
+fn config(run: &AgentRun<'_>) -> String {
+    let allow = run.allow;
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
     let bash = match &allow.commands {
         _ if allow.all => json!("allow"),
@@ -173,18 +147,14 @@ fn config(turn: &AgentRun<'_>) -> String {
 }
 
 fn fault(event: &Value, now: Time) -> ModelFault {
-    let data = |name: &str| event.pointer(&format!("/error/data/{name}"));
-    let status = data("statusCode")
-        .and_then(Value::as_u64)
-        .and_then(|status| status.try_into().ok());
-    let message = text_at(event, "/error/data/message");
-    let said = if message.is_empty() {
-        text_at(event, "/error/name")
-    } else {
-        message
-    };
-    let mut fault = ModelFault::new(status, one_line(said, 400));
-    if let Some(retryable) = data("isRetryable").and_then(Value::as_bool) {
+    let said = ["/error/data/message", "/error/name"]
+        .map(|at| text_at(event, at))
+        .into_iter()
+        .find(|said| !said.is_empty());
+    let status = status_at(event, "/error/data/statusCode");
+    let mut fault = ModelFault::new(status, one_line(said.unwrap_or_default(), 400));
+    let retryable = event.pointer("/error/data/isRetryable");
+    if let Some(retryable) = retryable.and_then(Value::as_bool) {
         fault.retryable = retryable;
     }
     let wait = text_at(event, "/error/data/responseHeaders/retry-after");
@@ -203,34 +173,32 @@ fn refusals(all: &[Value], err: &str) -> Vec<String> {
         let (what, _) = what.split_once("; auto-rejecting").unwrap_or((what, ""));
         Some(one_line(&printable(what), 200))
     };
-    let told: Vec<String> = err.lines().filter_map(asked).collect();
-    if !told.is_empty() {
-        return told;
+    let in_err: Vec<String> = err.lines().filter_map(asked).collect();
+    if !in_err.is_empty() {
+        return in_err;
     }
-    all.iter()
-        .filter(|event| text_at(event, "/type") == "tool_use")
-        .filter(|event| text_at(event, "/part/state/status") == "error")
-        .filter(|event| {
-            let error = text_at(event, "/part/state/error");
-            error.contains("rejected permission") || error.contains("which prevents you from using")
-        })
-        .map(|event| {
-            let input = |name: &str| text_at(event, &format!("/part/state/input/{name}"));
-            let about = [input("command"), input("filePath")].concat();
-            one_line(&format!("{}: {about}", text_at(event, "/part/tool")), 200)
-        })
-        .collect()
+    let refused = |event: &&Value| {
+        let error = text_at(event, "/part/state/error");
+        is(event, "tool_use")
+            && text_at(event, "/part/state/status") == "error"
+            && (error.contains("rejected permission")
+                || error.contains("which prevents you from using"))
+    };
+    let about = |event: &Value| {
+        let input = |name: &str| text_at(event, &format!("/part/state/input/{name}"));
+        let about = [input("command"), input("filePath")].concat();
+        one_line(&format!("{}: {about}", text_at(event, "/part/tool")), 200)
+    };
+    all.iter().filter(refused).map(about).collect()
 }
 
 /// Joins the texts of the last step.
 fn last_text(all: &[Value]) -> String {
-    let from = all
-        .iter()
-        .rposition(|event| text_at(event, "/type") == "step_start");
+    let from = all.iter().rposition(|event| is(event, "step_start"));
     let texts: Vec<&str> = all
         .iter()
         .skip(from.unwrap_or(0))
-        .filter(|event| text_at(event, "/type") == "text")
+        .filter(|event| is(event, "text"))
         .map(|event| text_at(event, "/part/text"))
         .collect();
     texts.join("\n")

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use super::earlier_commands;
 use super::shell_blocks::begins_task;
+use super::substitute_report::block;
+use super::{AgentJob, earlier_commands};
 use crate::volumes::Volumes;
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::{clip, printable};
@@ -25,37 +26,34 @@ const HOW: [&str; 2] = ["\n## How to report\n", "\n## 报告方式\n"];
 /// The longest part of an earlier command or report that is repeated, in characters.
 const EARLIER: usize = 8 * 1024;
 
-/// Returns the text of a command for an agent that reports in the workspace, at this path.
-pub(super) fn brief(
-    volumes: &Volumes,
-    command: &CommandFile,
-    report: &Path,
-    told: PromptKind,
-) -> String {
-    let mut command = command.clone();
-    let body = command.body.clone() + "\n";
-    let from = HOW.iter().filter_map(|heading| body.rfind(heading)).max();
-    let work = body[..from.unwrap_or(body.len())].trim_end();
-    let prelude = match told {
-        PromptKind::Command => String::new(),
-        PromptKind::Interrupted => {
-            "You were interrupted while you worked on this. Look at what is there already, and go on.\n\n".into()
-        }
-        PromptKind::Lost => lost(volumes, &command),
-    };
-    let report = report.display();
-    command.body = format!(
-        "{prelude}{work}\n\n{}\n\n\
-         1. When you are done, or stuck, write the report to `{report}`, with one write of your file tool. If you cannot write \
-         files, make it your last message.\n\
-         2. Begin it with front matter: a line `---`, a line `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`, \
-         a line `---`.\n\
-         3. Then three sections: `## Core results` (what exists now, which commands you ran and what they showed), \
-         `## Pitfalls`, `## Next-step suggestions`. Say honestly what is not done.",
-        HOW[0].trim()
-    );
-    command.report = report.to_string();
-    command.render()
+impl AgentJob<'_> {
+    /// Returns the text of the command for an agent that reports in the workspace, at this path.
+    pub fn brief(&self, report: &Path, kind: PromptKind) -> String {
+        let mut command = self.command.clone();
+        let body = command.body.clone() + "\n";
+        let from = HOW.iter().filter_map(|heading| body.rfind(heading)).max();
+        let work = body[..from.unwrap_or(body.len())].trim_end();
+        let prelude = match kind {
+            PromptKind::Command => String::new(),
+            PromptKind::Interrupted => {
+                "You were interrupted while you worked on this. Look at what is there already, and go on.\n\n".into()
+            }
+            PromptKind::Lost => lost(self.volumes, &command),
+        };
+        let report = report.display();
+        command.body = format!(
+            "{prelude}{work}\n\n{}\n\n\
+             1. When you are done, or stuck, write the report to `{report}`, with one write of your file tool. If you cannot write \
+             files, make it your last message.\n\
+             2. Begin it with front matter: a line `---`, a line `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`, \
+             a line `---`.\n\
+             3. Then three sections: `## Core results` (what exists now, which commands you ran and what they showed), \
+             `## Pitfalls`, `## Next-step suggestions`. Say honestly what is not done.",
+            HOW[0].trim()
+        );
+        command.report = report.to_string();
+        command.render()
+    }
 }
 
 /// Returns what a new session needs to know of the lost one: its commands and reports.
@@ -82,12 +80,7 @@ fn lost(volumes: &Volumes, command: &CommandFile) -> String {
 /// Makes a text a block in which no heading and no fence counts.
 fn indented(text: &str) -> String {
     let text = clip(&printable(text), EARLIER);
-    let lines: Vec<String> = text
-        .trim()
-        .lines()
-        .map(|line| format!("    {line}"))
-        .collect();
-    lines.join("\n")
+    block(text.trim())
 }
 
 #[cfg(test)]
@@ -111,12 +104,8 @@ mod tests {
         for how in ["How to report", "报告方式"] {
             let body =
                 format!("# 1 · x\n\nDo it.\n\n## {how}\n\nto `/elsewhere/r.md`, then rename");
-            let text = brief(
-                &volumes,
-                &command("task-1", "new", &body),
-                Path::new("/w/.plan-agent/r.md"),
-                PromptKind::Interrupted,
-            );
+            let text = AgentJob::new(&volumes, &command("task-1", "new", &body))
+                .brief(Path::new("/w/.plan-agent/r.md"), PromptKind::Interrupted);
             assert!(
                 text.contains("You were interrupted") && text.contains("Do it."),
                 "{text}"
@@ -148,12 +137,8 @@ mod tests {
             "---\nstatus: FAILED\n---\n\n## Core results\n\nhalf of it",
         )
         .unwrap();
-        let text = brief(
-            &volumes,
-            &command("task-3", "continue", "mend it again"),
-            Path::new("/w/r.md"),
-            PromptKind::Lost,
-        );
+        let text = AgentJob::new(&volumes, &command("task-3", "continue", "mend it again"))
+            .brief(Path::new("/w/r.md"), PromptKind::Lost);
         assert!(text.contains("    # The whole task"), "{text}");
         assert!(
             text.contains("    half of it") && text.contains("\nmend it again"),

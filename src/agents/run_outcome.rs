@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::config::WorkerConfig;
 use crate::plan::{SessionId, Time};
 
 /// How one run ended.
@@ -62,12 +63,14 @@ impl ModelFault {
 
     /// Returns a sentence that the model refuses, and how.
     pub fn refusal(&self) -> String {
-        let status = self.status.map(|status| format!(" ({status})"));
-        let status = status.unwrap_or_default();
-        format!(
-            "The model refuses{status}, check key and model: {}",
-            self.words()
-        )
+        let (status, words) = (self.status_text(), self.words());
+        format!("The model refuses{status}, check key and model: {words}")
+    }
+
+    /// Returns the status in brackets, after a blank; empty if it is not known.
+    pub fn status_text(&self) -> String {
+        let text = |status| format!(" ({status})");
+        self.status.map(text).unwrap_or_default()
     }
 
     /// Returns the agent's words about the fault.
@@ -135,6 +138,17 @@ pub struct RunReading {
     pub usage: RunUsage,
 }
 
+impl RunReading {
+    /// Makes the reading of a run that names no session.
+    pub fn new(outcome: RunOutcome, usage: RunUsage) -> Self {
+        Self {
+            outcome,
+            session: None,
+            usage,
+        }
+    }
+}
+
 /// What follows from an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRun {
@@ -150,15 +164,6 @@ pub enum NextRun {
     Anew,
 }
 
-/// How often, and with which waits, a run is retried while the model fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// Runs after the first.
-    pub most: u32,
-    /// The wait before the first of them; each further one is twice as long.
-    pub delay: Duration,
-}
-
 /// The longest wait between retries.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// The worker begins or resumes a session at most this often: without the limit an agent that rejects both would go on for
@@ -166,20 +171,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 const MOST_TURNS: u32 = 3;
 
 impl RunOutcome {
-    /// Returns what follows, given how many failures of the model and how many changes of the session came before.
-    pub fn next(&self, faults: u32, changes: u32, again: Retries) -> NextRun {
+    /// Returns what follows, given how many failures of the model and how many changes of the session came before. Each wait is
+    /// twice as long as the one before.
+    pub fn next(&self, faults: u32, changes: u32, config: &WorkerConfig) -> NextRun {
+        let delay = config.retry_delay;
         match self {
             Self::Model(fault) if fault.retryable && fault.until.is_none() => {
-                if faults < again.most {
-                    let wait = again.delay.saturating_mul(1 << faults.min(16));
-                    NextRun::Again(wait.min(LONGEST_WAIT.max(again.delay)))
-                } else {
-                    NextRun::Report
+                if faults >= config.retries {
+                    return NextRun::Report;
                 }
+                let wait = delay.saturating_mul(1 << faults.min(16));
+                NextRun::Again(wait.min(LONGEST_WAIT.max(delay)))
             }
             Self::SessionMissing if changes < MOST_TURNS => NextRun::Anew,
             Self::SessionInUse if changes < MOST_TURNS => NextRun::Resume,
-            Self::NoStart { .. } if faults == 0 && changes == 0 => NextRun::Again(again.delay),
+            Self::NoStart { .. } if faults == 0 && changes == 0 => NextRun::Again(delay),
             Self::Usage { .. } | Self::NoStart { .. } => NextRun::Stop,
             Self::Model(fault) if fault.keeps_out() => NextRun::Stop,
             Self::Done { .. }
@@ -199,11 +205,12 @@ mod tests {
 
     #[test]
     fn outcomes_retry_within_limits_then_stop() {
-        let again = Retries {
-            most: 2,
-            delay: Duration::from_secs(10),
+        let config = WorkerConfig {
+            retries: 2,
+            retry_delay: Duration::from_secs(10),
+            ..WorkerConfig::default()
         };
-        let next = |outcome: &RunOutcome, faults, changes| outcome.next(faults, changes, again);
+        let next = |outcome: &RunOutcome, faults, changes| outcome.next(faults, changes, &config);
         let overloaded = RunOutcome::Model(ModelFault::new(Some(529), ""));
         assert_eq!(
             [0, 1, 2].map(|faults| next(&overloaded, faults, 0)),

@@ -3,7 +3,7 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::{AgentJob, AgentProcess, AgentRefusal, chain, earlier_commands};
+use super::{AgentJob, AgentProcess, AgentRefusal, earlier_commands};
 use crate::exec::Stdin;
 use crate::plan::Origin;
 use crate::volumes::Volumes;
@@ -16,12 +16,8 @@ pub struct Shell {
     pub(super) allow_shell: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct ShellBlock {
-    /// `sh` or `bash`.
-    shell: &'static str,
-    script: String,
-}
+/// A block's shell, `sh` or `bash`, and its script.
+type ShellBlock = (&'static str, String);
 
 impl Shell {
     /// Returns the steps of a job, in order.
@@ -29,32 +25,26 @@ impl Shell {
     /// # Errors
     /// The job has nothing that may be run.
     pub fn steps(self, job: &AgentJob<'_>) -> Result<Vec<AgentProcess>, AgentRefusal> {
-        let found;
-        let whole = self.allow_shell && job.command.kind == CommandType::New;
-        let first = if begins_task(job.command) || whole {
-            job.command
+        let command = job.command;
+        let whole = self.allow_shell && command.kind == CommandType::New;
+        let first = if begins_task(command) || whole {
+            command.clone()
         } else {
-            found = first_command(job.volumes, job.command)?;
-            &found
+            first_command(job.volumes, command)?
         };
-        let of_person = |command: &CommandFile| command.origin == Origin::Person;
         // The description may have changed since the task began.
-        let of_person = of_person(first) && of_person(job.command);
+        let of_person = [&first, command].map(|command| command.origin) == [Origin::Person; 2];
         if !of_person && !self.allow_shell {
-            return Err(AgentRefusal {
-                reason: "a model wrote this task, and the shell runs only what a person wrote"
-                    .into(),
-                way_out: "start the worker with `--allow-shell`, or give the task to another agent"
-                    .into(),
-            });
+            return Err(AgentRefusal::new(
+                "a model wrote this task, and the shell runs only what a person wrote",
+                "start the worker with `--allow-shell`, or give the task to another agent",
+            ));
         }
         let blocks = blocks(&sections(&first.body).description)?;
         let count = blocks.len();
-        let step = |(index, block): (usize, ShellBlock)| AgentProcess {
+        let step = |(index, (shell, script)): (usize, ShellBlock)| AgentProcess {
             name: format!("Block {} of {count}", index + 1),
-            argv: [block.shell, "-e", "-c", &block.script]
-                .map(str::to_owned)
-                .to_vec(),
+            argv: [shell, "-e", "-c", &script].map(str::to_owned).to_vec(),
             set: Vec::new(),
             stdin: Stdin::Nothing,
         };
@@ -69,17 +59,16 @@ pub(super) fn begins_task(command: &CommandFile) -> bool {
 
 /// Finds the command with which the task of this command began, among the claimed commands.
 fn first_command(volumes: &Volumes, command: &CommandFile) -> Result<CommandFile, AgentRefusal> {
-    let unknown = |reason: String| AgentRefusal {
-        reason,
-        way_out: "start the task anew, so that its whole description is in the command".into(),
+    let unknown = |reason: &str| {
+        let way_out = "start the task anew, so that its whole description is in the command";
+        AgentRefusal::new(reason, way_out)
     };
     if command.plan.is_none() || command.task.is_none() {
-        return Err(unknown(
-            "the command goes on with a task and does not name it".into(),
-        ));
+        let reason = "the command goes on with a task and does not name it";
+        return Err(unknown(reason));
     }
-    let earlier =
-        earlier_commands::commands(volumes, command).map_err(|error| unknown(chain(error)))?;
+    let earlier = earlier_commands::commands(volumes, command)
+        .map_err(|error| unknown(&format!("{:#}", anyhow::Error::new(error))))?;
     // A task that was begun anew has more than one beginning: the last one counts. Where a session continues over several
     // tasks, the task's first command is no `new` one.
     let mut first = None;
@@ -92,7 +81,7 @@ fn first_command(volumes: &Volumes, command: &CommandFile) -> Result<CommandFile
         }
         first = Some(earlier);
     }
-    first.ok_or_else(|| unknown("the first command of the task is not here any more".into()))
+    first.ok_or_else(|| unknown("the first command of the task is not here any more"))
 }
 
 /// Finds the shell blocks of a description, in order.
@@ -105,21 +94,18 @@ fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
                 if let Some(shell) = shell(&info) {
                     // A block without its end would also run everything below it, including prose.
                     if !closed(&description[range]) {
-                        return Err(AgentRefusal {
-                            reason: format!("the shell block {} has no end", blocks.len() + 1),
-                            way_out: "close it with three backticks on a line of their own".into(),
-                        });
+                        return Err(AgentRefusal::new(
+                            format!("the shell block {} has no end", blocks.len() + 1),
+                            "close it with three backticks on a line of their own",
+                        ));
                     }
                     inside = true;
-                    blocks.push(ShellBlock {
-                        shell,
-                        script: String::new(),
-                    });
+                    blocks.push((shell, String::new()));
                 }
             }
             Event::Text(text) if inside => {
-                if let Some(block) = blocks.last_mut() {
-                    block.script.push_str(&text);
+                if let Some((_, script)) = blocks.last_mut() {
+                    script.push_str(&text);
                 }
             }
             Event::End(TagEnd::CodeBlock) => inside = false,
@@ -127,11 +113,10 @@ fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
         }
     }
     if blocks.is_empty() {
-        return Err(AgentRefusal {
-            reason: "the task's description has no shell block".into(),
-            way_out: "write the commands into a block that begins with ```sh, or give the task to another agent"
-                .into(),
-        });
+        return Err(AgentRefusal::new(
+            "the task's description has no shell block",
+            "write the commands into a block that begins with ```sh, or give the task to another agent",
+        ));
     }
     Ok(blocks)
 }
@@ -220,7 +205,7 @@ mod tests {
             blocks(text)
                 .map(|blocks| {
                     let parts =
-                        |block: ShellBlock| format!("{}: {}", block.shell, block.script.trim_end());
+                        |(shell, script): ShellBlock| format!("{shell}: {}", script.trim_end());
                     blocks
                         .into_iter()
                         .map(parts)

@@ -1,17 +1,16 @@
-//! `App`: what a command opens, by the access that it needs. The configuration is read first, with the team where there may be
-//! one; nothing is made and nothing is locked before all of that is known to be right.
+//! `App`: what a command opens, by the access that it needs. The configuration is read first, with the team where one may be
+//! named; nothing is made and nothing is locked before all of that is known to be right.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use tokio::sync::OnceCell;
 
-use super::args;
-use super::failure::{Exit, Failure};
-use super::output::complain;
+use super::args::TeamArgs;
 use super::team_file::TeamFile;
-use super::{detach, logging, signals};
+use super::{Exit, Failure, beside, complain, logging};
 use crate::config::{Config, ConfigError, Environment};
 use crate::plan::{Draft, Plan, PlanId, Refusal};
 use crate::plan_time::Clock;
@@ -36,10 +35,10 @@ pub(super) struct CommandStart {
 /// What a command is to do, which decides where its plans are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// It looks at plans, or is a tool for them. Within an exchange folder (as an agent is in its workspace) they are those of
+    /// It reads plans, or is a tool for them. Within an exchange folder (as an agent is in its workspace) they are those of
     /// the project around it, else those of the folder for which a worker started this process.
-    Look,
-    /// It controls plans. As [`Access::Look`], but what an agent starts for itself must not stop the daemon around it: only
+    Read,
+    /// It controls plans. As [`Access::Read`], but what an agent starts for itself must not stop the daemon around it: only
     /// those of the project around.
     Control,
     /// It carries plans out, or does tasks: those of its own configuration.
@@ -54,6 +53,8 @@ pub(super) struct App {
     pub program: ProgramName,
     /// Who does the tasks, for commands that take a team.
     pub team: Option<TeamFile>,
+    /// The flags that name the same team again, as they are typed in a shell.
+    pub team_flags: String,
     pub volumes: Volumes,
     pub clock: Clock,
     store: OnceCell<Store>,
@@ -67,7 +68,7 @@ impl App {
     /// What is wrong with it, or that there is none of that name.
     pub async fn open(start: &CommandStart, access: Access) -> Result<Self, Failure> {
         let (file, environment) = (start.file.clone(), start.environment.clone());
-        signals::beside(move || {
+        beside(move || {
             let own = Config::load(file.as_deref(), &environment);
             let around = match &file {
                 None if access != Access::Run => exchange_folder(&own, &environment, access),
@@ -109,20 +110,22 @@ impl App {
             environment,
             program,
             team: None,
+            team_flags: String::new(),
             clock: Clock::start(),
             store: OnceCell::new(),
         })
     }
 
-    /// Reads the team: that of a file, else the one that is configured, if there is one. What is wrong in the file is told with
-    /// the rest that is wrong with it, by [`Crew::choose`](super::crew::Crew::choose).
+    /// Reads the team: that of a file, else the one that is configured, if any. What is wrong in the file is refused with the rest
+    /// that is wrong with the team, by [`TeamWorkers::choose`](super::worker_pools::TeamWorkers::choose).
     ///
     /// # Errors
     /// It cannot be read.
-    pub async fn load_team(&mut self, named: &args::TeamArgs) -> Result<(), Failure> {
+    pub async fn load_team(&mut self, named: &TeamArgs) -> Result<(), Failure> {
+        self.team_flags = named.again();
         if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
             let config = self.config.clone();
-            let team = signals::beside(move || TeamFile::load(path, &config));
+            let team = beside(move || TeamFile::load(path, &config));
             self.team = Some(team.await?);
         }
         Ok(())
@@ -132,7 +135,7 @@ impl App {
     ///
     /// # Errors
     /// All that is wrong in its file.
-    pub async fn load_sound_team(&mut self, named: &args::TeamArgs) -> Result<(), Failure> {
+    pub async fn load_sound_team(&mut self, named: &TeamArgs) -> Result<(), Failure> {
         self.load_team(named).await?;
         match &self.team {
             Some(file) => file.refuse(file.problems.clone()),
@@ -145,10 +148,7 @@ impl App {
     /// # Errors
     /// There are none yet, or the store cannot be opened.
     pub async fn store(&self) -> Result<&Store, Failure> {
-        match self.store_if_any().await? {
-            Some(store) => Ok(store),
-            None => Err(self.no_plans()),
-        }
+        self.store_if_any().await?.ok_or_else(|| self.no_plans())
     }
 
     /// As [`App::store`]; `None` if there has never been a plan.
@@ -206,28 +206,15 @@ impl App {
         Ok(self.store().await?.change(plan, BY, why, change).await?)
     }
 
-    /// Takes the exchange folder for this process, and opens its plans.
+    /// Locks the exchange folder for this process, and opens its plans. A daemon that `--detach` left behind goes on with the lock
+    /// that was `handed` over to it.
     ///
     /// # Errors
     /// As [`App::make_store`], or another daemon has the folder.
-    pub async fn take(&self) -> Result<DaemonLock, Failure> {
-        self.make_folder()?;
-        let lock = self.lock().await?;
-        self.open_store().await?;
-        Ok(lock)
-    }
-
-    /// As [`App::take`], for the daemon that `--detach` leaves behind: it goes on with the lock of the process that started it.
-    ///
-    /// # Errors
-    /// As [`App::take`].
-    pub async fn take_over(&self) -> Result<DaemonLock, Failure> {
-        self.make_folder()?;
-        let handed = match detach::handed_over()? {
-            Some(file) => self.volumes.adopt(file)?,
-            None => None,
-        };
-        let lock = match handed {
+    pub async fn take(&self, handed: Option<File>) -> Result<DaemonLock, Failure> {
+        Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
+        let adopted = handed.map(|file| self.volumes.adopt(file)).transpose()?;
+        let lock = match adopted.flatten() {
             Some(lock) => lock,
             None => self.lock().await?,
         };
@@ -243,7 +230,7 @@ impl App {
         logging::start(Some(&self.log_file()), &self.environment)
     }
 
-    /// Returns where the log of whoever carries plans out is.
+    /// Returns where the log of the daemon is.
     pub fn log_file(&self) -> PathBuf {
         self.volumes.path(Folder::Logs).join("daemon.log")
     }
@@ -265,29 +252,22 @@ impl App {
         self.store.get_or_try_init(open).await
     }
 
-    fn make_folder(&self) -> Result<(), Failure> {
-        Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
-        Ok(())
-    }
-
     async fn lock(&self) -> Result<DaemonLock, Failure> {
         let (volumes, program) = (self.volumes.clone(), self.program.clone());
-        let lock = move || {
-            volumes.lock().map_err(|error| match error {
-                LockError::Held { .. } => {
-                    let hint =
-                        format!("`{program} status` shows its plan, `{program} stop` ends it");
-                    let error = anyhow!("`{}`: {error}", volumes.root().display());
-                    Failure::new(error, Exit::Busy).hint(hint)
-                }
-                LockError::Volumes(error) => Failure::folder(error),
-            })
-        };
-        signals::beside(lock).await
+        beside(move || match volumes.lock() {
+            Ok(lock) => Ok(lock),
+            Err(LockError::Volumes(error)) => Err(Failure::folder(error)),
+            Err(error @ LockError::Held { .. }) => {
+                let error = anyhow!("`{}`: {error}", volumes.root().display());
+                let hint = format!("`{program} status` shows its plan, `{program} stop` ends it");
+                Err(Failure::new(error, Exit::Busy).hint(hint))
+            }
+        })
+        .await
     }
 }
 
-/// Returns the exchange folder that this process runs in, else the one for which it was started if it only looks; none if its
+/// Returns the exchange folder that this process runs in, else the one for which it was started if it only reads; none if its
 /// own configuration has plans.
 fn exchange_folder(
     own: &Result<Config, ConfigError>,
@@ -300,10 +280,10 @@ fn exchange_folder(
     }
     let here = std::env::current_dir().ok()?;
     let within = here.ancestors().find(|root| has_plans(root));
-    let looks = access == Access::Look;
-    let told = environment.get(EXCHANGE).filter(|_| looks).map(Path::new);
-    let found = within.or(told.filter(|root| root.is_absolute() && has_plans(root)));
-    found.map(Path::to_owned)
+    let named = environment.get(EXCHANGE).map(Path::new);
+    let named =
+        named.filter(|root| access == Access::Read && root.is_absolute() && has_plans(root));
+    within.or(named).map(Path::to_owned)
 }
 
 fn has_plans(root: &Path) -> bool {

@@ -11,9 +11,9 @@ use clap_complete::Shell;
 
 use crate::plan::{AnswerChoice, TaskId};
 use crate::tools::Dialect;
-use value_parsers::{choice, dialects, goal, local_address, param, role, task_number};
+use value_parsers::{choice, dialects, local_address, not_empty, param, task_number};
 
-pub use run_options::{AgentArgs, AgentKind, CarryOut, TeamArgs};
+pub use run_options::{AgentArgs, CarryOut, TeamArgs};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -125,13 +125,27 @@ Examples:
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
 pub struct RunArgs {
     /// What is to be reached, in your words
-    #[arg(value_parser = goal)]
+    #[arg(value_parser = not_empty)]
     pub goal: Option<String>,
 
     /// Carry out this plan file instead of asking a model for a plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["goal", "workflow"])]
     pub plan: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub new: NewPlanArgs,
+
+    /// Show the plan and ask before anything starts
+    #[arg(long)]
+    pub review: bool,
+
+    #[command(flatten)]
+    pub carry_out: CarryOut,
+}
+
+/// What a new plan is called, where its tasks are done, and the workflow that it is made from without asking a model.
+#[derive(Debug, Args)]
+pub struct NewPlanArgs {
     /// What to call the plan
     #[arg(long)]
     pub name: Option<String>,
@@ -140,20 +154,6 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 
-    /// Show the plan and ask before anything starts
-    #[arg(long)]
-    pub review: bool,
-
-    #[command(flatten)]
-    pub made_from: MadeFrom,
-
-    #[command(flatten)]
-    pub carry_out: CarryOut,
-}
-
-/// What a plan is made from without asking a model.
-#[derive(Debug, Args)]
-pub struct MadeFrom {
     /// Make the plan from this workflow of the team, without asking a model; the goal may then be left out
     #[arg(long, help_heading = TEAM)]
     pub workflow: Option<String>,
@@ -172,19 +172,11 @@ pub struct MadeFrom {
 #[derive(Debug, Args)]
 pub struct MakePlan {
     /// What is to be reached, in your words
-    #[arg(value_parser = goal, required_unless_present = "workflow")]
+    #[arg(value_parser = not_empty, required_unless_present = "workflow")]
     pub goal: Option<String>,
 
-    /// What to call the plan
-    #[arg(long)]
-    pub name: Option<String>,
-
-    /// The folder that agents work in
-    #[arg(long, value_name = "DIR")]
-    pub workspace: Option<PathBuf>,
-
     #[command(flatten)]
-    pub made_from: MadeFrom,
+    pub new: NewPlanArgs,
 
     #[command(flatten)]
     pub team: TeamArgs,
@@ -379,7 +371,7 @@ Examples:
   plan-agent worker --agent command -- my-agent {prompt_file}")]
 pub struct WorkerArgs {
     /// Take only what is assigned to this role; of a team, with the role's agent unless another is named
-    #[arg(long, value_name = "ROLE", value_parser = role)]
+    #[arg(long, value_name = "ROLE", value_parser = not_empty)]
     pub role: Option<String>,
 
     #[command(flatten)]
@@ -505,15 +497,8 @@ mod tests {
 
     #[test]
     fn accepts_every_agent_name() {
-        let names: Vec<_> = AgentKind::value_variants()
-            .iter()
-            .map(|kind| {
-                let value = kind.to_possible_value().unwrap();
-                assert_eq!(value.get_name(), kind.name());
-                kind.name()
-            })
-            .collect();
-        assert_eq!(names, crate::agents::names());
+        let names = run_options::AGENTS.map(|(name, _)| name);
+        assert_eq!(names.to_vec(), crate::agents::names());
     }
 
     #[test]
@@ -533,7 +518,7 @@ mod tests {
             panic!("a run");
         };
         assert_eq!(run.goal.as_deref(), Some("goal"));
-        assert_eq!(run.carry_out.agent.agent, Some(AgentKind::Command));
+        assert_eq!(run.carry_out.agent.agent.as_deref(), Some("command"));
         assert_eq!(run.carry_out.agent.argv, ["tool", "--flag", "{report}"]);
     }
 
@@ -549,7 +534,7 @@ mod tests {
             let Ok(CliCommand::Resume(resume)) = parse(&line) else {
                 panic!("a resume");
             };
-            let again = resume.carry_out.agent.again();
+            let again = resume.carry_out.again();
             assert_eq!(again.trim_start(), words.join(" "));
         }
     }
@@ -570,7 +555,7 @@ mod tests {
             panic!("a run");
         };
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(run.made_from.params, [pair("a", "b=c"), pair("d", "")]);
+        assert_eq!(run.new.params, [pair("a", "b=c"), pair("d", "")]);
         assert_eq!(run.carry_out.again(), " --team 'my team.yaml'");
     }
 

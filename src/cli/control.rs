@@ -6,12 +6,9 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-use super::app::{App, BY};
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::failure::{Exit, Failure};
-use super::output::Output;
-use super::plan_display;
-use crate::plan::{DAEMON, PlanId, PlanState};
+use super::{App, BY, Exit, Failure, Output, plan_display};
+use crate::plan::{DAEMON, Draft, PlanId, PlanState};
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
 
@@ -21,46 +18,43 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Answers a question.
-pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let (plan, question) = app.question(args.question.as_deref()).await?;
     let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
-    app.change(&plan, "answered", move |draft| {
-        draft.answer(&id, choice, &note, BY)
-    })
-    .await?;
+    let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, BY);
+    app.change(&plan, "answered", answer).await?;
     let about = match question.task {
         Some(task) => format!("task {task}"),
         None => format!("plan {plan}"),
     };
     output.line(&format!("{about}: {}", args.choice.as_str()))?;
-    tell_if_nobody_works(&plan, app, output).await?;
-    Ok(Exit::Done)
+    if app.daemon().is_none() {
+        let goes_on = app.goes_on(&plan).await;
+        output.line(&format!("No daemon works here: {goes_on}."))?;
+    }
+    Ok(())
 }
 
 /// Lets nothing new start in a plan.
-pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
-    let was_paused = app
-        .change(&plan, "paused", |draft| {
-            let paused = matches!(draft.plan().status(), PlanState::Paused(_));
-            if !paused {
-                draft.pause("on the command line")?;
-            }
-            Ok(paused)
-        })
-        .await?;
-    let word = if was_paused {
-        "is paused already"
-    } else {
-        "is paused; what is under way goes on"
+    let was_paused = app.change(&plan, "paused", |draft| {
+        let paused = matches!(draft.plan().status(), PlanState::Paused(_));
+        if !paused {
+            draft.pause("on the command line")?;
+        }
+        Ok(paused)
+    });
+    let word = match was_paused.await? {
+        true => "is paused already",
+        false => "is paused; what is under way goes on",
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&app.goes_on(&plan).await)?;
-    Ok(Exit::Done)
+    output.line(&app.goes_on(&plan).await)
 }
 
 /// Makes a plan what it was after an earlier change.
-pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = plan_display::as_it_was(app, &plan, at).await?;
@@ -76,7 +70,7 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
     if owner == DAEMON {
         output.line(&app.goes_on(&plan).await)?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
@@ -86,76 +80,44 @@ fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>, Failu
         let hint = format!("`{} stop` ends it", app.program);
         Failure::new(error, Exit::Busy).hint(hint)
     };
-    match app.volumes.running() {
+    if let Some(daemon) = app.volumes.running() {
         // Which plan it has is not said before it has begun.
-        Some(daemon)
-            if daemon
-                .plan
-                .as_deref()
-                .is_none_or(|other| other == plan.as_str()) =>
-        {
-            Err(busy(daemon))
-        }
-        Some(_) => Ok(None),
-        None => match app.volumes.lock() {
-            Ok(lock) => Ok(Some(lock)),
-            Err(error) => match app.volumes.running() {
-                Some(daemon) => Err(busy(daemon)),
-                None => Err(Failure::new(error, Exit::Busy)),
-            },
-        },
+        let others = daemon
+            .plan
+            .as_ref()
+            .is_some_and(|other| other != plan.as_str());
+        return if others { Ok(None) } else { Err(busy(daemon)) };
     }
+    app.volumes.lock().map(Some).map_err(|error| {
+        // One that started meanwhile.
+        let running = app.volumes.running().map(busy);
+        running.unwrap_or_else(|| Failure::new(error, Exit::Busy))
+    })
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
-pub async fn stop(app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn stop(app: &App, output: &mut Output) -> Result<(), Failure> {
     let volumes = &app.volumes;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {
-        output.line(&format!("no daemon works in `{root}`"))?;
-        return Ok(Exit::Done);
+        return output.line(&format!("no daemon works in `{root}`"));
     };
-    let pid = i32::try_from(daemon.pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| anyhow!("`{}` is no process id", daemon.pid))?;
+    let pid = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| anyhow!("`{}` is no process id", daemon.pid))?;
     // The lock says that the process still lives, so that no stranger with its id is meant.
     kill_process(pid, Signal::TERM)
         .with_context(|| format!("cannot end the daemon (pid {})", daemon.pid))?;
     let deadline = Instant::now() + END_WITHIN;
-    while volumes
-        .running()
-        .is_some_and(|other| other.pid == daemon.pid)
-    {
+    while app.daemon() == Some(daemon.pid) {
         if Instant::now() > deadline {
-            return Err(Failure::failed(anyhow!(
-                "the daemon (pid {}) has not ended within {} s",
-                daemon.pid,
-                END_WITHIN.as_secs()
-            ))
-            .hint(format!(
-                "`kill -9 {}` ends it; nothing is lost by that",
-                daemon.pid
-            )));
+            let (pid, within) = (daemon.pid, END_WITHIN.as_secs());
+            let error = anyhow!("the daemon (pid {pid}) has not ended within {within} s");
+            let hint = format!("`kill -9 {pid}` ends it; nothing is lost by that");
+            return Err(Failure::failed(error).hint(hint));
         }
         tokio::time::sleep(TRY_AGAIN).await;
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
     let plan = PlanId::new(daemon.plan.unwrap_or_default());
-    output.line(&app.goes_on(&plan).await)?;
-    Ok(Exit::Done)
-}
-
-async fn tell_if_nobody_works(
-    plan: &PlanId,
-    app: &App,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    match app.daemon() {
-        Some(_) => Ok(()),
-        None => {
-            let goes_on = app.goes_on(plan).await;
-            output.line(&format!("No daemon works here: {goes_on}."))
-        }
-    }
+    output.line(&app.goes_on(&plan).await)
 }

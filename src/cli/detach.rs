@@ -1,5 +1,5 @@
-//! `--detach`: starts this program again as a daemon without a terminal, hands it the folder's lock, and waits until it says
-//! that it works.
+//! `--detach`: starts this program again as a daemon without a terminal, gives it the folder's lock, and waits until it
+//! announces that it works.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,25 +11,21 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::app::App;
 use super::args::CarryOut;
-use super::failure::{Exit, Failure};
-use super::logging;
-use super::output::Output;
-use super::signals::{Ended, unless};
+use super::{App, Exit, Failure, Process, logging, unless};
 use crate::plan::PlanId;
 use crate::volumes::{DaemonLock, Volumes};
 
-/// How often the daemon is looked for while it starts.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often a starting daemon is checked.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// Looks before the daemon counts as not started.
-const LOOKS: u32 = 1_000;
+/// Checks before the daemon counts as not started. They are counted because a busy machine delays it as well as them.
+const CHECKS: u32 = 1_000;
 
-/// What of its log is shown when it does not start.
+/// Characters of its log that are shown when it does not start.
 const TAIL: usize = 2_000;
 
-/// Leaves the terminal of whoever started this process: its signals no longer reach it.
+/// Leaves the terminal that this process was started in: its signals no longer reach it.
 pub fn leave_terminal() {
     if let Err(error) = rustix::process::setsid() {
         tracing::debug!(%error, "already the leader of a session");
@@ -53,14 +49,13 @@ pub fn handed_over() -> Result<Option<File>, Failure> {
 /// start could take it, and this one would have made its plan for nothing.
 ///
 /// # Errors
-/// It cannot be started, or ends at once; the end of its log is told.
+/// It cannot be started, or ends at once; the error shows the end of its log.
 pub(super) async fn detach(
     plan: &PlanId,
     app: &App,
     lock: DaemonLock,
     how: &CarryOut,
-    ended: &mut Ended,
-    mut output: Output,
+    mut process: Process<'_>,
 ) -> Result<Exit, Failure> {
     let log = app.log_file();
     let executable = std::env::current_exe().context("failed to find this program")?;
@@ -68,23 +63,10 @@ pub(super) async fn detach(
     if let Some(file) = app.config.file() {
         command.arg("--config").arg(file);
     }
-    command.arg("daemon").arg(plan.as_str());
-    if let Some(team) = &how.team.file {
-        command.arg("--team").arg(team);
-    }
-    if let Some(agent) = how.agent.agent {
-        command.args(["--agent", agent.name()]);
-    }
-    if how.agent.allow_shell {
-        command.arg("--allow-shell");
-    }
-    if !how.agent.argv.is_empty() {
-        command.arg("--").args(&how.agent.argv);
-    }
+    command.arg("daemon").arg(plan.as_str()).args(how.flags());
     let out = logging::open(&log)?;
-    let err = out
-        .try_clone()
-        .context("failed to open the log a second time")?;
+    let err = out.try_clone();
+    let err = err.context("failed to open the log a second time")?;
     let mut child = command
         .stdin(lock.into_file()?)
         .stdout(out)
@@ -101,43 +83,41 @@ pub(super) async fn detach(
     // It starts the servers of the team's tools before it says so.
     let servers = app.config.mcp.values().map(|server| server.timeout);
     let started = await_start(&mut child, &app.volumes, servers.sum());
-    let started = match unless(ended, &goes_on, started).await {
+    let started = match unless(&mut process.ended, &goes_on, started).await {
         Ok(started) => started,
         Err(stopped) => {
             end(&mut child).await;
             return Err(stopped);
         }
     };
-    match started {
+    let pid = child.id();
+    let error = match started {
         DetachOutcome::Works => {
-            let pid = child.id();
-            output.line(&format!(
+            process.output.line(&format!(
                 "plan {plan} is carried out in the background (pid {pid})"
             ))?;
-            output.line(&format!(
+            process.output.line(&format!(
                 "`{program} status` shows how far it is, `answer` answers it, `stop` ends it"
             ))?;
-            Ok(Exit::Done)
+            return Ok(Exit::Done);
         }
-        // A plan of a few quick tasks may be over before anybody looks.
+        // A plan of a few quick tasks may be over before it is seen at work.
         DetachOutcome::Over(status) if status.success() => {
-            output.line(&format!(
+            process.output.line(&format!(
                 "plan {plan} is done; `{program} status {plan}` shows it"
             ))?;
-            Ok(Exit::Done)
+            return Ok(Exit::Done);
         }
-        DetachOutcome::Over(status) => Err(Failure::failed(anyhow!(
-            "the daemon ended at once ({status})\n{}",
-            tail(&log).trim_end()
-        ))
-        .hint(format!("the plan is kept: {goes_on}"))),
+        DetachOutcome::Over(status) => {
+            let log = tail(&log);
+            anyhow!("the daemon ended at once ({status})\n{}", log.trim_end())
+        }
         DetachOutcome::Hangs => {
-            let pid = child.id();
             end(&mut child).await;
-            let error = anyhow!("the daemon (pid {pid}) did not take the folder, and was ended");
-            Err(Failure::failed(error).hint(format!("the plan is kept: {goes_on}")))
+            anyhow!("the daemon (pid {pid}) did not take the folder, and was ended")
         }
-    }
+    };
+    Err(Failure::failed(error).hint(format!("the plan is kept: {goes_on}")))
 }
 
 /// What came of starting a daemon.
@@ -152,9 +132,9 @@ async fn await_start(
     volumes: &Volumes,
     more: Duration,
 ) -> Result<DetachOutcome, Failure> {
-    let more = more.as_millis() / LOOK.as_millis();
-    let looks = LOOKS.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
-    for _ in 0..looks {
+    let more = more.as_millis() / CHECK_EVERY.as_millis();
+    let checks = CHECKS.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+    for _ in 0..checks {
         let running = volumes.running();
         // It holds the folder from the beginning; it says its plan when it works.
         if running.is_some_and(|running| running.pid == child.id() && running.plan.is_some()) {
@@ -164,17 +144,17 @@ async fn await_start(
         if let Some(status) = status.context("failed to look after the daemon")? {
             return Ok(DetachOutcome::Over(status));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_EVERY).await;
     }
     Ok(DetachOutcome::Hangs)
 }
 
-/// Takes a daemon along that has not said yet that it works: nobody knows of it.
+/// Ends a daemon that has not announced itself yet: no other process knows of it.
 async fn end(child: &mut Child) {
     // An error only says that it has ended already.
     kill_process(Pid::from_child(child), Signal::TERM).ok();
     while let Ok(None) = child.try_wait() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_EVERY).await;
     }
 }
 

@@ -4,18 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
-use super::app::App;
 use super::args::DiffArgs;
-use super::failure::{Exit, Failure};
-use super::output::{Output, complain};
-use crate::exec::{
-    CommitRange, DiffDetail, Filters, GitError, Project, difference, examine, span_of,
-};
+use super::{App, Failure, Output, complain};
+use crate::exec::{CommitRange, DiffDetail, Filters, Project, difference, examine, span_of};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
 use crate::view::Style;
 use crate::wire::text::{one_line, printable};
 
-/// Said where only the names of files are known.
+/// Printed where only the names of files are known.
 const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are known; [run] isolation = \"worktree\" keeps what each task changes\n";
 
 /// Characters of a task's name.
@@ -31,19 +27,13 @@ enum DiffSource {
         branch: String,
         tip: String,
     },
-    /// Only the names of the files: agents share the workspace.
-    Shared(Vec<NamedChanges>),
-}
-
-/// What is known of the files that changed during an attempt.
-struct NamedChanges {
-    changed: bool,
-    text: String,
+    /// Only the names of the files, a line for each attempt: agents share the workspace.
+    Shared(Vec<String>),
 }
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
 /// tasks changed something.
-pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let (plan, task) = args.meant();
     let plan = app.plan(plan).await?;
     match task {
@@ -58,103 +48,83 @@ async fn of_task(
     stat: bool,
     app: &App,
     output: &mut Output,
-) -> Result<Exit, Failure> {
-    let found = app
-        .read(plan, move |plan, _| {
-            let found = plan.task(task).map(|_| find(plan, task));
-            (plan.head().clone(), found)
-        })
-        .await?;
-    let (head, Some(found)) = found else {
+) -> Result<(), Failure> {
+    let read = app.read(plan, move |plan, _| {
+        let source = plan.task(task).map(|task| find(plan, task, |_| true));
+        (plan.head().clone(), source)
+    });
+    let (head, Some(source)) = read.await? else {
         return Err(app.no_task(plan, task));
     };
-    let project = project(head).await.map_err(Failure::failed)?;
-    let span = match found {
-        DiffSource::Shared(attempts) if !attempts.is_empty() => {
-            for named in attempts {
-                output.line(&printable(&named.text))?;
-            }
-            complain(ONLY_NAMES);
-            return Ok(Exit::Done);
+    if let DiffSource::Shared(attempts) = &source
+        && !attempts.is_empty()
+    {
+        for attempt in attempts {
+            output.line(&printable(attempt))?;
         }
-        found => match &project {
-            Some(project) => span(project, found).await.map_err(Failure::failed)?,
-            None => None,
-        },
+        complain(ONLY_NAMES);
+        return Ok(());
+    }
+    let detail = match stat {
+        true => DiffDetail::Files,
+        false => DiffDetail::Lines,
     };
-    let Some((project, span)) = project.zip(span) else {
+    let project = project(head).await?;
+    let Some((change, left_out)) = change(project.as_ref(), source, detail).await? else {
         return Err(Failure::failed(anyhow!(
             "no agent has worked on task `{task}` yet"
         )));
     };
-    let extent = if stat {
-        DiffDetail::Files
-    } else {
-        DiffDetail::Lines
-    };
-    let change = difference(project.git(), &span.from, &span.to, extent).await;
-    show(&change.map_err(Failure::failed)?, output)?;
-    for left in &span.left_out {
+    show(&change, output)?;
+    for left in &left_out {
         complain(&format!(
             "! `{}` is a git repository of its own without a commit: its files are not shown\n",
             printable(left)
         ));
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
-/// Lists the tasks that changed something, with the files of each or only how many there are.
-async fn of_all(
-    plan: &PlanId,
-    stat: bool,
-    app: &App,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
-    let (head, tasks) = app
-        .read(plan, |plan, _| {
-            let begun = plan.tasks().filter(|task| task.current.is_some());
-            let found = |task: &Task| {
-                let title = one_line(&task.name, TITLE);
-                (task.number, title, find(plan, task.number))
-            };
-            let tasks: Vec<_> = begun.map(found).collect();
-            (plan.head().clone(), tasks)
-        })
-        .await?;
-    let project = project(head).await.map_err(Failure::failed)?;
-    let shared = tasks
-        .iter()
-        .any(|(_, _, found)| matches!(found, DiffSource::Shared(_)));
+/// Lists the tasks that changed something, with the files of each or only how many they are.
+async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result<(), Failure> {
+    let read = app.read(plan, |plan, _| {
+        let changed = |attempt: &Attempt| {
+            let changes = attempt.changes.as_ref();
+            changes.is_some_and(|changes| !changes.files.is_empty())
+        };
+        let begun = plan.tasks().filter(|task| task.current.is_some());
+        let found = begun.map(|task| {
+            let title = format!("{} · {}", task.number, one_line(&task.name, TITLE));
+            (task.number, title, find(plan, task, changed))
+        });
+        (plan.head().clone(), found.collect::<Vec<_>>())
+    });
+    let (head, tasks) = read.await?;
+    let (shared, project) = (head.line.is_none(), project(head).await?);
+    let detail = match stat {
+        true => DiffDetail::Files,
+        false => DiffDetail::Figures,
+    };
     let mut first = None;
-    for (task, title, found) in tasks {
-        let change = match found {
-            DiffSource::Shared(attempts) => {
-                let changed = attempts.iter().filter(|named| named.changed);
-                let lines: Vec<String> = changed.map(|named| named.text.clone()).collect();
-                match lines.last() {
-                    Some(last) if !stat => last.clone(),
-                    _ => lines.join("\n"),
-                }
+    for (task, title, source) in tasks {
+        let change = match source {
+            DiffSource::Shared(attempts) if stat => attempts.join("\n"),
+            DiffSource::Shared(mut attempts) => attempts.pop().unwrap_or_default(),
+            source => {
+                let change = change(project.as_ref(), source, detail).await?;
+                let change = change.unwrap_or_default().0;
+                String::from_utf8_lossy(&change).into_owned()
             }
-            found => match &project {
-                Some(project) => change(project, found, stat)
-                    .await
-                    .map_err(Failure::failed)?,
-                None => String::new(),
-            },
         };
         if change.is_empty() {
             continue;
         }
         first.get_or_insert(task);
-        let (change, title) = (printable(&change), printable(&title));
-        let title = output
-            .paint()
-            .text(Style::Bold, &format!("{task} · {title}"));
-        if stat {
-            output.line(&format!("{title}\n{}\n", change.trim_end()))?;
-        } else {
-            output.line(&format!("{title}: {}", change.trim()))?;
+        let change = printable(&change);
+        let title = output.paint().text(Style::Bold, &title);
+        match stat {
+            true => output.line(&format!("{title}\n{}\n", change.trim_end()))?,
+            false => output.line(&format!("{title}: {}", change.trim()))?,
         }
     }
     match first {
@@ -165,11 +135,11 @@ async fn of_all(
             app.program
         )),
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Returns the project of a plan whose tasks have worktrees.
-async fn project(head: PlanHead) -> Result<Option<Project>, GitError> {
+async fn project(head: PlanHead) -> anyhow::Result<Option<Project>> {
     let (root, Some(line)) = (PathBuf::from(head.workspace), head.line) else {
         return Ok(None);
     };
@@ -180,76 +150,77 @@ async fn project(head: PlanHead) -> Result<Option<Project>, GitError> {
     match repository {
         Some(repository) => {
             let folder = Path::new(&line.folder);
-            Project::open(&root, &repository, folder).await.map(Some)
+            Ok(Some(Project::open(&root, &repository, folder).await?))
         }
         None => Ok(None),
     }
 }
 
-async fn change(project: &Project, found: DiffSource, stat: bool) -> Result<String, GitError> {
-    let extent = if stat {
-        DiffDetail::Files
-    } else {
-        DiffDetail::Figures
+/// Returns a change, and the repositories within it that are left out; `None` if no agent has begun it, or only names are known.
+async fn change(
+    project: Option<&Project>,
+    source: DiffSource,
+    detail: DiffDetail,
+) -> anyhow::Result<Option<(Vec<u8>, Vec<String>)>> {
+    let Some(project) = project else {
+        return Ok(None);
     };
-    let Some(span) = span(project, found).await? else {
-        return Ok(String::new());
+    let git = project.git();
+    let span = match source {
+        DiffSource::Shared(_) => return Ok(None),
+        DiffSource::Accepted(from, to) => committed(from, to),
+        DiffSource::Open {
+            folder,
+            branch,
+            tip,
+        } => match project.worktree(&folder).await? {
+            Some(worktree) => span_of(&worktree, &tip).await?,
+            None => {
+                let Some(head) = git.resolve(&format!("refs/heads/{branch}")).await? else {
+                    return Ok(None);
+                };
+                let from = git.line(&["merge-base", &tip, &head]).await?;
+                committed(from, head)
+            }
+        },
     };
-    let change = difference(project.git(), &span.from, &span.to, extent).await?;
-    Ok(String::from_utf8_lossy(&change).into_owned())
+    let change = difference(git, &span.from, &span.to, detail).await?;
+    Ok(Some((change, span.left_out)))
 }
 
-fn find(plan: &Plan, task: TaskId) -> DiffSource {
+/// Finds the change of a task; where only names are known, those of the attempts that are `shown`.
+fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSource {
     let Some(line) = &plan.head().line else {
-        return DiffSource::Shared(plan.attempts_of(task).filter_map(named).collect());
+        let attempts = plan.attempts_of(task.number);
+        return DiffSource::Shared(
+            attempts
+                .filter(|attempt| shown(attempt))
+                .filter_map(names)
+                .collect(),
+        );
     };
-    let completed = (plan.task(task)).is_some_and(|task| task.status == TaskState::Completed);
-    let current = plan.task(task).and_then(|task| plan.current_attempt(task));
+    let current = plan.current_attempt(task);
     match current.and_then(|attempt| attempt.merge.as_ref()) {
-        Some(merge) if completed => DiffSource::Accepted(merge.onto.clone(), merge.commit.clone()),
+        Some(merge) if task.status == TaskState::Completed => {
+            DiffSource::Accepted(merge.onto.clone(), merge.commit.clone())
+        }
         _ => DiffSource::Open {
-            folder: line.worktree(task).into(),
-            branch: IntegrationBranch::task_branch(plan.id(), task),
+            folder: line.worktree(task.number).into(),
+            branch: IntegrationBranch::task_branch(plan.id(), task.number),
             tip: line.tip.clone(),
         },
     }
 }
 
-/// Tells which files changed during an attempt, if somebody looked.
-fn named(attempt: &Attempt) -> Option<NamedChanges> {
-    let changes = attempt.changes.as_ref()?;
+/// Returns which files changed during an attempt, if this was measured.
+fn names(attempt: &Attempt) -> Option<String> {
+    let changes = attempt.changes.as_ref()?.text(usize::MAX);
     let company = attempt.company().map(|company| format!(" ({company})"));
-    Some(NamedChanges {
-        changed: !changes.files.is_empty(),
-        text: format!(
-            "attempt {}  {}{}",
-            attempt.number,
-            changes.text(usize::MAX),
-            company.unwrap_or_default()
-        ),
-    })
-}
-
-/// Returns between what a change lies; `None` if nobody has begun it, or only names are known.
-async fn span(project: &Project, found: DiffSource) -> Result<Option<CommitRange>, GitError> {
-    let (folder, branch, tip) = match found {
-        DiffSource::Accepted(from, to) => return Ok(Some(committed(from, to))),
-        DiffSource::Shared(_) => return Ok(None),
-        DiffSource::Open {
-            folder,
-            branch,
-            tip,
-        } => (folder, branch, tip),
-    };
-    if let Some(git) = project.worktree(&folder).await? {
-        return span_of(&git, &tip).await.map(Some);
-    }
-    let git = project.git();
-    let Some(head) = git.resolve(&format!("refs/heads/{branch}")).await? else {
-        return Ok(None);
-    };
-    let from = git.line(&["merge-base", &tip, &head]).await?;
-    Ok(Some(committed(from, head)))
+    Some(format!(
+        "attempt {}  {changes}{}",
+        attempt.number,
+        company.unwrap_or_default()
+    ))
 }
 
 fn committed(from: String, to: String) -> CommitRange {
@@ -271,16 +242,17 @@ fn show(change: &[u8], output: &mut Output) -> Result<(), Failure> {
     }
     let paint = output.paint();
     let text = printable(&String::from_utf8_lossy(change));
+    let styles = [
+        ("+++ ", Style::Bold),
+        ("--- ", Style::Bold),
+        ("diff ", Style::Bold),
+        ("+", Style::Good),
+        ("-", Style::Bad),
+        ("@@", Style::Busy),
+    ];
     let coloured = text.lines().map(|line| {
-        let style = match line.as_bytes() {
-            [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] => Style::Bold,
-            [b'd', b'i', b'f', b'f', b' ', ..] => Style::Bold,
-            [b'+', ..] => Style::Good,
-            [b'-', ..] => Style::Bad,
-            [b'@', b'@', ..] => Style::Busy,
-            _ => Style::Plain,
-        };
-        paint.text(style, line) + "\n"
+        let style = styles.iter().find(|(start, _)| line.starts_with(start));
+        paint.text(style.map_or(Style::Plain, |(_, style)| *style), line) + "\n"
     });
     output.text(&coloured.collect::<String>())
 }

@@ -1,4 +1,4 @@
-//! `doctor`: looks at everything that a run needs, and says what is there, what is missing, and the way out.
+//! `doctor`: checks everything that a run needs, and says what is there, what is missing, and the way out.
 
 use std::path::Path;
 
@@ -6,22 +6,18 @@ use serde::Serialize;
 
 use super::agent_probe::{Probe, probe};
 use super::app::PUT_BACK;
-use super::app::{App, CommandStart};
 use super::args::{AgentArgs, DoctorArgs};
-use super::failure::{Exit, Failure};
 use super::in_process_roles::{Servers, start_servers};
-use super::model_choice::{login, on_path};
-use super::output::Output;
+use super::model_choice::on_path;
 use super::team_file::TeamFile;
 use super::worker_pools::examine;
+use super::{App, CommandStart, Exit, Failure, Output};
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
 use crate::store::Store;
-use crate::view::ProgramName;
-use crate::view::Style;
-use crate::volumes::Volumes;
+use crate::view::{ProgramName, Style};
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::printable;
@@ -45,7 +41,7 @@ enum FindingState {
     Bad,
 }
 
-/// Prints what is there and what is not. Ends with 1 if something has to be mended.
+/// Prints what is there and what is not. Ends with 1 if something is bad.
 pub(super) async fn doctor(
     args: &DoctorArgs,
     start: &CommandStart,
@@ -59,7 +55,7 @@ pub(super) async fn doctor(
             findings.extend(team(args.team.file.as_deref(), &app).await);
             findings
         }
-        Err(error) => vec![bad("config", error.to_string()).hint(error.hint())],
+        Err(error) => vec![refused("config", error.into())],
     };
     if args.json {
         output.json(&findings)?;
@@ -68,10 +64,11 @@ pub(super) async fn doctor(
             print(finding, output)?;
         }
     }
-    let bad = findings
-        .iter()
-        .any(|finding| finding.state == FindingState::Bad);
-    Ok(if bad { Exit::Failed } else { Exit::Done })
+    let mut states = findings.iter().map(|finding| finding.state);
+    Ok(match states.any(|state| state == FindingState::Bad) {
+        true => Exit::Failed,
+        false => Exit::Done,
+    })
 }
 
 fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
@@ -81,11 +78,8 @@ fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
         FindingState::Bad => ("!!", Style::Bad),
     };
     let word = output.paint().text(style, word);
-    output.line(&format!(
-        "{word}  {:<10} {}",
-        finding.about,
-        printable(&finding.text)
-    ))?;
+    let (about, text) = (finding.about, printable(&finding.text));
+    output.line(&format!("{word}  {about:<10} {text}"))?;
     match &finding.hint {
         Some(hint) => output.line(&format!("    {:<10} Hint: {}", "", printable(hint))),
         None => Ok(()),
@@ -98,27 +92,22 @@ async fn findings(app: &App) -> Vec<Finding> {
         config_file(config),
         folder("volumes", &config.root()),
         folder("workspace", &config.workspace()),
+    ];
+    findings.extend(database(app));
+    findings.extend([
         prompts(&config.prompts_dir()),
         model(app),
         program("shell", "sh", "`--agent shell` cannot work", environment),
-        git(config, environment).await,
-    ];
-    findings.splice(3..3, database(&config.root()));
+        git(app).await,
+    ]);
     if let Err(error) = Permissions::parse(&config.worker.allow) {
-        findings.push(bad("allow", error.to_string()).hint(error.hint().to_owned()));
+        findings.push(bad("allow", error.to_string()).hint(error.hint()));
     }
-    findings.extend(agents(config, environment).await);
-    findings
-}
-
-/// Looks at each coding agent; those that are not there share a line.
-async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
-    let mut findings = Vec::new();
     let mut absent = Vec::new();
     for agent in CodingAgent::ALL {
         match probe(agent, environment).await {
-            Probe::Missing => absent.push(agent.name()),
-            found => findings.push(installed(agent, found, config, environment)),
+            Some(probe) => findings.push(installed(agent, probe, app)),
+            None => absent.push(agent.name()),
         }
     }
     if !absent.is_empty() {
@@ -128,41 +117,26 @@ async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether an agent that is there could work, and what is missing.
-fn installed(
-    agent: CodingAgent,
-    found: Probe,
-    config: &Config,
-    environment: &Environment,
-) -> Finding {
-    let about = agent.name();
-    let lacks = |text: String, hint: String| missing(about, text).hint(hint);
-    let install = agent.program().install;
-    match found {
-        Probe::Missing => lacks("not installed".into(), format!("`{install}`")),
-        Probe::Silent { path, said } => lacks(
-            format!("{} tells no version: {said}", path.display()),
-            format!("does it run by hand? `{install}` installs it anew"),
-        ),
-        Probe::TooOld { path, version } => lacks(
-            format!(
-                "{} is {version}: {} or newer is needed",
-                path.display(),
-                agent.program().least
-            ),
-            format!("`{install}`"),
-        ),
-        Probe::Works { path, version } => {
-            let text = format!("{version} at {}", path.display());
-            match login(agent, config, environment) {
-                Login::Found(what) => good(about, format!("{text}; {what}")),
-                Login::Unknown => good(about, text),
-                Login::NotSeen(what) => lacks(
-                    format!("{text}; no login seen: {what}"),
-                    format!("run `{about}` once and log in, or set its key"),
-                ),
-            }
+/// Returns whether an agent that is installed could work, and what is missing.
+fn installed(agent: CodingAgent, Probe { path, version }: Probe, app: &App) -> Finding {
+    let (about, program, path) = (agent.name(), agent.program(), path.display());
+    let (install, least) = (program.install, program.least);
+    match version {
+        Err(said) => missing(about, format!("{path} tells no version: {said}"))
+            .hint(format!("does it run by hand? `{install}` installs it anew")),
+        Ok(version) if version < least => {
+            let text = format!("{path} is {version}: {least} or newer is needed");
+            missing(about, text).hint(format!("`{install}`"))
         }
+        Ok(version) => match app.login(agent) {
+            Login::Found(what) => good(about, format!("{version} at {path}; {what}")),
+            Login::Unknown => good(about, format!("{version} at {path}")),
+            Login::NotSeen(what) => {
+                let text = format!("{version} at {path}; no login seen: {what}");
+                let hint = format!("run `{about}` once and log in, or set its key");
+                missing(about, text).hint(hint)
+            }
+        },
     }
 }
 
@@ -170,7 +144,7 @@ fn config_file(config: &Config) -> Finding {
     match config.file() {
         Some(path) => good("config", path.display().to_string()),
         None => missing("config", "no config.toml here: every key has its default")
-            .hint("`plan-agent init` writes a commented one".to_owned()),
+            .hint("`plan-agent init` writes a commented one"),
     }
 }
 
@@ -182,26 +156,21 @@ fn folder(about: &'static str, path: &Path) -> Finding {
         Some(Ok(_)) if there == Some(path) => good(about, format!("{shown} is writable")),
         Some(Ok(_)) => good(about, format!("{shown} is made when it is needed")),
         Some(Err(error)) => bad(about, format!("{shown} cannot be written to: {error}"))
-            .hint("make it writable, or name another folder in config.toml".to_owned()),
+            .hint("make it writable, or name another folder in config.toml"),
         None => bad(about, format!("{shown} leads nowhere")),
     }
 }
 
 /// Says how large the database is, if there is one.
-fn database(root: &Path) -> Option<Finding> {
-    let path = Volumes::at(root).ok()?.database();
+fn database(app: &App) -> Option<Finding> {
+    let path = app.volumes.database();
     match Store::size(&path) {
         Ok(0) => None,
         Ok(size) => {
             let (path, mebibytes) = (path.display(), size as f64 / (1024.0 * 1024.0));
             Some(good("database", format!("{path} has {mebibytes:.1} MiB")))
         }
-        Err(error) => Some(Finding {
-            about: "database",
-            state: FindingState::Bad,
-            text: error.to_string(),
-            hint: Some(PUT_BACK.to_owned()),
-        }),
+        Err(error) => Some(bad("database", error.to_string()).hint(PUT_BACK)),
     }
 }
 
@@ -209,7 +178,7 @@ fn prompts(dir: &Path) -> Finding {
     match Prompts::load(Some(dir)) {
         Ok(_) if dir.is_dir() => good("prompts", format!("those of {}", dir.display())),
         Ok(_) => good("prompts", "built in"),
-        Err(error) => bad("prompts", error.to_string()).hint(error.hint().to_owned()),
+        Err(error) => bad("prompts", error.to_string()).hint(error.hint()),
     }
 }
 
@@ -222,20 +191,17 @@ fn model(app: &App) -> Finding {
             };
             let llm = &app.config.llm;
             let models = [llm.model.as_deref(), llm.plan_model(), llm.judge_model()];
-            let mut models = models
-                .map(|model| model.unwrap_or(endpoint.api.usual_model()))
-                .to_vec();
+            let usual = endpoint.api.usual_model();
+            let mut models = models.map(|model| model.unwrap_or(usual)).to_vec();
             models.dedup();
             let named = endpoint.url_variable;
             let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
-            let text = format!(
-                "{} at {}{named} ({why}), model {}, key {} {key}",
-                endpoint.api.as_str(),
-                endpoint.base_url,
-                models.join(", "),
-                endpoint.key_variable
-            );
-            good("model", text)
+            let (api, url, models) = (endpoint.api.as_str(), endpoint.base_url, models.join(", "));
+            let variable = endpoint.key_variable;
+            good(
+                "model",
+                format!("{api} at {url}{named} ({why}), model {models}, key {variable} {key}"),
+            )
         }
         Ok(Planner::Agent { name, why }) => {
             good("model", format!("the coding agent {name} is asked ({why})"))
@@ -245,17 +211,17 @@ fn model(app: &App) -> Finding {
             let way = app.config.way_to_a_model();
             missing("model", text).hint(format!("to have a goal planned, {way}"))
         }
-        Err(error) => bad("model", error.to_string()).hint(error.hint()),
+        Err(error) => refused("model", error.into()),
     }
 }
 
 /// Looks for git; where each task is to have a worktree, for a project that can have some.
-async fn git(config: &Config, environment: &Environment) -> Finding {
-    if config.run.isolation == Isolation::Shared {
+async fn git(app: &App) -> Finding {
+    if app.config.run.isolation == Isolation::Shared {
         let without = "a model that plans is told nothing of the workspace's history";
-        return program("git", "git", without, environment);
+        return program("git", "git", without, &app.environment);
     }
-    let workspace = config.workspace();
+    let workspace = app.config.workspace();
     match project_head(&workspace, None).await {
         Ok(_) => {
             let shown = workspace.display();
@@ -265,22 +231,19 @@ async fn git(config: &Config, environment: &Environment) -> Finding {
     }
 }
 
-/// Looks at the team, if there is one: whatever a run would refuse, and who works for its roles.
+/// Checks the team, if there is one: what a run would refuse, and who works for its roles.
 async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
     let Some(path) = TeamFile::find(named, &app.config) else {
         return Vec::new();
     };
     let file = match TeamFile::load(path, &app.config) {
         Ok(file) => file,
-        Err(failure) => {
-            let problem = failure.problem(Problem::new);
-            return vec![bad("team", problem.message).hint(problem.hint)];
-        }
+        Err(failure) => return vec![refused("team", failure)],
     };
     let shown = file.path.display().to_string();
     let (servers, mut problems) = try_servers(&file, &app.config).await;
-    let examined = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
-    problems.extend(examined.problems);
+    let (_, found) = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
+    problems.extend(found);
     problems.sort_by_key(|problem| (problem.line, problem.column));
     let count = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
@@ -296,17 +259,14 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
     if file.problems.is_empty() {
         findings.push(good("team", text));
     }
-    let told = problems
-        .iter()
-        .map(|problem| bad("team", problem.in_file(&shown)).hint(problem.hint.clone()));
-    findings.extend(told);
-    let nobodys = file.team.unassigned().into_iter();
-    findings.extend(
-        nobodys.map(|problem| {
-            missing("team", problem.in_file(&shown)).hint(file.team.assignee_hint())
-        }),
-    );
-    // What is wrong with a role itself was said.
+    findings.extend(problems.iter().map(|problem| Finding {
+        hint: problem.hint.clone(),
+        ..bad("team", problem.in_file(&shown))
+    }));
+    let way = file.team.assignee_hint();
+    let unassigned = file.team.unassigned().into_iter();
+    findings.extend(unassigned.map(|problem| missing("team", problem.in_file(&shown)).hint(&*way)));
+    // What is wrong with a role itself is among the problems.
     let sound = |role: &&RoleSpec| {
         let place = role.problem("");
         let its = |problem: &Problem| (problem.line, problem.column) == (place.line, place.column);
@@ -319,42 +279,37 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
 /// Starts the servers whose tools the roles use, as a run does; they end with what is returned.
 async fn try_servers(file: &TeamFile, config: &Config) -> (Servers, Vec<Problem>) {
     let workspace = config.workspace();
-    match tempfile::tempdir() {
+    let instead = tempfile::tempdir();
+    let folder = match &instead {
         // A run makes the workspace first.
-        Ok(instead) if !workspace.is_dir() => {
-            start_servers(file, instead.path(), None, config).await
-        }
-        _ => start_servers(file, &workspace, None, config).await,
-    }
+        Ok(instead) if !workspace.is_dir() => instead.path(),
+        _ => &workspace,
+    };
+    start_servers(file, folder, None, config).await
 }
 
-/// Tells who works for a role.
+/// Returns who works for a role.
 fn works(role: &RoleSpec, app: &App) -> Finding {
     let id = &role.id;
-    let finding = |state, text: &str| Finding::new("role", state, format!("{id}: {text}"));
+    let good = |text: &str| good("role", format!("{id}: {text}"));
+    let missing = |text: &str| missing("role", format!("{id}: {text}"));
     match (role.kind, &role.worker) {
         (RoleKind::Agent, _) => match app.planner(None) {
             Ok(Planner::Rules { .. }) | Err(_) => {
-                let text = "inside, but there is no model that it could ask";
-                finding(FindingState::Missing, text).hint(app.config.way_to_a_model().to_owned())
+                let way = app.config.way_to_a_model();
+                missing("inside, but there is no model that it could ask").hint(way)
             }
-            Ok(_) => finding(FindingState::Good, "inside"),
+            Ok(_) => good("inside"),
         },
-        (RoleKind::Files, None) => {
-            let hint =
-                "write `worker: claude`, or another agent, or name one for all: `run --agent`";
-            finding(FindingState::Missing, "no agent of its own").hint(hint.to_owned())
-        }
+        (RoleKind::Files, None) => missing("no agent of its own")
+            .hint("write `worker: claude`, or another agent, or name one for all: `run --agent`"),
         (RoleKind::Files, Some(RoleWorker::External)) => {
-            let hint = format!(
-                "`{} worker --role {id} --agent claude` does, or another agent",
-                app.program
-            );
-            finding(FindingState::Good, "the worker that takes its commands").hint(hint)
+            let program = &app.program;
+            good("the worker that takes its commands").hint(format!(
+                "`{program} worker --role {id} --agent claude` does, or another agent"
+            ))
         }
-        (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => {
-            finding(FindingState::Good, name)
-        }
+        (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => good(name),
     }
 }
 
@@ -376,9 +331,9 @@ impl Finding {
         }
     }
 
-    fn hint(self, hint: impl Into<Option<String>>) -> Self {
+    fn hint(self, hint: impl Into<String>) -> Self {
         Self {
-            hint: hint.into(),
+            hint: Some(hint.into()),
             ..self
         }
     }
@@ -391,6 +346,15 @@ fn good(about: &'static str, text: impl Into<String>) -> Finding {
 /// It works without.
 fn missing(about: &'static str, text: impl Into<String>) -> Finding {
     Finding::new(about, FindingState::Missing, text)
+}
+
+/// What a run would refuse.
+fn refused(about: &'static str, failure: Failure) -> Finding {
+    let Problem { message, hint, .. } = failure.problem(Problem::new);
+    Finding {
+        hint,
+        ..bad(about, message)
+    }
 }
 
 fn bad(about: &'static str, text: impl Into<String>) -> Finding {

@@ -19,7 +19,7 @@ pub enum Exit {
     Failed = 1,
     Usage = 2,
     Aborted = 3,
-    /// Nothing can go on before a human answers.
+    /// Nothing can go on before a person answers.
     Waiting = 4,
     /// Another daemon holds the folder.
     Busy = 5,
@@ -45,18 +45,10 @@ impl From<Exit> for ExitCode {
 /// Why a command did not do its work: what is wrong, the way out, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
-    said: FailureText,
+    /// What is wrong, with its causes.
+    message: String,
     hint: Option<String>,
     exit: Exit,
-}
-
-#[derive(Debug)]
-enum FailureText {
-    Error(anyhow::Error),
-    /// A signal ended it, which is no error.
-    Stopped(String),
-    /// The reader of the output has gone.
-    Nothing,
 }
 
 impl Failure {
@@ -81,29 +73,30 @@ impl Failure {
 
     /// The command ends with this exit code.
     pub fn new(error: impl Into<anyhow::Error>, exit: Exit) -> Self {
-        Self {
-            said: FailureText::Error(error.into()),
-            hint: None,
-            exit,
-        }
+        let message = error.into().chain().fold(String::new(), |effect, cause| {
+            let cause = cause.to_string();
+            match effect.as_str() {
+                "" => cause,
+                // The effect names it already.
+                _ if effect.ends_with(&cause) => effect,
+                _ => format!("{effect}: {cause}"),
+            }
+        });
+        Self::stopped(exit, message)
     }
 
     /// A signal ended the command before there was anything to stop.
     pub fn stopped(exit: Exit, what: impl Into<String>) -> Self {
         Self {
-            said: FailureText::Stopped(what.into()),
+            message: what.into(),
             hint: None,
             exit,
         }
     }
 
-    /// Nobody reads the output any more (`… | head`): a quiet success.
+    /// The output has no reader any more (`… | head`): a quiet success.
     pub fn closed_pipe() -> Self {
-        Self {
-            said: FailureText::Nothing,
-            hint: None,
-            exit: Exit::Done,
-        }
+        Self::stopped(Exit::Done, "")
     }
 
     /// The exchange folder cannot be used.
@@ -112,72 +105,60 @@ impl Failure {
         Self::failed(error).hint(hint)
     }
 
-    /// Tells every problem of a file, each with its own hint, as a compiler does.
+    /// Shows every problem of a file, each with its own hint, as a compiler does.
     pub fn problems(file: &str, problems: &[Problem]) -> Self {
-        let told = problems.iter().map(|problem| {
-            let hint = problem.hint.iter().map(|hint| format!("\nHint: {hint}"));
-            problem.in_file(file) + &hint.collect::<String>()
-        });
-        Self::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
+        let shown = problems
+            .iter()
+            .map(|problem| problem.in_file(file) + &hint_line(problem.hint.as_deref()));
+        Self::usage(anyhow!(shown.collect::<Vec<_>>().join("\nerror: ")))
     }
 
     /// Adds the way out.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 
     /// Says first what it is about.
     #[must_use]
-    pub fn about(mut self, what: &str) -> Self {
-        if let FailureText::Error(error) = self.said {
-            self.said = FailureText::Error(error.context(what.to_owned()));
+    pub fn about(self, what: &str) -> Self {
+        Self {
+            message: format!("{what}: {}", self.message),
+            ..self
         }
-        self
     }
 
     /// Says after it what else is wrong.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let (FailureText::Error(error), FailureText::Error(more)) = (&self.said, &other.said)
-        else {
-            return self;
-        };
-        let hint = self.hint.iter().map(|hint| format!("\nHint: {hint}"));
-        let (hint, error, more) = (hint.collect::<String>(), whole(error), whole(more));
+        let hint = hint_line(self.hint.as_deref());
         Self {
-            said: FailureText::Error(anyhow!("{error}{hint}\nerror: {more}")),
+            message: format!("{}{hint}\nerror: {}", self.message, other.message),
             ..other
         }
     }
 
     /// Returns it as a problem of the file that led to it; `place` makes one of a text.
     pub fn problem(self, place: impl FnOnce(String) -> Problem) -> Problem {
-        let said = match &self.said {
-            FailureText::Error(error) => whole(error),
-            FailureText::Stopped(what) => what.clone(),
-            FailureText::Nothing => String::new(),
-        };
         Problem {
             hint: self.hint,
-            ..place(said)
+            ..place(self.message)
         }
     }
 
     /// Returns what to print on standard error, if anything.
     pub fn text(&self) -> Option<String> {
-        let said = match &self.said {
-            FailureText::Error(error) => format!("error: {}", whole(error)),
-            FailureText::Stopped(what) => format!("stopped; {what}"),
-            FailureText::Nothing => return None,
+        let begin = match self.exit {
+            Exit::Done => return None,
+            // A signal is no error.
+            Exit::Interrupted | Exit::Terminated => "stopped; ",
+            _ => "error: ",
         };
-        let hint = self
-            .hint
-            .iter()
-            .map(|hint| format!("\nHint: {hint}"))
-            .collect::<String>();
-        Some(format!("{said}{hint}\n"))
+        let hint = hint_line(self.hint.as_deref());
+        Some(format!("{begin}{}{hint}\n", self.message))
     }
 
     /// Returns the exit code.
@@ -186,18 +167,8 @@ impl Failure {
     }
 }
 
-/// Returns an error with its causes; a cause that its effect tells of already is left out.
-fn whole(error: &anyhow::Error) -> String {
-    error.chain().fold(String::new(), |told, cause| {
-        let cause = cause.to_string();
-        if told.is_empty() {
-            cause
-        } else if told.ends_with(&cause) {
-            told
-        } else {
-            format!("{told}: {cause}")
-        }
-    })
+fn hint_line(hint: Option<&str>) -> String {
+    hint.map_or(String::new(), |hint| format!("\nHint: {hint}"))
 }
 
 /// Returns what to do where something in the exchange folder cannot be used for a fault of this kind.
@@ -248,9 +219,8 @@ impl From<anyhow::Error> for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        let hint = error.hint();
         Self {
-            hint,
+            hint: error.hint(),
             ..Self::usage(error)
         }
     }

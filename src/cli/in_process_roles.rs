@@ -6,18 +6,15 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 
-use super::app::App;
-use super::failure::Failure;
-use super::output::complain;
 use super::team_file::TeamFile;
-use super::tool;
+use super::{App, Failure, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
-use crate::exec::{CheckConfig, end_servers_left_behind};
+use crate::exec::{CheckConfig, MarkKind, end_left_behind};
 use crate::role::{
-    ASK, Abilities, Framework, McpServer, McpSettings, OtherRole, Role, RoleId, RoleModel,
-    RoleSettings, Workplace, built_in, check_step, plan_tools,
+    ASK, Abilities, Framework, McpServer, OtherRole, Role, RoleId, RoleModel, RoleSettings,
+    StepChecker, Workplace, built_in, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
@@ -25,21 +22,19 @@ use crate::volumes::{Folder, Volumes};
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
-use crate::worker::in_process::{
-    InProcessRole, InProcessRoles, Member, RoleOptions, RoleWorkspace,
-};
+use crate::worker::in_process::{InProcessRole, InProcessRoles, Member, RoleHost};
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     tools: Abilities,
-    /// Those that have told which tools they have, by their names.
+    /// The names of those that have listed their tools.
     known: BTreeSet<String>,
 }
 
 /// Returns the roles of the team in this process that could do nothing, because there is no language model and they need one.
 /// `general` is the agent for all, which may be the model.
-pub(super) fn mindless(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec<Problem> {
+pub(super) fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec<Problem> {
     let Ok(Planner::Rules { .. }) = app.planner(general) else {
         return Vec::new();
     };
@@ -53,21 +48,20 @@ pub(super) fn mindless(file: &TeamFile, general: Option<&Agent>, app: &App) -> V
             "{way}, give it templates without the action `{ASK}`, or make it `kind: files`"
         ))
     };
-    // Of one without a name something else is said.
+    // A role without a name has another problem.
     let roles = inside(file).filter(|role| !role.id.is_empty() && needs_model(role));
     roles.map(problem).collect()
 }
 
 /// Returns what of the tools and templates of the roles in this process cannot be used: tools that a server does not have,
-/// parameters that do not fit. What the file alone shows was said before.
+/// parameters that do not fit. What the file alone shows is among the problems of the file.
 pub(super) async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> {
-    // The tools are only looked at.
+    // The tools are not called.
     let Ok(toolbox) = Toolbox::in_memory().await else {
         return Vec::new();
     };
     let tools = plan_tools(&toolbox).and(servers.tools.clone());
-    let roles = inside(file);
-    roles
+    inside(file)
         .flat_map(|role| unusable_steps_of(role, file, &tools, servers))
         .collect()
 }
@@ -82,48 +76,49 @@ fn unusable_steps_of(
         return Vec::new();
     };
     let mut problems = Vec::new();
-    let of_servers = |tool: &&String| {
-        let server = tool.split_once('.').map(|(server, _)| server);
-        server.is_some_and(|name| servers.known.contains(name))
-    };
-    let named: Vec<String> = role.tools.iter().filter(of_servers).cloned().collect();
+    let named = role.tools.iter();
+    let named =
+        named.filter(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
+    let named: Vec<String> = named.cloned().collect();
     for unknown in tools.only(&named).err().unwrap_or_default() {
         problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
     }
     let actions = built_in(&Workplace::default(), BTreeMap::new());
-    let others = file.team.roles.iter();
-    let colleagues = others.filter_map(|other| {
+    let roles = file.team.roles.iter();
+    let others = roles.filter_map(|role| {
         Some(OtherRole {
-            id: other.id.parse().ok()?,
+            id: role.id.parse().ok()?,
             description: String::new(),
         })
     });
-    let colleagues: Vec<OtherRole> = colleagues.collect();
-    for step in role.steps() {
-        let there = match &step.spec.does {
-            StepDoes::ExecuteAction { action, .. } => actions.get(action).is_some(),
-            StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
-            StepDoes::RequestCollaboration { target, .. } => {
-                *target != role.id && file.team.role(target).is_some()
-            }
-        };
-        if !there {
-            continue;
+    let checker = StepChecker {
+        own: id.clone(),
+        actions,
+        tools: tools.clone(),
+        other_roles: others.collect(),
+    };
+    // What a step names and does not exist is among the problems of the file.
+    let exists = |does: &StepDoes| match does {
+        StepDoes::ExecuteAction { action, .. } => checker.actions.get(action).is_some(),
+        StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
+        StepDoes::RequestCollaboration { target, .. } => {
+            *target != role.id && file.team.role(target).is_some()
         }
-        let place = step.number;
-        let checked = check_step(&id, step.spec, place, &actions, tools, &colleagues);
-        if let Err(wrong) = checked {
-            let template = one_line(&step.template.name, 60);
-            problems.push(step.problem(format!(
-                "the role `{id}`, template `{template}`, step {place}: {wrong}"
-            )));
+    };
+    for step in role.steps() {
+        if exists(&step.spec.does)
+            && let Err(wrong) = checker.check(step.spec, step.number)
+        {
+            let (name, place) = (one_line(&step.template.name, 60), step.number);
+            let of = format!("the role `{id}`, template `{name}`");
+            problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
         }
     }
     problems
 }
 
-/// Puts the roles of the team together that work in this process, and starts the servers whose tools they use. Whatever an
-/// earlier process left of them that nobody waits for has ended before. Servers do not work in `worktrees`, which is said.
+/// Puts the roles of the team together that work in this process, and starts the servers whose tools they use. What an earlier
+/// process left of them, and no plan waits for, has ended before. Servers do not work in `worktrees`, of which this warns.
 ///
 /// # Errors
 /// What one of them cannot work with, such as a template that names what is not there, or a server that does not start.
@@ -132,31 +127,18 @@ pub(super) async fn ready(
     app: &App,
     worktrees: bool,
 ) -> Result<Option<InProcessRoles>, Failure> {
-    let (volumes, plan) = (&settings.volumes, &settings.plan);
-    let store = app.store().await?;
-    tidy_internal(store, volumes, plan, app.clock.now()).await;
-    let Some(team) = app.team.as_ref() else {
+    let (store, config) = (app.store().await?, &app.config);
+    let volumes = &settings.volumes;
+    tidy_internal(store, volumes, &settings.plan, app.clock.now()).await;
+    let Some(team) = &app.team else {
         return Ok(None);
     };
-    let mind = settings.models.as_ref().map(|models| RoleModel {
+    let servers = servers_at_work(team, settings, config, worktrees).await?;
+    let model = settings.models.as_ref().map(|models| RoleModel {
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
     });
-    let config = &app.config;
-    let marks = settings.volumes.path(Folder::Active);
-    end_servers_left_behind(&marks).await;
-    // The daemon makes it too, but later.
-    let workspace = &settings.workspace;
-    std::fs::create_dir_all(workspace)
-        .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))?;
-    let (servers, mut problems) = start_servers(team, workspace, Some(&marks), config).await;
-    problems.extend(unusable_steps(team, &servers).await);
-    team.refuse(problems)?;
-    if worktrees {
-        warn_of_worktrees(&servers, settings);
-    }
-    let servers = servers.tools;
-    let toolbox = Toolbox::new(store.clone(), tool::settings(config), "role");
+    let toolbox = Toolbox::new(store.clone(), config, "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
     let (mut residents, mut faults) = (Vec::new(), Vec::new());
     for role in inside(team) {
@@ -171,57 +153,80 @@ pub(super) async fn ready(
             Abilities::default()
         });
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
-        let blueprint = RoleParts {
+        let parts = RoleParts {
             settings: RoleSettings {
-                classify: config.role.classify,
-                max_steps: number(config.role.max_steps),
-                step_timeout: config.role.step_timeout,
+                config: config.role.clone(),
                 ..RoleSettings::new(id.clone()).of_team(role, prompt)
             },
             store: store.clone(),
-            mind: mind.clone(),
-            actions: role.actions.clone(),
+            model: model.clone(),
+            // A role may always ask its language model.
+            actions: [role.actions.as_slice(), &[ASK.to_owned()]].concat(),
             tools,
             checks: settings.checks.clone(),
-            volumes: settings.volumes.clone(),
+            volumes: volumes.clone(),
         };
         residents.push(InProcessRole {
             id,
+            lanes: number(role.concurrency),
             timeout: role.collaboration_timeout,
-            make: Arc::new(move |framework, workspace| blueprint.build(framework, workspace)),
+            make: Arc::new(move |framework, workspace| parts.build(framework, workspace)),
         });
     }
     if residents.is_empty() {
         return Ok(None);
     }
-    let members = team.team.roles.iter();
-    let options = RoleOptions {
+    let roles = team.team.roles.iter();
+    let host = RoleHost {
+        config: Arc::new(config.clone()),
         store: store.clone(),
-        volumes: settings.volumes.clone(),
+        volumes: volumes.clone(),
         workspace: settings.workspace.clone(),
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
-        language: settings.language,
-        members: members.filter_map(|role| member(role, settings)).collect(),
+        members: roles.filter_map(|role| member(role, settings)).collect(),
         residents,
-        max_depth: number(config.role.max_depth),
-        silence: config.run.task_timeout,
-        timing: config.timing,
     };
-    let inside = InProcessRoles::new(options).map_err(|wrong| faults.extend(wrong));
-    let (Ok(inside), []) = (inside, faults.as_slice()) else {
-        let path = team.path.display();
-        let faults = faults.join("\nerror: ");
-        return Err(Failure::usage(anyhow!("{path}: {faults}")));
-    };
-    Ok(Some(inside))
+    let inside = InProcessRoles::new(host).map_err(|wrong| faults.extend(wrong));
+    match (inside, faults.as_slice()) {
+        (Ok(inside), []) => Ok(Some(inside)),
+        (_, faults) => {
+            let (path, faults) = (team.path.display(), faults.join("\nerror: "));
+            Err(Failure::usage(anyhow!("{path}: {faults}")))
+        }
+    }
+}
+
+/// Starts the servers whose tools the roles use, and returns their tools. Those that an earlier process left have ended before.
+async fn servers_at_work(
+    team: &TeamFile,
+    settings: &DaemonSettings,
+    config: &Config,
+    worktrees: bool,
+) -> Result<Abilities, Failure> {
+    let (workspace, marks) = (&settings.workspace, settings.volumes.path(Folder::Active));
+    end_left_behind(&marks, &[MarkKind::Server]).await;
+    // The daemon also makes it, but later.
+    std::fs::create_dir_all(workspace)
+        .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))?;
+    let (servers, mut problems) = start_servers(team, workspace, Some(&marks), config).await;
+    problems.extend(unusable_steps(team, &servers).await);
+    team.refuse(problems)?;
+    // Which of their tools touch files is not known.
+    for name in servers.known.iter().filter(|_| worktrees) {
+        complain(&format!(
+            "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
+            workspace.display()
+        ));
+    }
+    Ok(servers.tools)
 }
 
 /// What a role is made of, each time it is given something to do.
 struct RoleParts {
     settings: RoleSettings,
     store: Store,
-    mind: Option<RoleModel>,
+    model: Option<RoleModel>,
     actions: Vec<String>,
     tools: Abilities,
     checks: BTreeMap<String, CheckConfig>,
@@ -235,15 +240,12 @@ impl RoleParts {
             marks: Some(self.volumes.path(Folder::Active)),
             ..Workplace::of(workspace)
         };
-        // Whoever has a language model may ask it.
-        let mut names = self.actions.clone();
-        names.push(ASK.to_owned());
-        let actions = built_in(&workplace, self.checks.clone()).only(&names);
+        let actions = built_in(&workplace, self.checks.clone()).only(&self.actions);
         let role = Role::new(
             self.settings.clone(),
             self.store.clone(),
             framework,
-            self.mind.clone(),
+            self.model.clone(),
             actions.map_err(|unknown| unknown.join("; "))?,
             self.tools.clone(),
         );
@@ -252,7 +254,7 @@ impl RoleParts {
 }
 
 /// Starts the servers whose tools the roles use, and returns them with why the others cannot be used. With a folder for marks,
-/// whoever comes after a kill ends them.
+/// the process that comes after a kill ends them.
 pub(super) async fn start_servers(
     team: &TeamFile,
     workspace: &Path,
@@ -261,19 +263,11 @@ pub(super) async fn start_servers(
 ) -> (Servers, Vec<Problem>) {
     let (mut servers, mut problems) = (Servers::default(), Vec::new());
     for (name, server) in &config.mcp {
-        let of_server = |tool: &String| tool.split_once('.').is_some_and(|(own, _)| own == name);
+        let of_server = |tool: &String| server_of(tool) == Some(name);
         let Some(role) = inside(team).find(|role| role.tools.iter().any(of_server)) else {
             continue;
         };
-        let started = McpServer::start(McpSettings {
-            name: name.clone(),
-            argv: server.command.clone(),
-            cwd: workspace.to_owned(),
-            env: server.env.clone(),
-            timeout: server.timeout,
-            marks: marks.map(Path::to_owned),
-        });
-        match started.await {
+        match McpServer::start(name, server, workspace, marks).await {
             Ok(tools) => {
                 servers.known.insert(name.clone());
                 servers.tools = std::mem::take(&mut servers.tools).and(tools);
@@ -288,14 +282,8 @@ pub(super) async fn start_servers(
     (servers, problems)
 }
 
-/// Says which servers do not work where the tasks do: which of their tools touch files is not known.
-fn warn_of_worktrees(servers: &Servers, settings: &DaemonSettings) {
-    for name in &servers.known {
-        complain(&format!(
-            "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
-            settings.workspace.display()
-        ));
-    }
+fn server_of(tool: &str) -> Option<&str> {
+    tool.split_once('.').map(|(server, _)| server)
 }
 
 fn number(number: u32) -> usize {
@@ -309,17 +297,11 @@ fn inside(team: &TeamFile) -> impl Iterator<Item = &RoleSpec> {
 }
 
 fn member(role: &RoleSpec, settings: &DaemonSettings) -> Option<Member> {
-    let prompt = settings.role_prompts.get(&role.id);
+    let prompt = settings.role_prompts.get(&role.id).cloned();
     Some(Member {
         id: role.id.parse().ok()?,
         description: role.description.clone(),
-        prompt: prompt.cloned().unwrap_or_default(),
-        place: match role.kind {
-            RoleKind::Agent => RoleWorkspace::Inside {
-                lanes: number(role.concurrency),
-            },
-            RoleKind::Files => RoleWorkspace::Files,
-        },
+        prompt: prompt.unwrap_or_default(),
     })
 }
 

@@ -6,21 +6,18 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::app::CommandStart;
-use super::failure::{Exit, Failure};
-use super::output::Output;
+use super::output::shown_from_here;
+use super::{CommandStart, Failure, Output};
 use crate::config::{Config, FILE_NAME, TEMPLATE};
 use crate::llm::PromptTemplate;
-use crate::view::ProgramName;
-use crate::view::Style;
+use crate::view::{ProgramName, Style};
 use crate::volumes::Volumes;
-use crate::wire::text::printable;
 
 /// What the folders are for, and how an agent uses them.
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<Exit, Failure> {
+pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<(), Failure> {
     let program = ProgramName::with(start.file.as_deref());
     let file = start.file.as_deref().unwrap_or(Path::new(FILE_NAME));
     write_new(file, TEMPLATE, output)?;
@@ -40,8 +37,7 @@ pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<Exit, Fa
     write_new(&root.join("README.md"), PROTOCOL, output)?;
     output.line(&format!(
         "\nNext: `{program} doctor` looks whether everything is there."
-    ))?;
-    Ok(Exit::Done)
+    ))
 }
 
 fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure> {
@@ -55,13 +51,10 @@ fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure
 }
 
 fn say(made: bool, path: &Path, output: &mut Output) -> Result<(), Failure> {
-    let (word, style) = if made {
-        ("made", Style::Good)
-    } else {
-        ("kept", Style::Dim)
+    let (word, style) = match made {
+        true => ("made", Style::Good),
+        false => ("kept", Style::Dim),
     };
-    let here = std::env::current_dir().unwrap_or_default();
-    let shown = path.strip_prefix(here).unwrap_or(path).display();
     let word = output.paint().text(style, word);
-    output.line(&format!("{word}  {}", printable(&shown.to_string())))
+    output.line(&format!("{word}  {}", shown_from_here(path)))
 }

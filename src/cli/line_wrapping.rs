@@ -84,23 +84,16 @@ fn hang(line: &str) -> usize {
         return 9;
     }
     // Columns are set apart by two spaces; within a text there is one.
-    let mut column = 0;
-    let mut spaces = 0;
-    let mut begins = 0;
-    for c in shown.chars() {
-        if c != ' ' && spaces >= 2 {
-            begins = column;
-        }
-        spaces = if c == ' ' { spaces + 1 } else { 0 };
-        column += textwrap::core::display_width(c.encode_utf8(&mut [0; 4]));
-        if column > WIDEST_HANG {
-            break;
-        }
-    }
-    begins
+    let begins = shown.match_indices("  ").filter_map(|(at, _)| {
+        let text = shown[at..].trim_start_matches(' ');
+        let before = &shown[..shown.len() - text.len()];
+        (!text.is_empty()).then(|| display_width(before))
+    });
+    let begins = begins.take_while(|column| *column <= WIDEST_HANG);
+    begins.last().unwrap_or(0)
 }
 
-/// Leaves out the colours of [`super::output::Paint`].
+/// Leaves out the colours of [`Paint`](crate::view::Paint).
 fn without_colours(line: &str) -> String {
     let mut pieces = line.split("\u{1b}[");
     let first = pieces.next().unwrap_or_default().to_owned();

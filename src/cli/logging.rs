@@ -13,7 +13,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use super::failure::{Failure, way_out};
+use super::Failure;
+use super::failure::way_out;
 use crate::config::Environment;
 use crate::own_files;
 use crate::plan_time::Clock;
@@ -51,7 +52,7 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
     Ok(())
 }
 
-/// Opens the file for adding to it; nobody else can read it, whatever the umask.
+/// Opens the file for adding to it; no other user can read it, whatever the umask.
 ///
 /// # Errors
 /// It is no plain file of our own, or what the system says.

@@ -1,34 +1,29 @@
-//! `mcp`: the tools for a client of the Model Context Protocol. On standard output there is nothing else.
+//! `mcp`: the tools for a client of the Model Context Protocol. Standard output has nothing else.
 
 use std::net::SocketAddr;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
 
-use super::app::{Access, App, CommandStart};
 use super::args::{Dialects, McpArgs};
-use super::failure::{Exit, Failure};
-use super::output::complain;
-use super::signals::{Ended, unless};
-use super::tool;
+use super::{Access, App, Exit, Failure, Process, complain, tool, unless};
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::Volumes;
 use crate::wire::text::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
-pub(super) async fn serve(
-    args: McpArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
-    let nothing = "nothing was served";
+pub(super) async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let app = App::open(start, Access::Look).await?;
+        let app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
         let toolbox = tool::open(&app, args.plan.as_deref()).await?;
-        Ok((app, toolbox))
+        let http = match args.http {
+            Some(address) => Some(open_http(address, &app.volumes).await?),
+            None => None,
+        };
+        Ok((app, toolbox, http))
     };
-    let (app, toolbox) = unless(&mut ended, nothing, opened).await?;
+    let (app, toolbox, http) = unless(&mut process.ended, "nothing was served", opened).await?;
     let Dialects(dialects) = args.dialect;
     let served = ServedTools {
         toolbox,
@@ -36,9 +31,8 @@ pub(super) async fn serve(
         volumes: app.volumes,
         program: app.program.to_string(),
     };
-    if let Some(address) = args.http {
-        let (listener, token) =
-            unless(&mut ended, nothing, open_http(address, &served.volumes)).await?;
+    let ended = process.ended;
+    if let Some((listener, token)) = http {
         return Ok(Box::pin(served.on_http(listener, &token, ended)).await);
     }
     let (input, output) = rmcp::transport::stdio_pipes();

@@ -1,27 +1,24 @@
 //! The command line: reads it, does what it asks, prints the result, ends with the right exit code. Each command is a thin
 //! layer over the other parts and holds no logic of plans.
 
-pub mod args;
-pub mod failure;
-pub mod logging;
-pub mod output;
-
 mod agent_choice;
 mod agent_probe;
 mod app;
-mod completions;
+mod args;
 mod control;
 mod detach;
 mod diff;
 mod doctor;
 mod editor;
+mod failure;
 mod in_process_roles;
 mod init;
 mod line_wrapping;
-mod log;
+mod logging;
 mod mcp;
 mod model_choice;
 mod new_plan;
+mod output;
 mod plan_by_name;
 mod plan_display;
 mod plan_process;
@@ -34,20 +31,21 @@ mod worker_pools;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use self::app::{Access, App, CommandStart};
+// The commands take these from here.
+use self::app::{Access, App, BY, CommandStart};
 use self::args::{CliCommand, CommandLine};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
-use self::signals::ended;
+use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
-    // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. What
-    // is started from here is not touched by it: a program begins with the usual rights.
+    // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. A
+    // program that is started from here begins with the usual rights.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         complain(&format!(
             "! other processes of yours may read a key in the environment of this one: {error}\n"
@@ -56,7 +54,7 @@ pub fn main() -> ExitCode {
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(answer) => {
-            // An error repeats what was typed; `--help` does not. Whether anybody reads it makes no difference to the exit code.
+            // An error repeats what was typed; `--help` does not. A reader that has gone makes no difference to the exit code.
             match answer.use_stderr() {
                 true => complain(&answer.render().to_string()),
                 false => drop(answer.print()),
@@ -75,33 +73,41 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Threads for what blocks: a terminal, a look at the folders, some files on their way. A flood of files would otherwise
+/// Threads for what blocks: a terminal, a scan of the folders, some files on their way. A flood of files would otherwise
 /// get a thread each, and their stacks take more memory than the files.
 const BLOCKING_THREADS: usize = 16;
 
 fn execute(line: CommandLine) -> Result<Exit, Failure> {
-    let environment = Environment::of_process();
-    let output = Output::stdout(&environment);
     // One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(Failure::failed)?;
-    let exit = runtime.block_on(Box::pin(carry_out(line, environment, output)));
+    let exit = runtime.block_on(Box::pin(carry_out(line)));
     // A thread that reads the terminal, or an act that blocks, must not hold up the end.
     runtime.shutdown_background();
     exit
 }
 
-async fn carry_out(
-    line: CommandLine,
-    environment: Environment,
-    mut output: Output,
-) -> Result<Exit, Failure> {
+/// A command that may take long: what it is started with, the signals that end it, and where it prints.
+struct Process<'a> {
+    start: &'a CommandStart,
+    ended: Ended,
+    output: Output,
+}
+
+async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     let start = &CommandStart {
         file: line.config,
-        environment,
+        environment: Environment::of_process(),
+    };
+    let mut output = Output::stdout(&start.environment);
+    // Any other command ends by a signal without a word.
+    let process = |output| Process {
+        start,
+        ended: ended(),
+        output,
     };
     let out = &mut output;
     let open = async |access| {
@@ -109,29 +115,34 @@ async fn carry_out(
         app.quiet()?;
         Ok::<_, Failure>(app)
     };
-    let (look, control) = (|| open(Access::Look), || open(Access::Control));
-    match line.command {
-        CliCommand::Completions { shell } => completions::print(shell, out),
+    let (read, control) = (|| open(Access::Read), || open(Access::Control));
+    let done = match line.command {
+        CliCommand::Completions { shell } => {
+            let (mut command, mut script) = (CommandLine::command(), Vec::new());
+            clap_complete::generate(shell, &mut command, "plan-agent", &mut script);
+            out.bytes(&script)
+        }
         CliCommand::Init => init::init(start, out),
-        CliCommand::Doctor(args) => doctor::doctor(&args, start, out).await,
-        CliCommand::Run(args) => run::run(args, start, ended(), output).await,
-        CliCommand::Plan(args) => run::plan(args, start, ended(), output).await,
-        CliCommand::Resume(args) => run::resume(args, start, ended(), output).await,
-        CliCommand::Daemon(args) => run::daemon(args, start, ended()).await,
-        CliCommand::Worker(args) => run::worker(args, start, ended()).await,
-        CliCommand::Abort(args) => run::abort(args, start, ended(), out).await,
+        CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
+        CliCommand::Run(args) => return run::run(args, process(output)).await,
+        CliCommand::Plan(args) => return run::plan(args, process(output)).await,
+        CliCommand::Resume(args) => return run::resume(args, process(output)).await,
+        CliCommand::Daemon(args) => return run::daemon(args, process(output)).await,
+        CliCommand::Worker(args) => return run::worker(args, process(output)).await,
+        CliCommand::Abort(args) => return run::abort(args, process(output)).await,
         CliCommand::Tools(args) => tool::list(&args, out),
-        CliCommand::Tool(args) => tool::call(args, start, ended(), out).await,
-        CliCommand::Mcp(args) => mcp::serve(args, start, ended()).await,
+        CliCommand::Tool(args) => return tool::call(args, process(output)).await,
+        CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,
-        CliCommand::Plans(args) => plan_display::plans(&args, &look().await?, out).await,
-        CliCommand::Status(args) => plan_display::status(&args, &look().await?, out).await,
-        CliCommand::Show(args) => plan_display::show(&args, &look().await?, out).await,
-        CliCommand::Why(args) => plan_display::why(&args, &look().await?, out).await,
-        CliCommand::Diff(args) => diff::diff(&args, &look().await?, out).await,
-        CliCommand::Log(args) => log::log(&args, &look().await?, out).await,
-    }
+        CliCommand::Plans(args) => plan_display::plans(&args, &read().await?, out).await,
+        CliCommand::Status(args) => plan_display::status(&args, &read().await?, out).await,
+        CliCommand::Show(args) => plan_display::show(&args, &read().await?, out).await,
+        CliCommand::Why(args) => plan_display::why(&args, &read().await?, out).await,
+        CliCommand::Diff(args) => diff::diff(&args, &read().await?, out).await,
+        CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
+    };
+    done.map(|()| Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Who plans and judges: looks which coding agents are there, lets the configuration choose, and makes what can be asked.
+//! Who plans and judges: finds the coding agents that are installed, lets the configuration choose, and makes what can be asked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,10 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::agent_probe::usable;
-use super::app::App;
-use super::args::AgentKind;
-use super::failure::Failure;
-use super::output::complain;
+use super::{App, Failure, complain};
 use crate::agents::{Agent, CodingAgent, Login};
 use crate::config::{
     Candidate, Candidates, Config, ConfigError, Environment, FoundAgent, ModelEndpoint,
@@ -17,9 +14,7 @@ use crate::config::{
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
-use crate::llm::{
-    AgentModel, AgentSettings, HttpModel, HttpSettings, LanguageModel, Model, RetryPolicy,
-};
+use crate::llm::{AgentModel, HttpModel, LanguageModel, Model};
 use crate::volumes::Folder;
 
 impl App {
@@ -28,12 +23,15 @@ impl App {
     /// # Errors
     /// What is chosen cannot be asked.
     pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        let candidate = |agent: CodingAgent| Candidate {
-            name: agent.name(),
-            found: found(agent, &self.config, &self.environment),
-        };
-        let known = CodingAgent::ALL.into_iter().filter(|agent| agent.answers());
-        let known: Vec<Candidate> = known.map(candidate).collect();
+        let known = CodingAgent::ALL
+            .into_iter()
+            .filter(|agent| agent.program().answers);
+        let known: Vec<Candidate> = known
+            .map(|agent| Candidate {
+                name: agent.name(),
+                found: self.installed(agent),
+            })
+            .collect();
         let candidates = Candidates {
             known: &known,
             at_work: at_work.map(Agent::name),
@@ -41,9 +39,9 @@ impl App {
         self.config.planner(&self.environment, &candidates)
     }
 
-    /// Returns whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
-    pub(super) fn would_plan(&self, agent: AgentKind) -> bool {
-        let answers = CodingAgent::named(agent.name()).is_some_and(CodingAgent::answers);
+    /// Returns whether an agent that does the work would also plan and judge, if it were there and nothing else is chosen.
+    pub(super) fn would_plan(&self, agent: &str) -> bool {
+        let answers = CodingAgent::named(agent).is_some_and(|agent| agent.program().answers);
         answers && self.config.llm.provider == ModelProvider::Auto
     }
 
@@ -53,51 +51,44 @@ impl App {
     /// # Errors
     /// It cannot be started.
     pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
-        let Planner::Agent { name, why } = planner else {
-            return Ok(());
-        };
-        usable(coding(name), &self.environment).await?;
-        complain(&format!(
-            "the coding agent {name} plans and judges: {why}\n"
-        ));
+        if let Planner::Agent { name, why } = planner {
+            usable(coding(name), &self.environment).await?;
+            complain(&format!(
+                "the coding agent {name} plans and judges: {why}\n"
+            ));
+        }
         Ok(())
+    }
+
+    /// Looks for an agent without running it.
+    fn installed(&self, agent: CodingAgent) -> FoundAgent {
+        match self.login(agent) {
+            _ if on_path(agent.name(), &self.environment).is_none() => FoundAgent::Missing,
+            Login::Found(_) => FoundAgent::Ready,
+            Login::NotSeen(_) | Login::Unknown => FoundAgent::Installed,
+        }
+    }
+
+    /// Finds out whether an agent can reach its model, as far as that can be seen.
+    pub(super) fn login(&self, agent: CodingAgent) -> Login {
+        agent.login(&self.passed(agent))
+    }
+
+    /// Returns the variables that an agent gets to see: only these count.
+    pub(super) fn passed(&self, agent: CodingAgent) -> impl Fn(&str) -> Option<String> {
+        let own = agent.program().env;
+        move |name| {
+            let named = |name| self.config.worker.env.iter().any(|named| named == name);
+            let of_its_own = || own.contains(&name) && named(OF_THE_AGENT);
+            let passed = name == "HOME" || named(name) || of_its_own();
+            let value = self.environment.get(name).filter(|_| passed);
+            value.map(str::to_owned)
+        }
     }
 }
 
 fn coding(name: &str) -> CodingAgent {
     CodingAgent::named(name).expect("the configuration chose one of those there are")
-}
-
-/// Looks for an agent without running it.
-fn found(agent: CodingAgent, config: &Config, environment: &Environment) -> FoundAgent {
-    if on_path(agent.name(), environment).is_none() {
-        return FoundAgent::Missing;
-    }
-    match login(agent, config, environment) {
-        Login::Found(_) => FoundAgent::Ready,
-        Login::NotSeen(_) | Login::Unknown => FoundAgent::Installed,
-    }
-}
-
-/// Finds out whether an agent can reach its model, as far as that can be seen.
-pub(super) fn login(agent: CodingAgent, config: &Config, environment: &Environment) -> Login {
-    agent.login(&passed(agent, config, environment))
-}
-
-/// Returns the variables that an agent gets to see: only these count.
-pub(super) fn passed(
-    agent: CodingAgent,
-    config: &Config,
-    environment: &Environment,
-) -> impl Fn(&str) -> Option<String> {
-    let own = agent.program().env;
-    move |name| {
-        let named = |name| config.worker.env.iter().any(|named| named == name);
-        let of_its_own = || own.contains(&name) && named(OF_THE_AGENT);
-        let passed = name == "HOME" || named(name) || of_its_own();
-        let value = environment.get(name).filter(|_| passed);
-        value.map(str::to_owned)
-    }
 }
 
 /// Looks for a program as a shell does.
@@ -107,29 +98,22 @@ pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBu
         .find(|path| path.is_file())
 }
 
-/// Makes what can be asked; `None` if nobody is.
+/// Makes what can be asked; `None` if rules decide.
 ///
 /// # Errors
 /// The service or the agent cannot be set up.
 pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
     let llm = &config.llm;
-    let usual = RetryPolicy::default();
-    let policy = RetryPolicy {
-        tries: llm.tries,
-        first_delay: llm.retry_delay,
-        max_delay: usual.max_delay.max(llm.retry_delay),
-        ..usual
-    };
-    let make = |model| match planner {
-        Planner::Rules { .. } => Ok(None),
-        Planner::Model { endpoint, .. } => of_service(endpoint, model, config).map(Some),
-        Planner::Agent { name, .. } => of_agent(coding(name), model, config).map(Some),
+    let make = |model| {
+        let asked = match planner {
+            Planner::Rules { .. } => return Ok(None),
+            Planner::Model { endpoint, .. } => of_service(endpoint, model, config)?,
+            Planner::Agent { name, .. } => of_agent(coding(name), model, config)?,
+        };
+        Ok::<_, Failure>(Some(Model::new(asked, llm)))
     };
     let (plan, judge) = (make(llm.plan_model())?, make(llm.judge_model())?);
-    Ok(plan.zip(judge).map(|(plan, judge)| Models {
-        plan: Model::new(plan, policy),
-        judge: Model::new(judge, policy),
-    }))
+    Ok(plan.zip(judge).map(|(plan, judge)| Models { plan, judge }))
 }
 
 fn of_service(
@@ -137,13 +121,8 @@ fn of_service(
     model: Option<&str>,
     config: &Config,
 ) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let settings = HttpSettings {
-        base_url: endpoint.base_url.clone(),
-        model: model.unwrap_or(endpoint.api.usual_model()).to_owned(),
-        key: endpoint.key.clone(),
-        timeout: config.llm.timeout,
-    };
-    let llm = HttpModel::new(endpoint.api, settings);
+    let model = model.unwrap_or(endpoint.api.usual_model());
+    let llm = HttpModel::new(endpoint, model, config.llm.timeout);
     let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
     Ok(Arc::new(llm))
 }
@@ -153,14 +132,8 @@ fn of_agent(
     model: Option<&str>,
     config: &Config,
 ) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let settings = AgentSettings {
-        agent,
-        model: model.map(str::to_owned),
-        env: config.worker.env.clone(),
-        timeout: config.llm.timeout,
-        marks: config.root().join(Folder::Active.as_str()),
-    };
-    let llm = AgentModel::new(settings)
+    let marks = config.root().join(Folder::Active.as_str());
+    let llm = AgentModel::new(agent, model, config, marks)
         .context("failed to make a temporary folder to ask the agent in")?;
     Ok(Arc::new(llm))
 }

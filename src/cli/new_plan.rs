@@ -5,10 +5,8 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
 
-use super::app::App;
-use super::args;
-use super::failure::Failure;
-use super::signals;
+use super::args::NewPlanArgs;
+use super::{App, Failure, beside};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
@@ -16,7 +14,6 @@ use crate::plan::{PlanHead, Repository, TaskSpec, Time};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Reference};
-use crate::wire::team_file::Team;
 
 /// What a person says of the plan that is to be made.
 pub(super) struct Wanted<'a> {
@@ -24,31 +21,29 @@ pub(super) struct Wanted<'a> {
     pub command: &'a str,
     pub goal: Option<&'a str>,
     pub plan: Option<&'a Path>,
-    pub made_from: &'a args::MadeFrom,
-    pub name: Option<&'a str>,
-    pub workspace: Option<&'a Path>,
-    pub team: &'a args::TeamArgs,
+    pub new: &'a NewPlanArgs,
 }
 
 impl App {
     /// Makes what is wanted, without storing it. There are no tasks if a model is to make them.
     ///
     /// # Errors
-    /// What is wrong with what was said, there is nobody to plan a goal, or the workspace cannot be worked in.
+    /// What is wrong with what was said, no model can plan a goal, or the workspace cannot be worked in.
     pub(super) async fn new_plan(
         &self,
         wanted: &Wanted<'_>,
         planner: &Planner,
     ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
-        let workspace = self.workspace(wanted.workspace)?;
-        let (mut head, tasks) = match (&wanted.made_from.workflow, wanted.plan, wanted.goal) {
+        let new = wanted.new;
+        let workspace = self.workspace(new.workspace.as_deref())?;
+        let (mut head, tasks) = match (&new.workflow, wanted.plan, wanted.goal) {
             (Some(workflow), ..) => self.plan_of_workflow(workflow, wanted, &workspace)?,
             (None, Some(path), _) => self.read_plan(path, &workspace).await?,
-            (None, None, Some(goal)) => (
-                PlanHead::new(new_plan_id(), goal, Time::default()),
-                Vec::new(),
-            ),
-            (None, None, None) => return Err(self.nothing_to_do(wanted.team)),
+            (None, None, Some(goal)) => {
+                let head = PlanHead::new(new_plan_id(), goal, Time::default());
+                (head, Vec::new())
+            }
+            (None, None, None) => return Err(self.nothing_to_do()),
         };
         if let (Planner::Rules { why }, true) = (planner, tasks.is_empty()) {
             let way = self.config.way_to_a_model();
@@ -59,8 +54,8 @@ impl App {
             let error = anyhow!("no language model can plan the goal: {why}");
             return Err(Failure::usage(error).hint(hint));
         }
-        if let Some(name) = wanted.name {
-            name.clone_into(&mut head.name);
+        if let Some(name) = &new.name {
+            head.name.clone_from(name);
         }
         if self.config.run.isolation == Isolation::Worktree {
             usable_project(&workspace, None).await?;
@@ -69,29 +64,22 @@ impl App {
         Ok((head, tasks))
     }
 
-    /// Tells what there is to be done, where nothing was named.
-    fn nothing_to_do(&self, team: &args::TeamArgs) -> Failure {
-        let program = &self.program;
+    /// Returns what could be carried out, where nothing was named.
+    fn nothing_to_do(&self) -> Failure {
+        let run = format!("{} run{}", self.program, self.team_flags);
+        let otherwise = format!("`{run} \"what is to be reached\"`, or `{run} --plan FILE`");
         let workflows = self.team.iter().flat_map(|file| file.team.workflow_ids());
         let workflows: Vec<&str> = workflows.collect();
-        let again = team.again();
-        let by_goal = format!("`{program} run{again} \"what is to be reached\"`");
-        match workflows.split_first() {
-            None => Failure::usage(anyhow!("there is neither a goal nor a plan file"))
-                .hint(format!("{by_goal}, or `{program} run{again} --plan FILE`")),
-            Some((first, rest)) => {
-                let others = match rest {
-                    [] => String::new(),
-                    rest => format!(" (or {})", rest.join(", ")),
-                };
-                Failure::usage(anyhow!(
-                    "there is neither a goal nor a workflow nor a plan file"
-                ))
-                .hint(format!(
-                    "`{program} run{again} --workflow {first}`{others}, {by_goal}, or `{program} run{again} --plan FILE`"
-                ))
-            }
-        }
+        let Some((first, others)) = workflows.split_first() else {
+            let error = anyhow!("there is neither a goal nor a plan file");
+            return Failure::usage(error).hint(otherwise);
+        };
+        let others = match others {
+            [] => String::new(),
+            others => format!(" (or {})", others.join(", ")),
+        };
+        let error = anyhow!("there is neither a goal nor a workflow nor a plan file");
+        Failure::usage(error).hint(format!("`{run} --workflow {first}`{others}, {otherwise}"))
     }
 
     /// Reads a plan file that is to be carried out in a workspace.
@@ -100,18 +88,18 @@ impl App {
         path: &Path,
         workspace: &str,
     ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
-        let shown = path.display().to_string();
-        let file = path.to_owned();
-        let text = signals::beside(move || {
+        let (file, shown) = (path.to_owned(), path.display().to_string());
+        let text = beside(move || {
             bounded_read::read_file(&file, plan_file::MAX_BYTES)
                 .with_context(|| format!("failed to read the plan file `{}`", file.display()))
                 .map_err(Failure::usage)
         })
         .await?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let file = plan_file::parse(&name, &text)
-            .map_err(|problems| Failure::problems(&shown, &problems))?;
-        self.begin(file, &shown, workspace)
+        match plan_file::parse(&name, &text) {
+            Ok(file) => self.begin(file, &shown, workspace),
+            Err(problems) => Err(Failure::problems(&shown, &problems)),
+        }
     }
 
     /// Makes a plan of what a file says, if it can be carried out in a workspace.
@@ -124,11 +112,7 @@ impl App {
         shown: &str,
         workspace: &str,
     ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
-        let team = self.team.as_ref().map(|file| &file.team);
-        let mut problems = self.mismatches(&file, Path::new(workspace), team);
-        if let Some(team) = self.team.as_ref().filter(|team| team.roles_only) {
-            problems.extend(team.team.without_assignee(&file.plan.tasks));
-        }
+        let problems = self.mismatches(&file, Path::new(workspace));
         if !problems.is_empty() {
             return Err(Failure::problems(shown, &problems));
         }
@@ -143,25 +127,22 @@ impl App {
         Ok((head, plan.tasks))
     }
 
-    /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by a team.
-    pub(super) fn mismatches(
-        &self,
-        file: &PlanFile,
-        workspace: &Path,
-        team: Option<&Team>,
-    ) -> Vec<Problem> {
+    /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by the team.
+    pub(super) fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
         let checks = self.config.checks.keys().map(String::as_str);
-        let mut problems = file.unknown_checks(&checks);
+        let mut problems = plan.unknown_checks(&checks);
         let out = |file: &&Reference| exec::leads_out(workspace, &file.word);
-        problems.extend(file.produced.iter().filter(out).map(|file| {
+        problems.extend(plan.produced.iter().filter(out).map(|file| {
             let message = format!("`{}` leads out of the workspace through a link", file.word);
             file.problem(message)
                 .with_hint("name a file that is in the workspace itself")
         }));
-        problems.extend(
-            team.into_iter()
-                .flat_map(|team| team.assignee_problems(&file.plan)),
-        );
+        if let Some(file) = &self.team {
+            problems.extend(file.team.assignee_problems(&plan.plan));
+            if file.roles_only {
+                problems.extend(file.team.without_assignee(&plan.plan.tasks));
+            }
+        }
         problems
     }
 
@@ -175,36 +156,36 @@ impl App {
         Ok(path.display().to_string())
     }
 
-    /// Looks whether agents can work in a folder.
+    /// Checks whether agents can work in a folder.
     ///
     /// # Errors
-    /// It is not there, is no folder, or cannot be written to.
+    /// It does not exist, is no folder, or cannot be written to.
     pub(super) fn usable(&self, workspace: &Path) -> Result<(), Failure> {
         let name = workspace.display();
-        let refused = |what: String, hint| Err(Failure::usage(anyhow!("{what}")).hint(hint));
-        if !workspace.exists() {
+        let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        let (error, hint) = if !workspace.exists() {
             if workspace.starts_with(self.config.root()) {
                 return Ok(());
             }
-            return refused(
-                format!("the workspace `{name}` does not exist"),
+            (
+                anyhow!("the workspace `{name}` does not exist"),
                 "make the folder, or name another one: --workspace DIR",
-            );
-        }
-        if !workspace.is_dir() {
-            return refused(
-                format!("the workspace `{name}` is no folder"),
+            )
+        } else if !workspace.is_dir() {
+            (
+                anyhow!("the workspace `{name}` is no folder"),
                 "name a folder: --workspace DIR",
-            );
-        }
-        let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-        rustix::fs::access(workspace, access).or_else(|error| {
+            )
+        } else if let Err(error) = rustix::fs::access(workspace, access) {
             let error = std::io::Error::from(error);
-            refused(
-                format!("the workspace `{name}` cannot be written to: {error}"),
+            (
+                anyhow!("the workspace `{name}` cannot be written to: {error}"),
                 "make it writable, or name another one: --workspace DIR",
             )
-        })
+        } else {
+            return Ok(());
+        };
+        Err(Failure::usage(error).hint(hint))
     }
 }
 

@@ -1,11 +1,12 @@
-//! Standard output and standard error. A reader that has gone ends the command quietly; what strangers wrote loses
-//! what a terminal would obey; colours and breaks between words only for a terminal, and no colours under `NO_COLOR`.
+//! Standard output and standard error. A reader that has gone ends the command quietly; foreign text loses what a terminal
+//! would obey; colours and breaks between words only for a terminal, and no colours under `NO_COLOR`.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::Path;
 
 use serde::Serialize;
 
-use super::failure::Failure;
+use super::Failure;
 use super::line_wrapping::{columns, wrap};
 use crate::config::Environment;
 use crate::view::Paint;
@@ -32,17 +33,7 @@ impl Output {
         }
     }
 
-    /// A stream that gets no colours.
-    pub fn plain(stream: impl Write + Send + 'static) -> Self {
-        Self {
-            stream: Box::new(stream),
-            colour: false,
-            terminal: false,
-            columns: None,
-        }
-    }
-
-    /// Returns whether a person is looking.
+    /// Returns whether a person reads it.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -56,7 +47,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// A quiet success if nobody reads any more; else the stream's error.
+    /// A quiet success if the reader has gone; else the stream's error.
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.bytes(text.as_bytes())
     }
@@ -67,10 +58,8 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let written = self
-            .stream
-            .write_all(bytes)
-            .and_then(|()| self.stream.flush());
+        let stream = &mut self.stream;
+        let written = stream.write_all(bytes).and_then(|()| stream.flush());
         written.map_err(|error| match error.kind() {
             ErrorKind::BrokenPipe => Failure::closed_pipe(),
             _ => Failure::failed(anyhow::Error::new(error).context("cannot write the output")),
@@ -104,8 +93,8 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
-        self.text(&format!("{}\n", escaped(&text)))
+        let json = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+        self.text(&(escaped(&json) + "\n"))
     }
 
     /// Prints a value as JSON on one line.
@@ -114,8 +103,8 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string(value).map_err(Failure::failed)?;
-        self.text(&format!("{}\n", escaped(&text)))
+        let json = serde_json::to_string(value).map_err(Failure::failed)?;
+        self.text(&(escaped(&json) + "\n"))
     }
 
     /// Clears the terminal, so that what follows replaces what was shown.
@@ -128,14 +117,20 @@ impl Output {
     }
 }
 
-/// Prints on standard error; there is nobody left to tell if that fails.
+/// Prints on standard error. An error of that has no reader either.
 pub fn complain(text: &str) {
-    let text = printable(text);
-    let text = match columns(&io::stderr()) {
-        Some(columns) => wrap(&text, columns),
-        None => text,
-    };
+    let mut text = printable(text);
+    if let Some(columns) = columns(&io::stderr()) {
+        text = wrap(&text, columns);
+    }
     drop(io::stderr().write_all(text.as_bytes()));
+}
+
+/// Returns a path as seen from the folder that the person is in.
+pub(super) fn shown_from_here(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(here).unwrap_or(path);
+    printable(&path.display().to_string())
 }
 
 /// Writes what a terminal would obey as escapes of JSON. In JSON text such characters stand only within strings, so the
@@ -146,11 +141,8 @@ fn escaped(json: &str) -> String {
         if matches!(c, ' '..='~' | '\n') || !printable(&c.to_string()).is_empty() {
             safe.push(c);
         } else {
-            safe.extend(
-                c.encode_utf16(&mut [0; 2])
-                    .iter()
-                    .map(|unit| format!("\\u{unit:04x}")),
-            );
+            let units = c.encode_utf16(&mut [0; 2]).to_vec();
+            safe.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
         }
     }
     safe
@@ -162,6 +154,15 @@ mod tests {
 
     use super::super::failure::Exit;
     use super::*;
+
+    fn plain(stream: impl Write + Send + 'static) -> Output {
+        Output {
+            stream: Box::new(stream),
+            colour: false,
+            terminal: false,
+            columns: None,
+        }
+    }
 
     #[derive(Clone, Default)]
     struct WriteResult(Arc<Mutex<Vec<u8>>>);
@@ -192,7 +193,7 @@ mod tests {
     fn json_output_escapes_control_characters() {
         let written = WriteResult::default();
         let value = serde_json::json!({"name": "a\u{1b}]52;\u{9b}31m\u{202e}b\u{e0041}中\n"});
-        Output::plain(written.clone()).json(&value).unwrap();
+        plain(written.clone()).json(&value).unwrap();
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert_eq!(printable(&text), text);
         assert!(text.contains('中'));
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn closed_pipe_is_success() {
-        let failure = Output::plain(Gone).line("x").unwrap_err();
+        let failure = plain(Gone).line("x").unwrap_err();
         assert_eq!((failure.exit(), failure.text()), (Exit::Done, None));
     }
 }

@@ -2,8 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::app::App;
-use super::failure::Failure;
+use super::{App, Failure};
 use crate::plan::{
     ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
 };
@@ -18,7 +17,7 @@ const NAME: usize = 60;
 const CANDIDATES: usize = 20;
 
 impl App {
-    /// Tells how a plan goes on.
+    /// Returns how a plan goes on.
     pub async fn goes_on(&self, plan: &PlanId) -> String {
         let of_team = self.read(plan, |plan, _| plan.head().of_team()).await;
         let of_team = of_team.unwrap_or(false);
@@ -45,24 +44,22 @@ impl App {
     /// Returns the plan that is meant, as [`App::plan`], if it is one that a daemon carries out.
     ///
     /// # Errors
-    /// As [`App::plan`], or the plan is in the hands of those who made it through tools.
+    /// As [`App::plan`], or the plan is carried out by the callers of the tools that made it.
     pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId, Failure> {
         let PlanHead { id, owner, .. } = self.head(named).await?;
         if owner == DAEMON {
             return Ok(id);
         }
-        let (program, error) = (
-            &self.program,
-            anyhow!(
-                "plan `{id}` is carried out by those who use it through the tools of `{owner}`"
-            ),
+        let program = &self.program;
+        let error = anyhow!(
+            "plan `{id}` is carried out by those who use it through the tools of `{owner}`"
         );
         Err(Failure::usage(error).hint(format!(
             "`{program} show {id} > FILE` and `{program} run --plan FILE` make a plan of your own of it"
         )))
     }
 
-    /// Tells that a plan has no such task.
+    /// Returns that a plan has no such task.
     pub fn no_task(&self, plan: &PlanId, task: TaskId) -> Failure {
         Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
             .hint(format!("`{} status {plan}` shows the tasks", self.program))
@@ -75,27 +72,17 @@ impl App {
     pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, HumanQuestion), Failure> {
         let mut found = Vec::new();
         let any = named.is_some();
-        let store = self.store().await?;
-        for listed in store.plans().await? {
-            let head = &listed.head;
+        for ListedPlan { head, .. } in self.store().await?.plans().await? {
             // Only a daemon asks.
-            if head.owner != DAEMON || (head.status.settled() && !any) {
-                continue;
+            if head.owner == DAEMON && (any || !head.status.settled()) {
+                let questions = self.read(&head.id, move |plan, _| {
+                    let questions = plan.questions();
+                    let meant = questions.filter(|question| any || question.open());
+                    let meant = meant.map(|question| (plan.id().clone(), question.clone()));
+                    meant.collect::<Vec<_>>()
+                });
+                found.extend(questions.await?);
             }
-            let plan = listed.head.id;
-            let questions: Vec<HumanQuestion> = store
-                .read(&plan, move |plan, _| {
-                    plan.questions()
-                        .filter(|question| any || question.open())
-                        .cloned()
-                        .collect()
-                })
-                .await?;
-            found.extend(
-                questions
-                    .into_iter()
-                    .map(|question| (plan.clone(), question)),
-            );
         }
         pick_question(found, named, &self.program)
     }
@@ -111,18 +98,14 @@ fn pick_plan(
     named: Option<&str>,
     program: &ProgramName,
 ) -> Result<PlanHead, Failure> {
-    let there = || {
-        plans
-            .iter()
-            .filter(|plan| plan.head.archive_state != ArchiveState::Deleted)
-    };
+    let mut heads = plans.iter().map(|plan| &plan.head);
+    let mut kept = (heads.clone()).filter(|head| head.archive_state != ArchiveState::Deleted);
+    // What a role makes of a task is meant only by its whole name.
+    let offered = kept.clone().filter(|head| head.owner != ROLE);
     let Some(named) = named else {
-        // The store lists the newest first.
-        let own = there().filter(|plan| plan.head.owner == DAEMON);
-        let tools = there().filter(|plan| ![DAEMON, ROLE].contains(&plan.head.owner.as_str()));
-        let meant = unfinished(own.clone()).or_else(|| own.clone().next());
-        let meant = meant.or_else(|| unfinished(tools.clone()).or_else(|| tools.clone().next()));
-        return meant.map(|plan| plan.head.clone()).ok_or_else(|| {
+        // The store lists the newest first, and the first of several minima is taken.
+        let meant = offered.min_by_key(|head| (head.owner != DAEMON, head.status.settled()));
+        return meant.cloned().ok_or_else(|| {
             Failure::usage(anyhow!("no plan here is left: which one is meant?"))
                 .hint(format!("`{program} plans --all` lists them"))
         });
@@ -133,33 +116,22 @@ fn pick_plan(
                 .hint("is a variable of your script not set?"),
         );
     }
-    let exact = there()
-        .find(|plan| plan.head.key() == named)
-        .or_else(|| plans.iter().find(|plan| plan.head.id.as_str() == named));
-    if let Some(exact) = exact {
-        return Ok(exact.head.clone());
+    let exact = kept.find(|head| head.key() == named);
+    if let Some(exact) = exact.or_else(|| heads.find(|head| head.id.as_str() == named)) {
+        return Ok(exact.clone());
     }
-    // What a role makes of a task is meant only by its whole name.
-    let offered = || there().filter(|plan| plan.head.owner != ROLE);
-    let fits: Vec<&ListedPlan> = offered()
-        .filter(|plan| {
-            plan.head.key().starts_with(named) || plan.head.id.as_str().starts_with(named)
-        })
-        .collect();
+    let begins =
+        |head: &&PlanHead| head.key().starts_with(named) || head.id.as_str().starts_with(named);
+    let fits: Vec<&PlanHead> = offered.clone().filter(begins).collect();
     match fits.as_slice() {
-        [one] => Ok(one.head.clone()),
-        [] => Err(unclear("no plan", named, &offered().collect::<Vec<_>>())),
+        [one] => Ok((*one).clone()),
+        [] => Err(unclear("no plan", named, &offered.collect::<Vec<_>>())),
         several => Err(unclear("more than one plan", named, several)),
     }
 }
 
-fn unfinished<'a>(mut plans: impl Iterator<Item = &'a ListedPlan>) -> Option<&'a ListedPlan> {
-    plans.find(|plan| !plan.head.status.settled())
-}
-
-fn unclear(found: &str, named: &str, candidates: &[&ListedPlan]) -> Failure {
-    let lines = candidates.iter().map(|plan| {
-        let head = &plan.head;
+fn unclear(found: &str, named: &str, candidates: &[&PlanHead]) -> Failure {
+    let lines = candidates.iter().map(|head| {
         let name = one_line(&head.name, NAME);
         let key = one_line(head.key(), NAME);
         format!("{key}  {:<9}  {name}", head.status.as_str())
@@ -169,14 +141,11 @@ fn unclear(found: &str, named: &str, candidates: &[&ListedPlan]) -> Failure {
 }
 
 fn pick_question(
-    questions: Vec<(PlanId, HumanQuestion)>,
+    mut fits: Vec<(PlanId, HumanQuestion)>,
     named: Option<&str>,
     program: &ProgramName,
 ) -> Result<(PlanId, HumanQuestion), Failure> {
-    let mut fits: Vec<(PlanId, HumanQuestion)> = questions
-        .into_iter()
-        .filter(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)))
-        .collect();
+    fits.retain(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)));
     match (fits.len(), named) {
         (1, _) => Ok(fits.remove(0)),
         (0, None) => Err(Failure::failed(anyhow!("no question is open"))),

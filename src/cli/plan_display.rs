@@ -1,4 +1,4 @@
-//! `plans`, `status`, `show`, `why`: what there is and how far it is.
+//! `plans`, `status`, `show`, `why`, `log`: which plans exist, how far they are, and what happened to them.
 
 use std::time::Duration;
 
@@ -6,22 +6,23 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::app::App;
-use super::args::{PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
-use super::failure::{Exit, Failure};
-use super::output::Output;
+use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
+use super::{App, Failure, Output};
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::{ListedPlan, StoreError};
-use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
+use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView};
 use crate::wire::text::{one_line, printable};
 use crate::wire::{graph_text, plan_file};
 
-/// How often a plan that others change is looked at again while a person watches it: soon enough to feel immediate, and
+/// How often a plan that others change is read again while a person watches it: soon enough to feel immediate, and
 /// cheap, since only a number is compared.
-pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const READ_EVERY: Duration = Duration::from_millis(200);
+
+/// Changes that are read together.
+const PAGE: usize = 500;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
-pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let mut plans = match app.store_if_any().await? {
         Some(store) => store.plans().await?,
         None => Vec::new(),
@@ -31,20 +32,20 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<E
     });
     let plans: Vec<ListedView> = plans.iter().map(ListedView::of).collect();
     if args.json {
-        output.json(&plans)?;
-    } else if plans.is_empty() {
-        output.line(&format!("no plans yet: `{} run` makes one", app.program))?;
-    } else {
-        let zone = TimeZone::system();
-        for plan in &plans {
-            output.line(&plan.line(&zone, output.paint()))?;
-        }
+        return output.json(&plans);
     }
-    Ok(Exit::Done)
+    if plans.is_empty() {
+        return output.line(&format!("no plans yet: `{} run` makes one", app.program));
+    }
+    let zone = TimeZone::system();
+    let lines = plans
+        .iter()
+        .map(|plan| plan.line(&zone, output.paint()) + "\n");
+    output.prose(&lines.collect::<String>())
 }
 
 /// Shows how far a plan is, once or after every change until it ends.
-pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let mut shown = None;
     loop {
@@ -56,9 +57,9 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
             shown = now;
         }
         if !args.watch || settled(app, &plan).await? {
-            return Ok(Exit::Done);
+            return Ok(());
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(READ_EVERY).await;
     }
 }
 
@@ -85,7 +86,7 @@ async fn status_once(
     output.prose(&view.page(now, output.paint(), &app.program))
 }
 
-/// Tells when and why the daemon of a plan ended, if that is known and nobody was there to see it.
+/// Returns when and why the daemon of a plan ended, if that is known and it had no terminal.
 fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
     if let Some(word) = app.volumes.last_word()
         && word.plan == plan.as_str()
@@ -103,7 +104,7 @@ fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
 }
 
 /// Shows a plan, as it is or as it was.
-pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let id = app.plan(args.on.plan.as_deref()).await?;
     let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
@@ -111,51 +112,76 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<Exi
         None => now,
     };
     match args.format {
-        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks()))?,
-        PlanFormat::Mermaid => output.text(&graph_text::mermaid(&plan, plan.tasks()))?,
+        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks())),
+        PlanFormat::Mermaid => output.text(&graph_text::mermaid(&plan, plan.tasks())),
         PlanFormat::Json => {
             let rows: Vec<_> = plan.rows().collect();
-            output.json(&json!({ "seq": seq, "rows": rows }))?;
+            output.json(&json!({ "seq": seq, "rows": rows }))
         }
-        PlanFormat::Md => output.text(&printable(&plan_file::render(&plan)))?,
+        PlanFormat::Md => output.text(&printable(&plan_file::render(&plan))),
     }
-    Ok(Exit::Done)
 }
 
 /// Returns a plan as it was after one of its changes.
 pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure> {
     let last = app.read(id, |_, seq| seq).await?;
-    app.store()
-        .await?
-        .at(id, at)
-        .await
-        .map_err(|error| match error {
-            StoreError::UnknownPlan(_) => {
-                Failure::usage(anyhow!("plan `{id}` has no change `{at}`")).hint(format!(
-                    "the last one is {last}; `{} log {id}` shows all",
-                    app.program
-                ))
-            }
-            error => error.into(),
-        })
+    match app.store().await?.at(id, at).await {
+        Err(StoreError::UnknownPlan(_)) => {
+            let error = anyhow!("plan `{id}` has no change `{at}`");
+            let hint = format!(
+                "the last one is {last}; `{} log {id}` shows all",
+                app.program
+            );
+            Err(Failure::usage(error).hint(hint))
+        }
+        plan => Ok(plan?),
+    }
 }
 
 /// Says why a task is as it is.
-pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
-    let said = app
-        .read(&id, move |plan, _| {
-            view::why(plan, task, now, paint, &program)
-        })
-        .await?;
-    let said = said.ok_or_else(|| app.no_task(&id, task))?;
-    output.prose(&said)?;
-    Ok(Exit::Done)
+    let why = app.read(&id, move |plan, _| {
+        view::why(plan, task, now, paint, &program)
+    });
+    let why = why.await?.ok_or_else(|| app.no_task(&id, task))?;
+    output.prose(&why)
+}
+
+/// Prints every change, and with `--follow` those that come until the plan ends.
+pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+    let plan = app.plan(args.on.plan.as_deref()).await?;
+    let zone = TimeZone::system();
+    let mut seq = 0;
+    loop {
+        // Asked before the changes are read, so that the last ones are not missed.
+        let last_round = !args.follow || settled(app, &plan).await?;
+        while let page = app.store().await?.since(&plan, seq, PAGE).await?
+            && let Some(last) = page.last()
+        {
+            seq = last.seq;
+            for change in &page {
+                if args.json {
+                    for event in EventView::logged(change, &plan) {
+                        output.json_line(&event)?;
+                    }
+                } else {
+                    for line in view::lines(change, &zone, output.paint()) {
+                        output.line(&line)?;
+                    }
+                }
+            }
+        }
+        if last_round {
+            return Ok(());
+        }
+        tokio::time::sleep(READ_EVERY).await;
+    }
 }
 
 /// Returns whether a plan has ended.
-pub async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
+async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
     app.read(plan, |plan, _| plan.status().settled()).await
 }

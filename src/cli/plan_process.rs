@@ -1,25 +1,23 @@
-//! A plan is carried out: the daemon with its workers and the roles inside, put together, started, and let go of at the end.
+//! A plan is carried out: the daemon with its workers and the roles inside, put together, started, and stopped at the end.
 
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::app::{Access, App, CommandStart};
 use super::args::CarryOut;
-use super::failure::{Exit, Failure};
 use super::model_choice::models;
 use super::new_plan::usable_project;
-use super::output::{Output, complain};
 use super::run_terminal::{self, Foreground};
-use super::signals::{Ended, unless};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
-use super::{detach, in_process_roles};
+use super::{
+    Access, App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles,
+    unless,
+};
 use crate::config::{Isolation, Planner};
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 use crate::llm::Prompts;
@@ -29,8 +27,8 @@ use crate::wire::team_file::Team;
 use crate::wire::text::{one_line, time_text};
 use crate::worker::in_process::InProcessRoles;
 
-/// For so long workers and roles are waited for at the end.
-const LET_GO: Duration = Duration::from_secs(5);
+/// How long workers and roles may take to end.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// What plans and judges, made before anything else: all of it may fail for reasons of the configuration.
 pub(super) struct PreparedRun {
@@ -42,13 +40,13 @@ pub(super) struct PreparedRun {
 /// A plan as it was found, before anything is started for it.
 pub(super) struct FoundPlan {
     pub head: PlanHead,
-    /// Somebody has worked on it.
+    /// It has attempts.
     begun: bool,
     /// Its open tasks with their roles.
     pub open: Vec<(TaskId, Option<String>)>,
 }
 
-/// Everything that it takes to carry a plan out.
+/// Everything that is needed to carry a plan out.
 pub(super) struct Work {
     pub app: App,
     pub prepared: PreparedRun,
@@ -59,15 +57,14 @@ pub(super) struct Work {
 /// Workers and roles at work.
 struct Started {
     stop: watch::Sender<bool>,
-    workers: JoinHandle<()>,
-    roles: Option<JoinHandle<()>>,
+    tasks: JoinSet<()>,
 }
 
 impl App {
-    /// Opens what it takes to carry a plan out: with the team, whoever works, and who plans and judges.
+    /// Opens what is needed to carry a plan out: with the team, the workers, and who plans and judges.
     ///
     /// # Errors
-    /// What is wrong in the configuration or the team, or somebody cannot work here.
+    /// What is wrong in the configuration or the team, or an agent cannot work here.
     pub(super) async fn with_workers(
         start: &CommandStart,
         how: &CarryOut,
@@ -75,7 +72,7 @@ impl App {
         let mut app = Self::open(start, Access::Run).await?;
         app.load_team(&how.team).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
-        let planner = app.planner(workers.general())?;
+        let planner = app.planner(workers.general.as_ref())?;
         Ok((app, workers, planner))
     }
 
@@ -84,8 +81,8 @@ impl App {
     /// # Errors
     /// A prompt is wrong, or what plans and judges cannot be set up.
     pub(super) fn prepare(&self, planner: &Planner) -> Result<PreparedRun, Failure> {
-        let prompts = Prompts::load(Some(&self.config.prompts_dir()));
-        let prompts = prompts.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
+        let prompts = Prompts::load(Some(&self.config.prompts_dir()))
+            .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
         Ok(PreparedRun {
             policy: self.config.policy(planner),
             prompts: Arc::new(prompts),
@@ -93,26 +90,25 @@ impl App {
         })
     }
 
-    /// Looks at a plan that is there.
+    /// Reads a plan that is to go on.
     ///
     /// # Errors
     /// It cannot be read.
     pub(super) async fn found(&self, plan: &PlanId) -> Result<FoundPlan, Failure> {
-        let found = self.read(plan, |plan, _| FoundPlan {
-            head: plan.head().clone(),
-            begun: plan.attempts().next().is_some(),
-            open: match plan.status().settled() {
-                true => Vec::new(),
-                false => plan
-                    .unsettled()
+        self.read(plan, |plan, _| {
+            let open = plan.unsettled().filter(|_| !plan.status().settled());
+            FoundPlan {
+                head: plan.head().clone(),
+                begun: plan.attempts().next().is_some(),
+                open: open
                     .map(|task| (task.number, task.assignee.clone()))
                     .collect(),
-            },
-        });
-        found.await
+            }
+        })
+        .await
     }
 
-    /// Refuses a plan that is there and cannot go on here: its project, the roles of its tasks, its workspace.
+    /// Refuses a plan that cannot go on here: its project, the roles of its tasks, its workspace.
     ///
     /// # Errors
     /// Says what is in the way.
@@ -122,8 +118,8 @@ impl App {
         // What it began with counts.
         let isolate = self.config.run.isolation == Isolation::Worktree;
         if !over && (head.line.is_some() || isolate && !found.begun) {
-            let known = head.repository.clone().filter(|_| head.line.is_some());
-            usable_project(&head.workspace, known.map(|known| *known)).await?;
+            let known = head.repository.as_deref().filter(|_| head.line.is_some());
+            usable_project(&head.workspace, known.cloned()).await?;
         }
         self.check_team(found)?;
         match over {
@@ -180,38 +176,40 @@ impl Work {
         self,
         head: &PlanHead,
         how: &CarryOut,
-        mut ended: Ended,
-        output: Output,
+        mut process: Process<'_>,
     ) -> Result<Exit, Failure> {
         let app = &self.app;
         let over = head.status.settled();
-        if let (false, Some(file)) = (over, &app.team) {
-            file.tell_of_external(app.volumes.root(), &app.program, &how.team);
+        if !over {
+            app.print_external_roles();
         }
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, self.lock, how, &mut ended, output).await;
+            return detach::detach(&head.id, app, self.lock, how, process).await;
         }
-        let asks = run_terminal::may_ask(how);
-        let human_wait = match asks {
+        let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,
             false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str(), head.of_team());
-        let (mut settings, roles) = self.ready(head, human_wait, &kept, &mut ended).await?;
-        let with_workers = self.workers.general().is_some() || app.team.is_some();
-        let foreground = Foreground::new(app, &settings, how, asks, with_workers, output).await?;
+        let ready = self.ready(head, human_wait, &kept, &mut process.ended);
+        let (mut settings, roles) = ready.await?;
+        let with_workers = self.workers.general.is_some() || app.team.is_some();
+        let foreground = Foreground::new(app, &settings, how, with_workers, process.output);
+        let foreground = foreground.await?;
         let started = self.start(&mut settings, roles);
         let stopped = stopped(&started.stop.subscribe());
         let store = app.store().await?.clone();
         let daemon = tokio::spawn(daemon::run(settings, store, app.clock, stopped));
-        let (end, signal) = foreground.follow(daemon, &started.stop, ended).await?;
-        started.let_go().await;
+        let (end, signal) = foreground
+            .follow(daemon, &started.stop, process.ended)
+            .await?;
+        started.end().await;
         drop(self.lock);
         Ok(exit_of(&end, signal))
     }
 
-    /// Carries a plan out where nobody looks on: waits for answers, leaves its last word in the folder.
+    /// Carries a plan out without a terminal: waits for answers, records in the folder how it ended.
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
@@ -232,12 +230,12 @@ impl Work {
             exit = Some(signal);
         })
         .await;
-        started.let_go().await;
+        started.end().await;
         self.leave_word(&head.id, &end);
         Ok(exit_of(&end?, exit))
     }
 
-    /// Makes everything ready, and says that a daemon is at work; `kept` is told if a signal comes first.
+    /// Makes everything ready, and announces a daemon at work; `kept` is printed if a signal comes first.
     async fn ready(
         &self,
         head: &PlanHead,
@@ -253,7 +251,7 @@ impl Work {
         let roles = Box::pin(in_process_roles::ready(&settings, app, worktrees));
         let roles = unless(ended, kept, roles).await?;
         daemon::set_torn_aside(&settings, app.store().await?).await?;
-        // From now on whoever started this takes it for at work.
+        // From now on the process that started this takes it for at work.
         self.lock.announce(&DaemonInfo {
             pid: std::process::id(),
             started_at: time_text(app.clock.now()),
@@ -265,19 +263,15 @@ impl Work {
     }
 
     fn start(&self, settings: &mut DaemonSettings, roles: Option<InProcessRoles>) -> Started {
-        let (stop, told) = watch::channel(false);
-        let workers = self
-            .workers
-            .start_workers(settings, &self.app.config, &told);
-        let roles = roles.map(|roles| tokio::spawn(roles.run(stopped(&told))));
-        Started {
-            stop,
-            workers,
-            roles,
+        let (stop, stopping) = watch::channel(false);
+        let mut tasks = self.workers.start_workers(settings, &stopping);
+        if let Some(roles) = roles {
+            tasks.spawn(roles.run(stopped(&stopping)));
         }
+        Started { stop, tasks }
     }
 
-    /// Says how a daemon ends that nobody looks on, unless the plan itself does.
+    /// Records how a daemon without a terminal ends, unless the plan itself shows it.
     fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
         let why = match end {
             Ok(DaemonEnd::Settled(_)) => return,
@@ -300,27 +294,23 @@ impl Work {
 }
 
 impl Started {
-    /// Stops them, and waits until they have let go of what they were at. Not for long: a busy store would keep roles waiting,
-    /// and what they are at is found again after a kill too.
-    async fn let_go(self) {
+    /// Stops them, and waits until they have released what they were at. Not for long: a busy store would keep roles waiting, and
+    /// what they are at is found again, as after a kill.
+    async fn end(mut self) {
         self.stop.send_replace(true);
-        let all = async {
-            // What broke down has said so.
-            drop(self.workers.await);
-            if let Some(roles) = self.roles {
-                drop(roles.await);
-            }
-        };
-        if timeout(LET_GO, all).await.is_err() {
+        // A panic has printed itself.
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(STOP_WITHIN, all).await.is_err() {
             tracing::warn!("a worker or a role is at something that does not end");
+            self.tasks.detach_all();
         }
     }
 }
 
 /// Resolves when something says stop, or has gone, which means the same.
-pub(super) fn stopped(told: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
-    let mut told = told.clone();
-    async move { drop(told.wait_for(|stop| *stop).await) }
+pub(super) fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
+    let mut stop = stop.clone();
+    async move { drop(stop.wait_for(|stop| *stop).await) }
 }
 
 pub(super) fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {

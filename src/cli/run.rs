@@ -1,19 +1,15 @@
-//! `run`, `plan`, `resume`, `abort`, `worker` and the daemon that `--detach` leaves behind: open what it takes, and carry a
+//! `run`, `plan`, `resume`, `abort`, `worker` and the daemon that `--detach` leaves behind: open what is needed, and carry a
 //! plan out.
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::app::{Access, App, BY, CommandStart};
 use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
-use super::detach;
-use super::failure::{Exit, Failure};
 use super::new_plan::Wanted;
-use super::output::{Output, complain};
 use super::plan_process::Work;
-use super::signals::{Ended, unless};
 use super::worker_pools::{self, TeamWorkers};
+use super::{Access, App, BY, Exit, Failure, Process, complain, detach, unless};
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
 use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, TaskSpec};
@@ -22,64 +18,48 @@ use crate::view::{ProgramName, clock_time};
 use crate::wire::plan_file;
 use crate::worker::{self, RoleFilter, WorkerEvent};
 
-/// What is said when a signal comes first.
+/// Printed when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
-pub(super) async fn run(
-    args: RunArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-    output: Output,
-) -> Result<Exit, Failure> {
+pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let wanted = Wanted {
         command: "run",
         goal: args.goal.as_deref(),
         plan: args.plan.as_deref(),
-        made_from: &args.made_from,
-        name: args.name.as_deref(),
-        workspace: args.workspace.as_deref(),
-        team: &args.carry_out.team,
+        new: &args.new,
     };
     let opened = async {
-        let (app, workers, planner) = App::with_workers(start, &args.carry_out).await?;
+        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
         let new = app.new_plan(&wanted, &planner).await?;
         app.introduce(&planner).await?;
         let work = Work {
             prepared: app.prepare(&planner)?,
-            lock: app.take().await?,
+            lock: app.take(None).await?,
             workers,
             app,
         };
         Ok((work, new))
     };
-    let (work, (mut head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
+    let (work, (mut head, tasks)) = unless(&mut process.ended, NO_PLAN, opened).await?;
     if args.review {
         head.review = ReviewPolicy::Wanted;
     }
     let head = create(&work.app, head, tasks).await?;
-    work.in_sight(&head, &args.carry_out, ended, output).await
+    work.in_sight(&head, &args.carry_out, process).await
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
-pub(super) async fn plan(
-    args: MakePlan,
-    start: &CommandStart,
-    mut ended: Ended,
-    mut output: Output,
-) -> Result<Exit, Failure> {
+pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit, Failure> {
     let wanted = Wanted {
         command: "plan",
         goal: args.goal.as_deref(),
         plan: None,
-        made_from: &args.made_from,
-        name: args.name.as_deref(),
-        workspace: args.workspace.as_deref(),
-        team: &args.team,
+        new: &args.new,
     };
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
-        app.load_sound_team(wanted.team).await?;
+        let mut app = App::open(process.start, Access::Run).await?;
+        app.load_sound_team(&args.team).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
@@ -88,18 +68,18 @@ pub(super) async fn plan(
             app.introduce(&planner).await?;
         }
         let prepared = app.prepare(&planner)?;
-        let lock = app.take().await?;
+        let lock = app.take(None).await?;
         Ok((app, prepared, lock, (head, tasks)))
     };
-    let (app, prepared, lock, (head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
+    let (app, prepared, lock, (head, tasks)) = unless(&mut process.ended, NO_PLAN, opened).await?;
     let asks = tasks.is_empty();
     let head = create(&app, head, tasks).await?;
     let (store, plan) = (app.store().await?, &head.id);
-    let resume = format!("`{} resume {plan}{}`", app.program, args.team.again());
+    let resume = format!("`{} resume {plan}{}`", app.program, app.team_flags);
     if asks {
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");
-        unless(&mut ended, &kept, async {
+        unless(&mut process.ended, &kept, async {
             let made = daemon::make_plan(&settings, store).await;
             made.map_err(|error| Failure::failed(error).hint(&kept))
         })
@@ -108,43 +88,38 @@ pub(super) async fn plan(
     drop(lock);
     if args.json {
         let rows = store.read(plan, |plan, _| plan.rows().collect::<Vec<_>>());
-        output.json(&rows.await?)?;
+        process.output.json(&rows.await?)?;
     } else {
         let text = store.read(plan, |plan, _| plan_file::render(plan));
-        output.text(&text.await?)?;
+        process.output.text(&text.await?)?;
         complain(&format!("\n{resume} carries it out.\n"));
     }
     Ok(Exit::Done)
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub(super) async fn resume(
-    args: ResumeArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-    mut output: Output,
-) -> Result<Exit, Failure> {
+pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let named = args.on.plan.as_deref();
     let goes_on = format!(
         "`{} resume{}{}` goes on where it was",
-        ProgramName::with(start.file.as_deref()),
+        ProgramName::with(process.start.file.as_deref()),
         named.map_or(String::new(), |plan| format!(" {plan}")),
         args.carry_out.again()
     );
     let opened = async {
-        let (app, workers, planner) = App::with_workers(start, &args.carry_out).await?;
+        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
         app.introduce(&planner).await?;
         let prepared = app.prepare(&planner)?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
         Ok((app, workers, prepared, plan))
     };
-    let (app, workers, prepared, plan) = unless(&mut ended, &goes_on, opened).await?;
+    let (app, workers, prepared, plan) = unless(&mut process.ended, &goes_on, opened).await?;
     if go_on(&app, &plan).await? {
-        output.line(&format!("plan {plan} goes on"))?;
+        process.output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
-    let lock = unless(&mut ended, &goes_on, app.take()).await?;
+    let lock = unless(&mut process.ended, &goes_on, app.take(None)).await?;
     let found = app.found(&plan).await?;
     app.check_found(&found).await?;
     let work = Work {
@@ -153,17 +128,16 @@ pub(super) async fn resume(
         workers,
         lock,
     };
-    work.in_sight(&found.head, &args.carry_out, ended, output)
-        .await
+    work.in_sight(&found.head, &args.carry_out, process).await
 }
 
-/// Lets a paused plan go on that a living daemon carries out; `false` if none does, or it needs no telling.
+/// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
 ///
 /// # Errors
 /// A limit of its budget keeps it from going on.
 async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
-    let theirs = app.volumes.running().and_then(|daemon| daemon.plan);
-    if theirs.as_deref() != Some(plan.as_str()) {
+    let running = app.volumes.running().and_then(|daemon| daemon.plan);
+    if running.as_deref() != Some(plan.as_str()) {
         return Ok(false);
     }
     let change = app.change(plan, "resumed", |draft| {
@@ -177,145 +151,124 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
     });
     change.await?.map_err(|why| {
         let program = &app.program;
-        let hint = format!(
-            "`{program} answer more` goes on, or `{program} stop`, raise it in config.toml, and resume"
-        );
         let error = anyhow!("plan `{plan}` is paused: {why}");
-        Failure::new(error, Exit::Budget).hint(hint)
+        Failure::new(error, Exit::Budget).hint(format!(
+            "`{program} answer more` goes on, or `{program} stop`, raise it in config.toml, and resume"
+        ))
     })
 }
 
-/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, tells agents to stop.
-pub(super) async fn abort(
-    args: AbortArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
+/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
+pub(super) async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let app = App::open(start, Access::Control).await?;
+        let app = App::open(process.start, Access::Control).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         Ok((app, plan))
     };
-    let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
+    let (app, plan) = unless(&mut process.ended, "the plan is as it was", opened).await?;
     let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
     app.change(&plan, "aborted", abandon).await?;
     // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
     if app.daemon().is_none() {
-        let prepared = app.prepare(&Planner::Rules {
-            why: "only what is left is done".to_owned(),
-        })?;
-        let lock = app.take().await?;
+        let why = "only what is left is done".to_owned();
+        let prepared = app.prepare(&Planner::Rules { why })?;
+        let lock = app.take(None).await?;
         let head = app.found(&plan).await?.head;
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let shutdown = async {
-            ended.await;
+            process.ended.await;
         };
         daemon::run(settings, app.store().await?.clone(), app.clock, shutdown).await?;
     }
     let program = &app.program;
-    output.line(&format!(
+    process.output.line(&format!(
         "plan {plan} has ended for good; agents at work are asked to stop, their work stays"
     ))?;
-    output.line(&format!(
+    process.output.line(&format!(
         "`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it"
     ))?;
     Ok(Exit::Done)
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub(super) async fn daemon(
-    args: DaemonArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
+pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
+        let mut app = App::open(process.start, Access::Run).await?;
         app.load_team(&args.team).await?;
-        let lock = app.take_over().await?;
+        let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         let workers = TeamWorkers::choose(&args.agent, &mut app).await?;
         let found = app.found(&plan).await?;
         app.check_team(&found)?;
+        let planner = app.planner(workers.general.as_ref())?;
         let work = Work {
-            prepared: app.prepare(&app.planner(workers.general())?)?,
+            prepared: app.prepare(&planner)?,
             workers,
             lock,
             app,
         };
         Ok((work, found.head))
     };
-    let (work, head) = unless(&mut ended, kept, opened).await?;
-    work.unseen(&head, kept, ended).await
+    let (work, head) = unless(&mut process.ended, kept, opened).await?;
+    work.unseen(&head, kept, process.ended).await
 }
 
 /// Takes commands and runs an agent for each.
-pub(super) async fn worker(
-    args: WorkerArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
+pub(super) async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
+        let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
         app.quiet()?;
         let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))
     };
-    let (app, options) = unless(&mut ended, "no command was taken", opened).await?;
-    let (teller, told) = mpsc::unbounded_channel();
-    let options = worker::WorkerOptions {
-        told: Some(teller),
-        ..options
-    };
-    let whose = match &options.role {
+    let (app, mut options) = unless(&mut process.ended, "no command was taken", opened).await?;
+    let (events, received) = mpsc::unbounded_channel();
+    options.events = Some(events);
+    let of_role = match &options.role {
         RoleFilter::Only(role) => format!(" of `{role}`"),
         _ => String::new(),
     };
+    let root = app.config.root();
     complain(&format!(
-        "taking commands{whose} in `{}`; Ctrl-C ends\n",
-        app.config.root().display()
+        "taking commands{of_role} in `{}`; Ctrl-C ends\n",
+        root.display()
     ));
-    let shown = tokio::spawn(show_work(told));
+    let shown = tokio::spawn(show_work(received));
     let mut exit = Exit::Done;
-    let worked = worker::run(options, async { exit = ended.await }).await;
+    let worked = worker::run(options, async { exit = process.ended.await }).await;
     // It ends with the worker, which held the other end.
     drop(shown.await);
     worked.map_err(Failure::failed)?;
     Ok(exit)
 }
 
-/// Tells a person what a worker does, a line for each beginning and each end.
-async fn show_work(mut told: mpsc::UnboundedReceiver<WorkerEvent>) {
+/// Prints what a worker does, a line for each beginning and each end.
+async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
     let (clock, zone) = (Clock::start(), TimeZone::system());
     let mut title = String::new();
-    while let Some(told) = told.recv().await {
-        let (of, what) = match told {
+    while let Some(event) = events.recv().await {
+        let ends = matches!(event, WorkerEvent::Reported(_));
+        let what = match event {
             WorkerEvent::Begun(begun) => {
-                title.clone_from(&begun);
-                (begun, "begun".to_owned())
+                title = begun;
+                "begun".to_owned()
             }
             WorkerEvent::Waits { said, until } => {
-                let time = clock_time(until, &zone);
-                (
-                    title.clone(),
-                    format!("{said}; it is asked again at {time}"),
-                )
+                format!("{said}; it is asked again at {}", clock_time(until, &zone))
             }
-            WorkerEvent::Reported(status) => {
-                let what = match status {
-                    Some(status) => format!("reported {}", status.as_str()),
-                    None => "reported by the agent".to_owned(),
-                };
-                (std::mem::take(&mut title), what)
-            }
+            WorkerEvent::Reported(Some(status)) => format!("reported {}", status.as_str()),
+            WorkerEvent::Reported(None) => "reported by the agent".to_owned(),
         };
         // A command that only ends a session was not begun.
-        if !of.is_empty() {
+        if !title.is_empty() {
             let time = clock_time(clock.now(), &zone);
-            complain(&format!("{time} {of}: {what}\n"));
+            complain(&format!("{time} {title}: {what}\n"));
+        }
+        if ends {
+            title.clear();
         }
     }
 }

@@ -1,9 +1,8 @@
-//! The terminal of a running plan: one line a change, and the questions to the human, asked and answered here.
+//! The terminal of a running plan: one line a change, and the questions to the person, asked and answered here.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,28 +11,25 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::app::App;
 use super::args::CarryOut;
 use super::editor::Editor;
-use super::failure::{Exit, Failure};
-use super::output::{Output, complain};
+use super::output::shown_from_here;
 use super::plan_process::exit_of;
-use super::signals::Ended;
-use crate::daemon::{DaemonEnd, DaemonSettings};
+use super::{App, Ended, Exit, Failure, Output, complain};
+use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
-    AnswerChoice, Event, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanId,
-    PlanState, QuestionId, TaskId,
+    AnswerChoice, Draft, Event, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan,
+    PlanHead, PlanId, PlanState, QuestionId, Refusal, Row, Task, TaskId,
 };
 use crate::store::{Change, Store, StoreError};
 use crate::view::{self, EventView, FinishedView, Style};
 use crate::volumes::Folder;
 use crate::wire::plan_file;
 use crate::wire::question_file::meaning;
-use crate::wire::team_file::Team;
 use crate::wire::text::{one_line, printable, time_text};
 
-/// Changes that other processes make are looked for that often.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How often changes are read that other processes make.
+const READ_EVERY: Duration = Duration::from_millis(500);
 
 /// After a signal the store gets so long to say how it ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -41,13 +37,13 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The longest name of a task in a line of progress.
 const NAME: usize = 60;
 
-/// What a person may say besides the choices when a plan is reviewed.
+/// What a person may say in addition to the choices when a plan is reviewed.
 const EDIT: &str = "edit";
 
-/// Bytes of a line that is read at once; a terminal that gathers lines takes 4 KiB.
+/// Bytes of a line that are read together; a terminal that gathers lines takes 4 KiB.
 const LONGEST_LINE: u64 = 64 * 1024;
 
-/// Changes read at once.
+/// Changes that are read together.
 const PAGE: usize = 500;
 
 /// Returns whether a person sits at this terminal and may be asked.
@@ -58,13 +54,12 @@ pub fn may_ask(how: &CarryOut) -> bool {
 /// Follows one plan.
 pub(super) struct Foreground<'a> {
     app: &'a App,
-    store: Store,
+    store: &'a Store,
     plan: PlanId,
     json: bool,
     asks: bool,
-    /// Where an edited plan is carried out, and by whom.
+    /// Where an edited plan is carried out.
     workspace: PathBuf,
-    team: Option<Arc<Team>>,
     /// The command line that goes on with the plan.
     resume: String,
     output: Output,
@@ -73,15 +68,15 @@ pub(super) struct Foreground<'a> {
     /// The question that stands on the terminal.
     asked: Option<QuestionId>,
     /// Its prompt was wiped away.
-    asked_again: bool,
+    wiped: bool,
     keyboard: Keyboard,
     /// In which the person edits the plan now.
     editor: Option<Editor>,
 }
 
 impl<'a> Foreground<'a> {
-    /// Makes the terminal of a plan; `manned` tells that somebody here takes commands. What happened before now is told only of
-    /// a plan that has just been made: a resumed one does not tell its whole story again.
+    /// Makes the terminal of a plan. What happened before now is printed only of a plan that has just been made: a resumed one
+    /// does not repeat its whole story. Says where commands wait if this process has no workers.
     ///
     /// # Errors
     /// The plan cannot be read.
@@ -89,14 +84,14 @@ impl<'a> Foreground<'a> {
         app: &'a App,
         settings: &DaemonSettings,
         how: &CarryOut,
-        asks: bool,
         with_workers: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
         let (plan, json) = (&settings.plan, how.json);
-        let store = app.store().await?.clone();
+        let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| {
-            (seq, names(plan), plan.status().settled())
+            let names: BTreeMap<_, _> = plan.tasks().map(named).collect();
+            (seq, names, plan.status().settled())
         });
         let (seq, names, settled) = seen.await?;
         let fresh = seq == 1;
@@ -104,26 +99,22 @@ impl<'a> Foreground<'a> {
             output.line(&format!("plan {plan} goes on"))?;
         }
         if !with_workers && !json {
-            let commands = app.volumes.path(Folder::CommandsPending);
-            output.line(&format!(
-                "no --agent: commands wait in `{}`",
-                shown(&commands)
-            ))?;
+            let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
+            output.line(&format!("no --agent: commands wait in `{commands}`"))?;
         }
         Ok(Self {
             app,
             store,
             plan: plan.clone(),
             json,
-            asks,
+            asks: settings.human_wait == HumanWait::Wait,
             workspace: settings.workspace.clone(),
-            team: settings.team.clone(),
             resume: format!("{} resume {plan}{}", app.program, how.again()),
             output,
             seq: if fresh { 0 } else { seq },
             names,
             asked: None,
-            asked_again: false,
+            wiped: false,
             keyboard: Keyboard::new(),
             editor: None,
         })
@@ -164,39 +155,282 @@ impl<'a> Foreground<'a> {
             }
             sleep(LAST_WORDS).await;
         };
-        let told = tokio::select! {
-            told = self.finish(&end, signal) => Some(told),
+        let closed = tokio::select! {
+            closed = self.close(&end, signal) => Some(closed),
             () = impatient => None,
         };
-        match told {
-            Some(told) => told?,
-            None => self.close_unread(&end, signal)?,
+        match closed {
+            Some(closed) => closed?,
+            // The store does not say in time how it ended.
+            None if self.json => self.finished(None, &end, signal)?,
+            None => self.close_stopped()?,
         }
         Ok((end, signal))
     }
 
-    /// Shows what there is, and waits until something happens or a person says something.
+    /// Shows what happened, and waits until something happens or a person says something.
     async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result<(), Failure> {
         self.show().await?;
         tokio::select! {
             Ok(()) = moved.changed() => {}
-            line = self.keyboard.line() => self.hear(&line).await?,
-            () = sleep(LOOK_AGAIN) => {}
+            line = self.keyboard.line() => self.answer(&line).await?,
+            () = sleep(READ_EVERY) => {}
         }
         Ok(())
     }
 
-    async fn finish(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
-        self.show().await?;
-        self.close(end, signal).await
+    /// Shows every change, and then what is asked: a question never stands above the change that led to it.
+    async fn show(&mut self) -> Result<(), Failure> {
+        loop {
+            while let page = self.store.since(&self.plan, self.seq, PAGE).await?
+                && !page.is_empty()
+            {
+                self.wipe_prompt()?;
+                for change in &page {
+                    self.show_change(change).await?;
+                    // One after the other: this future may be dropped on the way.
+                    self.seq = change.seq;
+                }
+            }
+            if !self.asks {
+                return Ok(());
+            }
+            let read = self
+                .app
+                .read(&self.plan, |plan, seq| (first_question(plan), seq));
+            let (open, seq) = read.await?;
+            if seq <= self.seq {
+                return self.ask(open);
+            }
+        }
     }
 
-    /// Says how it goes on where the store does not tell in time how it ended.
-    fn close_unread(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
-        if self.json {
-            return self.finished(None, end, signal);
+    async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
+        for row in &change.delta.rows {
+            if let Row::Task(task) = row {
+                self.names.extend([named(task)]);
+            }
         }
-        self.close_stopped()
+        for event in &change.delta.events {
+            if self.json {
+                let event = EventView::of(change, &self.plan, event);
+                self.output.json_line(&event)?;
+                continue;
+            }
+            // A question is put to the person in full.
+            let asked = self.asks && matches!(event, Event::Asked { .. });
+            if asked || is_followed(event, &change.delta.events) {
+                continue;
+            }
+            let Some((text, style)) = view::progress(change, event, &self.names) else {
+                continue;
+            };
+            let paint = self.output.paint();
+            let time = view::clock_time(change.at, &TimeZone::system());
+            let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
+            self.output.line(&format!("{time} {text}"))?;
+            if let Event::Planned { .. } = event {
+                let tasks = self.app.read(&self.plan, |plan, _| view::tasks(plan));
+                for line in tasks.await? {
+                    self.output.line(&line)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the line away on which a person is asked; it is put there again below what is printed now.
+    fn wipe_prompt(&mut self) -> Result<(), Failure> {
+        if self.asked.is_some() && self.output.is_terminal() {
+            self.output.text("\r\u{1b}[2K")?;
+            self.wiped = true;
+        }
+        Ok(())
+    }
+
+    /// Puts the oldest open question on the terminal, unless it stands there.
+    fn ask(&mut self, open: Option<(HumanQuestion, String)>) -> Result<(), Failure> {
+        let Some((question, subject)) = open else {
+            self.asked = None;
+            return Ok(());
+        };
+        let wiped = std::mem::take(&mut self.wiped);
+        if self.asked.as_ref() == Some(&question.id) {
+            return match wiped {
+                true => self.prompt(&question),
+                false => Ok(()),
+            };
+        }
+        self.asked = Some(question.id.clone());
+        let paint = self.output.paint();
+        let title = paint.text(Style::Bold, &format!("? {subject}"));
+        let reason = printable(&question.reason);
+        let reason: Vec<String> = reason.lines().map(|line| format!("  {line}")).collect();
+        self.output
+            .prose(&format!("\n{title}\n{}\n", reason.join("\n")))?;
+        let choices = question.choices.iter();
+        let mut offers: Vec<(&str, &str)> = choices
+            .map(|choice| (choice.as_str(), meaning(question.about, *choice)))
+            .collect();
+        if question.about == HumanQuestionKind::Review {
+            offers.push((EDIT, "change the plan in your editor first"));
+        }
+        for (word, meaning) in offers {
+            let line = paint.text(Style::Dim, &format!("    {word:<8} {meaning}"));
+            self.output.line(&line)?;
+        }
+        self.prompt(&question)
+    }
+
+    fn prompt(&mut self, question: &HumanQuestion) -> Result<(), Failure> {
+        let mut words = choices(question);
+        if question.about == HumanQuestionKind::Review {
+            words.insert(1, EDIT);
+        }
+        self.keyboard.want();
+        self.output
+            .text(&format!("  {} (a note may follow) > ", words.join(" · ")))
+    }
+
+    /// Takes a line that the person typed as the answer to the question on the terminal.
+    async fn answer(&mut self, line: &str) -> Result<(), Failure> {
+        let Some(id) = self.asked.clone() else {
+            return Ok(());
+        };
+        let line = line.trim();
+        let (word, note) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let asked = id.clone();
+        let question = (self.app).read(&self.plan, move |plan, _| plan.question(&asked).cloned());
+        let Some(question) = question.await? else {
+            return Ok(());
+        };
+        if word.eq_ignore_ascii_case(EDIT) && question.about == HumanQuestionKind::Review {
+            self.edit_plan().await?;
+            return self.prompt(&question);
+        }
+        let Some(choice) = AnswerChoice::parse(word) else {
+            return self.prompt(&question);
+        };
+        let note = note.trim().to_owned();
+        let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, "terminal");
+        if !self.change("answered", answer).await? && question.open() {
+            self.prompt(&question)?;
+        }
+        Ok(())
+    }
+
+    /// Changes the plan for the person; `false` if this is refused, which is printed.
+    async fn change(
+        &mut self,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<bool, Failure> {
+        match (self.store.change(&self.plan, "terminal", why, change)).await {
+            Ok(()) => Ok(true),
+            Err(StoreError::Refused(refusal)) => {
+                self.output.line(&format!("  {refusal}"))?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets the person edit the plan that is to be approved.
+    async fn edit_plan(&mut self) -> Result<(), Failure> {
+        let text = self.app.read(&self.plan, |plan, _| plan_file::render(plan));
+        // Kept outside of this future, which is dropped when a signal comes or the daemon ends meanwhile.
+        let edited = match Editor::open(&text.await?) {
+            Ok(editor) => self.editor.insert(editor).closed().await,
+            Err(error) => Err(error),
+        };
+        self.editor = None;
+        let edited = match edited {
+            Ok(edited) => edited,
+            Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
+        };
+        let checked = plan_file::parse("plan.md", &edited).and_then(|file| {
+            match self.app.mismatches(&file, &self.workspace) {
+                problems if problems.is_empty() => Ok(file),
+                problems => Err(problems),
+            }
+        });
+        let file = match checked {
+            Ok(file) => file,
+            Err(problems) => {
+                let problems = problems.iter().map(|problem| problem.in_file("plan.md"));
+                let lines: String = problems.map(|problem| format!("  {problem}\n")).collect();
+                return self
+                    .output
+                    .line(&format!("{lines}  the plan stays as it was"));
+            }
+        };
+        let replace = move |draft: &mut Draft<'_>| {
+            draft.describe(|head| {
+                head.name = file.plan.name;
+                head.goal = file.plan.goal;
+                head.description = file.plan.description;
+                head.constraints = file.plan.constraints;
+            });
+            draft.replace_tasks(file.plan.tasks).map(drop)
+        };
+        self.change("edited", replace).await.map(drop)
+    }
+
+    /// Shows the last changes, and says how it ended and how it goes on.
+    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
+        self.show().await?;
+        let read = self.app.read(&self.plan, |plan, _| {
+            let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
+            (plan.head().clone(), open)
+        });
+        let (head, open) = read.await?;
+        if self.json {
+            return self.finished(Some(&head.status), end, signal);
+        }
+        let (plan, resume) = (&self.plan, &self.resume);
+        match end {
+            DaemonEnd::Settled(status) => {
+                let style = match status {
+                    PlanState::Completed => Style::Good,
+                    _ => Style::Bad,
+                };
+                let status = self.output.paint().text(style, status.as_str());
+                let summary = printable(head.outcome.as_deref().unwrap_or_default());
+                let place = place_of_work(&head);
+                self.output
+                    .prose(&format!("\nplan {plan}: {status}\n{summary}\n{place}\n"))?;
+            }
+            DaemonEnd::Waits if open.is_empty() => {
+                complain(&format!(
+                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
+                ));
+            }
+            DaemonEnd::Waits | DaemonEnd::Budget => {
+                let state = match &head.status {
+                    PlanState::Paused(why) => format!("is paused: {}", one_line(why, 200)),
+                    _ => "waits for you:".to_owned(),
+                };
+                self.output.prose(&format!("\nplan {plan} {state}\n"))?;
+                for question in &open {
+                    let (id, program) = (&question.id, &self.app.program);
+                    let reason = one_line(&question.reason, 200);
+                    let choices = choices(question).join("|");
+                    self.output.prose(&format!(
+                        "  {id}  {reason}\n    {program} answer {id} {choices}\n"
+                    ))?;
+                }
+                complain(&format!("Hint: answer, then `{resume}`\n"));
+            }
+            DaemonEnd::NoPlan => complain(&format!(
+                "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
+            )),
+            DaemonEnd::Displaced(lock) => complain(&format!(
+                "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
+                shown_from_here(lock)
+            )),
+            DaemonEnd::Interrupted => self.close_stopped()?,
+        }
+        Ok(())
     }
 
     fn close_stopped(&mut self) -> Result<(), Failure> {
@@ -221,321 +455,26 @@ impl<'a> Foreground<'a> {
             status: status.map(PlanState::as_str),
         })
     }
-
-    /// Shows every change that there is, and then what is asked: a question never stands above the change that led to it.
-    async fn show(&mut self) -> Result<(), Failure> {
-        loop {
-            while let page = self.store.since(&self.plan, self.seq, PAGE).await?
-                && !page.is_empty()
-            {
-                self.wipe_prompt()?;
-                for change in &page {
-                    self.show_change(change).await?;
-                    // One after the other: this may be dropped on the way.
-                    self.seq = change.seq;
-                }
-            }
-            if !self.asks {
-                return Ok(());
-            }
-            let (open, seq) = self
-                .store
-                .read(&self.plan, |plan, seq| (first_question(plan), seq))
-                .await?;
-            if seq <= self.seq {
-                return self.ask(open);
-            }
-        }
-    }
-
-    async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
-        for row in &change.delta.rows {
-            if let crate::plan::Row::Task(task) = row {
-                self.names.insert(task.number, one_line(&task.name, NAME));
-            }
-        }
-        for event in &change.delta.events {
-            if self.json {
-                self.output
-                    .json_line(&EventView::of(change, &self.plan, event))?;
-            } else if self.asks && matches!(event, Event::Asked { .. }) {
-                // It is put to the person in full.
-            } else if is_followed(event, &change.delta.events) {
-                // The verdict says what was reported, the question why it is paused.
-            } else if let Some((text, style)) = view::progress(change, event, &self.names) {
-                let time = view::clock_time(change.at, &TimeZone::system());
-                let paint = self.output.paint();
-                self.output.line(&format!(
-                    "{} {}",
-                    paint.text(Style::Dim, &time),
-                    paint.text(style, &text)
-                ))?;
-                if let Event::Planned { .. } = event {
-                    self.show_plan().await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Lists the tasks of a new plan.
-    async fn show_plan(&mut self) -> Result<(), Failure> {
-        let lines = self
-            .store
-            .read(&self.plan, |plan, _| view::tasks(plan))
-            .await?;
-        for line in lines {
-            self.output.line(&line)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the line away on which a person is asked; it is put there again below what is printed now.
-    fn wipe_prompt(&mut self) -> Result<(), Failure> {
-        if self.asked.is_some() && self.output.is_terminal() {
-            self.output.text("\r\u{1b}[2K")?;
-            self.asked_again = true;
-        }
-        Ok(())
-    }
-
-    /// Puts the oldest open question on the terminal, unless it stands there.
-    fn ask(&mut self, open: Option<(HumanQuestion, String)>) -> Result<(), Failure> {
-        let Some((question, subject)) = open else {
-            self.asked = None;
-            return Ok(());
-        };
-        let wiped = std::mem::take(&mut self.asked_again);
-        if self.asked.as_ref() == Some(&question.id) {
-            return if wiped {
-                self.prompt(&question)
-            } else {
-                Ok(())
-            };
-        }
-        self.asked = Some(question.id.clone());
-        let paint = self.output.paint();
-        let title = paint.text(Style::Bold, &format!("? {subject}"));
-        self.output.prose(&format!(
-            "\n{title}\n{}\n",
-            indent(&printable(&question.reason))
-        ))?;
-        for choice in &question.choices {
-            let meaning = meaning(question.about, *choice);
-            let line = format!("    {:<8} {meaning}", choice.as_str());
-            let line = self.output.paint().text(Style::Dim, &line);
-            self.output.line(&line)?;
-        }
-        if question.about == HumanQuestionKind::Review {
-            let line = format!("    {EDIT:<8} change the plan in your editor first");
-            let line = self.output.paint().text(Style::Dim, &line);
-            self.output.line(&line)?;
-        }
-        self.prompt(&question)
-    }
-
-    fn prompt(&mut self, question: &HumanQuestion) -> Result<(), Failure> {
-        let mut words: Vec<&str> = question
-            .choices
-            .iter()
-            .map(|choice| choice.as_str())
-            .collect();
-        if question.about == HumanQuestionKind::Review {
-            words.insert(1, EDIT);
-        }
-        self.keyboard.want();
-        self.output
-            .text(&format!("  {} (a note may follow) > ", words.join(" · ")))
-    }
-
-    /// Takes a line that the person typed as the answer to the question on the terminal.
-    async fn hear(&mut self, line: &str) -> Result<(), Failure> {
-        let Some(id) = self.asked.clone() else {
-            return Ok(());
-        };
-        let (word, note) = line
-            .trim()
-            .split_once(char::is_whitespace)
-            .unwrap_or((line.trim(), ""));
-        let wanted = id.clone();
-        let question = self
-            .store
-            .read(&self.plan, move |plan, _| plan.question(&wanted).cloned())
-            .await?;
-        let Some(question) = question else {
-            return Ok(());
-        };
-        if word.eq_ignore_ascii_case(EDIT) && question.about == HumanQuestionKind::Review {
-            self.edit_plan().await?;
-            return self.prompt(&question);
-        }
-        let Some(choice) = AnswerChoice::parse(word) else {
-            return self.prompt(&question);
-        };
-        let note = note.trim().to_owned();
-        let answered = self
-            .store
-            .change(&self.plan, "terminal", "answered", move |draft| {
-                draft.answer(&id, choice, &note, "terminal")
-            })
-            .await;
-        match answered {
-            Ok(()) => {}
-            Err(StoreError::Refused(refusal)) => {
-                self.output.line(&format!("  {refusal}"))?;
-                if question.open() {
-                    self.prompt(&question)?;
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    /// Lets the person edit the plan that is to be approved.
-    async fn edit_plan(&mut self) -> Result<(), Failure> {
-        let text = self
-            .store
-            .read(&self.plan, |plan, _| plan_file::render(plan))
-            .await?;
-        // Kept outside of this, which is dropped when a signal comes or the daemon ends meanwhile.
-        let edited = match Editor::open(&text) {
-            Ok(editor) => self.editor.insert(editor).closed().await,
-            Err(error) => Err(error),
-        };
-        self.editor = None;
-        let edited = match edited {
-            Ok(edited) => edited,
-            Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
-        };
-        let parsed = plan_file::parse("plan.md", &edited);
-        let mismatches =
-            |file: &_| (self.app).mismatches(file, &self.workspace, self.team.as_deref());
-        let fitting = parsed.and_then(|file| match mismatches(&file) {
-            problems if problems.is_empty() => Ok(file),
-            problems => Err(problems),
-        });
-        let file = match fitting {
-            Ok(file) => file,
-            Err(problems) => {
-                let lines: Vec<String> = problems
-                    .iter()
-                    .map(|problem| format!("  {}", problem.in_file("plan.md")))
-                    .collect();
-                return self
-                    .output
-                    .line(&format!("{}\n  the plan stays as it was", lines.join("\n")));
-            }
-        };
-        let changed = self
-            .store
-            .change(&self.plan, "terminal", "edited", move |draft| {
-                draft.describe(|head| {
-                    head.name = file.plan.name;
-                    head.goal = file.plan.goal;
-                    head.description = file.plan.description;
-                    head.constraints = file.plan.constraints;
-                });
-                draft.replace_tasks(file.plan.tasks).map(drop)
-            })
-            .await;
-        match changed {
-            Ok(()) => Ok(()),
-            Err(StoreError::Refused(refusal)) => self.output.line(&format!("  {refusal}")),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Says how it ended and how it goes on.
-    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
-        let (status, workspace, line, summary, open) = self
-            .store
-            .read(&self.plan, |plan, _| {
-                let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
-                (
-                    plan.status().clone(),
-                    plan.head().workspace.clone(),
-                    plan.head().line.clone(),
-                    plan.head().outcome.clone().unwrap_or_default(),
-                    open,
-                )
-            })
-            .await?;
-        if self.json {
-            return self.finished(Some(&status), end, signal);
-        }
-        let (plan, resume) = (self.plan.clone(), self.resume.clone());
-        match end {
-            DaemonEnd::Settled(status) => {
-                let style = if *status == PlanState::Completed {
-                    Style::Good
-                } else {
-                    Style::Bad
-                };
-                let head = self.output.paint().text(style, status.as_str());
-                let place = place_of_work(&plan, &workspace, line.as_ref());
-                self.output.prose(&format!(
-                    "\nplan {plan}: {head}\n{}\n{place}\n",
-                    printable(&summary)
-                ))?;
-            }
-            DaemonEnd::Waits if open.is_empty() => {
-                complain(&format!(
-                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
-                ));
-            }
-            DaemonEnd::Waits | DaemonEnd::Budget => {
-                let state = match status {
-                    PlanState::Paused(why) => format!("is paused: {}", one_line(&why, 200)),
-                    _ => "waits for you:".to_owned(),
-                };
-                self.output.prose(&format!("\nplan {plan} {state}\n"))?;
-                for question in &open {
-                    let words: Vec<&str> = question
-                        .choices
-                        .iter()
-                        .map(|choice| choice.as_str())
-                        .collect();
-                    let reason = one_line(&question.reason, 200);
-                    self.output.prose(&format!(
-                        "  {}  {reason}\n    {} answer {} {}\n",
-                        question.id,
-                        self.app.program,
-                        question.id,
-                        words.join("|")
-                    ))?;
-                }
-                complain(&format!("Hint: answer, then `{resume}`\n"));
-            }
-            DaemonEnd::NoPlan => complain(&format!(
-                "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
-            )),
-            DaemonEnd::Displaced(lock) => complain(&format!(
-                "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
-                shown(lock)
-            )),
-            DaemonEnd::Interrupted => self.close_stopped()?,
-        }
-        Ok(())
-    }
 }
 
 fn first_question(plan: &Plan) -> Option<(HumanQuestion, String)> {
     let question = plan
         .open_questions()
-        .min_by_key(|question| question.asked)?
-        .clone();
+        .min_by_key(|question| question.asked)?;
     let subject = match question.task.and_then(|id| plan.task(id)) {
         Some(task) => format!("task {} · {}", task.number, one_line(&task.name, 80)),
         None => format!("plan {}", plan.id()),
     };
-    Some((question, subject))
+    Some((question.clone(), subject))
 }
 
-fn names(plan: &Plan) -> BTreeMap<TaskId, String> {
-    plan.tasks()
-        .map(|task| (task.number, one_line(&task.name, NAME)))
-        .collect()
+fn choices(question: &HumanQuestion) -> Vec<&'static str> {
+    let choices = question.choices.iter();
+    choices.map(|choice| choice.as_str()).collect()
+}
+
+fn named(task: &Task) -> (TaskId, String) {
+    (task.number, one_line(&task.name, NAME))
 }
 
 /// Returns whether something else in the same change says it better.
@@ -553,21 +492,14 @@ fn is_followed(event: &Event, events: &[Event]) -> bool {
     events.iter().any(follows)
 }
 
-/// Returns a path as seen from the folder that the person is in.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let path = path.strip_prefix(here).unwrap_or(path);
-    printable(&path.display().to_string())
-}
-
 /// Says where the result of a plan is, and how a person gets it.
-fn place_of_work(plan: &PlanId, workspace: &str, line: Option<&IntegrationBranch>) -> String {
-    let workspace = shown(Path::new(workspace));
-    let Some(line) = line else {
+fn place_of_work(head: &PlanHead) -> String {
+    let workspace = shown_from_here(Path::new(&head.workspace));
+    let Some(line) = &head.line else {
         return format!("The work is in `{workspace}`, and MISSION.md there tells about it.");
     };
-    let mission = shown(&Path::new(&line.folder).join("MISSION.md"));
-    let branch = IntegrationBranch::branch(plan);
+    let mission = shown_from_here(&Path::new(&line.folder).join("MISSION.md"));
+    let branch = IntegrationBranch::branch(&head.id);
     let place = if line.elsewhere.is_some() {
         let tip = &line.tip;
         format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
@@ -579,13 +511,6 @@ fn place_of_work(plan: &PlanId, workspace: &str, line: Option<&IntegrationBranch
         )
     };
     format!("{place}. `{mission}` tells about it.")
-}
-
-fn indent(text: &str) -> String {
-    text.lines()
-        .map(|line| format!("  {line}"))
-        .collect::<Vec<_>>()
-        .join("\n")
 }
 
 /// The person's keyboard: a thread of its own reads a line whenever one is asked for. A read of a terminal cannot be called
@@ -604,10 +529,8 @@ impl Keyboard {
         std::thread::spawn(move || {
             while asked.blocking_recv().is_some() {
                 let mut line = String::new();
-                let read = std::io::stdin()
-                    .lock()
-                    .take(LONGEST_LINE)
-                    .read_line(&mut line);
+                let mut input = std::io::stdin().lock().take(LONGEST_LINE);
+                let read = input.read_line(&mut line);
                 if !matches!(read, Ok(1..)) || send.blocking_send(line).is_err() {
                     break;
                 }

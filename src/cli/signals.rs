@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::failure::{Exit, Failure};
+use super::{Exit, Failure};
 
-/// Somebody else has the terminal.
+/// Another program has the terminal.
 static LENT: AtomicBool = AtomicBool::new(false);
 
 /// As long as this lives, Ctrl-C is meant for another program on the terminal.
@@ -56,7 +56,7 @@ pub fn ended() -> Ended {
     })
 }
 
-/// Does what comes before there is anything to stop, unless a signal ends it; `hint` says what is to be known then.
+/// Does what comes before there is anything to stop, unless a signal ends it; `hint` is printed then.
 ///
 /// # Errors
 /// Those of the work, or the signal as the end of the command.
@@ -72,7 +72,7 @@ pub async fn unless<T>(
     }
 }
 
-/// Does work that blocks in a thread of its own, so that signals are heard meanwhile.
+/// Does work that blocks in a thread of its own, so that signals are received meanwhile.
 ///
 /// # Errors
 /// Those of the work.

@@ -6,19 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
-use super::app::App;
-use super::args;
-use super::failure::Failure;
 use super::new_plan::Wanted;
-use super::output::complain;
 use super::plan_process::FoundPlan;
+use super::{App, Failure, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::{PlanHead, TaskSpec};
+use crate::plan::{PlanHead, TaskId, TaskSpec};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
-use crate::view::ProgramName;
 use crate::wire::Problem;
 use crate::wire::team_file::{
     self, KnownNames, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
@@ -38,12 +34,12 @@ pub(super) struct TeamFile {
     pub prompts: BTreeMap<String, String>,
     /// Everything that is wrong in the file; the team is what is right of it.
     pub problems: Vec<Problem>,
-    /// Nobody takes what is assigned to no role, as far as it is known who works.
+    /// No worker takes what is assigned to no role, as far as it is known who works.
     pub roles_only: bool,
 }
 
-/// What helps somebody who has no team file.
-pub(super) const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
+/// What helps a person who has no team file.
+const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
 
 impl TeamFile {
     /// Returns where the team file is: the named one, else that of the configuration.
@@ -66,7 +62,6 @@ impl TeamFile {
         let (prompts, unread) = prompts(&team, folder);
         problems.extend(unread);
         problems.extend(mismatches(&team, config));
-        problems.sort_by_key(|problem| (problem.line, problem.column));
         Ok(Self {
             path,
             team,
@@ -95,35 +90,34 @@ impl TeamFile {
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
     pub fn prompts_behind_files(&self) -> BTreeMap<String, String> {
         let roles = self.team.roles.iter();
-        let behind_files = roles.filter(|role| role.kind == RoleKind::Files);
-        behind_files
+        roles
+            .filter(|role| role.kind == RoleKind::Files)
             .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
             .collect()
     }
+}
 
-    /// Says of each role that works in another process where its commands are, and how a worker for it is started.
-    pub fn tell_of_external(&self, root: &Path, program: &ProgramName, team: &args::TeamArgs) {
-        let roles = self.team.roles.iter();
+impl App {
+    /// Prints of each role that works in another process where its commands are, and how a worker for it is started.
+    pub(super) fn print_external_roles(&self) {
+        let roles = self.team.iter().flat_map(|file| &file.team.roles);
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
-            let id = &role.id;
+            let (id, program, team) = (&role.id, &self.program, &self.team_flags);
             let folder = match role.folder {
                 RoleFolder::Common => "commands/pending".to_owned(),
                 RoleFolder::Own => format!("roles/{id}/commands/pending"),
             };
             complain(&format!(
-                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{} --agent claude`, or another agent, takes them\n",
-                root.join(folder).display(),
-                team.again()
+                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{team} --agent claude`, or another agent, takes them\n",
+                self.volumes.root().join(folder).display()
             ));
         }
     }
-}
 
-impl App {
     /// Makes the plan of the workflow that a person names.
     ///
     /// # Errors
-    /// There is no team or no such workflow, or its parameters do not fit; the line to type is told.
+    /// There is no team or no such workflow, or its parameters do not fit; the hint is the line to type.
     pub(super) fn plan_of_workflow(
         &self,
         id: &str,
@@ -131,29 +125,28 @@ impl App {
         workspace: &str,
     ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let short = one_line(id, 60);
-        let Some(file) = &self.team else {
-            let error = anyhow!("there is no team to find the workflow `{short}` in");
-            return Err(Failure::usage(error)
-                .hint("name the team: --team FILE, or in config.toml: [run] team"));
-        };
-        let shown = file.path.display();
-        let Some(workflow) = file.team.workflow(id) else {
-            let error = anyhow!("there is no workflow `{short}` in `{shown}`");
-            return Err(Failure::usage(error).hint(file.team.workflow_meant(&short)));
-        };
+        let file = self.team.as_ref().ok_or_else(|| {
+            Failure::usage(anyhow!(
+                "there is no team to find the workflow `{short}` in"
+            ))
+            .hint("name the team: --team FILE, or in config.toml: [run] team")
+        })?;
+        let (shown, team) = (file.path.display(), &file.team);
+        let workflow = team.workflow(id).ok_or_else(|| {
+            Failure::usage(anyhow!("there is no workflow `{short}` in `{shown}`"))
+                .hint(team.workflow_meant(&short))
+        })?;
+        let line = |given: &_| self.line_to_type(wanted, workflow, given);
         let mut given = Map::new();
-        for (name, value) in &wanted.made_from.params {
-            let value = Value::String(value.clone());
-            if given.insert(name.clone(), value).is_some() {
+        for (name, value) in &wanted.new.params {
+            if given.insert(name.clone(), value.as_str().into()).is_some() {
                 let name = one_line(name, 60);
                 let error = anyhow!("the parameter `{name}` is given twice");
-                let line = line_to_type(&self.program, wanted, workflow, &given);
-                return Err(Failure::usage(error).hint(line));
+                return Err(Failure::usage(error).hint(line(&given)));
             }
         }
-        let mut made = file.team.plan(workflow, &given).map_err(|problems| {
-            let line = line_to_type(&self.program, wanted, workflow, &given);
-            Failure::problems(&shown.to_string(), &problems).hint(line)
+        let mut made = team.plan(workflow, &given).map_err(|problems| {
+            Failure::problems(&shown.to_string(), &problems).hint(line(&given))
         })?;
         if let Some(goal) = wanted.goal {
             goal.clone_into(&mut made.plan.goal);
@@ -162,7 +155,7 @@ impl App {
     }
 
     /// Refuses open tasks of roles that the team does not have; without a team, a plan that has been carried out with one and has
-    /// open tasks of its roles. Says which tasks nobody will take.
+    /// open tasks of its roles. Says which tasks no worker will take.
     ///
     /// # Errors
     /// All of these.
@@ -171,23 +164,16 @@ impl App {
             return self.check_teamless(found);
         };
         let team = &file.team;
-        let (mut strangers, mut nobodys) = (Vec::new(), Vec::new());
-        for (task, role) in &found.open {
-            let Some(role) = role else {
-                nobodys.push(task);
-                continue;
-            };
-            if team.role(role).is_none() {
-                let role_shown = one_line(role, 60);
-                let what = format!(
-                    "task {task} is for `{role_shown}`, a role that the team does not have"
-                );
-                strangers.push(Problem::new(what).with_hint(team.role_meant(role)));
-            }
-        }
-        file.refuse(strangers)?;
-        if let (true, [first, more @ ..]) = (file.roles_only, nobodys.as_slice()) {
-            let more = match more.len() {
+        let stranger = |(task, role): &(TaskId, Option<String>)| {
+            let role = role.as_deref().filter(|role| team.role(role).is_none())?;
+            let shown = one_line(role, 60);
+            let what = format!("task {task} is for `{shown}`, a role that the team does not have");
+            Some(Problem::new(what).with_hint(team.role_meant(role)))
+        };
+        file.refuse(found.open.iter().filter_map(stranger).collect())?;
+        let mut unassigned = found.open.iter().filter(|(_, role)| role.is_none());
+        if let (true, Some((first, _))) = (file.roles_only, unassigned.next()) {
+            let more = match unassigned.count() {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
@@ -214,41 +200,36 @@ impl App {
         let hint = format!("`{} resume {id} --team {team}`", self.program);
         Err(Failure::usage(error).hint(hint))
     }
-}
 
-/// Returns the line that would do it, with what was given and with what is missing.
-fn line_to_type(
-    program: &ProgramName,
-    wanted: &Wanted<'_>,
-    workflow: &Workflow,
-    given: &Map<String, Value>,
-) -> String {
-    let mut line = format!(
-        "{} {}{} --workflow {}",
-        program,
-        wanted.command,
-        wanted.team.again(),
-        workflow.id
-    );
-    for parameter in &workflow.parameters {
-        let sample = match (&parameter.choices.first(), parameter.kind) {
-            (Some(choice), _) => (*choice).clone(),
-            (None, ParameterKind::Text) => "TEXT".to_owned(),
-            (None, ParameterKind::Integer | ParameterKind::Number) => "1".to_owned(),
-            (None, ParameterKind::Boolean) => "true".to_owned(),
-        };
-        let value = match (given.get(&parameter.name), &parameter.default) {
-            (Some(value), None) if value.as_str().is_some_and(|text| text.trim().is_empty()) => {
-                sample
-            }
-            (Some(value), _) => parameter.accept(value).unwrap_or(sample),
-            (None, None) => sample,
-            (None, Some(_)) => continue,
-        };
-        let pair = one_line(&format!("{}={value}", parameter.name), 200);
-        line = format!("{line} --param {}", quoted(&pair));
+    /// Returns the line that would do it, with what was given and with what is missing.
+    fn line_to_type(
+        &self,
+        wanted: &Wanted<'_>,
+        workflow: &Workflow,
+        given: &Map<String, Value>,
+    ) -> String {
+        let (program, command, team) = (&self.program, wanted.command, &self.team_flags);
+        let mut line = format!("{program} {command}{team} --workflow {}", workflow.id);
+        for parameter in &workflow.parameters {
+            let sample = match (parameter.choices.first(), parameter.kind) {
+                (Some(choice), _) => choice,
+                (None, ParameterKind::Text) => "TEXT",
+                (None, ParameterKind::Integer | ParameterKind::Number) => "1",
+                (None, ParameterKind::Boolean) => "true",
+            };
+            let optional = parameter.default.is_some();
+            let empty = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+            let value = match given.get(&parameter.name) {
+                None if optional => continue,
+                Some(value) if optional || !empty(value) => parameter.accept(value).ok(),
+                _ => None,
+            };
+            let value = value.unwrap_or_else(|| sample.to_owned());
+            let pair = one_line(&format!("{}={value}", parameter.name), 200);
+            line = format!("{line} --param {}", quoted(&pair));
+        }
+        format!("`{line}`")
     }
-    format!("`{line}`")
 }
 
 /// Returns what in a team file names something that is not there.
@@ -267,7 +248,7 @@ fn mismatches(team: &Team, config: &Config) -> Vec<Problem> {
     })
 }
 
-/// Reads the prompts of the roles, and tells which cannot be read.
+/// Reads the prompts of the roles, by their ids; those that cannot be read are problems.
 fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem>) {
     let (mut prompts, mut problems) = (BTreeMap::new(), Vec::new());
     for role in &team.roles {

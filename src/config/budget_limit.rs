@@ -14,6 +14,13 @@ const NONE: &str = "none";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConfiguredLimit<T>(pub Option<T>);
 
+/// A value of the configuration that may be a limit.
+pub enum WrittenAmount<'a> {
+    Count(u64),
+    Number(f64),
+    Text(&'a str),
+}
+
 /// The unit of a limit.
 pub trait Amount: Sized {
     /// How a person writes it, in the words of an error.
@@ -22,20 +29,8 @@ pub trait Amount: Sized {
     /// Writes it.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Reads a number; `None` if it does not fit.
-    fn of_number(_: f64) -> Option<Self> {
-        None
-    }
-
-    /// Reads a whole number; `None` if it does not fit.
-    fn of_count(_: u64) -> Option<Self> {
-        None
-    }
-
-    /// Reads a text; `None` if it does not fit.
-    fn of_text(_: &str) -> Option<Self> {
-        None
-    }
+    /// Reads it; `None` if the value is no such amount.
+    fn read(written: &WrittenAmount<'_>) -> Option<Self>;
 }
 
 impl Amount for u64 {
@@ -45,8 +40,11 @@ impl Amount for u64 {
         serializer.serialize_u64(*self)
     }
 
-    fn of_count(count: u64) -> Option<Self> {
-        (count > 0).then_some(count)
+    fn read(written: &WrittenAmount<'_>) -> Option<Self> {
+        match written {
+            WrittenAmount::Count(count) => Some(*count).filter(|count| *count > 0),
+            WrittenAmount::Number(_) | WrittenAmount::Text(_) => None,
+        }
     }
 }
 
@@ -57,14 +55,13 @@ impl Amount for f64 {
         serializer.serialize_f64(*self)
     }
 
-    fn of_number(number: f64) -> Option<Self> {
+    fn read(written: &WrittenAmount<'_>) -> Option<Self> {
+        let number = match written {
+            WrittenAmount::Count(count) => u32::try_from(*count).ok()?.into(),
+            WrittenAmount::Number(number) => *number,
+            WrittenAmount::Text(_) => return None,
+        };
         (number.is_finite() && number > 0.0).then_some(number)
-    }
-
-    fn of_count(count: u64) -> Option<Self> {
-        u32::try_from(count)
-            .ok()
-            .and_then(|count| Self::of_number(count.into()))
     }
 }
 
@@ -75,8 +72,11 @@ impl Amount for std::time::Duration {
         super::read_config::duration::serialize(self, serializer)
     }
 
-    fn of_text(text: &str) -> Option<Self> {
-        crate::wire::text::parse_span(text)
+    fn read(written: &WrittenAmount<'_>) -> Option<Self> {
+        match written {
+            WrittenAmount::Text(text) => crate::wire::text::parse_span(text),
+            WrittenAmount::Count(_) | WrittenAmount::Number(_) => None,
+        }
     }
 }
 
@@ -105,37 +105,38 @@ impl<T: Amount> Visitor<'_> for WrittenLimit<T> {
     }
 
     fn visit_u64<E: Error>(self, count: u64) -> Result<Self::Value, E> {
-        T::of_count(count)
-            .map(|amount| ConfiguredLimit(Some(amount)))
-            .ok_or_else(|| unfit::<T, E>(count))
+        limit(&WrittenAmount::Count(count), count)
     }
 
     fn visit_i64<E: Error>(self, count: i64) -> Result<Self::Value, E> {
         match u64::try_from(count) {
             Ok(count) => self.visit_u64(count),
-            Err(_) => Err(unfit::<T, E>(count)),
+            // Below 0 it is no limit, whatever the unit is.
+            Err(_) => limit(&WrittenAmount::Count(0), count),
         }
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        T::of_number(number)
-            .map(|amount| ConfiguredLimit(Some(amount)))
-            .ok_or_else(|| unfit::<T, E>(number))
+        limit(&WrittenAmount::Number(number), number)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        if text.trim().eq_ignore_ascii_case(NONE) {
-            return Ok(ConfiguredLimit(None));
+        match text.trim().eq_ignore_ascii_case(NONE) {
+            true => Ok(ConfiguredLimit(None)),
+            false => limit(&WrittenAmount::Text(text), format!("{text:?}")),
         }
-        T::of_text(text)
-            .map(|amount| ConfiguredLimit(Some(amount)))
-            .ok_or_else(|| unfit::<T, E>(format!("{text:?}")))
     }
 }
 
-fn unfit<T: Amount, E: Error>(value: impl fmt::Display) -> E {
-    E::custom(format!(
-        "{value} is no limit, which is {}, or \"{NONE}\" for no limit",
-        T::WRITTEN
-    ))
+fn limit<T: Amount, E: Error>(
+    written: &WrittenAmount<'_>,
+    shown: impl fmt::Display,
+) -> Result<ConfiguredLimit<T>, E> {
+    match T::read(written) {
+        Some(amount) => Ok(ConfiguredLimit(Some(amount))),
+        None => Err(E::custom(format!(
+            "{shown} is no limit, which is {}, or \"{NONE}\" for no limit",
+            T::WRITTEN
+        ))),
+    }
 }

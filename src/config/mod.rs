@@ -20,7 +20,7 @@ use crate::wire::command_file::Language;
 pub use budget_limit::ConfiguredLimit;
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
-pub use read_config::ConfigError;
+pub use read_config::{ConfigError, is_loopback};
 
 /// The name of the configuration file in the folder in which the program is started.
 pub const FILE_NAME: &str = "config.toml";
@@ -110,12 +110,12 @@ impl Default for LlmConfig {
 }
 
 impl LlmConfig {
-    /// Returns the model for planning and replanning; `None` for the usual one of whoever is asked.
+    /// Returns the model for planning and replanning; `None` for the usual one of the service or agent.
     pub fn plan_model(&self) -> Option<&str> {
         self.plan.model.as_deref().or(self.model.as_deref())
     }
 
-    /// Returns the model for judging results; `None` for the usual one of whoever is asked.
+    /// Returns the model for judging results; `None` for the usual one of the service or agent.
     pub fn judge_model(&self) -> Option<&str> {
         self.judge.model.as_deref().or(self.model.as_deref())
     }

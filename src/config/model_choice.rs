@@ -352,7 +352,7 @@ mod tests {
         environment variable `OPENAI_BASE_URL`: http would send the key unencrypted and is for this machine only; use https
         Hint: mend it, or name the address in `llm.base_url`, which goes before
         ");
-        // An address alone chooses nobody.
+        // An address alone chooses no model.
         insta::assert_snapshot!(chosen("", &[here]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
     }
 

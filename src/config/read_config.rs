@@ -449,7 +449,7 @@ fn names_variable(name: &str) -> bool {
 }
 
 /// Returns whether an address is on this machine.
-pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
+pub fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")

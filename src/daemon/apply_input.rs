@@ -1,9 +1,10 @@
-//! How what came in changes the plan: reports, answers of a person, heartbeats, and what a model said.
+//! How reports, answers of a person, heartbeats and the results of effects change the plan.
 
 use super::carry_out_steps::new_question;
 use super::changed_files::QuickInspection;
 use super::effect_work::{ModelDecision, ModelOutcome};
-use super::exchange::{Filed, FoundInput};
+use super::exchange::Filed;
+use super::input_routing::FoundInput;
 use super::plan_run::EffectResult;
 use super::report_parsing::{AnswerFile, ParsedReport};
 use super::worktrees::BranchReport;
@@ -13,30 +14,24 @@ use crate::plan::{
 use crate::volumes::{Volumes, Withdrawal};
 use crate::wire::text::safe_session;
 
-/// What is to be done in the folders with what was taken in.
+/// What is to be done in the folders after the change.
 #[derive(Debug, Default)]
-pub(super) struct Effect {
+pub(super) struct FollowUp {
     pub(super) filings: Vec<(String, Filed)>,
     /// What is wrong with answers.
     pub(super) complaints: Vec<(QuestionId, String)>,
 }
 
-/// Takes in what was found for a plan, of the heartbeats only new ones.
-pub(super) fn take(
+/// Applies what was found for a plan, of the heartbeats only new ones.
+pub(super) fn apply_found(
     draft: &mut Draft<'_>,
     found: &FoundInput,
-    seen: Option<&QuickInspection>,
+    inspected: Option<&QuickInspection>,
     volumes: &Volumes,
-) -> Effect {
-    let mut effect = Effect::default();
+) -> FollowUp {
     for (id, sign) in &found.signs {
-        let session = sign
-            .life
-            .session
-            .clone()
-            .filter(|session| safe_session(session))
-            .map(SessionId::new);
-        if let Err(refusal) = draft.part(|draft| draft.claim(id, session)) {
+        let session = sign.life.session.clone().filter(|id| safe_session(id));
+        if let Err(refusal) = draft.part(|draft| draft.claim(id, session.map(SessionId::new))) {
             tracing::warn!(%refusal, "a heartbeat of an unknown command");
             continue;
         }
@@ -44,26 +39,24 @@ pub(super) fn take(
             tracing::warn!(%refusal, "an agent waits for nothing that is known");
         }
     }
-    for arrival in &found.reports {
-        let filed = take_report(draft, arrival, seen, volumes);
-        effect
-            .filings
-            .extend(filed.map(|filed| (arrival.name.clone(), filed)));
+    let mut follow_up = FollowUp::default();
+    for report in &found.reports {
+        let filed = apply_report(draft, report, inspected, volumes);
+        let filing = filed.map(|filed| (report.name.clone(), filed));
+        follow_up.filings.extend(filing);
     }
     for (id, reply) in &found.replies {
-        let complaint = take_reply(draft, id, reply);
-        effect
-            .complaints
-            .extend(complaint.map(|complaint| (id.clone(), complaint)));
+        let complaint = apply_answer(draft, id, reply).map(|complaint| (id.clone(), complaint));
+        follow_up.complaints.extend(complaint);
     }
-    effect
+    follow_up
 }
 
-/// Returns where the report goes, if it could be taken in.
-fn take_report(
+/// Returns where the report goes, if the plan does not refuse it.
+fn apply_report(
     draft: &mut Draft<'_>,
     arrival: &ParsedReport,
-    seen: Option<&QuickInspection>,
+    inspected: Option<&QuickInspection>,
     volumes: &Volumes,
 ) -> Option<Filed> {
     let name = &arrival.name;
@@ -74,11 +67,11 @@ fn take_report(
             Ok(Filed::Rejected(refused.explanation))
         }
         (Some(command), Ok(report)) => draft.part(|draft| {
-            let taken = draft.report(command, report)?;
-            if let (AppliedReport::Counts, Some(seen)) = (taken, seen) {
-                seen.record(draft, command)?;
+            let applied = draft.report(command, report)?;
+            if let (AppliedReport::Counts, Some(inspected)) = (applied, inspected) {
+                inspected.record(draft, command)?;
             }
-            Ok(taken.into())
+            Ok(applied.into())
         }),
         (Some(command), Err(refused)) => draft.part(|draft| {
             let question = new_question(draft.plan(), volumes);
@@ -91,14 +84,14 @@ fn take_report(
         .ok()
 }
 
-/// Returns what a person is told whose answer was not taken.
-fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Option<String> {
+/// Returns the message to a person whose answer was refused.
+fn apply_answer(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Option<String> {
     let reason = match reply {
-        AnswerFile::Answer(choice, note) => {
+        Ok((choice, note)) => {
             let answered = draft.part(|draft| draft.answer(id, *choice, note, "file"));
             answered.err()?.to_string()
         }
-        AnswerFile::Unusable(reason) => reason.clone(),
+        Err(reason) => reason.clone(),
     };
     let choices = draft.plan().question(id).map(offered).unwrap_or_default();
     Some(format!(
@@ -107,19 +100,13 @@ fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Opt
 }
 
 fn offered(question: &HumanQuestion) -> String {
-    let words: Vec<&str> = question
-        .choices
-        .iter()
-        .map(|choice| choice.as_str())
-        .collect();
-    format!(
-        "write one of these behind `answer:` in the question's file: {}.",
-        words.join(", ")
-    )
+    let words = question.choices.iter().map(|choice| choice.as_str());
+    let words = words.collect::<Vec<_>>().join(", ");
+    format!("write one of these behind `answer:` in the question's file: {words}.")
 }
 
-/// Takes in what an act came back with.
-pub(super) fn take_input(
+/// Applies the result of an effect.
+pub(super) fn apply_result(
     draft: &mut Draft<'_>,
     input: &EffectResult,
     volumes: &Volumes,
@@ -131,7 +118,7 @@ pub(super) fn take_input(
             match done {
                 Withdrawal::Withdrawn => draft.withdrawn(id),
                 Withdrawal::Taken if recall => draft.recalled(id),
-                // A file that is gone was taken.
+                // A command whose file is gone was claimed.
                 Withdrawal::Taken => draft.claim(id, None).map(drop),
             }
         }
@@ -150,14 +137,16 @@ pub(super) fn take_input(
             let question = new_question(draft.plan(), volumes);
             draft.branch_elsewhere(found, reason, question)
         }
-        EffectResult::Asked(asked) => take_answer(draft, ModelOutcome::clone(asked), volumes),
+        EffectResult::Asked(asked) => {
+            apply_model_answer(draft, ModelOutcome::clone(asked), volumes)
+        }
         _ => Ok(()),
     }
 }
 
-/// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
-/// none.
-pub(super) fn take_answer(
+/// Applies the outcome of a question to the model: what the call cost, and the answer. An answer that the plan
+/// refuses counts as none.
+pub(super) fn apply_model_answer(
     draft: &mut Draft<'_>,
     asked: ModelOutcome,
     volumes: &Volumes,
@@ -169,21 +158,18 @@ pub(super) fn take_answer(
         Err(error) => return draft.failed_ask(&asked.ask, &error, question),
     };
     draft.answered_ask(&asked.ask, &text)?;
-    match draft.part(|draft| take_effect(draft, said, question.clone())) {
-        // Decided otherwise meanwhile.
+    match draft.part(|draft| apply_model_decision(draft, said, question.clone())) {
+        // Another decision was made meanwhile.
         Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
         Err(refusal) => {
             tracing::warn!(%refusal, "the plan refuses what the model answered");
-            draft.refused_ask(
-                &asked.ask,
-                &format!("the plan refuses its answer: {refusal}"),
-                question,
-            )
+            let reason = format!("the plan refuses its answer: {refusal}");
+            draft.refused_ask(&asked.ask, &reason, question)
         }
     }
 }
 
-fn take_effect(
+fn apply_model_decision(
     draft: &mut Draft<'_>,
     said: ModelDecision,
     question: QuestionId,
@@ -214,13 +200,8 @@ fn take_effect(
             draft.judge(&command, &verdict, question)
         }
         ModelDecision::Edits(edits) => {
-            let reason = draft
-                .plan()
-                .head()
-                .replan
-                .as_ref()
-                .map(|open| open.why.clone())
-                .unwrap_or_default();
+            let open = draft.plan().head().replan.as_ref();
+            let reason = open.map(|open| open.why.clone()).unwrap_or_default();
             draft.replan(&edits, &reason)
         }
         ModelDecision::Audit(audit) => draft.audited(

@@ -1,5 +1,6 @@
-//! Carries out the decisions that the plan's own data settles, within a change: writes commands, asks the human, ends
-//! attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions are taken.
+//! Carries out, within a change, the decisions that the plan's own data settles: writes commands, asks the human,
+//! ends attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions
+//! are used.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::discriminant;
@@ -9,13 +10,12 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::DaemonSettings;
-use super::render_before_commit::{CommandTexts, UnrenderedCommand};
 use super::worktrees::WorktreeLayout;
-use crate::llm::{CommandContext, CommandKind, indented};
+use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
-    Attempt, AttemptKind, BudgetLimit, CommandId, Draft, DueStep, EndCommand, NewCommand,
-    Observations, Plan, PlanState, QuestionId, Refusal, Report, SessionId, SessionScope, Task,
-    TaskId, Time, due, rule_decisions,
+    AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Draft, DueStep,
+    EndCommand, NewCommand, Observations, Origin, Plan, PlanState, QuestionId, Refusal, Report,
+    SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
 };
 use crate::volumes::Volumes;
 use crate::wire::command_file::{CommandFile, CommandType, sections};
@@ -23,37 +23,61 @@ use crate::wire::command_file::{CommandFile, CommandType, sections};
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
 
-/// Time that was lived through is recorded along with other things from so much on: each time, the plan's own row is written.
+/// Active time of at least this is recorded with other changes: each time, the head of the plan is written.
 const WORTH_RECORDING: Duration = Duration::from_secs(1);
 
-/// Characters that a command repeats of what came of it so far.
-const TOLD: usize = 20_000;
+/// Characters of earlier results that a command repeats.
+const REPEATED: usize = 20_000;
 
 /// Hexadecimal digits of a question's id …
 const ID_DIGITS: usize = 6;
 
-/// … and one more each time so many of them were taken: what was drawn is hardly ever taken, unless nearly all are.
+/// … and one more after so many draws of used ids: a draw is hardly ever used, unless nearly all are.
 const DRAWS: usize = 64;
 
-/// Where decisions are carried out and commands written.
+/// Carries out decisions and writes commands.
 #[derive(Clone)]
 pub(super) struct Decider {
     pub settings: Arc<DaemonSettings>,
 }
 
-/// A command that is committed and is to be put into its folder.
+/// A command that is to be published once it is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OutgoingCommand {
     pub id: CommandId,
     pub text: String,
-    /// What has to be there first.
+    /// The worktree to make first.
     pub layout: Option<WorktreeLayout>,
     /// The session that it ends.
     pub ends: Option<SessionId>,
 }
 
-/// Draws an id for a question that no other one has: none of the plan, and none whose file is in the folders, where those of every
-/// plan are. It is short enough to be typed. To be called within the change that asks: nothing else is asked meanwhile.
+impl OutgoingCommand {
+    /// Returns the command that ends a session which is over, unless it was published before.
+    pub(super) fn of_end(session: &AgentSession) -> Option<Self> {
+        let end = session.end.as_ref().filter(|end| !end.published)?;
+        Some(Self {
+            id: end.id.clone(),
+            text: end.text.clone(),
+            layout: None,
+            ends: Some(session.id.clone()),
+        })
+    }
+
+    /// Returns the command of an attempt.
+    pub(super) fn of(plan: &Plan, attempt: &Attempt) -> Self {
+        Self {
+            id: attempt.id.clone(),
+            text: attempt.text.clone(),
+            layout: WorktreeLayout::of(plan, attempt.task),
+            ends: None,
+        }
+    }
+}
+
+/// Draws an id for a question that no other question has: none of the plan, and none with a file in the folders,
+/// where the questions of every plan are. It is short enough to be typed. Call it within the change that asks: no
+/// other question comes between.
 pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
     let mut draws = 0;
     loop {
@@ -68,42 +92,32 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
 }
 
 impl Decider {
-    /// Carries out every decision that is due, one after the other, until none is left. One that the plan refuses is left out
-    /// and logged: it must not keep the others back.
-    pub fn decide(
-        &self,
-        draft: &mut Draft<'_>,
-        world: &Observations,
-        texts: &mut CommandTexts,
-    ) -> Vec<OutgoingCommand> {
+    /// Carries out every decision that is due, one after the other, until none is left. A decision that the plan
+    /// refuses is left out and logged: it must not hold up the others.
+    pub fn decide(&self, draft: &mut Draft<'_>, world: &Observations) -> Vec<OutgoingCommand> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
         if draft.plan().head().usage.unrecorded(world.active_time()) >= WORTH_RECORDING {
             draft.count_time(world.active_time());
         }
         draft.ends_published(&world.ends_published);
-        let decided = texts.decided_before(draft);
-        let (mut together, is_decided) = match decided {
-            Some(steps) => (steps, true),
-            None => (VecDeque::new(), false),
-        };
-        // Decisions of one kind that are due side by side were chosen together. To ask anew after each of them would take the
-        // square of their number, and one changes nothing for the others, unless it changes what stands above them all.
+        let mut together = VecDeque::new();
+        // Decisions of one kind are derived together. To derive them anew after each would take the square of their
+        // number, and one changes nothing for the others, unless it changes what all depend on.
         let mut above = Above::of(draft.plan(), world);
         for _ in 0..MOST_DECISIONS {
             let now = Above::of(draft.plan(), world);
-            if !is_decided && now != above {
+            if now != above {
                 together.clear();
                 above = now;
             }
-            if !is_decided && together.is_empty() {
+            if together.is_empty() {
                 together = next_due(draft.plan(), world, &refused);
             }
             let Some(step) = together.pop_front() else {
                 break;
             };
-            texts.decide(step.clone());
-            match draft.part(|draft| self.carry_out(draft, &step, world, texts)) {
+            match draft.part(|draft| self.carry_out(draft, &step, world)) {
                 Ok(command) => outgoing.extend(command),
                 Err(refusal) => {
                     tracing::error!(?step, %refusal, "a decision that is due was refused");
@@ -119,21 +133,15 @@ impl Decider {
         draft: &mut Draft<'_>,
         step: &DueStep,
         world: &Observations,
-        texts: &mut CommandTexts,
     ) -> Result<Option<OutgoingCommand>, Refusal> {
         let question = |draft: &Draft<'_>| new_question(draft.plan(), &self.settings.volumes);
-        let attempt = |draft: &Draft<'_>, command: &CommandId| {
-            let attempt = draft.plan().attempt(command).cloned();
-            attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
-        };
         match step {
-            DueStep::Issue(task) => return self.issue(draft, *task, None, texts).map(Some),
+            DueStep::Issue(task) => return self.issue(draft, *task, None).map(Some),
             DueStep::Repair(command) => {
                 let attempt = attempt(draft, command)?;
-                let issued = self.issue(draft, attempt.task, Some(&attempt), texts);
-                return issued.map(Some);
+                return self.issue(draft, attempt.task, Some(&attempt)).map(Some);
             }
-            DueStep::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
+            DueStep::EndSession(session) => return Ok(end(draft, session)),
             DueStep::TimeOut(command, reason) => {
                 draft.time_out(command, reason, question(draft))?;
             }
@@ -174,191 +182,168 @@ impl Decider {
         draft: &mut Draft<'_>,
         task: TaskId,
         repairs: Option<&Attempt>,
-        texts: &mut CommandTexts,
     ) -> Result<OutgoingCommand, Refusal> {
         let plan = draft.plan();
         let task = plan
             .task(task)
             .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
-        let (id, created_at) = texts.next(draft.now());
-        let story = story(plan, task, repairs);
-        let context = self.context(plan, task, &id, story.told);
+        let id = new_command();
+        let NextCommand {
+            kind,
+            session,
+            content,
+        } = next_command(plan, task, repairs);
+        let body = self.body(plan, task, &id, content);
         let command = CommandFile {
             id: id.clone(),
-            created_at: Some(created_at),
-            session: story.session.clone(),
-            kind: if story.session.is_some() {
-                CommandType::Continue
-            } else {
-                CommandType::New
-            },
+            created_at: Some(draft.now()),
+            session: session.clone(),
+            kind: command_type(session.as_ref()),
             plan: Some(plan.id().clone()),
             task: Some(task.number),
-            attempt: Some(if repairs.is_some() {
-                task.attempts
-            } else {
-                task.attempts + 1
-            }),
+            attempt: Some(task.attempts + u32::from(repairs.is_none())),
             assignee: task.assignee.clone(),
             origin: task.origin,
             workspace: plan.workspace_of(task.number),
             report: self.report_path(&id),
             request_id: None,
-            body: String::new(),
+            body,
         };
-        let (number, layout) = (task.number, WorktreeLayout::of(plan, task.number));
-        let context = Some(context);
-        let outgoing = texts.write(UnrenderedCommand {
-            command,
-            context,
-            layout,
-        });
-        let issue = outgoing.issue(story.kind, story.session);
+        let number = task.number;
+        let issue = NewCommand {
+            id: id.clone(),
+            kind,
+            session,
+            text: command.render(),
+        };
         draft.issue(number, issue)?;
-        Ok(outgoing)
+        Ok(OutgoingCommand::of(draft.plan(), &attempt(draft, &id)?))
     }
 
-    /// Writes the command by which somebody behind files is asked once more what a role had asked of them: to report again, or
-    /// to go on with what they are told now. It is for the same request.
+    /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with a
+    /// message.
     ///
     /// # Errors
-    /// The first command cannot be read any more.
+    /// The earlier command cannot be read, or its task does not exist.
     pub fn ask_again(
         &self,
         plan: &Plan,
         attempt: &Attempt,
         kind: AttemptKind,
-        told: &str,
+        message: &str,
         now: Time,
-        texts: &mut CommandTexts,
     ) -> Result<NewCommand, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
-        let ((id, created_at), session) = (texts.next(now), attempt.session.clone());
+        let (id, session) = (new_command(), attempt.session.clone());
         let repair = kind == AttemptKind::Repair;
-        let (body, context) = match (&session, repair) {
-            (None, false) => (once_more(&earlier, told, &self.report_path(&id)), None),
-            (session, _) => {
-                let first = plan.attempts_of(attempt.task);
-                let first = first.rev().find(|made| made.kind == AttemptKind::New);
-                let told = match repair {
-                    true => CommandKind::Repair {
-                        reason: told.to_owned(),
-                        earlier_command: first
-                            .filter(|_| session.is_none())
-                            .map(|first| first.text.clone()),
-                    },
-                    false => CommandKind::Continue {
-                        feedback: String::new(),
-                        note: told.to_owned(),
-                        failed_checks: Vec::new(),
-                    },
-                };
-                let task = plan.task(attempt.task);
-                let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
-                let task = named_as(task, &earlier.body);
-                (String::new(), Some(self.context(plan, &task, &id, told)))
-            }
+        let body = if session.is_none() && !repair {
+            once_more(&earlier, message, &self.report_path(&id))
+        } else {
+            let mut attempts = plan.attempts_of(attempt.task).rev();
+            let first = attempts.find(|made| made.kind == AttemptKind::New);
+            let first = first.filter(|_| session.is_none());
+            let content = match repair {
+                true => CommandKind::Repair {
+                    reason: message.to_owned(),
+                    earlier_command: first.map(|first| first.text.clone()),
+                },
+                false => CommandKind::Continue {
+                    feedback: String::new(),
+                    note: message.to_owned(),
+                    failed_checks: Vec::new(),
+                },
+            };
+            let task = plan.task(attempt.task);
+            let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
+            self.body(plan, &named_as(task, &earlier.body), &id, content)
         };
         let command = CommandFile {
             id: id.clone(),
-            created_at: Some(created_at),
+            created_at: Some(now),
             session: session.clone(),
-            kind: match session {
-                Some(_) => CommandType::Continue,
-                None => CommandType::New,
-            },
+            kind: command_type(session.as_ref()),
             report: self.report_path(&id),
             body,
             ..earlier
         };
-        let outgoing = texts.write(UnrenderedCommand {
-            command,
-            context,
-            layout: None,
-        });
-        Ok(outgoing.issue(kind, session))
+        Ok(NewCommand {
+            id,
+            kind,
+            session,
+            text: command.render(),
+        })
     }
 
-    fn context(
-        &self,
-        plan: &Plan,
-        task: &Task,
-        id: &CommandId,
-        told: CommandKind,
-    ) -> CommandContext {
-        let role = task
-            .assignee
-            .as_ref()
-            .and_then(|role| self.settings.role_prompts.get(role));
-        CommandContext {
+    /// Renders the body of a command.
+    fn body(&self, plan: &Plan, task: &Task, id: &CommandId, content: CommandKind) -> String {
+        let (settings, report) = (&self.settings, self.report_path(id));
+        let role = task.assignee.as_ref();
+        let role = role.and_then(|role| settings.role_prompts.get(role));
+        let context = CommandContext {
             role: role.cloned().unwrap_or_default(),
-            ..CommandContext::new(
-                plan,
-                task,
-                told,
-                self.settings.language,
-                self.report_path(id),
-            )
-        }
+            ..CommandContext::new(plan, task, content, settings.language, report)
+        };
+        let body = questions::command_body(&settings.prompts, &context);
+        body.unwrap_or_else(|error| {
+            // Every template was rendered once when it was loaded; if one fails now, the task is not lost.
+            tracing::error!(%error, "the command template failed; the bare task is sent");
+            let (number, name) = (context.number, &context.name);
+            let description = &context.description;
+            format!("# {number} · {name}\n\n## Task description\n\n{description}\n")
+        })
     }
 
     fn report_path(&self, id: &CommandId) -> String {
         self.settings.volumes.report(id).display().to_string()
     }
-
-    fn end(
-        &self,
-        draft: &mut Draft<'_>,
-        session: &SessionId,
-        texts: &mut CommandTexts,
-    ) -> OutgoingCommand {
-        let plan = draft.plan();
-        let (id, created_at) = texts.next(draft.now());
-        let command = CommandFile {
-            id: id.clone(),
-            created_at: Some(created_at),
-            session: Some(session.clone()),
-            kind: CommandType::End,
-            plan: Some(plan.id().clone()),
-            task: None,
-            attempt: None,
-            // Whoever had the session forgets it.
-            assignee: plan
-                .session(session)
-                .and_then(|session| plan.task(session.task)?.assignee.clone()),
-            origin: crate::plan::Origin::Model,
-            workspace: plan.session(session).map_or_else(
-                || plan.head().workspace.clone(),
-                |session| plan.workspace_of(session.task),
-            ),
-            report: String::new(),
-            request_id: None,
-            body: "The session is over. Nothing is to be done or reported.".to_owned(),
-        };
-        let outgoing = texts.write(UnrenderedCommand {
-            command,
-            context: None,
-            layout: None,
-        });
-        let end = EndCommand {
-            id,
-            text: outgoing.text.clone(),
-            published: false,
-        };
-        draft.end_session(session, end);
-        outgoing
-    }
 }
 
-impl OutgoingCommand {
-    fn issue(&self, kind: AttemptKind, session: Option<SessionId>) -> NewCommand {
-        NewCommand {
-            id: self.id.clone(),
-            kind,
-            session,
-            text: self.text.clone(),
-        }
+/// Ends a session, and returns the command for it.
+fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
+    let plan = draft.plan();
+    let command = new_command();
+    let task = plan.session(id).map(|session| session.task);
+    let workspace = task.map(|task| plan.workspace_of(task));
+    let file = CommandFile {
+        id: command.clone(),
+        created_at: Some(draft.now()),
+        session: Some(id.clone()),
+        kind: CommandType::End,
+        plan: Some(plan.id().clone()),
+        task: None,
+        attempt: None,
+        // The worker that had the session forgets it.
+        assignee: task.and_then(|task| plan.task(task)?.assignee.clone()),
+        origin: Origin::Model,
+        workspace: workspace.unwrap_or_else(|| plan.head().workspace.clone()),
+        report: String::new(),
+        request_id: None,
+        body: "The session is over. Nothing is to be done or reported.".to_owned(),
+    };
+    let end = EndCommand {
+        id: command,
+        text: file.render(),
+        published: false,
+    };
+    draft.end_session(id, end);
+    draft.plan().session(id).and_then(OutgoingCommand::of_end)
+}
+
+/// Returns a copy of an attempt of the plan.
+pub(super) fn attempt(draft: &Draft<'_>, command: &CommandId) -> Result<Attempt, Refusal> {
+    let attempt = draft.plan().attempt(command).cloned();
+    attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
+}
+
+fn new_command() -> CommandId {
+    CommandId::new(format!("task-{}", Uuid::now_v7()))
+}
+
+fn command_type(session: Option<&SessionId>) -> CommandType {
+    match session {
+        Some(_) => CommandType::Continue,
+        None => CommandType::New,
     }
 }
 
@@ -372,7 +357,7 @@ fn next_due(plan: &Plan, world: &Observations, refused: &BTreeSet<DueStep>) -> V
     steps
 }
 
-/// What stands above single tasks and attempts: while it stays as it is, one decision changes nothing for others of its kind.
+/// What all tasks and attempts depend on: while it stays as it is, one decision changes nothing for others of its kind.
 #[derive(PartialEq)]
 struct Above {
     status: PlanState,
@@ -401,7 +386,7 @@ impl Above {
     }
 }
 
-/// Returns a task with the number and the name by which an earlier command spoke of it.
+/// Returns a task with the number and the name that an earlier command gave it.
 fn named_as(task: &Task, body: &str) -> Task {
     let heading = body.lines().next().and_then(|line| line.strip_prefix("# "));
     let said = heading.and_then(|heading| heading.split_once(" · "));
@@ -414,108 +399,93 @@ fn named_as(task: &Task, body: &str) -> Task {
     }
 }
 
-/// Returns what an earlier command said, with more in the description of the task.
-fn once_more(earlier: &CommandFile, told: &str, report: &str) -> String {
+/// Returns the body of an earlier command, with more in the description of the task.
+fn once_more(earlier: &CommandFile, message: &str, report: &str) -> String {
     let body = match earlier.report.as_str() {
         "" => earlier.body.clone(),
         before => earlier.body.replace(before, report),
     };
-    let (told, description) = (indented(told, TOLD), sections(&earlier.body).description);
+    let message = indented(message, REPEATED);
+    let description = sections(&earlier.body).description;
     match description.trim() {
-        "" => format!("{body}\n\n{told}"),
+        "" => format!("{body}\n\n{message}"),
         asked => {
-            let since = format!("{asked}\n\nWhat came of it so far:\n\n{told}");
+            let since = format!("{asked}\n\nWhat came of it so far:\n\n{message}");
             body.replacen(asked, &since, 1)
         }
     }
 }
 
-/// What a command tells its agent, and in which session.
-struct CommandContent {
+/// The kind, session and content of a command.
+struct NextCommand {
     kind: AttemptKind,
     session: Option<SessionId>,
-    told: CommandKind,
+    content: CommandKind,
 }
 
-/// Chooses how much of a task's story its next command tells: only what is new where the session is known.
-fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> CommandContent {
+/// Chooses what the next command of a task says of the task and its attempts: only what is new where the session is
+/// known.
+fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextCommand {
     let session = session(plan, task);
     if let Some(attempt) = repairs {
-        let reason = attempt
-            .rejected
-            .as_ref()
-            .map(|rejected| rejected.reason.clone())
-            .unwrap_or_default();
-        let forgotten = session.is_none();
-        let asked = plan
-            .attempts_of(task.number)
-            .find(|asked| asked.number == attempt.number && asked.kind != AttemptKind::Repair);
-        return CommandContent {
+        let rejected = attempt.rejected.as_ref();
+        let is_first =
+            |other: &&Attempt| other.number == attempt.number && other.kind != AttemptKind::Repair;
+        let first = plan.attempts_of(task.number).find(is_first);
+        let content = CommandKind::Repair {
+            reason: rejected.map_or(String::new(), |rejected| rejected.reason.clone()),
+            earlier_command: first
+                .filter(|_| session.is_none())
+                .map(|first| first.text.clone()),
+        };
+        return NextCommand {
             kind: AttemptKind::Repair,
             session,
-            told: CommandKind::Repair {
-                reason,
-                earlier_command: asked.filter(|_| forgotten).map(|asked| asked.text.clone()),
-            },
+            content,
         };
     }
-    let note = task.note.clone().unwrap_or_default();
-    let last = plan
-        .attempts_of(task.number)
-        .rev()
-        .find(|attempt| attempt.report.is_some());
+    let feedback = task.note.clone().unwrap_or_default();
+    let mut attempts = plan.attempts_of(task.number).rev();
+    let last = attempts.find(|attempt| attempt.report.is_some());
     let failed_checks = last.map(failed_checks).unwrap_or_default();
-    let own = session.as_ref().is_some_and(|_| task.started_at.is_some());
-    let told = match (own, last) {
+    let own = session.is_some() && task.started_at.is_some();
+    let content = match (own, last) {
         (true, _) => CommandKind::Continue {
-            feedback: note,
+            feedback,
             note: String::new(),
             failed_checks,
         },
         (false, Some(last)) => CommandKind::Resume {
             earlier_command: last.text.clone(),
             earlier_report: last.report.as_ref().map(Report::text).unwrap_or_default(),
-            feedback: note,
+            feedback,
             note: String::new(),
             failed_checks,
         },
-        (false, None) => CommandKind::New { note },
+        (false, None) => CommandKind::New { note: feedback },
     };
-    let kind = if session.is_some() {
-        AttemptKind::Continue
-    } else {
-        AttemptKind::New
-    };
-    CommandContent {
-        kind,
+    NextCommand {
+        kind: match session {
+            Some(_) => AttemptKind::Continue,
+            None => AttemptKind::New,
+        },
         session,
-        told,
+        content,
     }
 }
 
 /// Returns the session to go on in, if one is known: the task's own, or the plan's where the plan has one for all.
 fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
-    let own = plan
-        .attempts_of(task.number)
-        .rev()
-        .find_map(|attempt| attempt.session.clone());
-    let shared = || {
-        plan.open_sessions()
-            .last()
-            .map(|session| session.id.clone())
-    };
+    let mut attempts = plan.attempts_of(task.number).rev();
+    let own = attempts.find_map(|attempt| attempt.session.clone());
+    let shared = || Some(plan.open_sessions().last()?.id.clone());
     match plan.head().policy.session {
         SessionScope::Task => own,
         SessionScope::Plan => own.or_else(shared),
     }
 }
 
-fn failed_checks(attempt: &Attempt) -> Vec<crate::plan::CheckResult> {
-    attempt
-        .checks
-        .iter()
-        .flatten()
-        .filter(|check| !check.passed)
-        .cloned()
-        .collect()
+fn failed_checks(attempt: &Attempt) -> Vec<CheckResult> {
+    let checks = attempt.checks.iter().flatten();
+    checks.filter(|check| !check.passed).cloned().collect()
 }

@@ -1,51 +1,52 @@
-//! What changed in the workspace: looked at when a report comes, before anything else is done there. A small folder is
-//! looked at while the report is taken in, so that it costs no change of its own; everything else beside the loop.
+//! What changed in the workspace: inspected when a report comes, before anything else happens there. A small folder is
+//! inspected while the report is applied, so that it costs no change of its own; everything else beside the loop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::DaemonSettings;
+use super::carry_out_steps::attempt;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use crate::exec::{
     FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
 };
 use crate::plan::{
-    ChangedFiles, CommandId, Draft, IntegrationBranch, Refusal, Repository, TaskId, Time,
+    ChangedFiles, CommandId, Draft, IntegrationBranch, PlanId, Refusal, Repository, TaskId, Time,
 };
 use crate::plan_time::Clock;
 use crate::store::Store;
 
-/// As long as a folder has no more files than this, a look takes less time than to wake another thread for it.
+/// Up to this number of files, to list a folder takes less time than to wake another thread for it.
 const QUICK: usize = 64;
 
 /// A listing of more files is not kept: it would take more memory than the rest of a daemon.
 const KEPT: usize = 2_000;
 
-/// Files that are looked at in all.
+/// Files that are inspected in all.
 const MOST: usize = 50_000;
 
-/// What the daemon itself writes into the workspace, and what agents write there for their worker.
+/// Files of the daemon in the workspace, and files that agents write for their worker.
 const OWN: [&str; 3] = ["MISSION.md", ".MISSION.md.tmp", ".plan-agent"];
 
-/// Where it is looked for changes, and what is known from earlier looks.
+/// Which folder is inspected, and what earlier inspections found.
 #[derive(Clone, Debug)]
 pub(super) struct ChangeWatch {
     folder: PathBuf,
-    /// What was a repository when the plan began; whatever agents make one since is none.
+    /// The repository when the plan began; one that an agent makes later does not count.
     repository: Option<Repository>,
-    /// Where it is looked for the worktree that the folder is of the repository, as the project and the folder of its worktrees.
+    /// The project and the folder of its worktrees, where the inspected folder is a worktree of the repository.
     worktree_of: Option<[PathBuf; 2]>,
     left_out: Vec<PathBuf>,
     /// Where the trees of git are kept.
     aside: PathBuf,
     clock: Clock,
-    /// The last look, if it saw everything.
+    /// The last listing, if it is complete.
     before: Option<Arc<FileListing>>,
-    /// Git took too long; it is left alone.
+    /// Git took too long and is not called any more.
     git_is_slow: bool,
 }
 
-/// What a look found.
+/// What an inspection found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inspected {
     pub changes: ChangedFiles,
@@ -54,7 +55,7 @@ pub(super) struct Inspected {
     git_is_slow: bool,
 }
 
-/// A look that is taken in together with reports.
+/// An inspection that is recorded together with reports.
 #[derive(Clone, Debug)]
 pub(super) struct QuickInspection {
     now: Arc<FileListing>,
@@ -63,11 +64,9 @@ pub(super) struct QuickInspection {
 }
 
 impl QuickInspection {
-    /// Records what changed during an attempt whose report was just taken in.
+    /// Records what changed during an attempt whose report was just applied.
     pub fn record(&self, draft: &mut Draft<'_>, command: &CommandId) -> Result<(), Refusal> {
-        let attempt = draft.plan().attempt(command);
-        let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
-        let since = draft.plan().began(attempt);
+        let since = draft.plan().began(&attempt(draft, command)?);
         let wall = self.clock.to_wall(since);
         let changes = self.now.changes(self.before.as_deref(), since, wall);
         draft.inspected(command, changes, None)
@@ -79,14 +78,12 @@ impl ChangeWatch {
         let folder = settings.workspace.clone();
         let own = OWN.map(|name| folder.join(name));
         let exchange = settings.volumes.root().to_owned();
-        // Its id becomes a name: whoever made the plan chose it.
-        let name: String = settings
+        // The id becomes the name of a folder, and a tool may have chosen it.
+        let id = settings
             .plan
             .as_str()
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .take(64)
-            .collect();
+            .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let name: String = id.chars().take(64).collect();
         Self {
             aside: exchange.join("trees").join(name),
             left_out: own.into_iter().chain([exchange]).collect(),
@@ -99,7 +96,7 @@ impl ChangeWatch {
         }
     }
 
-    /// Looks at the worktree of a task instead.
+    /// Inspects the worktree of a task instead.
     fn within(self, line: &IntegrationBranch, task: TaskId) -> Self {
         let folder = PathBuf::from(line.worktree(task));
         Self {
@@ -112,7 +109,7 @@ impl ChangeWatch {
         }
     }
 
-    /// Returns what git knows and keeps of the folder; `None` where there was no repository, or is no worktree any more.
+    /// Returns the snapshots of git; `None` where the plan began without a repository, or the worktree is gone.
     async fn trees(&self) -> Result<Option<GitSnapshots>, GitError> {
         let Some(repository) = &self.repository else {
             return Ok(None);
@@ -145,12 +142,12 @@ impl ChangeWatch {
         })
     }
 
-    /// Keeps a look for the next one.
-    pub fn remember_quick(&mut self, look: &QuickInspection) {
-        self.before = Some(Arc::clone(&look.now));
+    /// Keeps the listing for the next inspection.
+    pub fn remember_quick(&mut self, found: &QuickInspection) {
+        self.before = Some(Arc::clone(&found.now));
     }
 
-    /// Keeps what a look beside the loop found for the next one.
+    /// Keeps what an inspection beside the loop found for the next one.
     pub fn remember(&mut self, found: &Inspected) {
         self.git_is_slow |= found.git_is_slow;
         self.before.clone_from(&found.listing);
@@ -165,15 +162,14 @@ impl ChangeWatch {
         small.then(|| Arc::new(listing))
     }
 
-    /// Looks before anything is dispatched. Returns what git knows, where there is a repository.
+    /// Takes the first snapshot, before anything is dispatched. Returns the tree, where git has one.
     async fn begin(&mut self) -> Option<String> {
-        let kept = async {
-            Ok::<_, GitError>(match self.trees().await? {
-                Some(trees) => Some(trees.record().await?),
-                None => None,
-            })
+        let recorded = async {
+            let trees = self.trees().await?;
+            let Some(trees) = trees else { return Ok(None) };
+            trees.record().await.map(Some)
         };
-        match kept.await {
+        match recorded.await {
             Ok(Some(tree)) => return Some(tree),
             Ok(None) => {}
             Err(error) => {
@@ -187,8 +183,8 @@ impl ChangeWatch {
         None
     }
 
-    /// Looks what changed since an attempt began; `tree` is what git knew then.
-    async fn look(self, since: Time, tree: Option<String>) -> Inspected {
+    /// Inspects what changed since an attempt began with `tree`.
+    async fn inspect(self, since: Time, tree: Option<String>) -> Inspected {
         let mut found = Inspected {
             git_is_slow: self.git_is_slow,
             ..Inspected::default()
@@ -209,11 +205,11 @@ impl ChangeWatch {
                 }
             }
         }
-        // A worktree was laid out anew: by their times all its files would be changes.
+        // A worktree was made for the attempt: by their times all its files would be changes.
         if self.worktree_of.is_some() {
             return found;
         }
-        let look = move || {
+        let list = move || {
             let Some(now) = self.list(MOST) else {
                 return (ChangedFiles::default(), None);
             };
@@ -221,8 +217,8 @@ impl ChangeWatch {
             let changes = now.changes(self.before.as_deref(), since, wall);
             (changes, Self::keep(now))
         };
-        let looked = tokio::task::spawn_blocking(look).await;
-        (found.changes, found.listing) = looked.unwrap_or_default();
+        let listed = tokio::task::spawn_blocking(list).await;
+        (found.changes, found.listing) = listed.unwrap_or_default();
         found
     }
 
@@ -258,8 +254,8 @@ impl ChangeWatch {
 }
 
 impl PlanRun {
-    /// Looks at the workspace before anything is dispatched.
-    pub(super) async fn look_first(&mut self) -> anyhow::Result<()> {
+    /// Records the state of the workspace before anything is dispatched.
+    pub(super) async fn inspect_first(&mut self) -> anyhow::Result<()> {
         let known = self.read(|plan, _| {
             let head = plan.head();
             // A worktree of a task is compared with what it began from.
@@ -272,7 +268,7 @@ impl PlanRun {
             return Ok(());
         }
         self.change_watch.repository = if worked {
-            // One that was not there before may be an agent's.
+            // A repository that was not recorded may be an agent's.
             recorded.map(|repository| *repository)
         } else {
             let found = examine(&self.settings.workspace, Filters::Off).await;
@@ -283,7 +279,7 @@ impl PlanRun {
         };
         let tree = self.change_watch.begin().await;
         if let Some(repository) = self.change_watch.repository.clone() {
-            let keep = move |draft: &mut Draft<'_>| {
+            let record = move |draft: &mut Draft<'_>| {
                 draft.found_repository(&repository);
                 if let Some(tree) = tree {
                     draft.record_tree(&tree);
@@ -291,7 +287,7 @@ impl PlanRun {
                 Ok(())
             };
             let why = "what git knows of the workspace";
-            self.record(why, keep).await?;
+            self.record(why, record).await?;
         }
         Ok(())
     }
@@ -307,32 +303,28 @@ impl PlanRun {
 }
 
 async fn inspect(
-    change_watch: ChangeWatch,
+    mut change_watch: ChangeWatch,
     store: &Store,
-    plan: &crate::plan::PlanId,
+    plan: &PlanId,
     id: CommandId,
 ) -> anyhow::Result<Inspected> {
-    let known = store
-        .read(plan, move |plan, _| {
-            let attempt = plan.attempt(&id)?;
-            let head = plan.head();
-            let worktree = head.line.clone().map(|line| (line, attempt.task));
-            let repository = head.repository.clone().map(|repository| *repository);
-            let began = plan.began(attempt);
-            Some((began, attempt.tree.clone(), worktree, repository))
-        })
-        .await?;
+    let known = store.read(plan, move |plan, _| {
+        let (head, attempt) = (plan.head(), plan.attempt(&id)?);
+        let worktree = head.line.clone().map(|line| (line, attempt.task));
+        let repository = head.repository.clone().map(|repository| *repository);
+        let began = plan.began(attempt);
+        Some((began, attempt.tree.clone(), worktree, repository))
+    });
+    let known = known.await?;
     let Some((since, tree, worktree, repository)) = known else {
         anyhow::bail!("the attempt is not in the plan");
     };
-    let change_watch = ChangeWatch {
-        repository,
-        ..change_watch
-    };
+    change_watch.repository = repository;
     let Some((line, task)) = worktree else {
-        return Ok(change_watch.look(since, tree).await);
+        return Ok(change_watch.inspect(since, tree).await);
     };
-    let found = change_watch.within(&line, task).look(since, tree).await;
+    let change_watch = change_watch.within(&line, task);
+    let found = change_watch.inspect(since, tree).await;
     Ok(Inspected {
         tree: None,
         listing: None,

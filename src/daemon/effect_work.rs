@@ -1,16 +1,15 @@
-//! Acts: what the daemon does outside the plan. Each act returns what came of it and never changes the plan, but for the
-//! count of a model's call, which is committed before the call is made.
+//! The work of effects: what the daemon does outside the plan. It returns a result and never changes the plan, but
+//! for the count of a model's call, which is committed before the call is made.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::apply_input::take_answer;
+use super::apply_input::apply_model_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
-use super::{BY, DaemonSettings, Models};
-use crate::exec;
+use super::{BY, DaemonSettings};
+use crate::exec::{self, MarkKind};
 use crate::llm::questions::{self, Audit, Unrendered};
-use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
     Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
@@ -37,7 +36,7 @@ pub(super) enum ModelDecision {
     Summary(String),
 }
 
-/// What came of a question to the model.
+/// The outcome of a question to the model.
 #[derive(Clone, Debug)]
 pub(super) struct ModelOutcome {
     pub ask: AskId,
@@ -46,31 +45,20 @@ pub(super) struct ModelOutcome {
     pub said: Result<(ModelDecision, String), String>,
 }
 
-/// A question in any of its kinds.
-enum ModelRequest {
-    Plan(Unrendered<PlanSpec>),
-    Judge(CommandId, Unrendered<Verdict>),
-    Replan(Unrendered<Vec<ReplanEdit>>),
-    Audit(Unrendered<Audit>),
-    Summary(Unrendered<String>),
-}
-
-/// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
+/// Only makes a plan for a goal, without carrying it out. The caller holds the folder's lock.
 ///
 /// # Errors
 /// The model gave no usable plan; the goal is kept.
 pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
-    let Some(models) = &settings.models else {
-        anyhow::bail!("no language model is configured");
-    };
+    anyhow::ensure!(settings.models.is_some(), "no language model is configured");
     make_workspace(&settings.workspace)?;
-    let asked = ask(settings, models, store, ModelQuestionKind::Plan).await?;
+    let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
     let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
     let volumes = settings.volumes.clone();
-    let take = move |draft: &mut Draft<'_>| take_answer(draft, asked, &volumes);
+    let apply = move |draft: &mut Draft<'_>| apply_model_answer(draft, asked, &volumes);
     let why = "the model answered";
-    store.change(&settings.plan, BY, why, take).await?;
+    store.change(&settings.plan, BY, why, apply).await?;
     let tasks = store.read(&settings.plan, |plan, _| plan.counts().total());
     let tasks = tasks.await?;
     match failed {
@@ -84,10 +72,11 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Resu
 /// budget allows no call.
 pub(super) async fn ask(
     settings: &DaemonSettings,
-    models: &Models,
     store: &Store,
     subject: ModelQuestionKind,
 ) -> anyhow::Result<Option<ModelOutcome>> {
+    let models = settings.models.as_ref();
+    let models = models.context("no language model is configured")?;
     let facts = match &subject {
         ModelQuestionKind::Plan => super::workspace_facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
@@ -97,60 +86,37 @@ pub(super) async fn ask(
     let begin = move |draft: &mut Draft<'_>| {
         let ask = draft.begin_ask(&about)?;
         let plan = draft.plan();
-        let asking = asking(plan, &about, &facts, &checks, team.as_deref())?;
-        Ok((ask, plan.calls_left(), asking))
+        let question = question(plan, &about, &facts, &checks, team.as_deref())?;
+        Ok((ask, plan.calls_left(), question))
     };
     let why = "a model is asked";
     let begun = store.change(&settings.plan, BY, why, begin).await;
-    let (ask, left, asking) = match begun {
+    let (ask, left, question) = match begun {
         Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
         Err(error) => return Err(error.into()),
     };
-    // One call is counted; those that follow because it fails must fit in as well.
-    let [plan, judge] =
-        [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
-    let prompts = &settings.prompts;
-    let (spent, said) = match asking {
-        ModelRequest::Plan(question) => put(&plan, question, prompts, ModelDecision::Plan).await,
-        ModelRequest::Judge(command, question) => {
-            let say = |verdict| ModelDecision::Judgement(command, verdict);
-            put(&judge, question, prompts, say).await
-        }
-        ModelRequest::Replan(question) => put(&plan, question, prompts, ModelDecision::Edits).await,
-        ModelRequest::Audit(question) => put(&judge, question, prompts, ModelDecision::Audit).await,
-        ModelRequest::Summary(question) => {
-            put(&plan, question, prompts, ModelDecision::Summary).await
-        }
-    }?;
+    let model = match subject {
+        ModelQuestionKind::Judge(_) | ModelQuestionKind::Audit => &models.judge,
+        _ => &models.plan,
+    };
+    // One call is counted; the retries after its failure must fit into the budget, too.
+    let model = model.at_most(left.saturating_add(1));
+    let (spent, said) = match model.ask(&question.render(&settings.prompts)?).await {
+        Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
+        Err(error) => (error.spent, Err(format!("{error}. Hint: {}", error.hint()))),
+    };
     Ok(Some(ModelOutcome { ask, spent, said }))
 }
 
-/// Renders a question, and puts it to a model. Returns what that used, and the answer with its text, or why there is none.
-async fn put<A: 'static>(
-    model: &Model,
-    question: Unrendered<A>,
-    prompts: &Prompts,
-    say: impl FnOnce(A) -> ModelDecision,
-) -> Result<(ModelCost, Result<(ModelDecision, String), String>), PromptError> {
-    Ok(match model.ask(&question.render(prompts)?).await {
-        Ok(answered) => (answered.spent, Ok((say(answered.value), answered.text))),
-        Err(error) => (error.spent, Err(explain(&error))),
-    })
-}
-
-fn explain(error: &AskError) -> String {
-    format!("{error}. Hint: {}", error.hint())
-}
-
-fn asking(
+fn question(
     plan: &Plan,
     subject: &ModelQuestionKind,
     facts: &str,
     checks: &[String],
     team: Option<&Team>,
-) -> Result<ModelRequest, Refusal> {
+) -> Result<Unrendered<ModelDecision>, Refusal> {
     let head = plan.head();
     Ok(match subject {
         ModelQuestionKind::Plan => {
@@ -161,7 +127,7 @@ fn asking(
                 check_names: checks,
                 team,
             };
-            ModelRequest::Plan(questions::plan(&context))
+            questions::plan(&context).map(ModelDecision::Plan)
         }
         ModelQuestionKind::Judge(command) => {
             let unknown = || Refusal::UnknownCommand(command.clone());
@@ -179,22 +145,23 @@ fn asking(
                 stale_reports: stale,
             };
             let command = command.clone();
-            ModelRequest::Judge(command, questions::judge(plan, task, attempt, &facts))
+            let decide = move |verdict| ModelDecision::Judgement(command.clone(), verdict);
+            questions::judge(plan, task, attempt, &facts).map(decide)
         }
         ModelQuestionKind::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
-            ModelRequest::Replan(questions::replan(plan, open.task, &open.why, "", team))
+            questions::replan(plan, open.task, &open.why, "", team).map(ModelDecision::Edits)
         }
-        ModelQuestionKind::Audit => ModelRequest::Audit(questions::audit(plan, checks, team)),
-        ModelQuestionKind::Summary => ModelRequest::Summary(questions::summarise(plan)),
-        // A role asks these, in a plan of its own.
+        ModelQuestionKind::Audit => questions::audit(plan, checks, team).map(ModelDecision::Audit),
+        ModelQuestionKind::Summary => questions::summarise(plan).map(ModelDecision::Summary),
+        // Only roles ask these, in their internal plans.
         ModelQuestionKind::Strategy | ModelQuestionKind::Step(_) => {
             return Err(Refusal::UnknownAsk);
         }
     })
 }
 
-/// What is wrong with a file that is there and goes into no commit.
+/// The finding of a file that exists and goes into no commit.
 const NOT_COMMITTED: &str = "not in the commit of the result: git ignores it";
 
 /// How the checks of an attempt ended, and the merge that they ran on, if its result is merged.
@@ -204,8 +171,8 @@ pub(super) struct CheckOutcome {
     pub merge: Option<PendingMerge>,
 }
 
-/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands, where
-/// results are merged on what comes of merging this one.
+/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the
+/// commands, where results are merged on what comes of merging this one.
 pub(super) async fn check(
     settings: &DaemonSettings,
     store: &Store,
@@ -220,14 +187,8 @@ pub(super) async fn check(
         let is_new = |name: &&String| !head.policy.checks.contains(name);
         names.extend(task.checks.iter().filter(is_new).cloned());
         let (gathering, folder) = (Gathering::of(head), plan.workspace_of(task.number));
-        Some((
-            task,
-            attempt.number,
-            names,
-            gathering,
-            folder,
-            head.created_at,
-        ))
+        let began = head.created_at;
+        Some((task, attempt.number, names, gathering, folder, began))
     });
     let mut checked = CheckOutcome::default();
     let Some((task, attempt, names, gathering, own, began)) = known.await? else {
@@ -241,29 +202,29 @@ pub(super) async fn check(
             None => return Ok(checked),
         }
     }
-    let marks = marks(settings);
+    let marks = settings.volumes.path(Folder::Active);
     for name in names {
-        checked.results.push(match settings.checks.get(&name) {
-            Some(check) => {
-                let (id, never) = (command.as_str(), std::future::pending());
-                let run = exec::check_marked(check, &folder, &marks, id, never);
-                let result = run.await.with_context(|| format!("check `{name}`"))?;
-                result.context("a check was cancelled")?
-            }
-            None => CheckResult {
-                name: name.clone(),
+        let Some(check) = settings.checks.get(&name) else {
+            checked.results.push(CheckResult {
+                name,
                 exit: None,
                 passed: false,
                 tail: String::new(),
                 finding: "not in the configuration any more".to_owned(),
-            },
-        });
+            });
+            continue;
+        };
+        let mark = (marks.as_path(), MarkKind::Check, command.as_str());
+        let run = exec::check_marked(check, &folder, mark, std::future::pending());
+        let result = run.await.with_context(|| format!("check `{name}`"))?;
+        let result = result.context("a check was cancelled")?;
+        checked.results.push(result);
     }
     Ok(checked)
 }
 
-/// Merges a result aside, if the files are there that its task is to produce. Returns the folder of the merge; `None` if something
-/// failed, which is among the results then.
+/// Merges a result aside, if the files that its task is to produce exist. Returns the folder of the merge; `None` if
+/// something failed, which is among the results then.
 async fn merge(
     settings: &DaemonSettings,
     gathering: &Gathering,
@@ -283,7 +244,7 @@ async fn merge(
             return Ok(None);
         }
     };
-    // What git ignores is in the task's folder and in no result.
+    // A file that git ignores is in the task's folder, but not in the merge.
     let mut missing = produced(&task.produces, &aside, Time::default()).await?;
     missing.retain(|result| !result.passed);
     if missing.is_empty() {
@@ -297,32 +258,21 @@ async fn merge(
     Ok(None)
 }
 
-/// Looks for the files that a task is to produce in a folder.
+/// Checks that a folder has the files that a task is to produce.
 async fn produced(
     files: &[String],
     folder: &Path,
     since: Time,
 ) -> anyhow::Result<Vec<CheckResult>> {
     let (files, folder) = (files.to_vec(), folder.to_owned());
-    let look = move || {
-        let look = |path: &String| exec::produced(&folder, path, since);
-        files.iter().map(look).collect()
-    };
-    Ok(tokio::task::spawn_blocking(look).await?)
+    let check = move |path: &String| exec::produced(&folder, path, since);
+    let check = move || files.iter().map(check).collect();
+    Ok(tokio::task::spawn_blocking(check).await?)
 }
 
-/// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.
-pub(super) async fn end_checks_left_behind(settings: &DaemonSettings) {
-    exec::end_left_behind(&marks(settings)).await;
-}
-
-/// Returns the folder in which checks are found while they run.
-fn marks(settings: &DaemonSettings) -> PathBuf {
-    settings.volumes.path(Folder::Active)
-}
-
-/// Tells the person what lies among the reports at the end and was not read, such as a file with another name.
-pub(super) fn tell_unread(settings: &DaemonSettings) {
+/// Reports to the person which files are among the reports at the end and were not read, such as a file with another
+/// name.
+pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
     let names = settings.volumes.unread();
     let (shown, hidden) = names.split_at(names.len().min(UNREAD));
     if shown.is_empty() {
@@ -333,14 +283,13 @@ pub(super) fn tell_unread(settings: &DaemonSettings) {
         count => format!(" and {count} more"),
     };
     let folder = settings.volumes.path(Folder::ReportsPending);
+    let (folder, shown) = (folder.display(), shown.join(", "));
     (settings.notice)(&format!(
-        "unread files are left in `{}`: {}{more}",
-        folder.display(),
-        shown.join(", ")
+        "unread files are left in `{folder}`: {shown}{more}"
     ));
 }
 
-/// Runs what blocks where blocking is allowed.
+/// Runs blocking work where blocking is allowed.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, crate::volumes::VolumesError> + Send + 'static,
 ) -> anyhow::Result<T> {

@@ -1,6 +1,6 @@
-//! Commands of the person that are told what happens. Each runs beside the loop, at most one of a kind at a time, and whatever
-//! becomes of it changes nothing. What has been told is remembered in memory: a question that is still open, and the end of a
-//! plan, may be told again after a restart.
+//! Hooks: commands of the person that are called when something happens. They run beside the loop, one of a kind at a
+//! time, and their outcome changes nothing. Only the process knows what was reported: an open question, and the end
+//! of a plan, may be reported again after a restart.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -15,16 +15,16 @@ use tokio::time::sleep;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{DaemonSettings, LoopView};
 use crate::config::HooksConfig;
-use crate::exec::{self, ChildExit, ChildSpec, ProcessMark, Stdin, environment};
+use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, Stdin, environment};
 use crate::own_files;
-use crate::plan::{QuestionId, Time};
+use crate::plan::{Plan, QuestionId, Time};
 use crate::store::Store;
 use crate::view::EventView;
 use crate::view::hook_input::{ChangePart, HookCall, MOST_EVENTS};
 use crate::volumes::Folder;
 use crate::wire::text::{printable, time_text};
 
-/// Changes that one call covers; what is left is told by the next.
+/// Changes that one call reports; the next call reports the rest.
 const MOST_CHANGES: usize = 200;
 
 /// What is kept of the output of one call.
@@ -33,16 +33,16 @@ const TAIL: usize = 4 * 1024;
 /// A hook that prints more is ended.
 const FLOOD: u64 = 1024 * 1024;
 
-/// How often it is looked how much a hook has printed.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the length of a hook's output is checked.
+const CHECK: Duration = Duration::from_millis(200);
 
-/// Between asking a hook that prints without end to stop and ending it.
+/// The time between asking a hook that prints without end to stop and ending it.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The log of the hooks begins anew at this size; the one before it is kept.
 const LOG_SIZE: u64 = 256 * 1024;
 
-/// What a hook is told of.
+/// What a hook is called for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hook {
     /// A person is asked something.
@@ -74,16 +74,16 @@ impl Hook {
     }
 }
 
-/// What the hooks have been told.
-#[derive(Debug)]
+/// What was reported to the hooks.
+#[derive(Debug, Default)]
 pub(super) struct HookState {
-    questions: BTreeSet<QuestionId>,
+    pub questions: BTreeSet<QuestionId>,
     /// The last change.
-    change: i64,
-    finish: bool,
+    pub change: i64,
+    pub finish: bool,
 }
 
-/// What one call tells.
+/// What one call reports.
 #[derive(Clone, Debug)]
 pub(super) enum HookNews {
     Question(QuestionId),
@@ -92,16 +92,7 @@ pub(super) enum HookNews {
 }
 
 impl HookState {
-    /// Begins with the changes after one.
-    pub fn since(change: i64) -> Self {
-        Self {
-            questions: BTreeSet::new(),
-            change,
-            finish: false,
-        }
-    }
-
-    /// Remembers what a call told.
+    /// Records what a call reported.
     pub fn note(&mut self, news: HookNews) {
         match news {
             HookNews::Question(id) => drop(self.questions.insert(id)),
@@ -112,20 +103,21 @@ impl HookState {
 }
 
 impl PlanRun {
-    /// Tells the hooks what they have not been told: of questions once their files are there, of changes as many as there are.
+    /// Reports to the hooks what is new: one question with a file, and all changes.
     pub(super) fn call_hooks(&mut self, view: &LoopView, shown: &BTreeSet<QuestionId>) {
-        let shown = |id: &&QuestionId| shown.contains(id) && !self.told.questions.contains(id);
+        let shown =
+            |id: &&QuestionId| shown.contains(id) && !self.hook_state.questions.contains(id);
         if let Some(id) = view.awaited.questions.iter().find(shown).cloned() {
             self.call_hook(HookNews::Question(id));
         }
-        if view.seq > self.told.change {
+        if view.seq > self.hook_state.change {
             self.call_hook(HookNews::Change(view.seq));
         }
     }
 
-    /// Tells that the plan has ended. Returns whether there was anybody to be told.
-    pub(super) fn tell_finish(&mut self) -> bool {
-        let wanted = !self.told.finish && self.wants(Hook::Finish);
+    /// Reports the end of the plan. Returns whether a hook is called for it.
+    pub(super) fn call_finish_hook(&mut self) -> bool {
+        let wanted = !self.hook_state.finish && self.wants(Hook::Finish);
         if wanted {
             self.call_hook(HookNews::Finish);
         }
@@ -146,18 +138,18 @@ impl PlanRun {
             return;
         }
         let (settings, store) = self.handles();
-        let (now, since) = (self.world.now, self.told.change);
+        let (now, since) = (self.world.now, self.hook_state.change);
         self.spawn(EffectKey::Hook(hook), async move {
-            let (told, call) = call(&settings, &store, what, since, now).await?;
+            let (hook_state, call) = call(&settings, &store, what, since, now).await?;
             if let Some(call) = call {
                 run(&settings, hook, call, now).await;
             }
-            Ok(EffectResult::Told(told))
+            Ok(EffectResult::HookCalled(hook_state))
         });
     }
 }
 
-/// Returns what is told by now, and the line that tells it; none where nothing is left to tell.
+/// Returns what is reported then, and the line of the call; none where nothing is left to report.
 async fn call(
     settings: &DaemonSettings,
     store: &Store,
@@ -172,7 +164,7 @@ async fn call(
             let wanted = id.clone();
             let call = store.read(plan, move |plan, _| {
                 let question = plan.question(&wanted).filter(|question| question.open())?;
-                Some(HookCall::question(plan, question, file, now).render())
+                Some(HookCall::question(plan, question, &file, now).render())
             });
             (HookNews::Question(id), call.await?)
         }
@@ -183,10 +175,10 @@ async fn call(
         HookNews::Change(to) => {
             let changes = store.since(plan, since, MOST_CHANGES).await?;
             let to = changes.last().map_or(to, |last| last.seq);
-            let events = changes
+            let views = changes
                 .iter()
                 .flat_map(|change| EventView::all(change, plan));
-            let mut events: Vec<EventView> = events.collect();
+            let mut events: Vec<EventView> = views.collect();
             if events.is_empty() {
                 return Ok((HookNews::Change(to), None));
             }
@@ -198,15 +190,14 @@ async fn call(
                 events,
                 left_out,
             };
-            let call = store.read(plan, move |plan, _| {
-                HookCall::change(plan, change, now).render()
-            });
+            let render = move |plan: &Plan, _| HookCall::change(plan, &change, now).render();
+            let call = store.read(plan, render);
             (HookNews::Change(to), Some(call.await?))
         }
     })
 }
 
-/// Runs a hook to its end; how it ended goes into the log, and to the person if it was not well.
+/// Runs a hook to its end, and logs the outcome; a failure is reported to the person.
 async fn run(settings: &DaemonSettings, hook: Hook, call: String, now: Time) {
     let hooks = &settings.hooks;
     let Some(argv) = hook.command(hooks) else {
@@ -237,17 +228,17 @@ async fn run(settings: &DaemonSettings, hook: Hook, call: String, now: Time) {
     }
 }
 
-/// Runs a hook; while it does, a mark says so, so that it does not outlive a daemon that is killed by more than its next start.
+/// Runs a hook, with a mark while it runs: after a kill of the daemon, the next one ends the hook.
 async fn run_capped(
     spec: &ChildSpec,
     marks: &Path,
     hook: Hook,
 ) -> anyhow::Result<(ChildExit, String)> {
-    let (mut mark, output) =
-        ProcessMark::hook(marks, hook.as_str())?.context("an earlier call of it still runs")?;
+    let (mut mark, output) = ProcessMark::new(marks, MarkKind::Hook, hook.as_str())?
+        .context("an earlier call of it still runs")?;
     let flood = async {
         while output.lengths()[0] <= FLOOD {
-            sleep(LOOK).await;
+            sleep(CHECK).await;
         }
         GRACE
     };
@@ -255,7 +246,7 @@ async fn run_capped(
     Ok((outcome, output.out_since(0, TAIL)))
 }
 
-/// Says how a hook ended: well, or why not.
+/// Returns how a hook ended, as an error if it failed.
 fn ended(outcome: ChildExit, timeout: Duration) -> Result<String, String> {
     match (outcome.exit, outcome.signal) {
         _ if outcome.timed_out => Err(format!("ended after {timeout:?}")),
@@ -267,10 +258,8 @@ fn ended(outcome: ChildExit, timeout: Duration) -> Result<String, String> {
 }
 
 fn indented(text: &str) -> String {
-    printable(text)
-        .lines()
-        .map(|line| format!("  {line}\n"))
-        .collect()
+    let text = printable(text);
+    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 fn append(log: &Path, text: &str) -> std::io::Result<()> {

@@ -1,6 +1,6 @@
-//! What the daemon does for internal plans, which are what roles in the process make of their tasks: where nobody waits any more
-//! for what comes of one, it ends, and what it had asked of others is taken back; what they still ask for is looked after
-//! (`requests`); and what the plan says of who waits for whom is brought up to date.
+//! Maintains internal plans, which roles in the process make for their tasks: a plan whose result no task awaits any
+//! more ends, and its requests to other roles are withdrawn; the open requests of the others are maintained
+//! (`role_requests`); and waits whose requests have ended are removed from the plan.
 
 use std::collections::BTreeSet;
 
@@ -9,33 +9,42 @@ use crate::plan::{
     Time,
 };
 use crate::role::{WaitChain, end_waits};
-use crate::store::{Store, StoreError};
+use crate::store::{ListedPlan, Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
+use super::BY;
 use super::carry_out_steps::Decider;
+use super::effect_work::blocking;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{BY, role_requests};
+use super::role_requests::RoleRequests;
 
 impl PlanRun {
-    /// Looks after internal plans, if it is time to.
-    pub(super) fn look_inside(&mut self) {
+    /// Maintains internal plans, if it is time to.
+    pub(super) fn maintain_internal_plans(&mut self) {
         if self.settings.team.is_none() {
             return;
         }
-        if self.inside_at <= self.world.now && !self.acts.under_way().contains(&EffectKey::Inside) {
-            self.inside_at = self.world.now.plus(self.settings.timing.inside);
-            let ((settings, store), desk, clock) = (self.handles(), self.desk.clone(), self.clock);
-            self.spawn(EffectKey::Inside, async move {
-                let (volumes, plan) = (&settings.volumes, &settings.plan);
-                tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
-                Ok(EffectResult::Tended)
+        let under_way = self.effects.under_way();
+        if self.maintain_at <= self.world.now && !under_way.contains(&EffectKey::MaintainInternal) {
+            self.maintain_at = self.world.now.plus(self.settings.timing.inside);
+            let ((settings, store), decider, clock) =
+                (self.handles(), self.decider.clone(), self.clock);
+            self.spawn(EffectKey::MaintainInternal, async move {
+                let maintenance = Maintenance {
+                    store: &store,
+                    volumes: &settings.volumes,
+                    decider: Some(&decider),
+                    now: clock.now(),
+                };
+                maintenance.run(&settings.plan).await?;
+                Ok(EffectResult::Maintained)
             });
         }
-        self.wake_by(self.inside_at);
+        self.wake_by(self.maintain_at);
     }
 
-    /// Notes that these roles have something in hand: others of their tasks wait for no role's fault meanwhile.
-    pub(super) fn see_at_work(&mut self, roles: &BTreeSet<String>) {
+    /// Notes that these roles are at work: their other tasks wait for them, not for a missing worker.
+    pub(super) fn note_at_work(&mut self, roles: &BTreeSet<String>) {
         if self.settings.team.is_some() {
             let now = self.world.now;
             let held = roles.iter().map(|role| (role.clone(), now));
@@ -44,92 +53,122 @@ impl PlanRun {
     }
 }
 
-/// Ends the internal plans of a daemon's plans that nobody waits for, takes back what those that have ended still asked for, and
-/// puts them away; then the waits in a plan end whose requests have. Each step is committed before the next, and may be done
-/// again after a crash. What cannot be done now holds nothing up: the next call finds it.
+/// Ends the internal plans of a daemon's plans whose results no task awaits, withdraws their open requests, and
+/// archives them; then ends the waits in a plan whose requests have ended. Each step is committed before the next,
+/// and may be repeated after a crash. A step that fails holds up no other plan: the next call tries again.
 pub async fn tidy(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) {
-    if let Err(error) = tend(store, volumes, plan, None, now).await {
+    let maintenance = Maintenance {
+        store,
+        volumes,
+        decider: None,
+        now,
+    };
+    if let Err(error) = maintenance.run(plan).await {
         tracing::warn!(error = format!("{error:#}"), "internal plans stay behind");
     }
 }
 
-/// Looks after internal plans; after what they ask of others only with a desk, where that is written.
-async fn tend(
-    store: &Store,
-    volumes: &Volumes,
-    plan: &PlanId,
-    desk: Option<&Decider>,
+/// What the maintenance of internal plans needs.
+struct Maintenance<'a> {
+    store: &'a Store,
+    volumes: &'a Volumes,
+    /// Writes the commands for open requests; without it these are left alone.
+    decider: Option<&'a Decider>,
     now: Time,
-) -> anyhow::Result<()> {
-    // One that cannot be tended to now is met again by the next call.
-    let mut failed = BTreeSet::new();
-    // With whoever asks, those end who were asked.
-    while tend_once(store, volumes, desk, now, &mut failed).await? {}
-    // A role that goes on does it itself, and sooner.
-    Ok(end_waits(store, BY, plan).await?)
 }
 
-/// Returns whether another plan may have become one that nobody waits for.
-async fn tend_once(
-    store: &Store,
-    volumes: &Volumes,
-    desk: Option<&Decider>,
-    now: Time,
-    failed: &mut BTreeSet<PlanId>,
-) -> anyhow::Result<bool> {
-    let mut any = false;
-    for listed in store.in_use(ROLE).await? {
-        let head = listed.head;
-        if failed.contains(&head.id) {
-            continue;
-        }
-        match tend_to(store, volumes, desk, now, &head).await {
-            Ok(ended) => any |= ended,
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::warn!(plan = %head.id, error, "an internal plan stays behind");
-                failed.insert(head.id);
+impl Maintenance<'_> {
+    async fn run(&self, top: &PlanId) -> anyhow::Result<()> {
+        // A plan that failed is left for the next call.
+        let mut failed = BTreeSet::new();
+        loop {
+            let mut ended = false;
+            for ListedPlan { head, .. } in self.store.in_use(ROLE).await? {
+                if failed.contains(&head.id) {
+                    continue;
+                }
+                match self.maintain(&head).await {
+                    Ok(is_over) => ended |= is_over,
+                    Err(error) => {
+                        let error = format!("{error:#}");
+                        tracing::warn!(plan = %head.id, error, "an internal plan stays behind");
+                        failed.insert(head.id);
+                    }
+                }
+            }
+            // With a plan those end that it had requested something of.
+            if !ended {
+                break;
             }
         }
+        // A role that goes on does it itself, and sooner.
+        Ok(end_waits(self.store, BY, top).await?)
     }
-    Ok(any)
-}
 
-/// Returns whether it ended a plan.
-async fn tend_to(
-    store: &Store,
-    volumes: &Volumes,
-    desk: Option<&Decider>,
-    now: Time,
-    head: &PlanHead,
-) -> anyhow::Result<bool> {
-    // Those that work in other programs know themselves whom they work for.
-    let chain = WaitChain::of(store, Some(&head.id)).await?;
-    if chain.owner != DAEMON {
-        return Ok(false);
-    }
-    if wanted(store, head).await? {
-        if let Some(desk) = desk.filter(|_| !head.status.settled()) {
-            role_requests::tend(store, desk, &head.id, &chain, now).await?;
+    /// Returns whether it ended the plan.
+    async fn maintain(&self, head: &PlanHead) -> anyhow::Result<bool> {
+        // Plans of roles in other programs are ended there.
+        let chain = WaitChain::of(self.store, Some(&head.id)).await?;
+        if chain.owner != DAEMON {
+            return Ok(false);
         }
-        return Ok(false);
+        let settled = head.status.settled();
+        if is_awaited(self.store, head).await? {
+            if let Some(decider) = self.decider.filter(|_| !settled) {
+                let requests = RoleRequests {
+                    store: self.store,
+                    decider,
+                    plan: &head.id,
+                    chain: &chain,
+                };
+                requests.maintain(self.now).await?;
+            }
+            return Ok(false);
+        }
+        if !settled {
+            self.abandon(&head.id).await?;
+        }
+        self.withdraw_requests(&head.id).await?;
+        let archive = |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
+            ArchiveState::Current => draft.archive(ArchiveState::History),
+            // Its role was faster.
+            ArchiveState::History | ArchiveState::Deleted => Ok(()),
+        };
+        self.store.change(&head.id, BY, "put away", archive).await?;
+        Ok(true)
     }
-    if !head.status.settled() {
-        abandon(store, &head.id).await?;
+
+    async fn abandon(&self, plan: &PlanId) -> Result<(), StoreError> {
+        let why = "no role waits for it any more";
+        let abandon = move |draft: &mut Draft<'_>| draft.abandon(why);
+        match self.store.change(plan, BY, why, abandon).await {
+            // Its role was faster.
+            Err(StoreError::Refused(_)) => Ok(()),
+            abandoned => abandoned,
+        }
     }
-    take_back(store, volumes, &head.id).await?;
-    let away = |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
-        ArchiveState::Current => draft.archive(ArchiveState::History),
-        // Its role was faster.
-        ArchiveState::History | ArchiveState::Deleted => Ok(()),
-    };
-    store.change(&head.id, BY, "put away", away).await?;
-    Ok(true)
+
+    async fn withdraw_requests(&self, plan: &PlanId) -> anyhow::Result<()> {
+        let recalls = self.store.read(plan, |plan, _| -> Vec<CommandId> {
+            plan.recalls().map(|attempt| attempt.id.clone()).collect()
+        });
+        for command in recalls.await? {
+            let (volumes, id) = (self.volumes.clone(), command.clone());
+            let done = blocking(move || volumes.recall(&id)).await?;
+            let record = move |draft: &mut Draft<'_>| match done {
+                Withdrawal::Withdrawn => draft.withdrawn(&command),
+                Withdrawal::Taken => draft.recalled(&command),
+            };
+            let why = "a request was taken back";
+            self.store.change(plan, BY, why, record).await?;
+        }
+        Ok(())
+    }
 }
 
-/// Returns whether somebody waits for what comes of an internal plan: its key ends with the command or the request that it
-/// is made for.
-async fn wanted(store: &Store, head: &PlanHead) -> Result<bool, StoreError> {
+/// Returns whether a task awaits the result of an internal plan: its key ends with the command or request that it is
+/// made for.
+async fn is_awaited(store: &Store, head: &PlanHead) -> Result<bool, StoreError> {
     let (Some(parent), Some((_, assignment))) = (&head.parent, head.key().rsplit_once(':')) else {
         return Ok(true);
     };
@@ -141,7 +180,7 @@ async fn wanted(store: &Store, head: &PlanHead) -> Result<bool, StoreError> {
     waits.await
 }
 
-/// Returns the roles that have a task of a plan in hand, or were asked something by another role.
+/// Returns the roles that work on a task of a plan, or on a request of another role.
 pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
     let open = plan.open_attempts();
     let begun = open
@@ -150,35 +189,6 @@ pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
     begun
         .chain(plan.waits().map(|(_, wait)| wait.on.clone()))
         .collect()
-}
-
-async fn abandon(store: &Store, plan: &PlanId) -> Result<(), StoreError> {
-    let why = "no role waits for it any more";
-    let abandon = move |draft: &mut Draft<'_>| draft.abandon(why);
-    match store.change(plan, BY, why, abandon).await {
-        // Its role was faster.
-        Err(StoreError::Refused(_)) => Ok(()),
-        abandoned => abandoned,
-    }
-}
-
-async fn take_back(store: &Store, volumes: &Volumes, plan: &PlanId) -> anyhow::Result<()> {
-    let asked = store.read(plan, |plan, _| {
-        let recalls = plan.recalls().map(|attempt| attempt.id.clone());
-        recalls.collect::<Vec<_>>()
-    });
-    for command in asked.await? {
-        let (files, id) = (volumes.clone(), command.clone());
-        let done = super::effect_work::blocking(move || files.recall(&id)).await?;
-        let note = move |draft: &mut Draft<'_>| match done {
-            Withdrawal::Withdrawn => draft.withdrawn(&command),
-            Withdrawal::Taken => draft.recalled(&command),
-        };
-        store
-            .change(plan, BY, "a request was taken back", note)
-            .await?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! The loop that carries a plan out. Level-triggered: it asks the plan what is due, starts what is missing, and takes in
-//! what comes back; a restart, a lost file event and an edit by somebody else all take the same path. What is done outside
-//! runs beside the loop and comes back as an `Input`; each input becomes one change of the plan, in which everything that
-//! follows from it by itself is decided as well.
+//! The loop that carries a plan out. It is level-triggered: it derives from the plan what is due, starts the effects
+//! that are missing, and applies their results; a restart, a lost file event and an edit by another process all take
+//! the same path. Effects run beside the loop. Each result or report becomes one change of the plan, which also has
+//! every decision that follows.
 
 mod apply_input;
-mod background_acts;
+mod background_effects;
 mod carry_out_steps;
 mod changed_files;
 mod effect_work;
 mod exchange;
 mod hooks;
+mod input_routing;
 mod internal_plans;
 mod plan_digest;
 mod plan_run;
 mod recovery;
-mod render_before_commit;
 mod report_parsing;
 mod role_requests;
 mod settings;
@@ -26,24 +26,27 @@ mod worktrees;
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::exec;
 use crate::plan::PlanState;
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
+use crate::volumes::Folder;
 pub use effect_work::make_plan;
-use exchange::{Exchange, FoundInput};
+use exchange::Exchange;
 pub use hooks::Hook;
+use input_routing::FoundInput;
 pub use internal_plans::tidy as tidy_internal;
 use plan_digest::LoopView;
 use plan_run::PlanRun;
 pub use recovery::set_torn_aside;
 pub use settings::{DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 
-/// Who changes the plan, as its log says.
+/// The author of the daemon's changes in the log.
 const BY: &str = "daemon";
 
-/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves; of a plan that is settled already it
-/// finishes what is left, such as the last files. Whoever calls this holds the folder's
-/// lock. Whatever was under way when an earlier daemon ended is taken up again.
+/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves; of a plan that is settled
+/// already it finishes what is left, such as the last files. The caller holds the folder's lock. What was under way
+/// when an earlier daemon ended or was killed is resumed.
 ///
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
@@ -57,7 +60,7 @@ pub async fn run(
     for lost in store.lost() {
         tracing::error!("{lost}");
     }
-    // Whoever wants this to end waits for nothing, such as a store that is busy: what is cut off is as after a kill.
+    // A shutdown waits for nothing, such as a busy store: what it cuts off is as after a kill.
     let mut daemon = tokio::select! {
         biased;
         () = &mut shutdown => return Ok(DaemonEnd::Interrupted),
@@ -68,14 +71,14 @@ pub async fn run(
         () = &mut shutdown => Ok(DaemonEnd::Interrupted),
         end = Box::pin(daemon.carry_out()) => end,
     };
-    daemon.run.acts.shut_down().await;
-    daemon.exchange.acts.shut_down().await;
+    daemon.run.effects.shut_down().await;
+    daemon.exchange.effects.shut_down().await;
     let end = end?;
     if let DaemonEnd::Settled(_) = end {
         tokio::select! {
             biased;
             () = &mut shutdown => {}
-            () = daemon.tidy() => {}
+            () = daemon.clean_up() => {}
         }
     }
     tracing::info!(?end, "the daemon ends");
@@ -89,24 +92,27 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Starts the plan, after what an earlier daemon left running has ended.
+    /// Starts the plan, after the checks that an earlier daemon left running were ended.
     async fn begin(settings: DaemonSettings, store: Store, clock: Clock) -> anyhow::Result<Self> {
         let settings = Arc::new(settings);
-        effect_work::end_checks_left_behind(&settings).await;
+        // Their next run would work in the same files at the same time.
+        let marks = settings.volumes.path(Folder::Active);
+        exec::end_left_behind(&marks, &exec::MarkKind::OF_DAEMON).await;
         let run = PlanRun::begin(Arc::clone(&settings), store.clone(), clock).await?;
         let exchange = Exchange::new(settings, store, clock);
         Ok(Self { exchange, run })
     }
 
-    /// Carries the plan out until nothing is left to do here. Whoever drops this loses nothing that is not found again.
+    /// Carries the plan out until the daemon has nothing left to do. A dropped future loses nothing that the next
+    /// daemon does not find.
     async fn carry_out(&mut self) -> anyhow::Result<DaemonEnd> {
-        self.run.look_first().await?;
-        self.run.take_up().await?;
+        self.run.inspect_first().await?;
+        self.run.recover().await?;
         self.exchange.list_questions()?;
-        // To take up a large plan takes its time; nothing stood still.
+        // The recovery of a large plan takes time; the process was not suspended.
         self.run.wake_at = self.run.clock.now();
         loop {
-            // At every turn, as that is one look at a file: whoever has taken its place publishes too.
+            // At every turn, as it only reads a file's metadata: a daemon that has replaced the lock publishes, too.
             let lock = &self.run.settings.lock;
             if lock.is_lost() {
                 return Ok(DaemonEnd::Displaced(lock.path().to_owned()));
@@ -118,18 +124,18 @@ impl Daemon {
         }
     }
 
-    /// Brings everything that is due under way. Returns how the daemon ends, if it does. A store that fails is tried again: its
+    /// Starts everything that is due. Returns how the daemon ends, if it does. A store that fails is tried again: its
     /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<DaemonEnd>> {
-        self.run.tell_time();
-        self.run.count_hands();
+        self.run.advance_clock();
+        self.run.note_gone_workers();
         self.run.retry_kept().await;
         match self.decided_view().await {
             Ok(view) => {
                 self.start(&view);
                 let end = self.end(&view);
                 let settled = matches!(end, Some(DaemonEnd::Settled(_)));
-                Ok(end.filter(|_| !(settled && self.run.tell_finish())))
+                Ok(end.filter(|_| !(settled && self.run.call_finish_hook())))
             }
             Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
                 self.run.store_failed(error);
@@ -139,66 +145,67 @@ impl Daemon {
         }
     }
 
-    /// Takes in what has arrived, if it is time to look, and returns the plan after every decision that is due.
+    /// Applies what has arrived, if a scan is due, and returns the plan after every decision that is due.
     async fn decided_view(&mut self) -> Result<LoopView, StoreError> {
-        if self.exchange.scan_began().is_none() {
-            // The first look has to know what to look for.
+        if self.exchange.scan_began.is_none() {
+            // The first scan has to know what is awaited.
             let view = self.run.view().await?;
-            self.exchange.expect(&self.run.settings.plan, view.awaited);
+            let plan = self.run.settings.plan.clone();
+            self.exchange.routes.0.insert(plan, view.awaited);
         }
-        self.look().await;
-        self.run.world.scan_began = self.exchange.scan_began();
+        self.scan().await;
+        self.run.world.scan_began = self.exchange.scan_began;
         let view = self.run.decided_view().await?;
-        self.exchange
-            .expect(&self.run.settings.plan, view.awaited.clone());
+        let (plan, awaited) = (self.run.settings.plan.clone(), view.awaited.clone());
+        self.exchange.routes.0.insert(plan, awaited);
         Ok(view)
     }
 
-    /// Looks into the folders if it is time to, and takes in what is there.
-    async fn look(&mut self) {
+    /// Scans the folders if it is time to, and applies what is new.
+    async fn scan(&mut self) {
         let now = self.run.world.now;
-        if self.run.wants_look() {
-            self.exchange.look_by(now);
+        if self.run.take_scan_request() {
+            self.exchange.scan_by(now);
         }
-        if self.exchange.check_watches(now) {
-            self.mend().await;
-        }
-        if let Some(found) = self.exchange.look(now) {
-            let taken = self.found(found).await;
-            self.exchange.taken_in(taken);
-        }
-    }
-
-    /// Puts back what was in folders that somebody has removed.
-    async fn mend(&mut self) {
-        let found = self.run.find_lost().await;
-        let listed = found.and_then(|()| Ok(self.exchange.list_questions()?));
-        if let Err(error) = listed {
+        if self.exchange.check_watches(now)
+            && let Err(error) = self.restore_files().await
+        {
             let what = exchange::ExchangeKey::Scan.to_string();
-            self.exchange.acts.trouble(&what, &format!("{error:#}"));
+            self.exchange.effects.trouble(&what, &format!("{error:#}"));
+        }
+        if let Some(found) = self.exchange.scan(now) {
+            let applied = self.apply(found).await;
+            self.exchange.applied(applied);
         }
     }
 
-    /// Gives everything that was found to the plan that it is for.
-    async fn found(&mut self, found: FoundInput) -> Result<(), StoreError> {
-        let (mut plans, strangers) = self.exchange.route(found).await?;
+    /// Puts back the files of folders that were removed.
+    async fn restore_files(&mut self) -> anyhow::Result<()> {
+        self.run.find_lost().await?;
+        Ok(self.exchange.list_questions()?)
+    }
+
+    /// Applies everything that was found to the plan that it is for.
+    async fn apply(&mut self, found: FoundInput) -> Result<(), StoreError> {
+        let table = &self.exchange.routes;
+        let (mut plans, strangers) = table.route(&self.run.store, found).await?;
         let own = plans.remove(&self.run.settings.plan);
-        let effect = self.run.found(own.unwrap_or_default()).await?;
-        self.exchange.file(effect.filings);
-        self.exchange.complain(effect.complaints);
+        let follow_up = self.run.found(own.unwrap_or_default()).await?;
+        self.exchange.file(follow_up.filings);
+        self.exchange.complain(follow_up.complaints);
         if self.exchange.pass_on(strangers).await? {
-            // Whatever a role is asked is put to a person at once.
-            self.run.inside_at = self.run.clock.now();
+            // A question to a role goes to a person immediately.
+            self.run.maintain_at = self.run.clock.now();
         }
         Ok(())
     }
 
     /// Starts everything that is missing.
     fn start(&mut self, view: &LoopView) {
-        self.run.start(view, self.exchange.shown());
+        self.run.start(view, &self.exchange.shown);
         let now = self.run.world.now;
-        if self.run.wants_look() {
-            self.exchange.look_by(now);
+        if self.run.take_scan_request() {
+            self.exchange.scan_by(now);
         }
         self.exchange.start(now, view.status.settled());
         if let Some(at) = self.exchange.wakes_at(now) {
@@ -206,25 +213,25 @@ impl Daemon {
         }
     }
 
-    /// Waits until something happens and takes it in.
+    /// Waits until something happens and applies it.
     async fn next(&mut self) {
-        let nap = self.run.wake_at.since(self.run.clock.now());
+        let wait = self.run.wake_at.since(self.run.clock.now());
         tokio::select! {
             biased;
-            (key, done) = self.run.acts.next() => self.run.take_in(key, done).await,
-            (key, done) = self.exchange.acts.next() => self.exchange.take_in(&key, done),
-            () = self.exchange.wake.notified() => self.exchange.look_by(self.run.clock.now()),
+            (key, result) = self.run.effects.next() => self.run.apply(key, result).await,
+            (key, result) = self.exchange.effects.next() => self.exchange.apply(&key, result),
+            () = self.exchange.wake.notified() => self.exchange.scan_by(self.run.clock.now()),
             () = self.exchange.stored.notified() => {}
             Ok(()) = self.run.moved.changed() => {}
             Ok(()) = self.run.started_workers.gone.changed() => {}
-            () = tokio::time::sleep(nap) => {}
+            () = tokio::time::sleep(wait) => {}
         }
-        // What else is done already belongs to the same moment.
-        while let Some((key, done)) = self.run.acts.try_next() {
-            self.run.take_in(key, done).await;
+        // Results that exist already belong to the same turn.
+        while let Some((key, result)) = self.run.effects.try_next() {
+            self.run.apply(key, result).await;
         }
-        while let Some((key, done)) = self.exchange.acts.try_next() {
-            self.exchange.take_in(&key, done);
+        while let Some((key, result)) = self.exchange.effects.try_next() {
+            self.exchange.apply(&key, result);
         }
     }
 
@@ -235,48 +242,43 @@ impl Daemon {
             return None;
         }
         let (now, started) = (run.world.now, run.world.started);
-        let told = run.mission.0 == view.seq && exchange.is_filed();
+        let reported = run.mission.0 == view.seq && exchange.filings.is_empty();
         if view.status.settled() {
-            // A report may lie there that counted for an earlier daemon and has not been read again, or that came late. What an
-            // agent still writes long after the end holds nothing up.
+            // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent
+            // writes long after the end delays nothing.
             let quiet = exchange.is_quiet(run.settled_at.unwrap_or(now), now);
-            return (told && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
+            return (reported && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
         }
         if view.status == PlanState::Idle {
             return Some(DaemonEnd::NoPlan);
         }
-        let shown = view.awaited.questions.is_subset(exchange.shown());
+        let shown = view.awaited.questions.is_subset(&exchange.shown);
         if let Some(gone) = run.left_alone_at(view) {
-            return (shown && told && exchange.is_quiet(gone, now)).then_some(DaemonEnd::Waits);
+            return (shown && reported && exchange.is_quiet(gone, now)).then_some(DaemonEnd::Waits);
         }
         let paused = matches!(view.status, PlanState::Paused(_));
         let stuck = view.due.look_again.is_none()
             && !view.due.rescan
             && (paused || !view.awaited.questions.is_empty());
         // An answer may have been saved a moment before the start.
-        let looked = exchange.scan_began().is_some() && exchange.is_finished(started, now);
+        let scanned = exchange.scan_began.is_some() && exchange.is_finished(started, now);
         let leaves = run.settings.human_wait == HumanWait::Leave;
         let end = if view.stopped {
             DaemonEnd::Budget
         } else {
             DaemonEnd::Waits
         };
-        (leaves && stuck && shown && looked && told).then_some(end)
+        (leaves && stuck && shown && scanned && reported).then_some(end)
     }
 
-    /// Puts away what a plan that is settled leaves behind.
-    async fn tidy(&mut self) {
-        let PlanRun {
-            settings,
-            store,
-            clock,
-            change_watch,
-            ..
-        } = &self.run;
-        effect_work::tell_unread(settings);
-        change_watch.clear().await;
-        internal_plans::tidy(store, &settings.volumes, &settings.plan, clock.now()).await;
-        if let Err(error) = worktrees::tidy(settings, store).await {
+    /// Removes what a settled plan no longer needs.
+    async fn clean_up(&mut self) {
+        let run = &self.run;
+        let (settings, store) = (&run.settings, &run.store);
+        effect_work::warn_of_unread_files(settings);
+        run.change_watch.clear().await;
+        internal_plans::tidy(store, &settings.volumes, &settings.plan, run.clock.now()).await;
+        if let Err(error) = worktrees::clean_up(settings, store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }
     }

@@ -1,60 +1,53 @@
-//! The plan as the loop needs it.
+//! What the loop needs to know of the plan.
 
 use std::collections::BTreeSet;
 
-use super::exchange::AwaitedCommands;
+use super::input_routing::AwaitedInputs;
 use super::worktrees::Gathering;
 use crate::plan::{
     AttemptState, CommandId, Due, Observations, Plan, PlanState, QuestionId, SessionId, due,
 };
 
-/// The plan as the loop needs it: small, whatever the size of the plan.
+/// What the loop needs to know of the plan: small, whatever the size of the plan.
 pub(super) struct LoopView {
     pub(super) seq: i64,
     pub(super) status: PlanState,
     pub(super) due: Due,
-    pub(super) awaited: AwaitedCommands,
-    /// Attempts whose agents are to be asked to stop. One that has reported may end by itself.
+    pub(super) awaited: AwaitedInputs,
+    /// Attempts whose agents are to be asked to stop. An agent that has reported may end by itself.
     pub(super) recalls: BTreeSet<CommandId>,
-    /// Questions that are open and that roles behind files have, of whom a role in the process asked something.
+    /// Open questions of roles behind files, about the request of a role in the process.
     pub(super) of_requests: BTreeSet<QuestionId>,
-    /// Roles that have something in hand.
+    /// Roles that work on something.
     pub(super) at_work: BTreeSet<String>,
-    /// A limit of the budget keeps it from going on.
+    /// A limit of the budget stopped the plan.
     pub(super) stopped: bool,
     pub(super) gathering: Option<Gathering>,
-    /// Sessions whose `end` command was published, which the plan does not know yet.
+    /// Sessions whose `end` command was published, which the plan has not recorded yet.
     pub(super) ends_published: BTreeSet<SessionId>,
 }
 
 impl LoopView {
     pub(super) fn of(plan: &Plan, seq: i64, world: &Observations) -> Self {
-        let awaited = plan
+        let open = plan
             .open_attempts()
             .filter(|attempt| attempt.state == AttemptState::Open);
+        let has_reported = |state| matches!(state, AttemptState::Reported | AttemptState::Judged);
+        let recalls = plan
+            .recalls()
+            .filter(|attempt| !has_reported(attempt.state));
+        let questions = || plan.open_questions();
+        let of_requests = questions().filter(|question| question.request.is_some());
         Self {
             seq,
             status: plan.status().clone(),
             due: due(plan, world),
-            awaited: AwaitedCommands {
-                commands: awaited.map(|attempt| attempt.id.clone()).collect(),
-                questions: plan
-                    .open_questions()
-                    .map(|question| question.id.clone())
-                    .collect(),
+            awaited: AwaitedInputs {
+                commands: open.map(|attempt| attempt.id.clone()).collect(),
+                questions: questions().map(|question| question.id.clone()).collect(),
             },
-            recalls: plan
-                .recalls()
-                .filter(|attempt| {
-                    !matches!(attempt.state, AttemptState::Reported | AttemptState::Judged)
-                })
-                .map(|attempt| attempt.id.clone())
-                .collect(),
-            of_requests: plan
-                .open_questions()
-                .filter(|question| question.request.is_some())
-                .map(|question| question.id.clone())
-                .collect(),
+            recalls: recalls.map(|attempt| attempt.id.clone()).collect(),
+            of_requests: of_requests.map(|question| question.id.clone()).collect(),
             at_work: super::internal_plans::at_work(plan),
             stopped: plan.stopped_at().is_some(),
             gathering: Gathering::of(plan.head()),

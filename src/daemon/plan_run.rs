@@ -1,5 +1,5 @@
-//! One plan that is carried out: what came in for it becomes a change, in which everything that follows from it by itself is decided
-//! as well; what is due outside is started, and comes back as an [`Input`]. It knows nothing of other plans in the same process.
+//! One plan that is carried out: a report or result becomes a change, which also has every decision that follows; the
+//! effects that are due are started. It knows no other plan of the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::apply_input::{Effect, take, take_input};
-use super::background_acts::Acts;
+use super::apply_input::{FollowUp, apply_found, apply_result};
+use super::background_effects::Effects;
 use super::carry_out_steps::{Decider, OutgoingCommand};
 use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
-use super::exchange::FoundInput;
 use super::hooks::{Hook, HookNews, HookState};
-use super::render_before_commit::{CommandTexts, in_two_parts, prepare_files};
+use super::input_routing::FoundInput;
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
 use crate::plan::{
@@ -31,10 +30,10 @@ use crate::volumes::{Unpublished, Volumes, Withdrawal, WorkerSign};
 /// A store that failed is tried again after this.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// MISSION.md is written at most that often; it follows every change within a second.
-const MISSION_PACE: Duration = Duration::from_millis(250);
+/// MISSION.md is written at most this often; it follows every change within a second.
+const MISSION_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Names what is under way for a plan, so that nothing is started twice.
+/// The key of an effect of a plan; an effect under way is not started again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EffectKey {
     Publish(CommandId),
@@ -45,7 +44,7 @@ pub(super) enum EffectKey {
     Ask(ModelQuestionKind),
     Mission,
     Hook(Hook),
-    Inside,
+    MaintainInternal,
 }
 
 impl fmt::Display for EffectKey {
@@ -59,12 +58,12 @@ impl fmt::Display for EffectKey {
             Self::Ask(_) => "asking the model",
             Self::Mission => "MISSION.md",
             Self::Hook(hook) => hook.as_str(),
-            Self::Inside => "looking after what roles do",
+            Self::MaintainInternal => "looking after what roles do",
         })
     }
 }
 
-/// What an act for a plan came back with.
+/// The result of an effect of a plan.
 #[derive(Debug)]
 pub(super) enum EffectResult {
     Published(CommandId),
@@ -76,15 +75,13 @@ pub(super) enum EffectResult {
     /// The budget allowed no call after all.
     NotAsked,
     MissionWritten(i64),
-    /// A hook was told this.
-    Told(HookNews),
-    /// Internal plans were looked after.
-    Tended,
+    HookCalled(HookNews),
+    Maintained,
 }
 
-/// What a change was, and the commands that follow from it.
+/// The result of a change, and the commands that follow from it.
 struct Made<T> {
-    made: T,
+    result: T,
     outgoing: Vec<OutgoingCommand>,
     /// Sessions whose `end` command is in its folder.
     ends: Vec<SessionId>,
@@ -94,13 +91,13 @@ impl<T> Made<T> {
     /// Publishes the commands that are written by now.
     fn publish(&mut self, written: &Receiver<(CommandId, Unpublished)>, volumes: &Volumes) {
         let mut written: BTreeMap<_, _> = written.try_iter().collect();
-        for command in std::mem::take(&mut self.outgoing) {
+        self.outgoing.retain(|command| {
             let file = written.remove(&command.id);
-            match file.map(|file| volumes.publish_prepared(file, &command.text)) {
-                Some(Ok(())) => self.ends.extend(command.ends),
-                Some(Err(_)) | None => self.outgoing.push(command),
-            }
-        }
+            let published = file.map(|file| volumes.publish_prepared(file, &command.text));
+            let published = matches!(published, Some(Ok(())));
+            self.ends.extend(command.ends.clone().filter(|_| published));
+            !published
+        });
     }
 }
 
@@ -108,40 +105,43 @@ pub(super) struct PlanRun {
     pub settings: Arc<DaemonSettings>,
     pub store: Store,
     pub clock: Clock,
-    pub desk: Decider,
+    pub decider: Decider,
     pub world: Observations,
-    /// Something was under way when the plan was last looked at.
+    /// Something was under way when the plan was last read.
     works: bool,
-    /// Heartbeats as they were last seen.
+    /// Heartbeats as they were last read.
     signs: BTreeMap<CommandId, WorkerSign>,
-    pub acts: Acts<EffectKey, EffectResult>,
-    /// Commands that are committed and not yet in their folder.
+    pub effects: Effects<EffectKey, EffectResult>,
+    /// Commands that are committed and not published yet.
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
-    pub told: HookState,
+    pub hook_state: HookState,
     pub change_watch: ChangeWatch,
-    /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
+    /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
     pub moved: watch::Receiver<u64>,
     pub started_workers: StartedWorkers,
-    /// When it was seen that those have ended who were started for a role, or for all else.
+    /// When the workers of a role, or those for all other tasks, were found to have ended.
     pub gone_at: BTreeMap<Option<String>, Time>,
-    /// When internal plans are looked after next.
-    pub inside_at: Time,
-    /// Open questions of which the answer goes back into an internal plan.
+    /// When internal plans are maintained next.
+    pub maintain_at: Time,
+    /// Open questions whose answer goes into an internal plan.
     of_requests: BTreeSet<QuestionId>,
     /// The change that MISSION.md shows, and when it may be written next.
     pub mission: (i64, Time),
-    /// Inputs whose change could not be committed; tried again at that moment.
+    /// Results whose change could not be committed, and when they are tried again.
     kept: Vec<(EffectKey, Arc<EffectResult>)>,
     kept_until: Time,
-    /// The folders are to be looked at before anything else.
-    looks: bool,
-    /// When something happens by itself next.
+    /// A scan comes before anything else.
+    scan_wanted: bool,
+    /// When something becomes due by itself next.
     pub wake_at: Time,
 }
 
 impl PlanRun {
-    /// Starts a plan, unless it has ended, and makes what it is carried out with.
+    /// Starts a plan, unless it has ended.
+    ///
+    /// # Errors
+    /// The plan cannot be read or started, or the workspace cannot be made.
     pub async fn begin(
         settings: Arc<DaemonSettings>,
         store: Store,
@@ -152,7 +152,7 @@ impl PlanRun {
         }
         let (plan, policy) = (settings.plan.clone(), settings.policy.clone());
         let workspace = settings.workspace.display().to_string();
-        // Of a plan that has just been made, everything is told.
+        // The hooks get all changes of a plan that has just been made.
         let before = store.read(&plan, |_, seq| seq).await?;
         let before = if before == 1 { 0 } else { before };
         let start = move |draft: &mut Draft<'_>| match draft.plan().status().settled() {
@@ -161,14 +161,9 @@ impl PlanRun {
         };
         store.change(&plan, BY, "the daemon starts", start).await?;
         tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
-        Ok(Self::new(settings, store, clock, before))
-    }
-
-    /// `told` is the change up to which the hooks need not be told anything.
-    fn new(settings: Arc<DaemonSettings>, store: Store, clock: Clock, told: i64) -> Self {
         let (now, waits) = (clock.now(), settings.timing.plan);
-        Self {
-            desk: Decider {
+        Ok(Self {
+            decider: Decider {
                 settings: Arc::clone(&settings),
             },
             world: Observations {
@@ -177,9 +172,12 @@ impl PlanRun {
                 started: now,
                 ..Observations::default()
             },
-            acts: Acts::new(Arc::clone(&settings.notice)),
+            effects: Effects::new(Arc::clone(&settings.notice)),
             change_watch: ChangeWatch::new(&settings, clock),
-            told: HookState::since(told),
+            hook_state: HookState {
+                change: before,
+                ..HookState::default()
+            },
             moved: store.moved(),
             started_workers: settings.started_workers.clone(),
             settings,
@@ -190,26 +188,26 @@ impl PlanRun {
             outgoing: BTreeMap::new(),
             settled_at: None,
             gone_at: BTreeMap::new(),
-            inside_at: now,
+            maintain_at: now,
             of_requests: BTreeSet::new(),
             mission: (-1, now),
             kept: Vec::new(),
             kept_until: now,
-            looks: false,
+            scan_wanted: false,
             wake_at: now,
-        }
+        })
     }
 
-    /// Starts an act unless it is under way or has just failed.
+    /// Starts an effect unless it is under way or has just failed.
     pub fn spawn(
         &mut self,
         key: EffectKey,
-        act: impl Future<Output = anyhow::Result<EffectResult>> + Send + 'static,
+        effect: impl Future<Output = anyhow::Result<EffectResult>> + Send + 'static,
     ) {
-        self.acts.start(key, self.world.now, act);
+        self.effects.start(key, self.world.now, effect);
     }
 
-    /// Returns what most acts work with.
+    /// Returns what most effects need.
     pub fn handles(&self) -> (Arc<DaemonSettings>, Store) {
         (Arc::clone(&self.settings), self.store.clone())
     }
@@ -222,7 +220,7 @@ impl PlanRun {
         self.store.read(&self.settings.plan, read).await
     }
 
-    /// Records in the plan what is found at the start, from which nothing follows yet.
+    /// Records in the plan what is found at the start; no decision follows yet.
     pub async fn record(
         &self,
         why: &str,
@@ -232,40 +230,40 @@ impl PlanRun {
         self.store.change(plan, BY, why, record).await
     }
 
-    /// Returns once whether the folders are to be looked at now.
-    pub fn wants_look(&mut self) -> bool {
-        std::mem::take(&mut self.looks)
+    /// Returns whether a scan is to begin now, and forgets it.
+    pub fn take_scan_request(&mut self) -> bool {
+        std::mem::take(&mut self.scan_wanted)
     }
 
-    /// Looks at the clock. If that comes far later than it was to come, the process was stopped or the machine suspended, and
-    /// perhaps its agents with it: the time since the last look at the clock is nobody's silence, and the folders are looked at
-    /// before anything is decided by the time.
-    pub fn tell_time(&mut self) {
+    /// Reads the clock. If that is far later than planned, the process was stopped or the machine suspended, and
+    /// perhaps its agents with it: the time since the last reading counts as no agent's silence, and a scan comes
+    /// before any decision by time.
+    pub fn advance_clock(&mut self) {
         let (before, now) = (self.world.now, self.clock.now());
         self.world.now = now;
         if now.since(before.max(self.wake_at)) > LATE {
             let span = now.since(before);
             tracing::warn!(?span, "stood still: this time counts for no time-out");
             self.world.stood_still(span);
-            self.looks = true;
+            self.scan_wanted = true;
         } else if self.works {
             self.world.lived += now.since(before);
         }
     }
 
-    /// Looks who is left to take commands.
-    pub fn count_hands(&mut self) {
+    /// Notes which workers have ended.
+    pub fn note_gone_workers(&mut self) {
         for role in self.started_workers.gone.borrow_and_update().iter() {
             if !self.gone_at.contains_key(role) {
                 self.gone_at.insert(role.clone(), self.world.now);
-                self.looks = true;
+                self.scan_wanted = true;
             }
         }
     }
 
-    /// Returns what is known from outside the plan.
+    /// Returns what was observed outside the plan.
     fn world(&self) -> Observations {
-        let asking = self.acts.under_way().iter().filter_map(|key| match key {
+        let asking = self.effects.under_way().iter().filter_map(|key| match key {
             EffectKey::Ask(subject) => Some(subject.clone()),
             _ => None,
         });
@@ -277,24 +275,21 @@ impl PlanRun {
     }
 
     fn now_world(&mut self) -> Observations {
-        self.tell_time();
+        self.advance_clock();
         self.world()
     }
 
-    /// Returns how it is with those who were started to take commands.
+    /// Returns how the workers are that this process started.
     fn pools(&self) -> WorkerPools {
-        let pool = |(role, unfit): (&Option<String>, &watch::Receiver<bool>)| {
+        let mut pools = WorkerPools::default();
+        for (role, unfit) in &self.started_workers.unfit {
             let pool = match self.gone_at.get(role) {
                 Some(gone) => WorkerPoolState::Gone(*gone),
                 None if *unfit.borrow() => WorkerPoolState::Unfit,
                 None => WorkerPoolState::Works,
             };
-            (role.clone(), pool)
-        };
-        let mut pools = WorkerPools::default();
-        for (role, pool) in self.started_workers.unfit.iter().map(pool) {
             match role {
-                Some(role) => drop(pools.roles.insert(role, pool)),
+                Some(role) => drop(pools.roles.insert(role.clone(), pool)),
                 None => pools.others = Some(pool),
             }
         }
@@ -303,14 +298,14 @@ impl PlanRun {
 
     /// Returns the plan as it is committed now.
     pub async fn view(&mut self) -> Result<LoopView, StoreError> {
-        // What is committed from here on makes the loop turn once more.
+        // Before the read: a change that is committed from here on makes the loop turn once more.
         self.moved.borrow_and_update();
         let world = self.world();
-        let view = self.read(move |plan, seq| LoopView::of(plan, seq, &world));
-        let view = view.await?;
+        let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
+        let view = self.read(read).await?;
         self.works = view.works();
         self.world.ends_published.clone_from(&view.ends_published);
-        self.see_at_work(&view.at_work);
+        self.note_at_work(&view.at_work);
         Ok(view)
     }
 
@@ -320,7 +315,7 @@ impl PlanRun {
         if !view.due.steps.iter().any(DueStep::is_decision) {
             return Ok(view);
         }
-        // By the clock by which it was found due.
+        // Not by a later clock than the one by which it was found due.
         let world = self.world();
         self.change("decided what was due", world, |_| ()).await?;
         self.view().await
@@ -328,10 +323,10 @@ impl PlanRun {
 
     /// Returns whether something is under way or yet to be done.
     pub fn is_busy(&self) -> bool {
-        !self.acts.under_way().is_empty() || !self.outgoing.is_empty() || !self.kept.is_empty()
+        !self.effects.under_way().is_empty() || !self.outgoing.is_empty() || !self.kept.is_empty()
     }
 
-    /// Returns since when nobody is left to do anything, or to do what is left.
+    /// Returns since when no worker is left, or none for what is left to do.
     pub fn left_alone_at(&self, view: &LoopView) -> Option<Time> {
         let is_gone = |role| self.gone_at.contains_key(role);
         let all_gone = self.started_workers.unfit.contains_key(&None)
@@ -361,17 +356,17 @@ impl PlanRun {
         self.call_hooks(view, shown);
         if !view.status.settled() {
             if !self.of_requests.is_subset(&view.of_requests) {
-                // One was answered.
-                self.inside_at = self.world.now;
+                // A question was answered.
+                self.maintain_at = self.world.now;
             }
             self.of_requests.clone_from(&view.of_requests);
-            self.look_inside();
+            self.maintain_internal_plans();
         } else if self.settled_at.is_none() {
             self.settled_at = Some(self.world.now);
-            self.looks = true;
+            self.scan_wanted = true;
         }
-        self.looks |= view.due.rescan;
-        let ready = self.acts.next_ready(self.world.now);
+        self.scan_wanted |= view.due.rescan;
+        let ready = self.effects.next_ready(self.world.now);
         for at in [view.due.look_again, ready].into_iter().flatten() {
             self.wake_by(at);
         }
@@ -383,13 +378,13 @@ impl PlanRun {
         }
     }
 
-    /// Waits before the store is tried again, which has failed.
+    /// Reports that the store failed, and waits before it is tried again.
     pub fn store_failed(&mut self, error: StoreError) {
         let reason = match error {
             StoreError::Database(reason) => reason,
             error => error.to_string(),
         };
-        self.acts.trouble("the store", &reason);
+        self.effects.trouble("the store", &reason);
         self.wake_at = self.world.now.plus(STORE_PAUSE);
     }
 
@@ -397,38 +392,38 @@ impl PlanRun {
     pub async fn retry_kept(&mut self) {
         if self.kept_until <= self.world.now {
             for (key, input) in std::mem::take(&mut self.kept) {
-                self.absorb(key, input).await;
+                self.apply_result(key, input).await;
             }
         } else if !self.kept.is_empty() {
             self.wake_by(self.kept_until);
         }
     }
 
-    /// Takes in what an act came back with.
-    pub async fn take_in(&mut self, key: EffectKey, result: anyhow::Result<EffectResult>) {
+    /// Applies the result of an effect.
+    pub async fn apply(&mut self, key: EffectKey, result: anyhow::Result<EffectResult>) {
         match result {
-            Ok(input) => self.absorb(key, Arc::new(input)).await,
+            Ok(input) => self.apply_result(key, Arc::new(input)).await,
             Err(error) => self
-                .acts
+                .effects
                 .failed(&key, self.clock.now(), &format!("{error:#}")),
         }
     }
 
-    async fn absorb(&mut self, key: EffectKey, input: Arc<EffectResult>) {
+    async fn apply_result(&mut self, key: EffectKey, input: Arc<EffectResult>) {
         if let Err(error) = self.commit(&input).await {
-            // What came back may have cost money: it is kept, and stays under way, until it is committed.
+            // The result may have cost money: it is kept, and its effect stays under way, until it is committed.
             self.kept_until = self.clock.now().plus(STORE_PAUSE);
-            self.acts.trouble("the store", &error.to_string());
+            self.effects.trouble("the store", &error.to_string());
             self.kept.push((key, input));
             return;
         }
         match &*input {
-            // Wanted back from those who have ended, and somebody else has it: the folders say who.
+            // Withdrawn from workers that have ended, and another one has claimed it: a scan finds its heartbeat.
             EffectResult::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
-                self.looks = true;
-                self.acts.hold_back(&key, self.clock.now());
+                self.scan_wanted = true;
+                self.effects.hold_back(&key, self.clock.now());
             }
-            _ => self.acts.succeeded(&key),
+            _ => self.effects.succeeded(&key),
         }
         match &*input {
             EffectResult::Published(id) => {
@@ -440,16 +435,16 @@ impl PlanRun {
             EffectResult::Branch(BranchReport::Elsewhere { reason, .. }) => {
                 (self.settings.notice)(reason);
             }
-            EffectResult::Told(news) => self.told.note(news.clone()),
+            EffectResult::HookCalled(news) => self.hook_state.note(news.clone()),
             EffectResult::MissionWritten(seq) => {
-                self.mission = (*seq, self.clock.now().plus(MISSION_PACE));
+                self.mission = (*seq, self.clock.now().plus(MISSION_INTERVAL));
             }
             _ => {}
         }
     }
 
-    /// Commits what came back, if it changes the plan and is still awaited. A refusal is no failure: what came back is out of date
-    /// then, and the plan says what is due instead.
+    /// Commits a result, if it changes the plan and is still awaited. A refusal is no failure: the result is out of
+    /// date then, and the plan says what is due instead.
     async fn commit(&mut self, input: &Arc<EffectResult>) -> Result<(), StoreError> {
         let why = match &**input {
             EffectResult::Withdrawn(..) => "a command was taken back",
@@ -461,7 +456,7 @@ impl PlanRun {
         };
         let (input, volumes) = (Arc::clone(input), self.settings.volumes.clone());
         let commit = move |draft: &mut Draft<'_>| {
-            if let Err(refusal) = draft.part(|draft| take_input(draft, &input, &volumes)) {
+            if let Err(refusal) = draft.part(|draft| apply_result(draft, &input, &volumes)) {
                 tracing::warn!(%refusal, why, "what came back is out of date");
             }
         };
@@ -469,108 +464,96 @@ impl PlanRun {
         self.change(why, world, commit).await
     }
 
-    /// Makes a change of the plan together with everything that follows from it by itself: one change, one flush. The change is
-    /// called more than once if commands follow from it. They are in their folder when this returns, as far as they can be.
+    /// Makes a change of the plan together with the decisions that follow from it: one change, one flush. `change`
+    /// may be called twice. The commands that follow are published when this returns, as far as they can be.
     async fn change<T: Send + 'static>(
         &mut self,
         why: &str,
         world: Observations,
-        change: impl Fn(&mut Draft<'_>) -> T + Send + Sync + 'static,
+        change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (desk, store) = (self.desk.clone(), self.store.clone());
+        let (decider, plan) = (self.decider.clone(), &self.settings.plan);
         let volumes = self.settings.volumes.clone();
-        let change = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
-            let made = change(draft);
-            let outgoing = desk.decide(draft, &world, texts);
-            let ends = Vec::new();
+        // The commands are written while the change is flushed. After the flush only a rename is left, which the
+        // store's thread does: no other thread has to wake for it.
+        let (decided, mut to_write) = tokio::sync::mpsc::unbounded_channel();
+        let (write, written) = mpsc::channel();
+        let change = move |draft: &mut Draft<'_>| {
+            let (result, ends) = (change(draft), Vec::new());
+            let outgoing = decider.decide(draft, &world);
+            drop(decided.send(outgoing.clone()));
             Ok(Made {
-                made,
+                result,
                 outgoing,
                 ends,
             })
         };
-        let change = Arc::new(change);
-        let made = loop {
-            // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
-            // to wake.
-            let (write, written) = mpsc::channel();
-            let there = volumes.clone();
-            let publish = move |made: &mut Made<T>| made.publish(&written, &there);
-            let (prepare, commit, rendered) = in_two_parts(&change, &self.settings.prompts);
-            let plan = &self.settings.plan;
-            let commit = store.change_prepared(plan, BY, why, prepare, commit, publish);
-            let files = async {
-                for prepared in prepare_files(&rendered.await.unwrap_or_default(), &volumes) {
-                    // One that comes too late is published below.
-                    drop(write.send(prepared));
+        let to = volumes.clone();
+        let publish = move |made: &mut Made<T>| made.publish(&written, &to);
+        let commit = self.store.change_ahead(plan, BY, why, change, publish);
+        let files = async {
+            while let Some(outgoing) = to_write.recv().await {
+                // A command that needs a worktree first is published below, and so is one that is written too late.
+                for command in outgoing.iter().filter(|command| command.layout.is_none()) {
+                    if let Ok(file) = volumes.prepare(&command.id, &command.text) {
+                        drop(write.send((command.id.clone(), file)));
+                    }
                 }
-            };
-            match tokio::join!(commit, files).0 {
-                // What a text was made from has moved.
-                Err(StoreError::Refused(Refusal::Dropped)) => {}
-                made => break made?,
             }
         };
+        let made = tokio::join!(commit, files).0?;
         self.world.ends_published.extend(made.ends);
         self.send(made.outgoing);
-        Ok(made.made)
+        Ok(made.result)
     }
 
-    /// Takes in what was found for the plan as one change, if there is anything new.
-    pub async fn found(&mut self, mut found: FoundInput) -> Result<Effect, StoreError> {
+    /// Applies what was found for the plan as one change, if anything is new.
+    pub async fn found(&mut self, mut found: FoundInput) -> Result<FollowUp, StoreError> {
         let now = self.clock.now();
-        let new = self.new_signs(&found.signs);
-        let signs = std::mem::replace(&mut found.signs, new);
-        self.note_signs(&found.signs, &signs, now);
+        let signs = std::mem::take(&mut found.signs);
+        found.signs = self.new_signs(&signs, now);
         if found.reports.is_empty() && found.replies.is_empty() && found.signs.is_empty() {
-            return Ok(Effect::default());
+            return Ok(FollowUp::default());
         }
         let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
         let quick = readable.then(|| self.change_watch.quick(now)).flatten();
-        let (seen, volumes) = (quick.clone(), self.settings.volumes.clone());
-        let taken = move |draft: &mut Draft<'_>| take(draft, &found, seen.as_ref(), &volumes);
+        let (inspected, volumes) = (quick.clone(), self.settings.volumes.clone());
+        let apply =
+            move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref(), &volumes);
         let world = self.now_world();
-        let effect = self.change("something came in", world, taken).await?;
+        let follow_up = self.change("something came in", world, apply).await?;
         self.signs = signs;
         if let Some(quick) = quick {
             self.change_watch.remember_quick(&quick);
         }
-        Ok(effect)
+        Ok(follow_up)
     }
 
-    /// Returns the heartbeats that are new.
+    /// Observes the heartbeats, and returns those that are new.
     fn new_signs(
-        &self,
-        signs: &BTreeMap<CommandId, WorkerSign>,
-    ) -> BTreeMap<CommandId, WorkerSign> {
-        let new = signs
-            .iter()
-            .filter(|(id, sign)| self.signs.get(*id) != Some(sign));
-        let of_plan = |(id, sign): (&CommandId, &WorkerSign)| {
-            let mut sign = sign.clone();
-            // The agent reads the wall clock.
-            sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
-            (id.clone(), sign)
-        };
-        new.map(of_plan).collect()
-    }
-
-    fn note_signs(
         &mut self,
-        news: &BTreeMap<CommandId, WorkerSign>,
         signs: &BTreeMap<CommandId, WorkerSign>,
         now: Time,
-    ) {
-        for (id, sign) in news {
+    ) -> BTreeMap<CommandId, WorkerSign> {
+        let mut new = BTreeMap::new();
+        for (id, sign) in signs {
+            if self.signs.get(id) == Some(sign) {
+                continue;
+            }
             match &sign.life.model_fails {
-                Some(said) => drop(self.world.faults.insert(id.clone(), said.clone())),
+                Some(error) => drop(self.world.faults.insert(id.clone(), error.clone())),
                 None => {
                     self.world.signs.insert(id.clone(), now);
                     self.world.faults.remove(id);
                 }
             }
+            let mut sign = sign.clone();
+            // The agent reads the wall clock.
+            sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
+            new.insert(id.clone(), sign);
         }
         self.world.signs.retain(|id, _| signs.contains_key(id));
         self.world.faults.retain(|id, _| signs.contains_key(id));
+        new
     }
 }

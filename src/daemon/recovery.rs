@@ -1,29 +1,24 @@
-//! What the plan says and the folders do not have: left by an earlier daemon, or gone with a folder that somebody removed.
+//! Recovery of what the plan has and the folders have not: unpublished by an earlier daemon, or removed with a folder.
 
 use std::collections::BTreeSet;
 
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::PlanRun;
-use super::worktrees::WorktreeLayout;
 use super::{DaemonSettings, effect_work};
-use crate::plan::{
-    AgentSession, Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE,
-};
+use crate::plan::{Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE};
 use crate::store::Store;
 use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question_file;
 
-/// Moves aside what a power cut tore of the files that a plan and its internal plans need: commands, `end` commands and questions.
-/// They are published again when the daemon begins; that it was done twice, or not to the end, changes nothing. To be called
-/// before any worker of this process begins: it would take half a command.
+/// Moves aside the files of a plan and its internal plans that a power cut tore: commands, `end` commands and
+/// questions. They are published again when the daemon begins; a second or an incomplete run changes nothing. Call
+/// this before any worker of this process begins: it would claim half a command.
 ///
 /// # Errors
 /// The store or the file system failed.
 pub async fn set_torn_aside(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
-    let waiting = {
-        let volumes = settings.volumes.clone();
-        effect_work::blocking(move || waiting(&volumes)).await?
-    };
+    let volumes = settings.volumes.clone();
+    let waiting = effect_work::blocking(move || waiting(&volumes)).await?;
     let program = settings.program.clone();
     let internal = store.in_use(ROLE).await?;
     let internal = internal.into_iter().map(|listed| listed.head.id);
@@ -38,7 +33,7 @@ pub async fn set_torn_aside(settings: &DaemonSettings, store: &Store) -> anyhow:
     Ok(())
 }
 
-/// Returns the commands that nobody has taken.
+/// Returns the commands that no worker has claimed.
 fn waiting(volumes: &Volumes) -> Result<BTreeSet<CommandId>, VolumesError> {
     let mut waiting = BTreeSet::new();
     for volumes in volumes.everywhere() {
@@ -47,7 +42,7 @@ fn waiting(volumes: &Volumes) -> Result<BTreeSet<CommandId>, VolumesError> {
     Ok(waiting)
 }
 
-/// What the files of a plan have in them that are still needed.
+/// The contents of a plan's files that are still needed.
 struct FileTexts {
     commands: Vec<(CommandId, String)>,
     ends: Vec<EndCommand>,
@@ -58,7 +53,7 @@ impl FileTexts {
     fn of(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> Self {
         let open = open(plan).filter(|attempt| !attempt.recall);
         let open = open.map(|attempt| (attempt.id.clone(), attempt.text.clone()));
-        // Of those that were taken nothing is awaited.
+        // Of an `end` command that was claimed nothing is awaited.
         let ends = plan.sessions().filter_map(|session| session.end.clone());
         let questions = plan.open_questions().map(|question| {
             let task = question.task.and_then(|id| plan.task(id));
@@ -78,7 +73,7 @@ impl FileTexts {
         }
         for end in &self.ends {
             if volumes.set_torn_command_aside(&end.id, &end.text)? {
-                // It counts as published: nobody else would put it back.
+                // The plan counts it as published, so no later step would publish it again.
                 volumes.publish(&end.id, &end.text)?;
             }
         }
@@ -90,9 +85,9 @@ impl FileTexts {
 }
 
 impl PlanRun {
-    /// Takes up what an earlier daemon left: commands that were committed and never published, and commands that were taken
-    /// back without the plan knowing.
-    pub(super) async fn take_up(&mut self) -> anyhow::Result<()> {
+    /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were
+    /// withdrawn but not recorded as such.
+    pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
         let lost = self.read(|plan, _| {
             let open = open(plan).map(|open| OutgoingCommand::of(plan, open));
             let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
@@ -105,26 +100,25 @@ impl PlanRun {
         Ok(())
     }
 
-    /// Finds the commands that nobody has taken and that lie nowhere. A command that was taken stays as it is: its agent works on
-    /// it.
+    /// Publishes the commands again that no worker has claimed and that are in no folder. An agent works on those
+    /// that were claimed.
     pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
         let waiting = self.read(|plan, _| {
-            let untaken = open(plan).filter(|attempt| attempt.claimed.is_none());
-            untaken
-                .map(|open| OutgoingCommand::of(plan, open))
-                .collect()
+            let unclaimed = open(plan).filter(|attempt| attempt.claimed.is_none());
+            let commands = unclaimed.map(|attempt| OutgoingCommand::of(plan, attempt));
+            commands.collect()
         });
         self.put_back(waiting.await?)?;
         Ok(())
     }
 
-    /// Has the commands published that lie nowhere, and returns those that had been withdrawn.
+    /// Queues the commands that are in no folder for publishing, and returns those that were withdrawn.
     fn put_back(&mut self, commands: Vec<OutgoingCommand>) -> Result<Vec<CommandId>, VolumesError> {
         let mut withdrawn = Vec::new();
         for command in commands {
             match self.settings.volumes.whereabouts(&command.id)? {
                 CommandPlace::Nowhere => drop(self.outgoing.insert(command.id.clone(), command)),
-                // Nobody waits for an `end` command.
+                // The plan waits for no `end` command.
                 CommandPlace::Withdrawn if command.ends.is_some() => {}
                 CommandPlace::Withdrawn => withdrawn.push(command.id),
                 CommandPlace::Pending | CommandPlace::Processed | CommandPlace::Reported => {
@@ -133,28 +127,6 @@ impl PlanRun {
             }
         }
         Ok(withdrawn)
-    }
-}
-
-impl OutgoingCommand {
-    /// Returns the command that ends a session which is over, unless it was published before.
-    fn of_end(session: &AgentSession) -> Option<Self> {
-        let end = session.end.as_ref().filter(|end| !end.published)?;
-        Some(Self {
-            id: end.id.clone(),
-            text: end.text.clone(),
-            layout: None,
-            ends: Some(session.id.clone()),
-        })
-    }
-
-    fn of(plan: &Plan, attempt: &Attempt) -> Self {
-        Self {
-            id: attempt.id.clone(),
-            text: attempt.text.clone(),
-            layout: WorktreeLayout::of(plan, attempt.task),
-            ends: None,
-        }
     }
 }
 

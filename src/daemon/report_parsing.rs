@@ -1,7 +1,6 @@
-//! Reads what a look at the folders found, before the plan sees it. Runs where blocking is allowed; parses the words of
-//! strangers.
+//! Parses the files that a scan found, before they reach the plan: foreign text. Runs where blocking is allowed.
 
-use crate::plan::{CommandId, QuestionId, Report, Time};
+use crate::plan::{AnswerChoice, CommandId, QuestionId, Report, Time};
 use crate::plan_time::Clock;
 use crate::volumes::{ArrivedReport, Scan, Unreadable};
 use crate::wire::report_file::ReportFile;
@@ -12,28 +11,24 @@ use crate::wire::{Problem, question_file, report_file};
 pub(super) struct ParsedReport {
     pub name: String,
     pub hash: String,
-    /// The command that the name speaks of, if it speaks of any.
+    /// The command in the name, if the name has one.
     pub command: Option<CommandId>,
     pub content: Result<Report, UnreadableReport>,
 }
 
-/// A report that cannot be taken.
+/// Why a report cannot be read.
 #[derive(Clone, Debug)]
 pub(super) struct UnreadableReport {
     /// In one line.
     pub reason: String,
-    /// What is laid beside the file.
+    /// The text of the file beside the report.
     pub explanation: String,
 }
 
-/// What a person wrote into a question's file.
-#[derive(Clone, Debug)]
-pub(super) enum AnswerFile {
-    Answer(crate::plan::AnswerChoice, String),
-    Unusable(String),
-}
+/// What a person wrote into a question's file: the answer and its note, or why it is unusable.
+pub(super) type AnswerFile = Result<(AnswerChoice, String), String>;
 
-/// Reads every report of a look.
+/// Reads every report of a scan.
 pub(super) fn reports(scan: &mut Scan, now: Time, clock: &Clock) -> Vec<ParsedReport> {
     std::mem::take(&mut scan.reports)
         .into_iter()
@@ -45,10 +40,9 @@ pub(super) fn reports(scan: &mut Scan, now: Time, clock: &Clock) -> Vec<ParsedRe
 pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, AnswerFile)> {
     std::mem::take(&mut scan.questions)
         .into_iter()
-        .filter_map(|(id, text)| match question_file::parse(&text) {
-            Ok(None) => None,
-            Ok(Some((choice, note))) => Some((id, AnswerFile::Answer(choice, note))),
-            Err(problems) => Some((id, AnswerFile::Unusable(lines(&problems)))),
+        .filter_map(|(id, text)| {
+            let answer = question_file::parse(&text).map_err(|problems| lines(&problems));
+            Some((id, answer.transpose()?))
         })
         .collect()
 }
@@ -61,15 +55,16 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
     } = arrived;
     let command = report_file::command_of(&name);
     let content = match content {
-        Err(unreadable) => Err(refused(&name, &[Problem::new(unreadable.to_string())])),
-        Ok(_) if command.is_none() => Err(refused(
-            &name,
-            &[Problem::new(Unreadable::NotAReport.to_string())],
-        )),
-        Ok(bytes) => match report_file::parse(&name, &bytes) {
-            Ok(file) => Ok(core(file, &hash, now, clock)),
-            Err(problems) => Err(refused(&name, &problems)),
-        },
+        Err(unreadable) => Err(vec![Problem::new(unreadable.to_string())]),
+        Ok(_) if command.is_none() => Err(vec![Problem::new(Unreadable::NotAReport.to_string())]),
+        Ok(bytes) => report_file::parse(&name, &bytes),
+    };
+    let content = match content {
+        Ok(file) => Ok(core(file, &hash, now, clock)),
+        Err(problems) => Err(UnreadableReport {
+            reason: lines(&problems),
+            explanation: report_file::rejection(&name, &problems),
+        }),
     };
     ParsedReport {
         name,
@@ -79,28 +74,18 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
     }
 }
 
-fn refused(name: &str, problems: &[Problem]) -> UnreadableReport {
-    UnreadableReport {
-        reason: lines(problems),
-        explanation: report_file::rejection(name, problems),
-    }
-}
-
 fn lines(problems: &[Problem]) -> String {
-    problems
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
+    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    lines.join("; ")
 }
 
-fn core(file: ReportFile, hash: &str, received: Time, clock: &Clock) -> Report {
+fn core(file: ReportFile, hash: &str, now: Time, clock: &Clock) -> Report {
     let report = file.into_report();
     Report {
         // The agent reads the wall clock, which may have been set since this process began.
         blocked_until: report.blocked_until.map(|moment| clock.of_wall(moment)),
         hash: hash.to_owned(),
-        received,
+        received: now,
         ..report
     }
 }

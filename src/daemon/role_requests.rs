@@ -1,9 +1,8 @@
-//! What the daemon does for what roles in the process ask of roles behind files: where whoever is asked has to know something
-//! first, a person is asked by the plan that all is done for, and the answer goes back as `continue`; a report that cannot be read
-//! is asked for once more, and after that the answer says so. All of it is derived from the plans, so that it may be done again
-//! after a crash; the command that is made is sent by the role that waits for it.
+//! Maintains the requests of roles in the process to roles behind files. If such a role asks a question first, the
+//! plan that all is done for asks a person, and the answer goes back as a `continue` command. An unreadable report is
+//! requested once more; after that the request is answered with its failure. All of it is derived from the plans, so
+//! that it may be repeated after a crash; the role that waits for the request publishes the command.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
@@ -16,15 +15,14 @@ use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 
 use super::BY;
-use super::carry_out_steps::{Decider, new_question};
+use super::carry_out_steps::{Decider, attempt, new_question};
 use super::exchange::Filed;
-use super::render_before_commit::{CommandTexts, in_two_parts};
-use super::report_parsing::{ParsedReport, UnreadableReport};
+use super::report_parsing::ParsedReport;
 
-/// Reports to one request that cannot be read: after so many there is no answer.
+/// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
 
-/// Gives a report to the plan that its command is of, if that is one which nobody carries out here. Returns where it goes.
+/// Applies a report to the plan of its command, which is not carried out here. Returns where the report goes.
 pub(super) async fn pass_on(
     store: &Store,
     volumes: &Volumes,
@@ -38,25 +36,30 @@ pub(super) async fn pass_on(
         content,
     } = arrival;
     let (Some(command), volumes) = (command, volumes.clone()) else {
-        let rejected = content.err().map(|refused| refused.explanation);
-        return Ok(Filed::Rejected(rejected.unwrap_or_default()));
+        let explanation = content.err().map(|refused| refused.explanation);
+        return Ok(Filed::Rejected(explanation.unwrap_or_default()));
     };
     match (owner, content) {
         (Some(plan), Ok(report)) => {
-            let taken = take_report(store, volumes, &plan, command, report).await?;
-            Ok(taken.into())
+            let applied = apply_report(store, volumes, &plan, command, report).await?;
+            Ok(applied.into())
         }
         (Some(plan), Err(refused)) => {
             let explanation = refused.explanation.clone();
-            if store
-                .read(&plan, |plan, _| plan.head().owner == ROLE)
-                .await?
-            {
-                let change = move |draft: &mut Draft<'_>| {
-                    unreadable(draft, &volumes, &command, &refused, &hash)
+            let of_role = store.read(&plan, |plan, _| plan.head().owner == ROLE);
+            if of_role.await? {
+                let reject = move |draft: &mut Draft<'_>| {
+                    let attempt = draft.plan().attempt(&command);
+                    if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
+                        // The time within which its author may repair it has begun.
+                        return Ok(());
+                    }
+                    let question = new_question(draft.plan(), &volumes);
+                    let reason = &refused.reason;
+                    draft.reject(&command, reason, &hash, question).map(drop)
                 };
                 let why = "a report for it cannot be read";
-                store.change(&plan, BY, why, change).await?;
+                store.change(&plan, BY, why, reject).await?;
             }
             Ok(Filed::Rejected(explanation))
         }
@@ -70,9 +73,9 @@ pub(super) async fn pass_on(
     }
 }
 
-/// Keeps the report to a request. If it asks something, it is no answer: a person is to be asked, where a daemon carries
-/// out what it is for.
-async fn take_report(
+/// Applies the report to a request. A report that asks a question is no answer: a person is asked, where a daemon
+/// carries out the plan that the request is for.
+async fn apply_report(
     store: &Store,
     volumes: Volumes,
     plan: &PlanId,
@@ -81,186 +84,163 @@ async fn take_report(
 ) -> Result<AppliedReport, StoreError> {
     let asks = report.question.is_some() && WaitChain::of(store, Some(plan)).await?.owner == DAEMON;
     let change = move |draft: &mut Draft<'_>| {
-        let taken = draft.report(&request, report)?;
-        if asks && taken == AppliedReport::Counts {
+        let applied = draft.report(&request, report)?;
+        if asks && applied == AppliedReport::Counts {
             let question = new_question(draft.plan(), &volumes);
             draft.agent_asks(&request, question)?;
         }
-        Ok(taken)
+        Ok(applied)
     };
     store.change(plan, BY, "a report came for it", change).await
 }
 
-/// Keeps that the report to a request cannot be read. Whoever wrote it may mend it for a while.
-fn unreadable(
-    draft: &mut Draft<'_>,
-    volumes: &Volumes,
-    request: &CommandId,
-    refused: &UnreadableReport,
-    hash: &str,
-) -> Result<(), Refusal> {
-    let attempt = draft.plan().attempt(request);
-    if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
-        return Ok(());
-    }
-    let question = new_question(draft.plan(), volumes);
-    draft
-        .reject(request, &refused.reason, hash, question)
-        .map(drop)
+/// The requests of an internal plan that is awaited.
+pub(super) struct RoleRequests<'a> {
+    pub store: &'a Store,
+    pub decider: &'a Decider,
+    pub plan: &'a PlanId,
+    pub chain: &'a WaitChain,
 }
 
-/// Looks after the requests of an internal plan that is waited for.
-pub(super) async fn tend(
-    store: &Store,
-    desk: &Decider,
-    plan: &PlanId,
-    chain: &WaitChain,
-    now: Time,
-) -> Result<(), StoreError> {
-    let repair = desk.settings.timing.plan.repair;
-    let found = store.read(plan, move |plan, _| {
-        let asked = plan.open_questions().filter_map(|question| {
-            let task = plan.task(question.task?)?;
-            let request = plan.current_attempt(task)?.id.clone();
-            let who = task.assignee.clone().unwrap_or_default();
-            (question.about == HumanQuestionKind::Agent).then(|| (question.clone(), request, who))
+impl RoleRequests<'_> {
+    pub async fn maintain(&self, now: Time) -> Result<(), StoreError> {
+        let repair = self.decider.settings.timing.plan.repair;
+        let found = self.store.read(self.plan, move |plan, _| {
+            let asked = plan.open_questions().filter_map(|question| {
+                let task = plan.task(question.task?)?;
+                let request = plan.current_attempt(task)?.id.clone();
+                let role = task.assignee.clone().unwrap_or_default();
+                let of_agent = question.about == HumanQuestionKind::Agent;
+                of_agent.then(|| (question.clone(), request, role))
+            });
+            let unread = !unread(plan, now, repair).is_empty();
+            (asked.collect::<Vec<_>>(), unread)
         });
-        (
-            asked.collect::<Vec<_>>(),
-            !unread(plan, now, repair).is_empty(),
-        )
-    });
-    let (asked, unread) = found.await?;
-    for (question, request, who) in asked {
-        put_to_person(store, desk, plan, chain, question, request, &who).await?;
-    }
-    if unread {
-        mend_unreadable(store, desk, plan, now).await?;
-    }
-    Ok(())
-}
-
-/// Puts the question of a role behind files to a person, by the plan that all is done for; if there is an answer, carries that to
-/// whoever asked.
-async fn put_to_person(
-    store: &Store,
-    desk: &Decider,
-    plan: &PlanId,
-    chain: &WaitChain,
-    question: HumanQuestion,
-    request: CommandId,
-    who: &str,
-) -> Result<(), StoreError> {
-    let (Some(top), Some(command)) = (&chain.top, chain.command.clone()) else {
-        return Ok(());
-    };
-    // Each plan has ids of its own for its questions.
-    let put = store.read(top, {
-        let request = request.clone();
-        move |plan, _| {
-            let mut questions = plan.questions();
-            let about = |question: &&HumanQuestion| question.request.as_ref() == Some(&request);
-            questions.find(about).cloned()
+        let (asked, unread) = found.await?;
+        for (question, request, role) in asked {
+            match self.ask_person(question, request, &role).await {
+                // The task, or the internal plan, has ended meanwhile.
+                Ok(()) | Err(StoreError::Refused(_)) => {}
+                failed => return failed,
+            }
         }
-    });
-    match put.await? {
-        None => {
-            let asker = chain.roles.first();
+        if unread {
+            self.repair_unreadable(now).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts the question of a role behind files about a request to a person, in the plan that all is done for; an
+    /// answer goes to that role.
+    async fn ask_person(
+        &self,
+        question: HumanQuestion,
+        request: CommandId,
+        role: &str,
+    ) -> Result<(), StoreError> {
+        let (Some(top), Some(command)) = (&self.chain.top, self.chain.command.clone()) else {
+            return Ok(());
+        };
+        // Each plan has its own ids of questions: the request links the two.
+        let wanted = request.clone();
+        let asked = self.store.read(top, move |plan, _| {
+            let mut questions = plan.questions();
+            let asked = questions.find(|question| question.request.as_ref() == Some(&wanted));
+            asked.cloned()
+        });
+        let Some(asked) = asked.await? else {
+            let asker = self.chain.roles.first();
             let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
-            let reason = format!("the role `{who}` asks, at work{asker}: {}", question.reason);
-            let volumes = desk.settings.volumes.clone();
+            let reason = format!(
+                "the role `{role}` asks, at work{asker}: {}",
+                question.reason
+            );
+            let volumes = self.decider.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
-                let task = draft.plan().attempt(&command).map(|attempt| attempt.task);
-                let task = task.ok_or(Refusal::UnknownCommand(command))?;
+                let task = attempt(draft, &command)?.task;
                 let id = new_question(draft.plan(), &volumes);
                 draft.ask_for_request(id, task, &request, &reason)
             };
-            match store.change(top, BY, "a role has a question", ask).await {
-                // The task has ended meanwhile, and soon the internal plan as well.
-                Err(StoreError::Refused(_)) => Ok(()),
-                asked => asked,
-            }
-        }
-        Some(put) => match put.answer {
-            Some(answer) if answer.choice == AnswerChoice::Reply => {
-                let (own, id, note) = (desk.clone(), question.id, answer.note);
-                let carry = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
-                    go_on(draft, &own, texts, &request, &id, [&note, &answer.by])
-                };
-                let why = "a person has answered";
-                match change(store, desk, plan, why, carry).await {
-                    // It ended meanwhile.
-                    Err(StoreError::Refused(_)) => Ok(()),
-                    carried => carried,
+            let why = "a role has a question";
+            return self.store.change(top, BY, why, ask).await;
+        };
+        // Without a reply it is open, or the task ends without one.
+        let answer = asked.answer;
+        let Some(answer) = answer.filter(|answer| answer.choice == AnswerChoice::Reply) else {
+            return Ok(());
+        };
+        let decider = self.decider.clone();
+        let go_on = move |draft: &mut Draft<'_>| {
+            let said = [&*answer.note, &answer.by];
+            go_on(draft, &decider, &request, &question.id, said)
+        };
+        let why = "a person has answered";
+        let store = self.store;
+        store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
+    }
+
+    /// Requests unreadable reports once more, and ends the requests whose second report is unreadable, too.
+    async fn repair_unreadable(&self, now: Time) -> Result<(), StoreError> {
+        let decider = self.decider.clone();
+        let repair = move |draft: &mut Draft<'_>| {
+            for attempt in unread(draft.plan(), now, decider.settings.timing.plan.repair) {
+                let rejected = attempt.rejected.as_ref();
+                let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
+                if attempt.rejections < MOST_UNREADABLE {
+                    issue_again(draft, &decider, &attempt, AttemptKind::Repair, &reason)?;
+                } else {
+                    let received = draft.now();
+                    draft.report(&attempt.id, no_answer(&reason, received))?;
                 }
             }
-            // It is open, or the task ends without it.
-            _ => Ok(()),
-        },
+            Ok(())
+        };
+        let (store, why) = (self.store, "its report cannot be read");
+        store
+            .change_ahead(self.plan, BY, why, repair, |()| {})
+            .await
     }
 }
 
-/// Hands a request out again, with a person's answer to what was asked about it.
+/// Issues a command for a request with a person's answer.
 fn go_on(
     draft: &mut Draft<'_>,
-    desk: &Decider,
-    texts: &mut CommandTexts,
+    decider: &Decider,
     request: &CommandId,
     question: &QuestionId,
     [note, by]: [&str; 2],
 ) -> Result<(), Refusal> {
-    let attempt = draft.plan().attempt(request).cloned();
-    let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(request.clone()))?;
+    let attempt = attempt(draft, request)?;
     draft.answer(question, AnswerChoice::Reply, note, by)?;
-    let said = attempt.report.as_ref();
-    let asked = said.and_then(|report| report.question.as_deref());
-    let told = match (&attempt.session, said) {
-        (Some(_), _) | (_, None) => told(asked, note),
+    let report = attempt.report.as_ref();
+    let answer = answer_text(report.and_then(|report| report.question.as_deref()), note);
+    let message = match (&attempt.session, report) {
+        (Some(_), _) | (_, None) => answer,
         (None, Some(report)) => format!(
-            "You were asked this before, and reported:\n\n{}\n\n{}",
-            report.text(),
-            told(asked, note)
+            "You were asked this before, and reported:\n\n{}\n\n{answer}",
+            report.text()
         ),
     };
-    hand_out(draft, desk, texts, &attempt, (AttemptKind::Continue, &told))
+    issue_again(draft, decider, &attempt, AttemptKind::Continue, &message)
 }
 
-fn told(asked: Option<&str>, note: &str) -> String {
+fn answer_text(asked: Option<&str>, note: &str) -> String {
     let asked = asked.unwrap_or_default().trim();
     format!("You asked:\n\n{asked}\n\nA person answers:\n\n{note}")
 }
 
-fn hand_out(
+fn issue_again(
     draft: &mut Draft<'_>,
-    desk: &Decider,
-    texts: &mut CommandTexts,
+    decider: &Decider,
     attempt: &Attempt,
-    (kind, told): (AttemptKind, &str),
+    kind: AttemptKind,
+    message: &str,
 ) -> Result<(), Refusal> {
-    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now(), texts)?;
+    let issue = decider.ask_again(draft.plan(), attempt, kind, message, draft.now())?;
     draft.issue(attempt.task, issue)
 }
 
-/// Makes a change that writes commands, without publishing them.
-async fn change(
-    store: &Store,
-    desk: &Decider,
-    plan: &PlanId,
-    why: &str,
-    change: impl Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<(), Refusal> + Send + Sync + 'static,
-) -> Result<(), StoreError> {
-    let change = Arc::new(change);
-    loop {
-        let (prepare, commit, _) = in_two_parts(&change, &desk.settings.prompts);
-        let made = store.change_prepared(plan, BY, why, prepare, commit, |()| {});
-        match made.await {
-            Err(StoreError::Refused(Refusal::Dropped)) => {}
-            made => return made,
-        }
-    }
-}
-
-/// Returns the requests whose report cannot be read and was not mended in time.
+/// Returns the requests whose unreadable report was not repaired in time.
 fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
     let over = |attempt: &&Attempt| {
         let rejected = attempt.rejected.as_ref();
@@ -268,31 +248,6 @@ fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
             && rejected.is_some_and(|rejected| rejected.at.plus(repair) <= now)
     };
     plan.open_attempts().filter(over).cloned().collect()
-}
-
-/// Asks once more for reports that cannot be read, and answers the requests for which that was in vain.
-async fn mend_unreadable(
-    store: &Store,
-    desk: &Decider,
-    plan: &PlanId,
-    now: Time,
-) -> Result<(), StoreError> {
-    let own = desk.clone();
-    let mend = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
-        for attempt in unread(draft.plan(), now, own.settings.timing.plan.repair) {
-            let rejected = attempt.rejected.as_ref();
-            let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
-            if attempt.rejections < MOST_UNREADABLE {
-                hand_out(draft, &own, texts, &attempt, (AttemptKind::Repair, &reason))?;
-            } else {
-                let received = draft.now();
-                draft.report(&attempt.id, no_answer(&reason, received))?;
-            }
-        }
-        Ok(())
-    };
-    let why = "its report cannot be read";
-    change(store, desk, plan, why, mend).await
 }
 
 fn no_answer(reason: &str, received: Time) -> Report {

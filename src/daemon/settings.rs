@@ -1,4 +1,4 @@
-//! What a daemon is given, and how it ends.
+//! The settings of a daemon, and how it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::volumes::{LockPlace, Volumes};
 use crate::wire::command_file::Language;
 use crate::wire::team_file::Team;
 
-/// What a daemon needs to know.
+/// The settings of a daemon.
 pub struct DaemonSettings {
     pub volumes: Volumes,
     /// The lock by which this process has the folder.
@@ -31,20 +31,20 @@ pub struct DaemonSettings {
     pub models: Option<Models>,
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, CheckConfig>,
-    /// Who does the tasks; `None` if anybody does everything.
+    /// The team that does the tasks; `None` if every worker does every task.
     pub team: Option<Arc<Team>>,
-    /// Words for roles behind files that are told with each of their tasks, by the ids of the roles.
+    /// What the commands of roles behind files say beside the task, by the ids of the roles.
     pub role_prompts: Arc<BTreeMap<String, String>>,
     pub timing: Timing,
     pub human_wait: HumanWait,
     pub started_workers: StartedWorkers,
-    /// Commands of the person that are told what happens.
+    /// The person's commands that are called when something happens.
     pub hooks: HooksConfig,
     /// The folder that they run in.
     pub folder: PathBuf,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
     pub program: String,
-    /// Tells a person of trouble that the plan does not know, such as a full disk.
+    /// Reports trouble that is not in the plan to a person, such as a full disk.
     pub notice: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -57,17 +57,18 @@ pub struct Models {
     pub judge: Model,
 }
 
-/// Those whom this process started to take commands: for a role, or `None` for whatever no role has somebody for.
+/// The workers that this process started: for a role, or under `None` for the tasks of all other roles.
 #[derive(Clone, Debug)]
 pub struct StartedWorkers {
-    /// Tells of each whether their agent cannot work as it is set up: they end, and nothing further is dispatched to them.
+    /// Whether their agent cannot work as it is configured: the workers end, and no further command is dispatched to
+    /// them.
     pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
-    /// Those who have ended for that reason; what they had to say lies in the folders.
+    /// The workers that have ended for that reason; their last reports are in the folders.
     pub gone: watch::Receiver<BTreeSet<Option<String>>>,
 }
 
 impl StartedWorkers {
-    /// Nobody was started; others may take commands.
+    /// No worker was started; those of other processes may take commands.
     pub fn none() -> Self {
         Self {
             unfit: BTreeMap::new(),
@@ -81,7 +82,7 @@ impl StartedWorkers {
 pub enum HumanWait {
     /// It waits for the answer.
     Wait,
-    /// It leaves.
+    /// It ends.
     Leave,
 }
 
@@ -90,13 +91,13 @@ pub enum HumanWait {
 pub enum DaemonEnd {
     /// The plan is settled.
     Settled(PlanState),
-    /// Nothing can go on without a human, and the daemon does not wait, or nobody could carry out the answer.
+    /// Nothing can go on without a human, and the daemon does not wait, or no worker could carry out the answer.
     Waits,
     /// The budget is used up, and the daemon does not wait for a human to allow more.
     Budget,
     /// The goal has no plan and the model gave none; the goal is kept.
     NoPlan,
-    /// It was asked to stop; the plan goes on with the next daemon.
+    /// It was asked to stop; the next daemon resumes the plan.
     Interrupted,
     /// The lock at this path was removed or replaced, so another daemon may have the folder.
     Displaced(PathBuf),

@@ -1,4 +1,4 @@
-//! Starts what is done outside the plan: each act runs beside the loop and comes back as an `Input`.
+//! Starts the effects of a plan: each runs beside the loop and comes back with an [`EffectResult`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,62 +6,51 @@ use std::sync::Arc;
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{LoopView, effect_work, worktrees};
-use crate::plan::{CommandId, ModelQuestionKind};
+use crate::plan::{CommandId, ModelQuestionKind, Plan};
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
 
 impl PlanRun {
-    /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
-    /// that cannot be written now is published with what is missing.
+    /// Publishes new commands immediately: to write one takes less time than to wake another thread for it. A command
+    /// that cannot be written now is kept for [`Self::publish`].
     pub(super) fn send(&mut self, outgoing: Vec<OutgoingCommand>) {
         for command in outgoing {
-            if command.layout.is_some() {
-                self.outgoing.insert(command.id.clone(), command);
-                continue;
+            if command.layout.is_none() {
+                let volumes = &self.settings.volumes;
+                let Err(error) = volumes.publish(&command.id, &command.text) else {
+                    self.world.ends_published.extend(command.ends);
+                    continue;
+                };
+                let key = EffectKey::Publish(command.id.clone());
+                let error = format!("{:#}", anyhow::Error::from(error));
+                self.effects.failed(&key, self.clock.now(), &error);
             }
-            let published = self.settings.volumes.publish(&command.id, &command.text);
-            match published {
-                Ok(()) => self.world.ends_published.extend(command.ends),
-                Err(error) => {
-                    let key = EffectKey::Publish(command.id.clone());
-                    let error = format!("{:#}", anyhow::Error::from(error));
-                    self.acts.failed(&key, self.clock.now(), &error);
-                    self.outgoing.insert(command.id.clone(), command);
-                }
-            }
+            self.outgoing.insert(command.id.clone(), command);
         }
     }
 
+    /// Publishes the commands that are not published yet.
     pub(super) fn publish(&mut self) {
-        let commands: Vec<OutgoingCommand> = self.outgoing.values().cloned().collect();
-        for OutgoingCommand {
-            id, text, layout, ..
-        } in commands
-        {
+        for command in self.outgoing.values().cloned() {
             let volumes = self.settings.volumes.clone();
-            let publish = move |id: CommandId| {
-                volumes.publish(&id, &text)?;
-                Ok(EffectResult::Published(id))
+            let (key, now) = (EffectKey::Publish(command.id.clone()), self.world.now);
+            let publish = move || {
+                volumes.publish(&command.id, &command.text)?;
+                Ok(EffectResult::Published(command.id))
             };
-            let key = EffectKey::Publish(id.clone());
-            match layout {
-                None => self
-                    .acts
-                    .start_blocking(key, self.world.now, move || publish(id)),
-                Some(layout) => self.spawn(key, async move {
+            match command.layout {
+                None => self.effects.start_blocking(key, now, publish),
+                Some(layout) => self.effects.start(key, now, async move {
                     layout.prepare().await?;
-                    tokio::task::spawn_blocking(move || publish(id)).await?
+                    tokio::task::spawn_blocking(publish).await?
                 }),
             }
         }
     }
 
     pub(super) fn withdraw(&mut self, id: &CommandId, recall: bool) {
-        if self
-            .acts
-            .under_way()
-            .contains(&EffectKey::Publish(id.clone()))
-        {
+        let publish = EffectKey::Publish(id.clone());
+        if self.effects.under_way().contains(&publish) {
             return;
         }
         let unpublished = self.outgoing.remove(id).is_some();
@@ -81,10 +70,11 @@ impl PlanRun {
         });
     }
 
-    /// Runs the checks of a reported attempt; where results are merged, one after the other, as they have one folder for it.
+    /// Runs the checks of a reported attempt; where results are merged, of one attempt at a time, as all merges use
+    /// one folder.
     pub(super) fn check(&mut self, id: &CommandId, merged: bool) {
         let is_check = |key: &EffectKey| matches!(key, EffectKey::Check(_));
-        if merged && self.acts.under_way().iter().any(is_check) {
+        if merged && self.effects.under_way().iter().any(is_check) {
             return;
         }
         let ((settings, store), id, clock) = (self.handles(), id.clone(), self.clock);
@@ -95,25 +85,20 @@ impl PlanRun {
     }
 
     pub(super) fn move_branch(&mut self, view: &LoopView) {
-        let (settings, gathering) = (Arc::clone(&self.settings), view.gathering.clone());
-        let settled = view.status.settled();
-        let Some(gathering) = gathering else {
+        let Some(gathering) = view.gathering.clone() else {
             return;
         };
+        let (settings, settled) = (Arc::clone(&self.settings), view.status.settled());
         self.spawn(EffectKey::Branch, async move {
-            worktrees::move_branch(&settings, &gathering, settled)
-                .await
-                .map(EffectResult::Branch)
+            let moved = worktrees::move_branch(&settings, &gathering, settled).await;
+            moved.map(EffectResult::Branch)
         });
     }
 
     pub(super) fn ask(&mut self, subject: &ModelQuestionKind) {
         let ((settings, store), subject) = (self.handles(), subject.clone());
         self.spawn(EffectKey::Ask(subject.clone()), async move {
-            let Some(models) = &settings.models else {
-                anyhow::bail!("no language model is configured");
-            };
-            let asked = effect_work::ask(&settings, models, &store, subject).await?;
+            let asked = effect_work::ask(&settings, &store, subject).await?;
             Ok(asked.map_or(EffectResult::NotAsked, |asked| {
                 EffectResult::Asked(Box::new(asked))
             }))
@@ -129,18 +114,15 @@ impl PlanRun {
             return self.wake_by(at);
         }
         let ((settings, store), now) = (self.handles(), self.world.now);
-        // The person's own folder is left alone where agents work in others.
+        // Nothing is written into the person's own folder where agents work in worktrees.
         let folder = match &view.gathering {
             Some(gathering) => PathBuf::from(&gathering.line.folder),
             None => settings.workspace.clone(),
         };
         self.spawn(EffectKey::Mission, async move {
             let program = settings.program.clone();
-            let (text, seq) = store
-                .read(&settings.plan, move |plan, seq| {
-                    (mission::render(plan, now, &program), seq)
-                })
-                .await?;
+            let read = move |plan: &Plan, seq| (mission::render(plan, now, &program), seq);
+            let (text, seq) = store.read(&settings.plan, read).await?;
             effect_work::blocking(move || {
                 write_mission(&folder, &text).map(|()| EffectResult::MissionWritten(seq))
             })

@@ -1,7 +1,6 @@
-//! What the planner is told about the workspace: a bounded look at its files, its README and its git state.
+//! What the prompt of the planner says about the workspace: a bounded list of its files, its README and its git state.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +16,7 @@ const DEPTH: usize = 3;
 const DOCUMENT: usize = 2_000;
 /// The planner does without what git takes longer for.
 const GIT_DEADLINE: Duration = Duration::from_secs(5);
-/// Folders that say nothing about a project.
+/// Names that say nothing about a project.
 const SKIPPED: [&str; 7] = [
     ".git",
     "target",
@@ -28,7 +27,7 @@ const SKIPPED: [&str; 7] = [
     "MISSION.md",
 ];
 
-/// Describes a workspace. Whatever cannot be read is left out.
+/// Describes a workspace. What cannot be read is left out.
 pub(super) async fn of_workspace(workspace: &Path) -> String {
     let folder = workspace.to_owned();
     let files = tokio::task::spawn_blocking(move || of_files(&folder)).await;
@@ -41,23 +40,18 @@ pub(super) async fn of_workspace(workspace: &Path) -> String {
 }
 
 fn of_files(workspace: &Path) -> String {
-    let mut facts = String::new();
-    let tree = tree(workspace);
-    if tree.is_empty() {
-        facts.push_str("The workspace is empty.\n");
-    } else {
-        facts.push_str("Files:\n");
-        facts.push_str(&tree);
-    }
+    let mut facts = vec![match tree(workspace).as_str() {
+        "" => "The workspace is empty.\n".to_owned(),
+        tree => format!("Files:\n{tree}"),
+    }];
     for name in ["README.md", "AGENTS.md", "CLAUDE.md"] {
         // A character has at most four bytes.
         if let Ok((bytes, _)) = link_free_access::read(workspace, name, 4 * (DOCUMENT + 1), &[]) {
             let text = String::from_utf8_lossy(&bytes);
-            write!(facts, "\n{name} begins:\n{}\n", clip(&text, DOCUMENT))
-                .expect("writing to a string does not fail");
+            facts.push(format!("\n{name} begins:\n{}\n", clip(&text, DOCUMENT)));
         }
     }
-    facts
+    facts.concat()
 }
 
 async fn of_git(workspace: &Path) -> Result<String, GitError> {
@@ -75,8 +69,7 @@ async fn of_git(workspace: &Path) -> Result<String, GitError> {
     for arguments in arguments {
         if let Ok(text) = git.line(arguments).await {
             let text = clip(&printable(&text), DOCUMENT);
-            write!(facts, "\ngit {}:\n{text}\n", arguments.join(" "))
-                .expect("writing to a string does not fail");
+            facts = format!("{facts}\ngit {}:\n{text}\n", arguments.join(" "));
         }
     }
     Ok(facts)
@@ -109,7 +102,7 @@ fn tree(root: &Path) -> String {
             left -= 1;
             let path = format!("{prefix}{name}");
             let slash = if is_folder { "/" } else { "" };
-            writeln!(text, "  {path}{slash}").expect("writing to a string does not fail");
+            text.extend(["  ", &path, slash, "\n"]);
             if is_folder && depth + 1 < DEPTH {
                 queue.push_back((folder.join(&name), format!("{path}/"), depth + 1));
             }

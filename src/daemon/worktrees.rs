@@ -1,5 +1,6 @@
-//! Plans whose tasks have a worktree and a branch of their own: where they begin, how a result gets onto the branch of the
-//! plan, and what is left of them in the end. The plan's line is the truth; the project is brought up to it.
+//! Plans whose tasks have a worktree and a branch of their own: where they begin, how a result gets onto the branch
+//! of the plan, and what is left in the end. The integration branch in the plan is the truth, and the project's
+//! branch follows it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,25 +10,25 @@ use crate::exec::{
     project_head,
 };
 use crate::plan::{
-    Attempt, CheckResult, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan, PlanHead, PlanId,
-    Repository, Task, TaskId,
+    Attempt, CheckResult, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan, PlanHead,
+    PlanId, Repository, Task, TaskId,
 };
 use crate::store::Store;
 use crate::volumes::keep_out_of_git;
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, printable};
 
-/// Characters of what is found of a merge.
+/// Characters of the finding of a merge.
 const FINDING: usize = 120;
 
 /// Characters of a task's name in the title of a commit.
 const TITLE: usize = 60;
 
-/// Where a task is worked on, and what is to be there before its command is published.
+/// The worktree of a task, to be made before its command is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorktreeLayout {
     gathering: Gathering,
     place: TaskWorktree,
-    /// The last result did not go together with the accepted ones, which are to be merged in.
+    /// The last result conflicts with the accepted ones, which are to be merged in.
     merge: bool,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Returns where the results of a plan are gathered; `None` where all work in the workspace.
+    /// Returns where the results of a plan are gathered; `None` where all tasks use the workspace.
     pub fn of(head: &PlanHead) -> Option<Self> {
         Some(Self {
             root: PathBuf::from(&head.workspace),
@@ -57,7 +58,7 @@ impl Gathering {
     }
 }
 
-/// What came of a result together with the accepted ones.
+/// What came of merging a result with the accepted ones.
 #[derive(Debug)]
 pub(super) enum MergeOutcome {
     Merged(PendingMerge, PathBuf),
@@ -69,14 +70,14 @@ pub(super) enum MergeOutcome {
 pub(super) enum BranchReport {
     /// It is at this commit.
     There(String),
-    /// What somebody else put onto it goes together with the results.
+    /// Foreign commits on it were merged with the results.
     Joined(PendingMerge),
     /// It is not where it was put, or cannot be moved; the text is for a person.
     Elsewhere { found: String, reason: String },
 }
 
 impl WorktreeLayout {
-    /// Returns where a task is worked on; `None` where all work in the workspace.
+    /// Returns the worktree of a task; `None` where all tasks use the workspace.
     pub fn of(plan: &Plan, task: TaskId) -> Option<Self> {
         let gathering = Gathering::of(plan.head())?;
         let mut attempts = plan.attempts_of(task).rev();
@@ -88,7 +89,7 @@ impl WorktreeLayout {
         })
     }
 
-    /// Sees to it that the worktree is there.
+    /// Makes the worktree, unless it exists.
     pub async fn prepare(&self) -> anyhow::Result<()> {
         let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
         project.lay_out(&self.place, tip).await?;
@@ -106,19 +107,18 @@ fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree 
     }
 }
 
-/// Gives each task of a plan a worktree, if that is configured and nobody has worked on the plan in a shared workspace, and
-/// sees to it that the project is there. Returns whether the tasks have worktrees.
+/// Gives each task of a plan a worktree, if that is configured and no attempt was made in a shared workspace; opens
+/// the project. Returns whether the tasks have worktrees.
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
 pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::Result<bool> {
-    let (settled, line, recorded, worked) = store
-        .read(&settings.plan, |plan, _| {
-            let (head, worked) = (plan.head(), plan.attempts().next().is_some());
-            let recorded = head.repository.clone();
-            (head.status.settled(), head.line.clone(), recorded, worked)
-        })
-        .await?;
+    let known = store.read(&settings.plan, |plan, _| {
+        let (head, worked) = (plan.head(), plan.attempts().next().is_some());
+        let recorded = head.repository.clone();
+        (head.status.settled(), head.line.clone(), recorded, worked)
+    });
+    let (settled, line, recorded, worked) = known.await?;
     let isolated = line.is_some() || (settings.isolate && !worked);
     if settled || !isolated {
         if settings.isolate && worked && line.is_none() && !settled {
@@ -148,7 +148,7 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
         }
     }
     let folder = folder.display().to_string();
-    let change = move |draft: &mut crate::plan::Draft<'_>| {
+    let change = move |draft: &mut Draft<'_>| {
         draft.found_repository(&repository);
         draft.isolate(&base, &folder)
     };
@@ -157,7 +157,7 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
     Ok(true)
 }
 
-/// Commits what a task has come to on its branch, and merges that aside with what is accepted.
+/// Commits the work of a task on its branch, and merges that aside with the accepted results.
 pub(super) async fn merge(
     plan: &PlanId,
     gathering: &Gathering,
@@ -168,15 +168,15 @@ pub(super) async fn merge(
     let number = task.number;
     let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
     let left = format!("{title}\n\nLeft by attempt {attempt}; plan {plan}.");
-    let place = place(line, plan, number);
     let message = format!("{title}\n\nAccepted after attempt {attempt}; plan {plan}.");
+    let place = place(line, plan, number);
     let (head, merged) = match keep_and_merge(&project, line, &place, [&left, &message]).await {
         Ok(Ok(both)) => both,
         Ok(Err(unclear)) => {
             let first = unclear.lines().next().unwrap_or_default();
             return Ok(failed(first.trim_end_matches('.'), &unclear));
         }
-        // What the agent left is not what git can work with: tried again, git would say the same for ever.
+        // Git cannot work with the files that the agent left: each retry would fail the same way.
         Err(error) if error.refused() => {
             let text = format!("What is in your folder cannot be committed and merged. {error}");
             return Ok(failed("git cannot work with what was left", &text));
@@ -187,10 +187,8 @@ pub(super) async fn merge(
         Merged::Commit(commit) => {
             let folder = project.check_out(&commit).await?;
             let onto = line.tip.clone();
-            Ok(MergeOutcome::Merged(
-                PendingMerge { onto, head, commit },
-                folder,
-            ))
+            let merge = PendingMerge { onto, head, commit };
+            Ok(MergeOutcome::Merged(merge, folder))
         }
         Merged::Conflict { files, text } => Ok(failed(
             &format!("conflict in {files}"),
@@ -202,7 +200,7 @@ pub(super) async fn merge(
     }
 }
 
-/// Commits what was left and merges it; returns that commit and what came of it, or what is unclear.
+/// Commits the work and merges it; returns the commit and the outcome of the merge, or what is unclear.
 async fn keep_and_merge(
     project: &Project,
     line: &IntegrationBranch,
@@ -220,7 +218,7 @@ async fn keep_and_merge(
     Ok(Ok((head, merged)))
 }
 
-/// Fails the files that a task was to produce and that are as they were when the plan began: in a worktree every file is new.
+/// Fails the produced files that are as they were when the plan began: by their times every file of a worktree is new.
 pub(super) async fn fail_untouched(
     plan: &PlanId,
     gathering: &Gathering,
@@ -243,12 +241,12 @@ fn failed(finding: &str, reason: &str) -> MergeOutcome {
         name: MERGE_CHECK.to_owned(),
         exit: Some(1),
         passed: false,
-        tail: crate::wire::text::printable(reason),
-        finding: crate::wire::text::one_line(finding, FINDING),
+        tail: printable(reason),
+        finding: one_line(finding, FINDING),
     })
 }
 
-/// Moves the branch of the results to where they are, unless somebody else has moved it.
+/// Moves the branch of the results to the accepted commit, unless it was moved from outside.
 pub(super) async fn move_branch(
     settings: &DaemonSettings,
     gathering: &Gathering,
@@ -256,7 +254,7 @@ pub(super) async fn move_branch(
 ) -> anyhow::Result<BranchReport> {
     let line = &gathering.line;
     match try_move(settings, gathering).await {
-        // Of a plan that has ended nobody waits until it can be moved.
+        // A plan that has ended does not wait until the branch can be moved.
         Err(error) if settled || !settings.workspace.is_dir() => {
             let (branch, tip) = (IntegrationBranch::branch(&settings.plan), &line.tip);
             let way_out = match settled {
@@ -325,21 +323,20 @@ async fn try_move(
     })
 }
 
-/// Removes the worktrees that hold nothing but what is accepted. What cannot be removed stays.
-pub(super) async fn tidy(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
-    let (gathering, tasks) = store
-        .read(&settings.plan, |plan, _| {
-            let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
-            let tasks = plan.tasks().filter(worked).map(|task| task.number);
-            (Gathering::of(plan.head()), tasks.collect::<Vec<_>>())
-        })
-        .await?;
-    let Some(gathering) = gathering else {
+/// Removes the worktrees whose work was all accepted. What cannot be removed stays.
+pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
+    let known = store.read(&settings.plan, |plan, _| {
+        let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
+        let tasks = plan.tasks().filter(worked).map(|task| task.number);
+        (Gathering::of(plan.head()), tasks.collect::<Vec<_>>())
+    });
+    let (Some(gathering), tasks) = known.await? else {
         return Ok(());
     };
     let (project, line) = (gathering.project().await?, &gathering.line);
     project.remove_checks().await?;
-    // Not up to where the line is: the branch may have stayed behind, and nothing else keeps what it does not have.
+    // Compared with the branch, not with the accepted commit: the branch may have stayed behind, and only a worktree
+    // has the rest.
     let branch = IntegrationBranch::branch(&settings.plan);
     let Some(shown) = project.at_branch(&branch).await? else {
         return Ok(());

@@ -44,33 +44,29 @@ pub struct FileListing {
     complete: bool,
 }
 
-/// Values that differ when a file was written, the latest time of its last write, and the latest time of any change.
+/// When a file may have been written and changed.
 #[derive(Clone, Copy, Debug)]
 struct FileTimes {
-    inode: u64,
-    length: u64,
-    seconds: i64,
-    nanoseconds: i64,
+    /// Differs when the file was written: inode, length and time. Its access rights do not count.
+    content: (u64, u64, i64, i64),
+    /// The latest time of its last write.
     written: Time,
+    /// The latest time of any change.
     changed: Time,
 }
 
 impl FileTimes {
     fn of(metadata: &Metadata) -> Self {
         Self {
-            inode: metadata.ino(),
-            length: metadata.len(),
-            seconds: metadata.mtime(),
-            nanoseconds: metadata.mtime_nsec(),
+            content: (
+                metadata.ino(),
+                metadata.len(),
+                metadata.mtime(),
+                metadata.mtime_nsec(),
+            ),
             written: written_at(metadata),
             changed: changed_at(metadata),
         }
-    }
-
-    /// Returns whether the file has the same content; its access rights do not count.
-    fn same_content(&self, other: &Self) -> bool {
-        let content = |stamp: &Self| (stamp.inode, stamp.length, stamp.seconds, stamp.nanoseconds);
-        content(self) == content(other)
     }
 }
 
@@ -142,7 +138,7 @@ impl FileListing {
         let is_news = |path: &str, stamp: &FileTimes| match began {
             Some(began) => {
                 let known = began.files.get(path);
-                stamp.changed >= wall && !known.is_some_and(|known| known.same_content(stamp))
+                stamp.changed >= wall && known.is_none_or(|known| known.content != stamp.content)
             }
             None => stamp.written >= wall,
         };
@@ -381,7 +377,7 @@ mod tests {
         assert_eq!(state(), was, "the repository is as it was");
         let missing = "4b825dc642cb6eb9a060e54bf8d69288fbee4905";
         assert!(trees.changes(missing, &new, Time(0)).await.is_err());
-        // An index that is none, and one that nobody can read to its end.
+        // An index that is none, and one that cannot be read to its end.
         let index = folder.join(".git/index");
         for damaged in [false, true] {
             fs::remove_file(aside.join("index")).unwrap();

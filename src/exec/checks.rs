@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::child_output::ChildOutput;
 use super::process_group::{ChildSpec, Stdin, environment, run};
-use super::process_mark::ProcessMark;
+use super::process_mark::{MarkKind, ProcessMark};
 use crate::config::CheckConfig;
 use crate::plan::CheckResult;
 use crate::wire::text::printable;
@@ -32,41 +32,17 @@ pub async fn check(
     }
 }
 
-/// As [`check`]; while the check runs, a file in `marks` shows this under the check's name.
+/// As [`check`]; while the check runs, a mark in a folder shows this, with its kind and a name.
 ///
 /// # Errors
-/// When that file cannot be created, or an earlier check of that name still runs and its process group is not known.
+/// When the mark cannot be created, or an earlier check of that name still runs and its process group is not known.
 pub async fn check_marked(
     check: &CheckConfig,
     cwd: &Path,
-    marks: &Path,
-    checked: &str,
+    (marks, kind, name): (&Path, MarkKind, &str),
     cancel: impl Future<Output = Duration>,
 ) -> io::Result<Option<CheckResult>> {
-    run_marked(check, cwd, ProcessMark::check(marks, checked)?, cancel).await
-}
-
-/// As [`check_marked`], for a check that a step of a role runs.
-///
-/// # Errors
-/// As for [`check_marked`].
-pub async fn check_of_step(
-    check: &CheckConfig,
-    cwd: &Path,
-    marks: &Path,
-    step: &str,
-    cancel: impl Future<Output = Duration>,
-) -> io::Result<Option<CheckResult>> {
-    run_marked(check, cwd, ProcessMark::step(marks, step)?, cancel).await
-}
-
-async fn run_marked(
-    check: &CheckConfig,
-    cwd: &Path,
-    marked: Option<(ProcessMark, ChildOutput)>,
-    cancel: impl Future<Output = Duration>,
-) -> io::Result<Option<CheckResult>> {
-    let (mut mark, output) = marked.ok_or_else(|| {
+    let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::ResourceBusy,
             "a check that an earlier daemon started still runs",
@@ -134,7 +110,13 @@ mod tests {
         };
         let marks = tempfile::tempdir().unwrap();
         let cwd = std::env::temp_dir();
-        let marked = check_marked(&named, &cwd, marks.path(), "a", pending()).await;
+        let marked = check_marked(
+            &named,
+            &cwd,
+            (marks.path(), MarkKind::Check, "a"),
+            pending(),
+        )
+        .await;
         let left = std::fs::read_dir(marks.path()).unwrap().count();
         assert_eq!(left, 0, "a mark stays behind");
         let bare = check(&named, &cwd, pending()).await;

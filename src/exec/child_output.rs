@@ -30,11 +30,7 @@ impl ChildOutput {
         };
         let open = |path| open(path).map_err(|error| named(path, error));
         let (out, err) = (open(out)?, open(err)?);
-        match err.try_lock() {
-            Ok(()) => Ok(Some(Self { out, err })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(own_files::lock(&err)?.then_some(Self { out, err }))
     }
 
     /// Opens one file for both outputs and locks it. `None` if the lock is held, as for [`Self::open`].
@@ -43,13 +39,8 @@ impl ChildOutput {
     /// The error of the file system.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
         let out = open(path)?;
-        match out.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
         let err = out.try_clone()?;
-        Ok(Some(Self { out, err }))
+        Ok(own_files::lock(&out)?.then_some(Self { out, err }))
     }
 
     /// Opens the files for reading only, while another process writes them.
@@ -136,10 +127,9 @@ impl ChildOutput {
 
     /// Cuts off what was added beyond a number of bytes after these lengths. Call it only when no process writes any more.
     pub fn cut(&self, lengths: [u64; 2], cap: u64) {
-        for (file, from) in [(&self.out, lengths[0]), (&self.err, lengths[1])] {
+        for (file, from) in [&self.out, &self.err].into_iter().zip(lengths) {
             let most = from.saturating_add(cap);
-            let longer = file.metadata().is_ok_and(|data| data.len() > most);
-            if longer && let Err(error) = file.set_len(most) {
+            if let Err(error) = shorten(file, most, most) {
                 tracing::warn!(%error, "what an agent printed takes more than it may");
             }
         }
@@ -147,8 +137,7 @@ impl ChildOutput {
 
     /// Empties the file of the standard error if it is larger than a limit; writers continue at its end.
     pub fn forget_err(&self, most: u64) {
-        let longer = self.err.metadata().is_ok_and(|data| data.len() > most);
-        if longer && let Err(error) = self.err.set_len(0) {
+        if let Err(error) = shorten(&self.err, most, 0) {
             tracing::warn!(%error, "what a program complains of takes more than it may");
         }
     }
@@ -157,6 +146,14 @@ impl ChildOutput {
     pub fn last_written(&self) -> Option<SystemTime> {
         let written = |file: &File| file.metadata().and_then(|data| data.modified()).ok();
         written(&self.out).max(written(&self.err))
+    }
+}
+
+/// Cuts a file that is longer than a limit.
+fn shorten(file: &File, most: u64, to: u64) -> io::Result<()> {
+    match file.metadata() {
+        Ok(data) if data.len() > most => file.set_len(to),
+        _ => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ mod worktree;
 
 pub use crate::config::CheckConfig;
 pub use changed_files::{FileListing, GitSnapshots};
-pub use checks::{check, check_marked, check_of_step};
+pub use checks::{check, check_marked};
 pub use child_output::{ChildOutput, alive, tail_of};
 pub use cpu_time::effort;
 pub use git::{Git, GitError};
@@ -24,9 +24,7 @@ pub use process_group::{
     ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, Piped, PipedGroup, Stdin, environment,
     environment_of_agent, piped, run, stop_group,
 };
-pub use process_mark::{
-    ProcessMark, end_left_behind, end_servers_left_behind, end_steps_left_behind, left_behind,
-};
+pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};
 pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced};
 pub use repository::{Filters, examine, own_filters};
 pub use worktree::{

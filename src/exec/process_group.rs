@@ -364,7 +364,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         let mut options = std::fs::OpenOptions::new();
-        // As long as somebody writes it, it cannot be run.
+        // As long as a process writes it, it cannot be run.
         let _writes = options.write(true).create(true).mode(0o700).open(&program);
         for (program, passes) in [(program, true), (folder.path().join("none"), false)] {
             let spec = ChildSpec {
@@ -450,7 +450,7 @@ mod tests {
         }
     }
 
-    /// Runs a child and tells how it ended and whether something of its group still runs.
+    /// Runs a child and returns how it ended and whether something of its group still runs.
     async fn ended(
         spec: &ChildSpec,
         cancel: impl AsyncFnOnce(&ChildOutput) -> Duration,

@@ -22,66 +22,54 @@ use crate::processes::{self, Process};
 /// end.
 const LEFT_GRACE: Duration = Duration::from_millis(500);
 
-/// The text between the name of the command and the process group.
-const CHECK: &str = ".check";
-const QUESTION: &str = ".question";
-const HOOK: &str = ".hook";
-/// A check in a step of a role: the roles are not the daemon, and start when it does.
-const STEP: &str = ".step";
-/// A server with tools for roles: it is started before the roles start.
-const SERVER: &str = ".server";
+/// What a process with a mark was started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkKind {
+    Check,
+    /// An agent that is asked a question; its standard output is kept in a separate file.
+    Question,
+    Hook,
+    /// A check in a step of a role: the roles are not the daemon, and start when it does.
+    Step,
+    /// A server with tools for roles: it is started before the roles start. Its answers to them are not in the file.
+    Server,
+}
+
+impl MarkKind {
+    /// Those that only a daemon starts.
+    pub const OF_DAEMON: [Self; 3] = [Self::Check, Self::Question, Self::Hook];
+
+    /// Returns the text between the name of the process and its group.
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Check => ".check",
+            Self::Question => ".question",
+            Self::Hook => ".hook",
+            Self::Step => ".step",
+            Self::Server => ".server",
+        }
+    }
+}
 
 /// A process's mark; its file is removed on drop.
 #[derive(Debug)]
 pub struct ProcessMark(PathBuf);
 
 impl ProcessMark {
-    /// Creates the mark of a check, with one file for all its output. `None` if an earlier check of that name still runs.
+    /// Creates a mark, with the files for the output of its process. `None` if an earlier process of that name still runs.
     ///
     /// # Errors
     /// The error of the file system.
-    pub(super) fn check(marks: &Path, checked: &str) -> io::Result<Option<(Self, ChildOutput)>> {
-        Self::at(marks.join(format!("{checked}{CHECK}")))
-    }
-
-    /// As for a check, for a check in a step of a role.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub(super) fn step(marks: &Path, step: &str) -> io::Result<Option<(Self, ChildOutput)>> {
-        Self::at(marks.join(format!("{step}{STEP}")))
-    }
-
-    /// As for a check, for a server with tools for roles; its answers to them are not in the file.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn server(marks: &Path, server: &str) -> io::Result<Option<(Self, ChildOutput)>> {
-        let path = marks.join(format!("{server}{SERVER}"));
-        let output = ChildOutput::locked_by(&path)?;
-        Ok(output.map(|output| (Self(path), output)))
-    }
-
-    /// As for a check, for a hook.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn hook(marks: &Path, hook: &str) -> io::Result<Option<(Self, ChildOutput)>> {
-        Self::at(marks.join(format!("{hook}{HOOK}")))
-    }
-
-    fn at(path: PathBuf) -> io::Result<Option<(Self, ChildOutput)>> {
-        let output = ChildOutput::at(&path)?;
-        Ok(output.map(|output| (Self(path), output)))
-    }
-
-    /// As for a check, for an agent that is asked a question; its standard output is kept in a separate file.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn question(marks: &Path, question: &str) -> io::Result<Option<(Self, ChildOutput)>> {
-        let path = marks.join(format!("{question}{QUESTION}"));
-        let output = ChildOutput::locked_by(&path)?;
+    pub fn new(
+        marks: &Path,
+        kind: MarkKind,
+        name: &str,
+    ) -> io::Result<Option<(Self, ChildOutput)>> {
+        let path = marks.join(format!("{name}{}", kind.ending()));
+        let output = match kind {
+            MarkKind::Question | MarkKind::Server => ChildOutput::locked_by(&path)?,
+            MarkKind::Check | MarkKind::Hook | MarkKind::Step => ChildOutput::at(&path)?,
+        };
         Ok(output.map(|output| (Self(path), output)))
     }
 
@@ -105,23 +93,9 @@ impl Drop for ProcessMark {
     }
 }
 
-/// Ends every process that still runs and has a mark in a folder. The caller must be the only process that starts such
-/// processes. A process that a check put into its own group is not ended, just as at the end of every check.
-pub async fn end_left_behind(marks: &Path) {
-    end_all_of(marks, &[CHECK, QUESTION, HOOK]).await;
-}
-
-/// As [`end_left_behind`], for the checks in steps of roles.
-pub async fn end_steps_left_behind(marks: &Path) {
-    end_all_of(marks, &[STEP]).await;
-}
-
-/// As [`end_left_behind`], for the servers with tools for roles.
-pub async fn end_servers_left_behind(marks: &Path) {
-    end_all_of(marks, &[SERVER]).await;
-}
-
-async fn end_all_of(marks: &Path, kinds: &[&str]) {
+/// Ends every process of some kinds that still runs and has a mark in a folder. The caller must be the only process that starts
+/// such processes. A process that a check put into its own group is not ended, just as at the end of every check.
+pub async fn end_left_behind(marks: &Path, kinds: &[MarkKind]) {
     // A missing folder has no marks.
     let entries = std::fs::read_dir(marks).into_iter().flatten().flatten();
     let left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -142,9 +116,11 @@ async fn end_all_of(marks: &Path, kinds: &[&str]) {
 }
 
 /// Returns the process group that a mark names, or that it names none yet; `None` if the file is not a mark.
-fn signature(mark: &Path, kinds: &[&str]) -> Option<Option<Pid>> {
+fn signature(mark: &Path, kinds: &[MarkKind]) -> Option<Option<Pid>> {
     let name = mark.file_name()?.to_str()?;
-    let (_, group) = kinds.iter().find_map(|kind| name.rsplit_once(kind))?;
+    let (_, group) = kinds
+        .iter()
+        .find_map(|kind| name.rsplit_once(kind.ending()))?;
     if group.is_empty() {
         return Some(None);
     }
@@ -219,7 +195,7 @@ mod tests {
     #[test]
     fn parses_group_from_mark_names_only() {
         let group = |name| {
-            let signed = signature(Path::new(name), &[CHECK, QUESTION])?;
+            let signed = signature(Path::new(name), &[MarkKind::Check, MarkKind::Question])?;
             Some(signed.map_or(0, Pid::as_raw_pid))
         };
         assert_eq!(group("active/task-1.check.4711"), Some(4711));
@@ -263,7 +239,9 @@ mod tests {
     async fn leftover_check_is_found_by_mark() {
         for signed in [true, false] {
             let marks = tempfile::tempdir().unwrap();
-            let (mut mark, output) = ProcessMark::check(marks.path(), "a").unwrap().unwrap();
+            let (mut mark, output) = ProcessMark::new(marks.path(), MarkKind::Check, "a")
+                .unwrap()
+                .unwrap();
             let spec = ChildSpec {
                 argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
                 cwd: std::env::temp_dir(),
@@ -284,7 +262,7 @@ mod tests {
                 run(&spec, &output, begun, pending()).await
             });
             group.await.unwrap();
-            end_left_behind(marks.path()).await;
+            end_left_behind(marks.path(), &MarkKind::OF_DAEMON).await;
             let outcome = child.await.unwrap().unwrap();
             assert!(outcome.signal.is_some(), "signed: {signed}");
             assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);

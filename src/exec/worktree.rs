@@ -2,6 +2,7 @@
 //! folders, where checks run on them. Every operation may be repeated after a kill: it first checks what exists. Work that is
 //! not merged anywhere is never deleted.
 
+mod integration;
 mod project;
 mod unmergeable_content;
 
@@ -13,9 +14,9 @@ use std::time::Duration;
 use super::git::{Git, GitError};
 use super::repository::link;
 use crate::plan::Repository;
-use crate::wire::text::clip;
 use unmergeable_content::{marks_in, nested, own_repositories};
 
+pub use integration::{BranchMove, Merged};
 pub use project::{ProjectError, project_head};
 
 /// Creating the worktree of a large project takes a long time.
@@ -35,9 +36,6 @@ const KEEPING: &str = "plan-agent-keeping";
 
 /// The most conflicting files that are named.
 const NAMED: usize = 20;
-
-/// The most characters of conflicts that are shown.
-const SHOWN: usize = 1_500;
 
 /// A project and the folder of its worktrees.
 #[derive(Clone, Debug)]
@@ -63,30 +61,6 @@ pub enum CommittedWork {
     Commit(String),
     /// The result cannot be determined; the text is for the agent.
     Unclear(String),
-}
-
-/// The result of a merge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merged {
-    Commit(String),
-    /// Both sides changed the same places: the files in a few words, and the places in them.
-    Conflict {
-        files: String,
-        text: String,
-    },
-}
-
-/// The result of moving a branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BranchMove {
-    /// It points to the desired commit.
-    There,
-    /// It is where it was expected, but has commits that the new place does not contain.
-    Ahead(String),
-    /// A person or another program has moved it, or deleted it if no commit is given.
-    Elsewhere(Option<String>),
-    /// It is checked out in this folder, whose files would no longer match.
-    CheckedOut(String),
 }
 
 impl Project {
@@ -220,7 +194,7 @@ impl Project {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(());
         };
-        if git.resolve("MERGE_HEAD").await?.is_some() || self.has(&git, commit, "HEAD").await? {
+        if git.resolve("MERGE_HEAD").await?.is_some() || git.has(commit, "HEAD").await? {
             return Ok(());
         }
         let words = ["merge", "--no-commit", "--no-ff", "--quiet", commit];
@@ -288,18 +262,17 @@ impl Project {
             )));
         }
         mark(&git, KEEPING).await?;
-        let kept = self.commit_all(&git, place, message).await?;
+        let kept = Self::commit_all(&git, place, message).await?;
         fs::remove_file(&keeping)?;
         Ok(kept)
     }
 
     async fn commit_all(
-        &self,
         git: &Git,
         place: &TaskWorktree,
         message: &str,
     ) -> Result<CommittedWork, GitError> {
-        if let Some(unclear) = self.back_on_branch(git, place).await? {
+        if let Some(unclear) = Self::back_on_branch(git, place).await? {
             return Ok(CommittedWork::Unclear(unclear));
         }
         let words = ["diff", "--name-only", "--diff-filter=U", "-z"];
@@ -311,12 +284,10 @@ impl Project {
         let nested = nested(git).await?;
         if !nested.is_empty() {
             // The index would otherwise hide these files from the next scan.
-            let mut words = vec!["rm", "--cached", "--force", "--quiet", "--"];
-            let literal: Vec<_> = nested
-                .iter()
-                .map(|n| format!(":(top,literal){n}"))
-                .collect();
-            words.extend(literal.iter().map(String::as_str));
+            let literal = nested.iter().map(|name| format!(":(top,literal){name}"));
+            let literal: Vec<String> = literal.collect();
+            let words = ["rm", "--cached", "--force", "--quiet", "--"].into_iter();
+            let words: Vec<&str> = words.chain(literal.iter().map(String::as_str)).collect();
             git.bytes(&words).await?;
         }
         let own = [nested, empty].concat();
@@ -348,25 +319,20 @@ impl Project {
         tip: &str,
         head: &str,
     ) -> Result<Option<String>, GitError> {
-        let git = &self.git;
         let span = format!("{tip}..{head}");
         let merges = ["rev-list", "--merges", "--max-count=1", &span];
-        if git.bytes(&merges).await?.is_empty() {
+        if self.git.bytes(&merges).await?.is_empty() {
             return Ok(None);
         }
         let span = format!("{tip}...{head}");
         let words = ["diff", "--name-only", "--no-renames", "-z", &span, "--"];
-        let changed = names(&git.bytes(&words).await?);
+        let changed = names(&self.git.bytes(&words).await?);
         Ok(marks_in(&place.folder, changed).await?)
     }
 
     /// Ensures that the worktree is on the task's branch. An agent may have continued on a branch of its own: if that branch
     /// contains everything, the task's branch is moved to it, and the other branch stays. Returns what is unclear otherwise.
-    async fn back_on_branch(
-        &self,
-        git: &Git,
-        place: &TaskWorktree,
-    ) -> Result<Option<String>, GitError> {
+    async fn back_on_branch(git: &Git, place: &TaskWorktree) -> Result<Option<String>, GitError> {
         let branch = format!("refs/heads/{}", place.branch);
         let on = git.run(&["symbolic-ref", "--quiet", "HEAD"]).await?;
         let on = String::from_utf8_lossy(&on.out).trim().to_owned();
@@ -376,7 +342,7 @@ impl Project {
             return Ok(None);
         }
         let held = match &own {
-            Some(own) => self.has(git, own, &head).await?,
+            Some(own) => git.has(own, &head).await?,
             None => true,
         };
         if !held {
@@ -390,90 +356,6 @@ impl Project {
             .await?;
         git.bytes(&["symbolic-ref", "HEAD", &branch]).await?;
         Ok(None)
-    }
-
-    /// Returns whether a commit is in the history of another.
-    async fn has(&self, git: &Git, commit: &str, history: &str) -> Result<bool, GitError> {
-        let words = ["merge-base", "--is-ancestor", commit, history];
-        git.holds(&words).await
-    }
-
-    /// Creates the merge commit of two histories; nothing is checked out and no branch moves. If the second one adds nothing,
-    /// the result is the first one.
-    ///
-    /// # Errors
-    /// As [`Git::bytes`].
-    pub async fn merge(&self, onto: &str, head: &str, message: &str) -> Result<Merged, GitError> {
-        if self.has(&self.git, head, onto).await? {
-            return Ok(Merged::Commit(onto.to_owned()));
-        }
-        let words = [
-            "merge-tree",
-            "--write-tree",
-            "--no-messages",
-            "--name-only",
-            "-z",
-            onto,
-            head,
-        ];
-        let said = self.git.run(&words).await?;
-        let mut names = names(&said.out).into_iter();
-        let tree = names.next().unwrap_or_default();
-        match said.exit {
-            0 => {}
-            1 => {
-                let names: Vec<String> = names.collect();
-                let shown = self.conflicts(&tree, &names).await?;
-                let files = list(&names);
-                let text = format!(
-                    "Changed here and, differently, by what was accepted meanwhile: {files}\n{shown}"
-                );
-                return Ok(Merged::Conflict { files, text });
-            }
-            _ => {
-                self.git.bytes(&words).await?;
-            }
-        }
-        let words = ["commit-tree", &tree, "-p", onto, "-p", head, "-m", message];
-        self.git.line(&words).await.map(Merged::Commit)
-    }
-
-    /// As [`Self::merge`], but if the second one contains the first, the result is the second one.
-    ///
-    /// # Errors
-    /// As [`Git::bytes`].
-    pub async fn join(&self, onto: &str, head: &str, message: &str) -> Result<Merged, GitError> {
-        if self.has(&self.git, onto, head).await? {
-            return Ok(Merged::Commit(head.to_owned()));
-        }
-        self.merge(onto, head, message).await
-    }
-
-    /// Returns the conflicting places of the files in a tree that was merged aside.
-    async fn conflicts(&self, tree: &str, names: &[String]) -> Result<String, GitError> {
-        let mut shown = String::new();
-        for name in names {
-            if shown.len() >= SHOWN {
-                break;
-            }
-            let file = self
-                .git
-                .run(&["cat-file", "blob", &format!("{tree}:{name}")])
-                .await?;
-            let text = String::from_utf8_lossy(&file.out);
-            let mut inside = false;
-            let lines = text.lines().filter(|line| {
-                inside |= line.starts_with("<<<<<<< ");
-                let show = inside;
-                inside &= !line.starts_with(">>>>>>> ");
-                show
-            });
-            let places: Vec<&str> = lines.collect();
-            if !places.is_empty() {
-                shown = format!("{shown}\n{name}:\n{}\n", places.join("\n"));
-            }
-        }
-        Ok(clip(&shown, SHOWN))
     }
 
     /// Checks a commit out in the folder for checks, which is used for nothing else, and returns that folder. Files that git
@@ -497,58 +379,6 @@ impl Project {
         Ok(folder)
     }
 
-    /// Moves a branch to a commit, if it is where it is expected and no commit is lost. `expected` is `None` for a branch that
-    /// does not exist yet.
-    ///
-    /// # Errors
-    /// As [`Git::bytes`].
-    pub async fn move_branch(
-        &self,
-        branch: &str,
-        to: &str,
-        expected: Option<&str>,
-    ) -> Result<BranchMove, GitError> {
-        let name = format!("refs/heads/{branch}");
-        let found = self.git.resolve(&name).await?;
-        if found.as_deref() == Some(to) {
-            return Ok(BranchMove::There);
-        }
-        if found.as_deref() != expected {
-            return Ok(BranchMove::Elsewhere(found));
-        }
-        if let Some(found) = &found
-            && !self.has(&self.git, found, to).await?
-        {
-            return Ok(BranchMove::Ahead(found.clone()));
-        }
-        let list = self
-            .git
-            .bytes(&["worktree", "list", "--porcelain", "-z"])
-            .await?;
-        let mut folder = String::new();
-        for (at, line) in names(&list).into_iter().enumerate() {
-            if at == 0 {
-                // The first entry is the repository's own work tree; git shows this program's folder for it.
-                folder = self.main_worktree();
-            } else if let Some(path) = line.strip_prefix("worktree ") {
-                path.clone_into(&mut folder);
-            } else if line.strip_prefix("branch ") == Some(name.as_str()) {
-                return Ok(BranchMove::CheckedOut(folder));
-            }
-        }
-        let old = found.unwrap_or_default();
-        let words = ["update-ref", "--no-deref", "-m", "plan-agent: accepted"];
-        let words = [&words[..], &[&name, to, &old]].concat();
-        match self.git.bytes(&words).await {
-            Ok(_) => Ok(BranchMove::There),
-            Err(error) => match self.git.resolve(&name).await? {
-                found if found.as_deref() == Some(to) => Ok(BranchMove::There),
-                found if found.as_deref() == expected => Err(error),
-                found => Ok(BranchMove::Elsewhere(found)),
-            },
-        }
-    }
-
     /// Removes a worktree if all its files are in a commit that `tip` contains, and also its branch. Any other content keeps
     /// both. Returns whether both are gone.
     ///
@@ -559,7 +389,7 @@ impl Project {
         let Some(head) = self.git.resolve(&branch).await? else {
             return Ok(!place.folder.exists());
         };
-        if !self.has(&self.git, &head, tip).await? {
+        if !self.git.has(&head, tip).await? {
             return Ok(false);
         }
         if place.folder.exists() {
@@ -599,25 +429,6 @@ impl Project {
                 .await?;
         }
         Ok(())
-    }
-
-    /// Returns the commit of a branch; `None` if the branch does not exist.
-    ///
-    /// # Errors
-    /// As [`Git::run`].
-    pub async fn at_branch(&self, branch: &str) -> Result<Option<String>, GitError> {
-        self.git.resolve(&format!("refs/heads/{branch}")).await
-    }
-
-    /// Returns the folder of the repository's first work tree.
-    fn main_worktree(&self) -> String {
-        let common = self.worktrees.parent().unwrap_or(&self.root);
-        match common.file_name() {
-            Some(name) if name == ".git" => common.parent().unwrap_or(common),
-            _ => common,
-        }
-        .display()
-        .to_string()
     }
 
     /// Returns git in the project itself.

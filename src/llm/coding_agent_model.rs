@@ -12,7 +12,10 @@ use tokio::time::sleep;
 use super::error::{Fault, LlmError, own_words};
 use super::{BoxFuture, LanguageModel, ModelReply, Request};
 use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
-use crate::exec::{self, ChildOutput, ChildSpec, ProcessMark, Stdin, environment_of_agent};
+use crate::config::Config;
+use crate::exec::{
+    self, ChildOutput, ChildSpec, MarkKind, ProcessMark, Stdin, environment_of_agent,
+};
 use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
@@ -22,24 +25,16 @@ const SIZE_CHECK: Duration = Duration::from_millis(200);
 /// The time between asking an agent that prints without end to stop and killing it.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The settings for asking an agent.
-#[derive(Clone, Debug)]
-pub struct AgentSettings {
-    pub agent: CodingAgent,
-    /// The model that it uses; its own choice if `None`.
-    pub model: Option<String>,
-    /// Names of variables that it gets alongside those that it cannot do without.
-    pub env: Vec<String>,
-    /// How long one question may take.
-    pub timeout: Duration,
-    /// The folder in which the next daemon finds an agent that is still answering, if this daemon is killed.
-    pub marks: PathBuf,
-}
-
 /// A coding agent that answers questions.
 #[derive(Debug)]
 pub struct AgentModel {
-    settings: AgentSettings,
+    agent: CodingAgent,
+    /// The model that it uses; its own choice if `None`.
+    model: Option<String>,
+    /// Names the variables that it gets alongside those that it cannot do without, and how long one question may take.
+    config: Config,
+    /// The folder in which the next daemon finds an agent that is still answering, if this daemon is killed.
+    marks: PathBuf,
     clock: Clock,
     /// An empty folder to work in, which contains nothing else.
     place: TempDir,
@@ -47,16 +42,24 @@ pub struct AgentModel {
 }
 
 impl AgentModel {
-    /// Creates the folder in which the agent runs. Nothing is started.
+    /// Creates the folder in which the agent runs; the folder `marks` is that of all running processes. Nothing is started.
     ///
     /// # Errors
     /// No temporary folder can be created.
-    pub fn new(settings: AgentSettings) -> io::Result<Self> {
+    pub fn new(
+        agent: CodingAgent,
+        model: Option<&str>,
+        config: &Config,
+        marks: PathBuf,
+    ) -> io::Result<Self> {
         let place = tempfile::Builder::new()
             .prefix("plan-agent-question-")
             .tempdir()?;
         Ok(Self {
-            settings,
+            agent,
+            model: model.map(str::to_owned),
+            config: config.clone(),
+            marks,
             clock: Clock::start(),
             place,
             questions: AtomicU64::new(0),
@@ -87,32 +90,26 @@ impl AgentModel {
     }
 
     async fn run(&self, request: &Request) -> Result<RunReading, Fault> {
-        let AgentSettings {
-            agent,
-            model,
-            env,
-            timeout,
-            marks,
-        } = &self.settings;
+        let (agent, timeout) = (self.agent, self.config.llm.timeout);
         let failed = |error: io::Error| Fault::Unfit {
             said: own_words(&error.to_string()),
         };
         let AgentInvocation { argv, set } = agent
-            .question(self.place.path(), model.as_deref(), &[])
+            .question(self.place.path(), self.model.as_deref())
             .map_err(|unfit| Fault::Unfit {
                 said: own_words(&unfit.to_string()),
             })?;
         let spec = ChildSpec {
             argv,
             cwd: self.place.path().to_owned(),
-            env: environment_of_agent(env, agent.program().env, set),
+            env: environment_of_agent(&self.config.worker.env, agent.program().env, set),
             stdin: Stdin::Text(prompt(request)),
-            deadline: *timeout,
+            deadline: timeout,
         };
         let number = self.questions.fetch_add(1, Ordering::Relaxed);
         let name = self.place.path().file_name().unwrap_or_default();
         let name = format!("{}-{number}", name.to_string_lossy());
-        let (mut mark, output) = match ProcessMark::question(marks, &name) {
+        let (mut mark, output) = match ProcessMark::new(&self.marks, MarkKind::Question, &name) {
             Ok(Some((mark, output))) => (Some(mark), output),
             unmarked => {
                 tracing::debug!(
@@ -142,7 +139,7 @@ impl AgentModel {
             return Err(Fault::TooLarge { limit: MAX_OUTPUT });
         }
         if exit.timed_out {
-            return Err(Fault::TimedOut { after: *timeout });
+            return Err(Fault::TimedOut { after: timeout });
         }
         Ok(agent.read(&RunOutput {
             out: &output.out_since(0, MAX_OUTPUT),
@@ -205,7 +202,7 @@ impl AgentModel {
 
 impl LanguageModel for AgentModel {
     fn name(&self) -> &str {
-        self.settings.agent.name()
+        self.agent.name()
     }
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {

@@ -2,7 +2,6 @@
 //! kind of failure. This module owns the key; no text that leaves it contains the key.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::{EndpointError, Fault, LlmError, MAX_MESSAGE, own_words};
+use crate::config::{ModelEndpoint, is_loopback};
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
@@ -28,29 +28,6 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(15);
 const LONG_KEY: usize = 20;
 /// The replacement for the key.
 const SCRUBBED: &str = "[key]";
-
-/// The settings for reaching a model.
-#[derive(Clone)]
-pub struct HttpSettings {
-    /// The address of the API; each provider says what is appended.
-    pub base_url: String,
-    /// The model's name at the provider.
-    pub model: String,
-    /// The key; local servers need none.
-    pub key: Option<SecretString>,
-    /// How long one exchange may take as a whole.
-    pub timeout: Duration,
-}
-
-impl fmt::Debug for HttpSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("base_url", &without_secrets(&self.base_url))
-            .field("model", &self.model)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Installs ring as the process's TLS provider, once; without it no HTTP client can be built.
 pub fn install_crypto() {
@@ -84,16 +61,18 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// Sets up a client for `path` below the base URL. The key goes into a header, after a prefix; `headers` are sent alongside
-    /// it.
+    /// it. One exchange may take the timeout as a whole.
     pub(super) fn new(
-        settings: HttpSettings,
+        endpoint: &ModelEndpoint,
+        model: &str,
+        timeout: Duration,
         path: &str,
         (key_header, word): (&'static str, &str),
         headers: &[(&'static str, &'static str)],
     ) -> Result<Self, EndpointError> {
-        let url = address(&settings.base_url, path)?;
+        let url = address(&endpoint.base_url, path)?;
         let shown_url = shown(&url);
-        let key = settings.key.as_ref().and_then(trimmed);
+        let key = endpoint.key.as_ref().and_then(trimmed);
         let pair = |(name, value): &(&'static str, &'static str)| {
             (
                 HeaderName::from_static(name),
@@ -133,9 +112,9 @@ impl Endpoint {
             client,
             url,
             shown_url,
-            model: settings.model,
+            model: model.to_owned(),
             key,
-            timeout: settings.timeout,
+            timeout,
         })
     }
 
@@ -332,14 +311,6 @@ fn without_secrets(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let text = text.rsplit('@').next().unwrap_or_default();
     text.trim().chars().take(MAX_MESSAGE).collect()
-}
-
-fn is_loopback(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| {
-        let ip = host.trim_start_matches('[').trim_end_matches(']');
-        host.eq_ignore_ascii_case("localhost")
-            || ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-    })
 }
 
 fn trimmed(key: &SecretString) -> Option<SecretString> {

@@ -3,15 +3,16 @@
 //! is repeated without it, and that part is left out from then on.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::{EndpointError, Fault, LlmError, own_words};
-use super::http::{Endpoint, HttpSettings};
+use super::http::Endpoint;
 use super::{BoxFuture, LanguageModel, ModelReply, Request, Schema};
-use crate::config::Api;
+use crate::config::{Api, ModelEndpoint};
 
 /// Steady, for judging; at zero a small model may repeat itself without end, and would do so again at the next request.
 const TEMPERATURE: f64 = 0.2;
@@ -36,24 +37,26 @@ struct ApiFeatures {
 }
 
 impl HttpModel {
-    /// Sets up the model. `base_url` is the part before `/v1/messages`, with or without `/v1`, or before `/chat/completions`.
+    /// Sets up the model; one exchange with it may take the timeout as a whole. The endpoint's `base_url` is the part before
+    /// `/v1/messages`, with or without `/v1`, or before `/chat/completions`.
     ///
     /// # Errors
     /// The address or the key cannot be used.
-    pub fn new(api: Api, settings: HttpSettings) -> Result<Self, EndpointError> {
-        let endpoint = match api {
+    pub fn new(
+        endpoint: &ModelEndpoint,
+        model: &str,
+        timeout: Duration,
+    ) -> Result<Self, EndpointError> {
+        let (path, key, headers): (_, _, &[_]) = match endpoint.api {
             Api::Anthropic => {
-                let version = [("anthropic-version", "2023-06-01")];
-                Endpoint::new(settings, "/v1/messages", ("x-api-key", ""), &version)
+                let version = ("anthropic-version", "2023-06-01");
+                ("/v1/messages", ("x-api-key", ""), &[version])
             }
-            Api::OpenAi => {
-                let key = ("authorization", "Bearer ");
-                Endpoint::new(settings, "/chat/completions", key, &[])
-            }
+            Api::OpenAi => ("/chat/completions", ("authorization", "Bearer "), &[]),
         };
         Ok(Self {
-            api,
-            endpoint: endpoint?,
+            api: endpoint.api,
+            endpoint: Endpoint::new(endpoint, model, timeout, path, key, headers)?,
             dialect: Mutex::new(ApiFeatures {
                 schema: true,
                 temperature: true,
@@ -389,13 +392,14 @@ mod tests {
             max_tokens: 1,
         };
         for api in [Api::Anthropic, Api::OpenAi] {
-            let settings = HttpSettings {
+            let endpoint = ModelEndpoint {
+                api,
                 base_url: "http://127.0.0.1:1".to_owned(),
-                model: "m".to_owned(),
+                url_variable: None,
                 key: None,
-                timeout: Duration::from_secs(1),
+                key_variable: String::new(),
             };
-            let model = HttpModel::new(api, settings).unwrap();
+            let model = HttpModel::new(&endpoint, "m", Duration::from_secs(1)).unwrap();
             let dialect = *model.dialect.lock().unwrap();
             let body = serde_json::to_string(&model.body(&request, dialect)).unwrap();
             assert!(body.find("reason") < body.find("decision"), "{body}");

@@ -20,14 +20,14 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use answer_schema::Schema;
-pub use coding_agent_model::{AgentModel, AgentSettings};
+pub use coding_agent_model::AgentModel;
 pub use command_body::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
-pub use http::{HttpSettings, install_crypto};
+pub use http::install_crypto;
 pub use http_apis::HttpModel;
 pub use prompts::{PromptError, PromptTemplate, Prompts};
 pub use quoting::indented;
-pub use typed_questions::{Answered, AskError, AskFault, Model, RetryPolicy, TypedQuestion};
+pub use typed_questions::{Answered, AskError, AskFault, Model, TypedQuestion};
 
 /// One question in the form that is sent.
 #[derive(Clone, Debug, PartialEq)]

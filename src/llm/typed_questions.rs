@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::error::{Fault, LlmError};
 use super::quoting::quote;
 use super::{LanguageModel, ModelReply, Request};
+use crate::config::LlmConfig;
 use crate::plan::ModelCost;
 
 /// Characters of an unusable answer that the repair question shows again.
@@ -113,61 +114,28 @@ impl AskError {
     }
 }
 
-/// How failed exchanges are retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// Exchanges for one request, the first included (1 and more).
-    pub tries: u32,
-    /// The first wait; each further one is twice as long, plus a random addition of at most the same length.
-    pub first_delay: Duration,
-    /// The longest wait, unless the server asks for a longer one.
-    pub max_delay: Duration,
-    /// No exchange begins later than this after the first one.
-    pub total: Duration,
-}
+/// The longest wait between two exchanges, unless the server asks for a longer one or the first wait is longer.
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// No exchange begins later than this after the first one: servers may ask for waits of any length.
+const TOTAL: Duration = Duration::from_secs(600);
 
-impl Default for RetryPolicy {
-    /// The defaults of the configuration: five tries with about 15 to 30 seconds of waits between them. They outlast a restart
-    /// of a server, and a person who watches still believes that something happens. Waits that a server asks for may take up to
-    /// ten minutes in total.
-    fn default() -> Self {
-        Self {
-            tries: 5,
-            first_delay: Duration::from_secs(1),
-            max_delay: Duration::from_secs(30),
-            total: Duration::from_secs(600),
-        }
-    }
-}
-
-impl RetryPolicy {
-    fn backoff(&self) -> ExponentialBuilder {
-        let times = usize::try_from(self.tries.saturating_sub(1)).unwrap_or(usize::MAX);
-        ExponentialBuilder::new()
-            .with_min_delay(self.first_delay)
-            .with_max_delay(self.max_delay)
-            .with_max_times(times)
-            .with_jitter()
-    }
-
-    /// Returns how long to wait after an error, if another try follows: the wait that the server asks for, else the proposed
-    /// one, as long as the next exchange would begin in time.
-    fn wait(
-        &self,
-        asked: Option<Duration>,
-        proposed: Option<Duration>,
-        elapsed: Duration,
-    ) -> Option<Duration> {
-        let wait = asked.unwrap_or(proposed?);
-        (proposed.is_some() && elapsed.saturating_add(wait) <= self.total).then_some(wait)
-    }
+/// Returns how long to wait after an error, if another try follows: the wait that the server asks for, else the proposed
+/// one, as long as the next exchange would begin in time.
+fn wait(
+    asked: Option<Duration>,
+    proposed: Option<Duration>,
+    elapsed: Duration,
+) -> Option<Duration> {
+    let wait = asked.unwrap_or(proposed?);
+    (proposed.is_some() && elapsed.saturating_add(wait) <= TOTAL).then_some(wait)
 }
 
 /// A language model with the retries that it takes to get an answer.
 #[derive(Clone)]
 pub struct Model {
     llm: Arc<dyn LanguageModel>,
-    policy: RetryPolicy,
+    /// The waits between failed exchanges, with a random addition.
+    backoff: ExponentialBuilder,
     /// Exchanges for one question.
     most: u32,
 }
@@ -176,17 +144,22 @@ impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model")
             .field("name", &self.llm.name())
-            .field("policy", &self.policy)
+            .field("backoff", &self.backoff)
             .finish_non_exhaustive()
     }
 }
 
 impl Model {
-    /// Wraps a model.
-    pub fn new(llm: Arc<dyn LanguageModel>, policy: RetryPolicy) -> Self {
+    /// Wraps a model; the configuration says how often and after which wait a failed exchange is repeated.
+    pub fn new(llm: Arc<dyn LanguageModel>, config: &LlmConfig) -> Self {
+        let times = usize::try_from(config.tries.saturating_sub(1)).unwrap_or(usize::MAX);
         Self {
             llm,
-            policy,
+            backoff: ExponentialBuilder::new()
+                .with_min_delay(config.retry_delay)
+                .with_max_delay(MAX_DELAY.max(config.retry_delay))
+                .with_max_times(times)
+                .with_jitter(),
             most: u32::MAX,
         }
     }
@@ -263,13 +236,10 @@ impl Model {
             calls.fetch_add(1, Ordering::Relaxed);
             self.llm.exchange(request).await
         })
-        .retry(self.policy.backoff())
+        .retry(self.backoff)
         .sleep(tokio::time::sleep)
         .when(|error| error.retryable() && calls.load(Ordering::Relaxed) < left)
-        .adjust(|error, proposed| {
-            self.policy
-                .wait(error.retry_after(), proposed, begun.elapsed())
-        })
+        .adjust(|error, proposed| wait(error.retry_after(), proposed, begun.elapsed()))
         .notify(|error, wait| tracing::warn!(%error, ?wait, "asking the model again"))
         .await;
         spent.calls += calls.into_inner();
@@ -318,9 +288,8 @@ mod tests {
 
     #[test]
     fn retry_after_overrides_backoff_within_total() {
-        let policy = RetryPolicy::default();
         let second = Duration::from_secs;
-        for (asked, proposed, elapsed, wait) in [
+        for (asked, proposed, elapsed, expected) in [
             (None, Some(second(2)), second(0), Some(second(2))),
             (
                 Some(second(60)),
@@ -335,8 +304,8 @@ mod tests {
             (Some(second(1)), None, second(0), None),
         ] {
             assert_eq!(
-                policy.wait(asked, proposed, elapsed),
-                wait,
+                wait(asked, proposed, elapsed),
+                expected,
                 "{asked:?} {proposed:?} {elapsed:?}"
             );
         }

@@ -12,11 +12,9 @@ impl Plan {
         let usage = &self.head().usage;
         match limit {
             BudgetLimit::LlmCalls => number(usage.llm_calls),
-            BudgetLimit::LlmTokens => number(
-                usage
-                    .llm_input_tokens
-                    .saturating_add(usage.llm_output_tokens),
-            ),
+            BudgetLimit::LlmTokens => {
+                number((usage.llm_input_tokens).saturating_add(usage.llm_output_tokens))
+            }
             BudgetLimit::CostUsd => usage.llm_cost_usd + usage.agent_cost_usd,
             BudgetLimit::WallTime => usage.wall_time(lived).as_secs_f64(),
             BudgetLimit::Attempts => number(self.attempts_made()),
@@ -41,10 +39,10 @@ impl Plan {
             HumanQuestionKind::Budget(limit) => Some(limit),
             _ => None,
         };
-        let paused = matches!(self.status(), PlanState::Paused(_));
-        paused
-            .then(|| self.open_questions().find_map(limit))
-            .flatten()
+        match self.status() {
+            PlanState::Paused(_) => self.open_questions().find_map(limit),
+            _ => None,
+        }
     }
 
     /// Returns how many more calls of the model the limit on their number allows.
@@ -66,24 +64,21 @@ impl Plan {
 
     /// Returns the first limit that forbids asking an agent for a readable report.
     pub fn no_repair(&self, lived: ActiveTime) -> Option<BudgetLimit> {
-        if self.head().policy.model {
-            self.no_call(lived)
-        } else {
-            self.used_up(&[BudgetLimit::CostUsd, BudgetLimit::WallTime], lived)
+        match self.head().policy.model {
+            true => self.no_call(lived),
+            false => self.used_up(&[BudgetLimit::CostUsd, BudgetLimit::WallTime], lived),
         }
     }
 
     fn used_up(&self, limits: &[BudgetLimit], lived: ActiveTime) -> Option<BudgetLimit> {
-        limits
-            .iter()
-            .copied()
-            .find(|limit| self.is_used_up(*limit, lived))
+        let mut limits = limits.iter().copied();
+        limits.find(|limit| self.is_used_up(*limit, lived))
     }
 
     /// Returns whether a limit is used up.
     pub fn is_used_up(&self, limit: BudgetLimit, lived: ActiveTime) -> bool {
-        self.allowed(limit)
-            .is_some_and(|allowed| self.used(limit, lived) >= allowed)
+        let allowed = self.allowed(limit);
+        allowed.is_some_and(|allowed| self.used(limit, lived) >= allowed)
     }
 
     /// Returns how much of a limit is used: `200 of 200 attempts`.
@@ -127,27 +122,21 @@ impl BudgetLimit {
 
 /// Writes a count in at most four characters: `950`, `34k`, `1.2M`, `5M`.
 fn short(count: f64) -> String {
-    for (unit, letter) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if count >= unit {
-            let units = count / unit;
-            // Rounds down: a rounded up `1M of 1M` would claim that the limit is used up.
-            let tenths = (units * 10.0).floor() / 10.0;
-            return if units < 10.0 && tenths.fract() > 0.0 {
-                format!("{tenths:.1}{letter}")
-            } else {
-                format!("{:.0}{letter}", units.floor())
-            };
-        }
+    let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let Some((unit, letter)) = units.into_iter().find(|(unit, _)| count >= *unit) else {
+        return format!("{count:.0}");
+    };
+    // Rounds down: a rounded up `1M of 1M` would claim that the limit is used up.
+    let tenths = (count / unit * 10.0).floor() / 10.0;
+    match tenths < 10.0 && tenths.fract() > 0.0 {
+        true => format!("{tenths:.1}{letter}"),
+        false => format!("{:.0}{letter}", tenths.floor()),
     }
-    format!("{count:.0}")
 }
 
 fn cents(dollars: f64) -> String {
-    if dollars.fract() == 0.0 {
-        format!("{dollars:.0}")
-    } else {
-        format!("{dollars:.2}")
-    }
+    let decimals = if dollars.fract() == 0.0 { 0 } else { 2 };
+    format!("{dollars:.decimals$}")
 }
 
 /// Writes a span of seconds in one unit, or in two where one is too coarse.

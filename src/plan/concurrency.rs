@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{AttemptState, RoleRequest, SessionScope, Task, TaskId};
+use serde::Serialize;
+
+use super::model::{AttemptState, RoleRequest, RoleRules, SessionScope, Task, TaskId};
 use super::plan_in_memory::Plan;
 
 /// The lanes of a plan, and the tasks on them.
@@ -18,13 +20,15 @@ pub struct Lanes {
 }
 
 /// The lanes of one role.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RoleLanes {
     /// The most tasks of the role that may be under way simultaneously; at least one.
     pub most: usize,
     /// Its tasks that are under way, by their numbers.
+    #[serde(rename = "tasks")]
     pub busy: Vec<TaskId>,
     /// The tasks for which another role has sent it a request, by their numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<TaskId>,
 }
 
@@ -44,12 +48,14 @@ impl Plan {
 
     /// Returns whether a task has no worker: it is assigned to no role, and every role takes only its own tasks. A worker that
     /// has claimed it nevertheless counts as its worker until the attempt is over.
-    pub fn is_nobodys(&self, task: &Task) -> bool {
+    pub fn has_no_worker(&self, task: &Task) -> bool {
         let over = self.status().settled() || task.status.settled();
-        let taken = self.current_attempt(task).is_some_and(|now| {
-            let reported = now.state == AttemptState::Reported;
-            reported || (now.state == AttemptState::Open && now.claimed.is_some())
-        });
+        let taken = self
+            .current_attempt(task)
+            .is_some_and(|now| match now.state {
+                AttemptState::Open => now.claimed.is_some(),
+                state => state == AttemptState::Reported,
+            });
         task.assignee.is_none() && self.head().policy.roles_only && !over && !taken
     }
 }
@@ -59,7 +65,7 @@ impl Lanes {
     pub fn of(plan: &Plan) -> Self {
         let policy = &plan.head().policy;
         let most = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let role = |(role, rules): (&String, &super::model::RoleRules)| {
+        let role = |(role, rules): (&String, &RoleRules)| {
             let lanes = RoleLanes {
                 most: most(rules.concurrency).max(1),
                 ..RoleLanes::default()

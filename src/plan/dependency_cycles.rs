@@ -11,37 +11,29 @@ pub fn find_cycle<N: Copy + Eq + Hash>(
     starts: impl IntoIterator<Item = N>,
     next: impl Fn(N) -> Vec<N>,
 ) -> Option<Vec<N>> {
-    #[derive(PartialEq)]
-    enum VisitMark {
-        OnPath,
-        Done,
-    }
-    let mut marks = HashMap::new();
+    // Each node that was reached, with whether it is done; any other one is on the path.
+    let mut reached = HashMap::new();
     for start in starts {
-        if marks.contains_key(&start) {
+        if reached.contains_key(&start) {
             continue;
         }
-        marks.insert(start, VisitMark::OnPath);
+        reached.insert(start, false);
         let mut path = vec![(start, next(start).into_iter())];
         while let Some((node, children)) = path.last_mut() {
             let Some(child) = children.next() else {
-                marks.insert(*node, VisitMark::Done);
+                reached.insert(*node, true);
                 path.pop();
                 continue;
             };
-            match marks.get(&child) {
-                Some(VisitMark::Done) => {}
-                Some(VisitMark::OnPath) => {
-                    let mut cycle: Vec<N> = path
-                        .iter()
-                        .map(|(node, _)| *node)
-                        .skip_while(|node| *node != child)
-                        .collect();
-                    cycle.push(child);
-                    return Some(cycle);
+            match reached.get(&child) {
+                Some(true) => {}
+                Some(false) => {
+                    let nodes = path.iter().map(|(node, _)| *node);
+                    let cycle = nodes.skip_while(|node| *node != child);
+                    return Some(cycle.chain([child]).collect());
                 }
                 None => {
-                    marks.insert(child, VisitMark::OnPath);
+                    reached.insert(child, false);
                     path.push((child, next(child).into_iter()));
                 }
             }

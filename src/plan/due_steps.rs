@@ -13,7 +13,7 @@ use super::draft::acceptable;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
     IntegrationBranch, JudgePolicy, ModelQuestionKind, PlanState, ReportStatus, ReviewPolicy,
-    SessionId, SessionScope, Task, TaskId, Time,
+    SessionId, SessionScope, TaskId, Time,
 };
 use super::plan_in_memory::Plan;
 use super::rule_decisions::certain;
@@ -189,243 +189,378 @@ impl Due {
 /// again or a request to scan the folders, or the plan has an open question. A budget limit stops what would begin; what is
 /// under way goes on.
 pub fn due(plan: &Plan, world: &Observations) -> Due {
-    let mut due = Due::default();
-    let head = plan.head();
-    for attempt in plan.recalls() {
-        due.step(DueStep::Withdraw(attempt.id.clone()));
-    }
-    for session in plan.open_sessions() {
-        let task_over = plan
-            .task(session.task)
-            .is_none_or(|task| task.status.settled());
-        if head.status.settled() || (head.policy.session == SessionScope::Task && task_over) {
-            due.step(DueStep::EndSession(session.id.clone()));
-        }
-    }
-    if head.line.as_ref().is_some_and(IntegrationBranch::behind) {
-        due.step(DueStep::MoveBranch);
-    }
-    let unrecorded = |id: &SessionId| plan.ends_unpublished(id);
-    if head.status.settled() && world.ends_published.iter().any(unrecorded) {
-        due.step(DueStep::RecordEnds);
-    }
-    if head.status.settled() || head.status == PlanState::Idle {
-        return due;
-    }
-    for attempt in plan.open_attempts() {
-        match attempt.state {
-            AttemptState::Open => await_report(plan, world, attempt, &mut due),
-            _ => decide(plan, world, attempt, &mut due),
-        }
-    }
-    if head.status == PlanState::Running && !world.pools.none_left() {
-        go_on(plan, world, &mut due);
-    }
-    if head.usage.unrecorded(world.active_time()) >= RECORD {
-        due.step(DueStep::CountTime);
-    }
-    due
+    let due = Due::default();
+    let mut search = DueSearch { plan, world, due };
+    search.all();
+    search.due
 }
 
-/// Returns whether something may begin that a budget limit can forbid. A limit pauses a running plan; in a paused plan it only
-/// prevents the start.
-fn may_begin(plan: &Plan, stopped: Option<BudgetLimit>, due: &mut Due) -> bool {
-    if let Some(limit) = stopped
-        && *plan.status() == PlanState::Running
-        && !due.stops()
-    {
-        due.step(DueStep::StopAtBudget(limit));
-    }
-    stopped.is_none()
+/// A computation of what is due.
+struct DueSearch<'a> {
+    plan: &'a Plan,
+    world: &'a Observations,
+    due: Due,
 }
 
-/// Returns the state of the workers for a task.
-fn pool_of(plan: &Plan, world: &Observations, task: TaskId) -> WorkerPoolState {
-    world.pools.of(plan.role_of(task))
-}
-
-fn await_report(plan: &Plan, world: &Observations, attempt: &Attempt, due: &mut Due) {
-    let policy = &plan.head().policy;
-    let paused = plan.head().status != PlanState::Running;
-    let pool = pool_of(plan, world, attempt.task);
-    let begins = !paused && pool == WorkerPoolState::Works;
-    if let WorkerPoolState::Gone(since) = pool
-        && !world.signs.contains_key(&attempt.id)
-        && !world.pools.none_left()
-    {
-        // These workers returned the commands they had not begun. Withdrawing the command frees its lane for other tasks.
-        due.held = true;
-        if scanned_since(world, since, due) {
-            due.step(DueStep::Withdraw(attempt.id.clone()));
+impl DueSearch<'_> {
+    fn all(&mut self) {
+        let (plan, world) = (self.plan, self.world);
+        let head = plan.head();
+        let settled = head.status.settled();
+        for attempt in plan.recalls() {
+            self.due.step(DueStep::Withdraw(attempt.id.clone()));
         }
-        return;
-    }
-    if let Some(rejected) = &attempt.rejected {
-        let at = rejected.at.plus(world.waits.repair);
-        match (world.now >= at, begins) {
-            (false, _) => due.look(at),
-            (true, true) if may_begin(plan, plan.no_repair(world.active_time()), due) => {
-                due.step(DueStep::Repair(attempt.id.clone()));
+        for session in plan.open_sessions() {
+            let task = plan.task(session.task);
+            let task_over = task.is_none_or(|task| task.status.settled());
+            if settled || (head.policy.session == SessionScope::Task && task_over) {
+                self.due.step(DueStep::EndSession(session.id.clone()));
             }
-            (true, _) => due.held |= pool != WorkerPoolState::Works,
         }
-        return;
-    }
-    let Some(claimed) = attempt.claimed.map(|time| known(time, world)) else {
-        // A pause for the limit of attempts does not withdraw commands: the last attempts of a budget are claimed like any
-        // other.
-        if paused && plan.stopped_at() != Some(BudgetLimit::Attempts) {
-            due.step(DueStep::Withdraw(attempt.id.clone()));
+        if self.branch_behind() {
+            self.due.step(DueStep::MoveBranch);
+        }
+        let unrecorded = |id: &SessionId| plan.ends_unpublished(id);
+        if settled && world.ends_published.iter().any(unrecorded) {
+            self.due.step(DueStep::RecordEnds);
+        }
+        if settled || head.status == PlanState::Idle {
             return;
         }
-        let asked = plan
-            .open_questions()
-            .any(|q| q.task == Some(attempt.task) && q.about == HumanQuestionKind::Unclaimed);
-        let at = world.after(untaken_since(plan, world, attempt), policy.task_timeout);
-        if asked {
-        } else if world.now < at {
-            due.look(at);
-        } else if scanned_since(world, at, due) {
-            let nobodys = |task| plan.is_nobodys(task);
+        for attempt in plan.open_attempts() {
+            match attempt.state {
+                AttemptState::Open => self.await_report(attempt),
+                _ => self.decide(attempt),
+            }
+        }
+        if head.status == PlanState::Running && !world.pools.none_left() {
+            self.go_on();
+        }
+        if head.usage.unrecorded(world.active_time()) >= RECORD {
+            self.due.step(DueStep::CountTime);
+        }
+    }
+
+    fn branch_behind(&self) -> bool {
+        let line = self.plan.head().line.as_ref();
+        line.is_some_and(IntegrationBranch::behind)
+    }
+
+    /// Returns whether something may begin that a budget limit can forbid. A limit pauses a running plan; in a paused plan it
+    /// only prevents the start.
+    fn may_begin(&mut self, stopped: Option<BudgetLimit>) -> bool {
+        if let Some(limit) = stopped
+            && *self.plan.status() == PlanState::Running
+            && !self.due.stops()
+        {
+            self.due.step(DueStep::StopAtBudget(limit));
+        }
+        stopped.is_none()
+    }
+
+    /// Returns whether it is this time already; else it is to be computed again then.
+    fn reached(&mut self, at: Time) -> bool {
+        if self.world.now < at {
+            self.due.look(at);
+        }
+        self.world.now >= at
+    }
+
+    /// Returns whether the folders were scanned since a given time; else requests a scan.
+    fn scanned_since(&mut self, at: Time) -> bool {
+        let scanned = self.world.scan_began.is_some_and(|began| began >= at);
+        self.due.rescan |= !scanned;
+        scanned
+    }
+
+    fn await_report(&mut self, attempt: &Attempt) {
+        let pools = &self.world.pools;
+        let pool = pools.of(self.plan.role_of(attempt.task));
+        if let WorkerPoolState::Gone(since) = pool
+            && !self.world.signs.contains_key(&attempt.id)
+            && !pools.none_left()
+        {
+            // These workers returned the commands they had not begun. Withdrawing the command frees its lane for other
+            // tasks.
+            self.due.held = true;
+            if self.scanned_since(since) {
+                self.due.step(DueStep::Withdraw(attempt.id.clone()));
+            }
+        } else if let Some(rejected) = &attempt.rejected {
+            self.repair(attempt, rejected.at, pool);
+        } else if let Some(claimed) = attempt.claimed {
+            self.await_sign(attempt, known(claimed, self.world));
+        } else {
+            self.await_claim(attempt);
+        }
+    }
+
+    /// Asks for a readable report, unless the agent repairs it by itself.
+    fn repair(&mut self, attempt: &Attempt, rejected: Time, pool: WorkerPoolState) {
+        if !self.reached(rejected.plus(self.world.waits.repair)) {
+            return;
+        }
+        let works = pool == WorkerPoolState::Works;
+        if works
+            && *self.plan.status() == PlanState::Running
+            && self.may_begin(self.plan.no_repair(self.world.active_time()))
+        {
+            self.due.step(DueStep::Repair(attempt.id.clone()));
+        }
+        self.due.held |= !works;
+    }
+
+    fn await_claim(&mut self, attempt: &Attempt) {
+        let (plan, policy) = (self.plan, &self.plan.head().policy);
+        // A pause for the limit of attempts does not withdraw commands: the last attempts of a budget are claimed like any
+        // other.
+        if *plan.status() != PlanState::Running && plan.stopped_at() != Some(BudgetLimit::Attempts)
+        {
+            return self.due.step(DueStep::Withdraw(attempt.id.clone()));
+        }
+        let task = Some(attempt.task);
+        let asked = |q: &HumanQuestion| q.task == task && q.about == HumanQuestionKind::Unclaimed;
+        if plan.open_questions().any(asked) {
+            return;
+        }
+        let at = (self.world).after(self.untaken_since(attempt), policy.task_timeout);
+        if self.reached(at) && self.scanned_since(at) {
             let role = plan.role_of(attempt.task);
             let of_whom = match role.filter(|role| policy.roles.contains_key(*role)) {
                 Some(role) => format!(" of the role `{role}`"),
-                None if plan.task(attempt.task).is_some_and(nobodys) => {
+                None if plan
+                    .task(attempt.task)
+                    .is_some_and(|task| plan.has_no_worker(task)) =>
+                {
                     " of tasks without an assignee".to_owned()
                 }
                 None => String::new(),
             };
-            let reason = format!(
-                "no worker takes commands{of_whom}: `{}` has waited for {}",
-                attempt.id,
-                minutes(policy.task_timeout)
-            );
-            due.step(DueStep::AskHuman(
-                HumanQuestionKind::Unclaimed,
-                Some(attempt.task),
-                reason,
-            ));
-        }
-        return;
-    };
-    let of_request = |q: &HumanQuestion| q.task == Some(attempt.task) && q.request.is_some();
-    if plan.open_questions().any(of_request) {
-        // The attempt cannot continue before a person has answered.
-        return;
-    }
-    let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
-    let heard = sign.max(claimed).max(world.started);
-    let silent = world.after(heard, policy.task_timeout);
-    let deadline = plan.deadline_of(attempt.task);
-    let too_long = world.after(claimed, deadline.saturating_add(attempt.with_person));
-    let (at, reason) = if silent <= too_long {
-        (silent, no_sign(world, attempt, policy.task_timeout))
-    } else {
-        (
-            too_long,
-            format!("not finished within {}", minutes(deadline)),
-        )
-    };
-    if world.now < at {
-        due.look(at);
-    } else if scanned_since(world, at, due) {
-        due.step(DueStep::TimeOut(attempt.id.clone(), reason));
-    }
-}
-
-fn no_sign(world: &Observations, attempt: &Attempt, span: Duration) -> String {
-    let fault = world
-        .faults
-        .get(&attempt.id)
-        .map(|said| format!(": its agent only asked a model again that fails: {said}"));
-    format!(
-        "no heartbeat for {}{}",
-        minutes(span),
-        fault.unwrap_or_default()
-    )
-}
-
-/// Returns since when an unclaimed command has waited while a worker could have claimed it.
-fn untaken_since(plan: &Plan, world: &Observations, attempt: &Attempt) -> Time {
-    let role = plan.role_of(attempt.task);
-    let held = role.and_then(|role| world.held.get(role)).copied();
-    known(attempt.waiting_since, world)
-        .max(world.started)
-        .max(held.unwrap_or_default())
-}
-
-/// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of the
-/// plan may use their lanes. A command that is claimed later runs alongside what began meanwhile.
-fn untaken(plan: &Plan, world: &Observations, due: &mut Due) -> usize {
-    let policy = &plan.head().policy;
-    // One conversation cannot be about two tasks simultaneously.
-    if policy.session == SessionScope::Plan {
-        return 0;
-    }
-    let waits = plan.open_attempts().filter(|attempt| {
-        let role = plan.role_of(attempt.task);
-        let of_role = role.is_some_and(|role| policy.roles.contains_key(role));
-        of_role && attempt.state == AttemptState::Open && attempt.claimed.is_none()
-    });
-    let mut count = 0;
-    for attempt in waits {
-        let since = untaken_since(plan, world, attempt);
-        let at = world.after(since, world.waits.untaken.min(policy.task_timeout));
-        match world.now < at {
-            true => due.look(at),
-            false => count += 1,
+            let (id, waited) = (&attempt.id, minutes(policy.task_timeout));
+            let reason =
+                format!("no worker takes commands{of_whom}: `{id}` has waited for {waited}");
+            self.ask_human(HumanQuestionKind::Unclaimed, task, reason);
         }
     }
-    count
+
+    fn ask_human(&mut self, about: HumanQuestionKind, task: Option<TaskId>, reason: String) {
+        self.due.step(DueStep::AskHuman(about, task, reason));
+    }
+
+    fn await_sign(&mut self, attempt: &Attempt, claimed: Time) {
+        let (plan, world) = (self.plan, self.world);
+        let of_request = |q: &HumanQuestion| q.task == Some(attempt.task) && q.request.is_some();
+        if plan.open_questions().any(of_request) {
+            // The attempt cannot continue before a person has answered.
+            return;
+        }
+        let timeout = plan.head().policy.task_timeout;
+        let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
+        let silent = world.after(sign.max(claimed).max(world.started), timeout);
+        let deadline = plan.deadline_of(attempt.task);
+        let too_long = world.after(claimed, deadline.saturating_add(attempt.with_person));
+        let at = silent.min(too_long);
+        if self.reached(at) && self.scanned_since(at) {
+            let reason = match silent <= too_long {
+                true => no_sign(world, attempt, timeout),
+                false => format!("not finished within {}", minutes(deadline)),
+            };
+            self.due.step(DueStep::TimeOut(attempt.id.clone(), reason));
+        }
+    }
+
+    /// Returns since when an unclaimed command has waited while a worker could have claimed it.
+    fn untaken_since(&self, attempt: &Attempt) -> Time {
+        let role = self.plan.role_of(attempt.task);
+        let held = role.and_then(|role| self.world.held.get(role)).copied();
+        known(attempt.waiting_since, self.world)
+            .max(self.world.started)
+            .max(held.unwrap_or_default())
+    }
+
+    /// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of
+    /// the plan may use their lanes. A command that is claimed later runs alongside what began meanwhile.
+    fn untaken(&mut self) -> usize {
+        let policy = &self.plan.head().policy;
+        // One conversation cannot be about two tasks simultaneously.
+        if policy.session == SessionScope::Plan {
+            return 0;
+        }
+        let span = self.world.waits.untaken.min(policy.task_timeout);
+        let waits = self.plan.open_attempts().filter(|attempt| {
+            let role = self.plan.role_of(attempt.task);
+            let of_role = role.is_some_and(|role| policy.roles.contains_key(role));
+            of_role
+                && attempt.state == AttemptState::Open
+                && attempt.claimed.is_none()
+                && self.reached(self.world.after(self.untaken_since(attempt), span))
+        });
+        waits.count()
+    }
+
+    fn decide(&mut self, attempt: &Attempt) {
+        let Some(report) = &attempt.report else {
+            return;
+        };
+        let id = attempt.id.clone();
+        let policy = &self.plan.head().policy;
+        let task = self.plan.task(attempt.task);
+        let own = task.is_some_and(|task| !task.checks.is_empty() || !task.produces.is_empty());
+        // Where each task has a worktree, merging is a check of every result.
+        let merge = self.plan.head().line.is_some();
+        let check =
+            report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
+        let by_rules =
+            !policy.model || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
+        self.due.step(if report.question.is_some() {
+            DueStep::AgentAsks(id)
+        } else if report.blocked_until.is_some() {
+            DueStep::Park(id)
+        } else if attempt.changes.is_none() {
+            DueStep::Inspect(id)
+        } else if check && attempt.checks.is_none() {
+            if merge && !is_next(self.plan, attempt) {
+                return;
+            }
+            DueStep::Check(id)
+        } else if attempt.verdict.is_some() {
+            DueStep::Accept(id)
+        } else if by_rules {
+            DueStep::JudgeByRules(id)
+        } else {
+            return self.ask(ModelQuestionKind::Judge(id));
+        });
+    }
+
+    /// Adds a step to ask the model, unless the model has failed at this question and a human must say how to continue.
+    fn ask(&mut self, subject: ModelQuestionKind) {
+        let mut asks = self.plan.open_asks();
+        if asks.any(|ask| ask.subject == subject && ask.error.is_some()) {
+            return;
+        }
+        if self.world.asking.contains(&subject)
+            || self.may_begin(self.plan.no_call(self.world.active_time()))
+        {
+            self.due.step(DueStep::Ask(subject));
+        }
+    }
+
+    fn go_on(&mut self) {
+        let (plan, head) = (self.plan, self.plan.head());
+        let counts = plan.counts();
+        if counts.total() == 0 && !head.policy.model {
+            self.stuck("there is no plan, and no language model to make one");
+        } else if counts.total() == 0 {
+            self.ask(ModelQuestionKind::Plan);
+        } else if head.replan.is_some() {
+            self.ask(ModelQuestionKind::Replan);
+        } else if head.review == ReviewPolicy::Wanted {
+            let review = |q: &HumanQuestion| q.about == HumanQuestionKind::Review;
+            if !plan.open_questions().any(review) {
+                let tasks = counted(counts.total(), "task");
+                let reason = format!("the plan has {tasks}; may it start?");
+                self.ask_human(HumanQuestionKind::Review, None, reason);
+            }
+        } else if counts.settled() == counts.total() {
+            let budget = |q: &HumanQuestion| matches!(q.about, HumanQuestionKind::Budget(_));
+            if plan.open_questions().all(budget) && !self.branch_behind() {
+                self.finish();
+            }
+        } else {
+            self.dispatch();
+            if self.due.nothing() && !self.due.held && plan.open_attempts().next().is_none() {
+                self.stuck("nothing can start any more");
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        let (plan, head) = (self.plan, self.plan.head());
+        let failed = plan.counts().failed > 0;
+        if head.policy.model && head.policy.audit && head.audited.is_none() && !failed {
+            return self.ask(ModelQuestionKind::Audit);
+        }
+        let under_way = self.world.asking.contains(&ModelQuestionKind::Summary);
+        let may_ask = under_way || plan.no_call(self.world.active_time()).is_none();
+        if head.policy.model && !plan.summary_failed() && may_ask {
+            return self.ask(ModelQuestionKind::Summary);
+        }
+        self.due.step(DueStep::Settle);
+    }
+
+    /// Dispatches what may start, retries before new tasks, as far as lanes are free. Tasks of a role without free lanes or
+    /// without workers do not block other tasks.
+    fn dispatch(&mut self) {
+        let (plan, world) = (self.plan, self.world);
+        let mut lanes = Lanes::of(plan);
+        if lanes.full() {
+            lanes.most += self.untaken();
+        }
+        let mut retries = plan.in_progress().filter(|task| {
+            let current = plan.current_attempt(task);
+            current.is_none_or(|current| !current.state.open())
+        });
+        let mut fresh = plan.startable();
+        let held = Cell::new(false);
+        let left_out = |lanes: &Lanes, role: Option<&str>| {
+            let lost = world.pools.of(role) != WorkerPoolState::Works;
+            held.set(held.get() | lost);
+            lost || lanes.full_for(role)
+        };
+        while !lanes.full() {
+            let next = retries
+                .find(|task| !left_out(&lanes, task.assignee.as_deref()))
+                .or_else(|| fresh.next(|role| left_out(&lanes, role)));
+            let Some(task) = next else {
+                break;
+            };
+            if plan.asks_about(task.number) {
+                continue;
+            }
+            // A recalled attempt must be withdrawn before its successor begins. It ends soon: its lane stays reserved, so that
+            // no other task starts before the retry.
+            if !plan.recalls().any(|attempt| attempt.task == task.number) {
+                if !task.not_before.is_none_or(|at| self.reached(at)) {
+                    continue;
+                }
+                if !self.may_begin(plan.no_attempt(world.active_time())) {
+                    break;
+                }
+                self.due.step(DueStep::Issue(task.number));
+            }
+            lanes.occupy(task.assignee.as_deref(), task.number);
+        }
+        self.due.held |= held.get();
+    }
+
+    fn stuck(&mut self, reason: &str) {
+        if self.plan.open_questions().next().is_none() {
+            let counts = self.plan.counts();
+            let (failed, waiting) = (counts.failed, counts.pending);
+            let reason = format!("{reason}: {failed} failed, {waiting} waiting");
+            self.ask_human(HumanQuestionKind::Stuck, None, reason);
+        }
+    }
 }
 
 /// Returns a recorded time. A time that is ahead because the clock of an earlier process was wrong is replaced by the start of
 /// this daemon. A time that was recorded just now may also be ahead, within the change that records it.
 fn known(recorded: Time, world: &Observations) -> Time {
-    if recorded.since(world.now) > JUST_NOW {
-        world.started
-    } else {
-        recorded
+    match recorded.since(world.now) > JUST_NOW {
+        true => world.started,
+        false => recorded,
     }
 }
 
-/// Returns whether the folders were scanned since a given time; else requests a scan.
-fn scanned_since(world: &Observations, at: Time, due: &mut Due) -> bool {
-    let scanned = world.scan_began.is_some_and(|began| began >= at);
-    due.rescan |= !scanned;
-    scanned
-}
-
-fn decide(plan: &Plan, world: &Observations, attempt: &Attempt, due: &mut Due) {
-    let Some(report) = &attempt.report else {
-        return;
-    };
-    let id = attempt.id.clone();
-    let policy = &plan.head().policy;
-    let own = plan
-        .task(attempt.task)
-        .is_some_and(|task| !task.checks.is_empty() || !task.produces.is_empty());
-    // Where each task has a worktree, merging is a check of every result.
-    let merge = plan.head().line.is_some();
-    let check =
-        report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
-    if report.question.is_some() {
-        due.step(DueStep::AgentAsks(id));
-    } else if report.blocked_until.is_some() {
-        due.step(DueStep::Park(id));
-    } else if attempt.changes.is_none() {
-        due.step(DueStep::Inspect(id));
-    } else if check && attempt.checks.is_none() {
-        if !merge || is_next(plan, attempt) {
-            due.step(DueStep::Check(id));
-        }
-    } else if attempt.verdict.is_some() {
-        due.step(DueStep::Accept(id));
-    } else if !policy.model || (policy.judging == JudgePolicy::OnDoubt && certain(attempt)) {
-        due.step(DueStep::JudgeByRules(id));
-    } else {
-        ask(plan, world, ModelQuestionKind::Judge(id), due);
-    }
+fn no_sign(world: &Observations, attempt: &Attempt, span: Duration) -> String {
+    let fault = world.faults.get(&attempt.id);
+    let fault =
+        fault.map(|said| format!(": its agent only asked a model again that fails: {said}"));
+    format!(
+        "no heartbeat for {}{}",
+        minutes(span),
+        fault.unwrap_or_default()
+    )
 }
 
 /// Returns whether an attempt is the next to be merged. Attempts are merged one at a time, in the order of their reports. A
@@ -446,133 +581,6 @@ fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
     };
     let before = plan.open_attempts().filter_map(place).min();
     before.is_none_or(|(_, _, first)| first == attempt.id)
-}
-
-/// Adds a step to ask the model, unless the model has failed at this question and a human must say how to continue.
-fn ask(plan: &Plan, world: &Observations, subject: ModelQuestionKind, due: &mut Due) {
-    let failed = plan
-        .open_asks()
-        .any(|ask| ask.subject == subject && ask.error.is_some());
-    if failed {
-        return;
-    }
-    if world.asking.contains(&subject) || may_begin(plan, plan.no_call(world.active_time()), due) {
-        due.step(DueStep::Ask(subject));
-    }
-}
-
-fn go_on(plan: &Plan, world: &Observations, due: &mut Due) {
-    let head = plan.head();
-    let counts = plan.counts();
-    if counts.total() == 0 {
-        if head.policy.model {
-            ask(plan, world, ModelQuestionKind::Plan, due);
-        } else {
-            let reason = "there is no plan, and no language model to make one";
-            stuck(plan, due, reason);
-        }
-        return;
-    }
-    if head.replan.is_some() {
-        return ask(plan, world, ModelQuestionKind::Replan, due);
-    }
-    if head.review == ReviewPolicy::Wanted {
-        let mut open = plan.open_questions();
-        if !open.any(|question| question.about == HumanQuestionKind::Review) {
-            let tasks = counted(counts.total(), "task");
-            let reason = format!("the plan has {tasks}; may it start?");
-            due.step(DueStep::AskHuman(HumanQuestionKind::Review, None, reason));
-        }
-        return;
-    }
-    if counts.settled() == counts.total() {
-        let behind = head.line.as_ref().is_some_and(IntegrationBranch::behind);
-        let about_budget = |about: HumanQuestionKind| matches!(about, HumanQuestionKind::Budget(_));
-        if plan.open_questions().all(|open| about_budget(open.about)) && !behind {
-            finish(plan, world, due);
-        }
-        return;
-    }
-    dispatch(plan, world, due);
-    if due.nothing() && !due.held && plan.open_attempts().next().is_none() {
-        stuck(plan, due, "nothing can start any more");
-    }
-}
-
-fn finish(plan: &Plan, world: &Observations, due: &mut Due) {
-    let head = plan.head();
-    let failed = plan.counts().failed > 0;
-    if head.policy.model && head.policy.audit && head.audited.is_none() && !failed {
-        return ask(plan, world, ModelQuestionKind::Audit, due);
-    }
-    let under_way = world.asking.contains(&ModelQuestionKind::Summary);
-    let may_ask = under_way || plan.no_call(world.active_time()).is_none();
-    if head.policy.model && !plan.summary_failed() && may_ask {
-        return ask(plan, world, ModelQuestionKind::Summary, due);
-    }
-    due.step(DueStep::Settle);
-}
-
-/// Dispatches what may start, retries before new tasks, as far as lanes are free. Tasks of a role without free lanes or without
-/// workers do not block other tasks.
-fn dispatch(plan: &Plan, world: &Observations, due: &mut Due) {
-    let mut lanes = Lanes::of(plan);
-    if lanes.full() {
-        lanes.most += untaken(plan, world, due);
-    }
-    let mut retries = plan.in_progress().filter(|task| {
-        plan.current_attempt(task)
-            .is_none_or(|current| !current.state.open())
-    });
-    let mut fresh = plan.startable();
-    let held = Cell::new(false);
-    let left_out = |lanes: &Lanes, role: Option<&str>| {
-        let lost = world.pools.of(role) != WorkerPoolState::Works;
-        held.set(held.get() | lost);
-        lost || lanes.full_for(role)
-    };
-    while !lanes.full() {
-        let next = retries
-            .find(|task| !left_out(&lanes, task.assignee.as_deref()))
-            .or_else(|| fresh.next(|role| left_out(&lanes, role)));
-        let Some(task) = next else {
-            break;
-        };
-        if plan.asks_about(task.number) {
-            continue;
-        }
-        if !recalled(plan, task) {
-            match task.not_before.filter(|at| *at > world.now) {
-                Some(at) => {
-                    due.look(at);
-                    continue;
-                }
-                None if may_begin(plan, plan.no_attempt(world.active_time()), due) => {
-                    due.step(DueStep::Issue(task.number));
-                }
-                None => break,
-            }
-        }
-        // A recalled attempt ends soon: its lane stays reserved, so that no other task starts before the retry.
-        lanes.occupy(task.assignee.as_deref(), task.number);
-    }
-    due.held |= held.get();
-}
-
-/// Returns whether an earlier command of the task must still be withdrawn; its successor waits for that.
-fn recalled(plan: &Plan, task: &Task) -> bool {
-    plan.recalls().any(|attempt| attempt.task == task.number)
-}
-
-fn stuck(plan: &Plan, due: &mut Due, reason: &str) {
-    if plan.open_questions().next().is_none() {
-        let counts = plan.counts();
-        let reason = format!(
-            "{reason}: {} failed, {} waiting",
-            counts.failed, counts.pending
-        );
-        due.step(DueStep::AskHuman(HumanQuestionKind::Stuck, None, reason));
-    }
 }
 
 fn minutes(span: Duration) -> String {

@@ -211,25 +211,7 @@ impl Event {
             | Self::Failed { task, .. }
             | Self::Reopened { task } => Some(*task),
             Self::Asked { task, .. } => *task,
-            Self::Created { .. }
-            | Self::Planned { .. }
-            | Self::Started
-            | Self::StrategyChosen { .. }
-            | Self::Asking { .. }
-            | Self::FileRejected { .. }
-            | Self::Answered { .. }
-            | Self::QuestionClosed { .. }
-            | Self::ModelFailed { .. }
-            | Self::Replanning { .. }
-            | Self::Replanned { .. }
-            | Self::Audited { .. }
-            | Self::Paused { .. }
-            | Self::Resumed
-            | Self::Reset
-            | Self::Restored { .. }
-            | Self::TakenUp
-            | Self::PutAway { .. }
-            | Self::Settled { .. } => None,
+            _ => None,
         }
     }
 }

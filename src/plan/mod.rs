@@ -17,22 +17,36 @@ mod task_index;
 pub(crate) mod tests;
 mod worker_pools;
 
+use std::fmt::Display;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
 pub use concurrency::{Lanes, RoleLanes};
 pub use dependency_cycles::{cycle_among, find_cycle};
 pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
 pub use due_steps::{Due, DueStep, Observations, Timeouts, due};
 pub use event::Event;
 pub use model::*;
-pub use plan_in_memory::{Plan, Row, RowKey, Startable, Tasks};
+pub use plan_in_memory::{Plan, Row, RowKey};
 pub use produced_files::{MAX_PRODUCED, within_workspace};
-pub use task_index::{Counts, TaskFilter};
+pub use ranked_set::Tasks;
+pub use task_index::{Counts, Startable, TaskFilter};
 pub use worker_pools::{WorkerPoolState, WorkerPools};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.
-pub fn counted(number: usize, word: &str) -> String {
-    match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
+pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -> String {
+    let plural = if number == 1.into() { "" } else { "s" };
+    format!("{number} {word}{plural}")
+}
+
+/// Returns the word with which serde writes a value of an enum.
+pub fn word(value: &impl Serialize) -> String {
+    match json!(value) {
+        Value::String(word) => word,
+        // The variant has data.
+        Value::Object(variant) => variant.keys().map(String::as_str).collect(),
+        _ => String::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A plan in memory: its rows and the indexes over them. Every write goes through `put`, so the rows, the indexes and the
 //! record of changes cannot diverge. The cost depends on the rows changed, never on the size of the plan.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use super::model::{
     ModelQuestion, ModelQuestionKind, PlanHead, PlanId, PlanState, QuestionId, SessionId, Task,
     TaskId, TaskOrder, TaskState, Time,
 };
-use super::ranked_set::RankRange;
-use super::task_index::{Counts, Group, TaskFilter, TaskIndex, Walk, forget, place};
+use super::ranked_set::{ALL, Kinds, PENDING, Place, Tasks, UNSETTLED, WANTED};
+use super::task_index::{Counts, Startable, TaskFilter, TaskIndex, forget, kinds, place};
 
 /// One row of a plan, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,32 +108,26 @@ struct Table<K, R> {
     open: BTreeSet<K>,
 }
 
-impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
-    fn new() -> Self {
+impl<K, R> Default for Table<K, R> {
+    fn default() -> Self {
         Self {
             rows: BTreeMap::new(),
             open: BTreeSet::new(),
         }
     }
+}
 
-    fn get(&self, id: &K) -> Option<&R> {
-        self.rows.get(id)
-    }
-
-    fn all(&self) -> btree_map::Values<'_, K, R> {
-        self.rows.values()
-    }
-
+impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
     fn open(&self) -> impl Iterator<Item = &R> {
         self.open.iter().filter_map(|id| self.rows.get(id))
     }
 
     fn rows(&self) -> impl Iterator<Item = Row> {
-        self.all().cloned().map(R::into)
+        self.rows.values().cloned().map(R::into)
     }
 
     fn row(&self, id: &K) -> Option<Row> {
-        self.get(id).cloned().map(R::into)
+        self.rows.get(id).cloned().map(R::into)
     }
 
     fn insert(&mut self, id: K, open: bool, row: R) -> Option<R> {
@@ -148,7 +142,7 @@ impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
 }
 
 /// A plan: rows and indexes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     head: PlanHead,
     tasks: BTreeMap<TaskId, Task>,
@@ -167,33 +161,18 @@ impl Plan {
     pub fn new(head: PlanHead) -> Self {
         Self {
             head,
-            tasks: BTreeMap::new(),
-            attempts: Table::new(),
-            questions: Table::new(),
-            sessions: Table::new(),
-            asks: Table::new(),
-            index: TaskIndex::default(),
-            attempts_of: HashMap::new(),
-            recalls: BTreeSet::new(),
-            attempts_made: 0,
+            ..Self::default()
         }
     }
 
     /// Creates a plan from its stored rows, in any order; `None` without a head.
     pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Option<Self> {
-        let mut rest = Vec::new();
-        let mut head = None;
+        let (mut plan, mut has_head) = (Self::default(), false);
         for row in rows {
-            match row {
-                Row::Head(row) => head = Some(*row),
-                row => rest.push(row),
-            }
-        }
-        let mut plan = Self::new(head?);
-        for row in rest {
+            has_head |= matches!(row, Row::Head(_));
             plan.put(row);
         }
-        Some(plan)
+        has_head.then_some(plan)
     }
 
     /// Returns the plan's own row.
@@ -223,8 +202,8 @@ impl Plan {
     pub fn deadline_of(&self, task: TaskId) -> Duration {
         let policy = &self.head.policy;
         let role = self.role_of(task).and_then(|role| policy.roles.get(role));
-        role.and_then(|role| role.task_deadline)
-            .unwrap_or(policy.task_deadline)
+        let own = role.and_then(|role| role.task_deadline);
+        own.unwrap_or(policy.task_deadline)
     }
 
     /// Returns a task that is part of the plan.
@@ -232,7 +211,7 @@ impl Plan {
         self.tasks.get(&id).filter(|task| !task.removed)
     }
 
-    /// Returns whose task it is, if it is somebody's.
+    /// Returns the role to which a task is assigned, if any.
     pub fn role_of(&self, id: TaskId) -> Option<&str> {
         self.task(id)?.assignee.as_deref()
     }
@@ -245,23 +224,22 @@ impl Plan {
 
     /// Returns every task of the plan in the plan's order.
     pub fn tasks(&self) -> Tasks<'_> {
-        self.group(Group::All)
+        self.of_kinds(ALL)
     }
 
     /// Returns the tasks that are not skipped, in the plan's order.
     pub fn tasks_wanted(&self) -> Tasks<'_> {
-        self.group(Group::Wanted)
+        self.of_kinds(WANTED)
     }
 
     /// Returns the place of a task in the plan's order, counted from 0.
     pub fn index_of(&self, task: &Task) -> usize {
-        self.index.all.of(Group::All).rank(&place(task))
+        self.index.all.rank(&place(task))
     }
 
     /// Returns the task at a place in the plan's order, counted from 0.
     pub fn nth(&self, index: usize) -> Option<&Task> {
-        let (_, id) = self.index.all.of(Group::All).get(index)?;
-        self.tasks.get(&id)
+        self.tasks().nth(index)
     }
 
     /// Returns the tasks before a task in the plan's order and those after it, the nearest first.
@@ -269,11 +247,9 @@ impl Plan {
         &self,
         task: &Task,
     ) -> (impl Iterator<Item = &Task>, impl Iterator<Item = &Task>) {
-        let order = self.index.all.of(Group::All);
-        let at = order.rank(&place(task));
-        let before = self.these(order.span(0, at)).rev();
-        let after = self.these(order.span(at + 1, usize::MAX));
-        (before, after)
+        let at = self.index_of(task);
+        let before = self.span(ALL, 0, at).rev();
+        (before, self.span(ALL, at + 1, usize::MAX))
     }
 
     /// Returns how many tasks are in which state.
@@ -283,12 +259,25 @@ impl Plan {
 
     /// Returns the tasks of a state in the plan's order. Counting them or taking a part of them does not visit the others.
     pub fn tasks_in(&self, shown: TaskFilter) -> Tasks<'_> {
-        self.these(self.index.shown(shown, self.head.order))
+        // The number of pending tasks that may start, unless their dependencies say which.
+        let ready = match self.head.order {
+            TaskOrder::Dependencies => None,
+            TaskOrder::Sequential => Some(self.index.next_in_line()),
+            TaskOrder::Free => Some(usize::MAX),
+        };
+        match (shown, ready) {
+            (TaskFilter::Ready, Some(ready)) => self.span(PENDING, 0, ready),
+            (TaskFilter::Blocked, Some(ready)) => self.span(PENDING, ready, usize::MAX),
+            (shown, _) => self.of_kinds(kinds(shown)),
+        }
     }
 
     /// Returns the tasks of a role that are in a state, in the plan's order.
     pub fn tasks_of(&self, assignee: &str, status: TaskState) -> Tasks<'_> {
-        self.these(self.index.of_role(assignee, status))
+        match self.index.of_role(assignee) {
+            Some(tasks) => tasks.tasks(&self.tasks, kinds(status.into()), 0, usize::MAX),
+            None => self.span(ALL, 0, 0),
+        }
     }
 
     /// Returns the number of pending tasks that may start now.
@@ -303,15 +292,15 @@ impl Plan {
 
     /// Walks over the tasks that may start now, in the plan's order, and can leave out whole roles.
     pub fn startable(&self) -> Startable<'_> {
-        let walk = match self.head.order {
-            TaskOrder::Dependencies => self.index.walk(true),
-            TaskOrder::Free => self.index.walk(false),
-            TaskOrder::Sequential => self.index.walk_to(self.ready().next()),
+        const END: Place = (i64::MAX, TaskId(u32::MAX));
+        const NOWHERE: Place = (i64::MIN, TaskId(0));
+        let order = self.head.order;
+        let last = match order {
+            TaskOrder::Sequential => self.ready().next().map_or(NOWHERE, place),
+            TaskOrder::Dependencies | TaskOrder::Free => END,
         };
-        Startable {
-            rows: &self.tasks,
-            walk,
-        }
+        let free = order == TaskOrder::Dependencies;
+        self.index.startable(&self.tasks, free, last)
     }
 
     /// Returns whether a task may start now.
@@ -321,7 +310,7 @@ impl Plan {
 
     /// Returns the unsettled tasks in the plan's order.
     pub fn unsettled(&self) -> Tasks<'_> {
-        self.group(Group::Unsettled)
+        self.of_kinds(UNSETTLED)
     }
 
     /// Returns the tasks in progress, in the plan's order.
@@ -329,50 +318,40 @@ impl Plan {
         self.tasks_in(TaskFilter::InProgress)
     }
 
-    fn group(&self, group: Group) -> Tasks<'_> {
-        self.these(self.index.all.of(group).span(0, usize::MAX))
+    fn of_kinds(&self, kinds: Kinds) -> Tasks<'_> {
+        self.span(kinds, 0, usize::MAX)
     }
 
-    fn these<'a>(&'a self, places: RankRange<'a>) -> Tasks<'a> {
-        Tasks {
-            rows: &self.tasks,
-            places,
-        }
+    fn span(&self, kinds: Kinds, from: usize, to: usize) -> Tasks<'_> {
+        self.index.all.tasks(&self.tasks, kinds, from, to)
     }
 
     /// Returns the tasks that name this one as a dependency.
     pub fn dependants(&self, id: TaskId) -> impl Iterator<Item = &Task> {
-        self.index
-            .dependants
-            .get(&id)
-            .into_iter()
-            .flatten()
-            .filter_map(|id| self.tasks.get(id))
+        let dependants = self.index.dependants.get(&id).into_iter().flatten();
+        dependants.filter_map(|id| self.tasks.get(id))
     }
 
     /// Returns the dependencies of a task that are not completed or skipped.
     pub fn unmet(&self, task: &Task) -> Vec<TaskId> {
-        task.dependencies
-            .iter()
-            .copied()
-            .filter(|id| {
-                self.tasks
-                    .get(id)
-                    .is_none_or(|other| !other.status.satisfies())
-            })
-            .collect()
+        let met = |id: &TaskId| {
+            self.tasks
+                .get(id)
+                .is_some_and(|task| task.status.satisfies())
+        };
+        let dependencies = task.dependencies.iter().copied();
+        dependencies.filter(|id| !met(id)).collect()
     }
 
     /// Returns an attempt by its command.
     pub fn attempt(&self, id: &CommandId) -> Option<&Attempt> {
-        self.attempts.get(id)
+        self.attempts.rows.get(id)
     }
 
     /// Returns when the work on a reported attempt began: with its own command, or with the command whose report it repairs.
     pub fn began(&self, attempt: &Attempt) -> Time {
-        let same = self
-            .attempts_of(attempt.task)
-            .filter(|other| other.number == attempt.number);
+        let attempts = self.attempts_of(attempt.task);
+        let same = attempts.filter(|other| other.number == attempt.number);
         same.map(|other| other.issued)
             .min()
             .unwrap_or(attempt.issued)
@@ -380,11 +359,8 @@ impl Plan {
 
     /// Returns the attempts of a task in the order in which they were issued.
     pub fn attempts_of(&self, task: TaskId) -> impl DoubleEndedIterator<Item = &Attempt> {
-        self.attempts_of
-            .get(&task)
-            .into_iter()
-            .flatten()
-            .filter_map(|id| self.attempts.get(id))
+        let attempts = self.attempts_of.get(&task).into_iter().flatten();
+        attempts.filter_map(|id| self.attempts.rows.get(id))
     }
 
     /// Returns the attempts that wait for something, oldest first.
@@ -394,17 +370,21 @@ impl Plan {
 
     /// Returns the attempts whose commands must be withdrawn or whose agents must be asked to stop.
     pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
-        self.recalls.iter().filter_map(|id| self.attempts.get(id))
+        self.recalls
+            .iter()
+            .filter_map(|id| self.attempts.rows.get(id))
     }
 
     /// Returns the attempt of a task that counts now.
     pub fn current_attempt(&self, task: &Task) -> Option<&Attempt> {
-        task.current.as_ref().and_then(|id| self.attempts.get(id))
+        task.current
+            .as_ref()
+            .and_then(|id| self.attempts.rows.get(id))
     }
 
     /// Returns every attempt, in the order of their ids.
     pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
-        self.attempts.all()
+        self.attempts.rows.values()
     }
 
     /// Returns how many attempts have been made at tasks. A command that was withdrawn before a worker claimed it does not
@@ -415,12 +395,12 @@ impl Plan {
 
     /// Returns a question by its id.
     pub fn question(&self, id: &QuestionId) -> Option<&HumanQuestion> {
-        self.questions.get(id)
+        self.questions.rows.get(id)
     }
 
     /// Returns every question, oldest id first.
     pub fn questions(&self) -> impl DoubleEndedIterator<Item = &HumanQuestion> {
-        self.questions.all()
+        self.questions.rows.values()
     }
 
     /// Returns the questions that await an answer.
@@ -435,12 +415,12 @@ impl Plan {
 
     /// Returns a session by its id.
     pub fn session(&self, id: &SessionId) -> Option<&AgentSession> {
-        self.sessions.get(id)
+        self.sessions.rows.get(id)
     }
 
     /// Returns every session.
     pub fn sessions(&self) -> impl Iterator<Item = &AgentSession> {
-        self.sessions.all()
+        self.sessions.rows.values()
     }
 
     /// Returns the sessions without an `end` command.
@@ -456,12 +436,12 @@ impl Plan {
 
     /// Returns a question to the model by its id.
     pub fn ask(&self, id: &AskId) -> Option<&ModelQuestion> {
-        self.asks.get(id)
+        self.asks.rows.get(id)
     }
 
     /// Returns every question to the model.
     pub fn asks(&self) -> impl Iterator<Item = &ModelQuestion> {
-        self.asks.all()
+        self.asks.rows.values()
     }
 
     /// Returns the questions to the model without an answer in effect.
@@ -471,14 +451,13 @@ impl Plan {
 
     /// Returns whether the model failed at the summary; rules then make it.
     pub fn summary_failed(&self) -> bool {
-        self.asks
-            .all()
-            .any(|ask| ask.subject == ModelQuestionKind::Summary && ask.error.is_some())
+        let mut asks = self.asks.rows.values();
+        asks.any(|ask| ask.subject == ModelQuestionKind::Summary && ask.error.is_some())
     }
 
     /// Returns the number of all questions to the model.
     pub fn ask_count(&self) -> usize {
-        self.asks.all().len()
+        self.asks.rows.len()
     }
 
     /// Returns every row, the head first.
@@ -530,18 +509,20 @@ impl Plan {
                 old.map(Row::from)
             }
             Row::Question(row) => {
-                let old = self.questions.insert(row.id.clone(), row.open(), row);
-                old.map(Row::from)
+                let open = row.open();
+                self.questions
+                    .insert(row.id.clone(), open, row)
+                    .map(Row::from)
             }
             Row::Session(row) => {
-                let old = self.sessions.insert(row.id.clone(), row.end.is_none(), row);
-                old.map(Row::from)
+                let open = row.end.is_none();
+                self.sessions
+                    .insert(row.id.clone(), open, row)
+                    .map(Row::from)
             }
             Row::Ask(row) => {
-                let old = self
-                    .asks
-                    .insert(row.id.clone(), row.answered.is_none(), row);
-                old.map(Row::from)
+                let open = row.answered.is_none();
+                self.asks.insert(row.id.clone(), open, row).map(Row::from)
             }
         }
     }
@@ -576,63 +557,12 @@ impl Plan {
         if now == satisfied(old) {
             return;
         }
-        let Some(dependants) = self.index.dependants.get(&id) else {
-            return;
-        };
-        for dependant in dependants.clone() {
+        let dependants = self.index.dependants.get(&id).cloned();
+        for dependant in dependants.into_iter().flatten() {
             if let Some(task) = self.tasks.get(&dependant) {
                 self.index.wait(task, now);
             }
         }
-    }
-}
-
-/// Tasks of a plan in its order, from either end; skipping costs no more than one step.
-#[derive(Clone, Debug)]
-pub struct Tasks<'a> {
-    rows: &'a BTreeMap<TaskId, Task>,
-    places: RankRange<'a>,
-}
-
-impl<'a> Iterator for Tasks<'a> {
-    type Item = &'a Task;
-
-    fn next(&mut self) -> Option<&'a Task> {
-        self.rows.get(&self.places.next()?.1)
-    }
-
-    fn nth(&mut self, skipped: usize) -> Option<&'a Task> {
-        self.rows.get(&self.places.nth(skipped)?.1)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.places.size_hint()
-    }
-}
-
-impl<'a> DoubleEndedIterator for Tasks<'a> {
-    fn next_back(&mut self) -> Option<&'a Task> {
-        self.rows.get(&self.places.next_back()?.1)
-    }
-
-    fn nth_back(&mut self, skipped: usize) -> Option<&'a Task> {
-        self.rows.get(&self.places.nth_back(skipped)?.1)
-    }
-}
-
-impl ExactSizeIterator for Tasks<'_> {}
-
-/// Tasks that may start now, in the plan's order. A role that is left out costs one step, however many tasks it has.
-pub struct Startable<'a> {
-    rows: &'a BTreeMap<TaskId, Task>,
-    walk: Walk<'a>,
-}
-
-impl<'a> Startable<'a> {
-    /// Returns the next task of a role that is not left out. The walk does not return to a role once it was left out.
-    pub fn next(&mut self, left_out: impl Fn(Option<&str>) -> bool) -> Option<&'a Task> {
-        let (_, id) = self.walk.next(left_out)?;
-        self.rows.get(&id)
     }
 }
 
@@ -641,9 +571,8 @@ fn was_made(attempt: &Attempt) -> bool {
 }
 
 fn mark<T: Ord + Clone>(set: &mut BTreeSet<T>, item: &T, present: bool) {
-    if present {
-        set.insert(item.clone());
-    } else {
-        set.remove(item);
-    }
+    match present {
+        true => set.insert(item.clone()),
+        false => set.remove(item),
+    };
 }

@@ -16,31 +16,32 @@ const MISSION: &str = "MISSION.md";
 /// Why the path is invalid, as a fragment that follows the path.
 pub fn within_workspace(path: &str) -> Result<String, &'static str> {
     let path = path.trim();
-    if path.is_empty() {
-        return Err("names no file");
+    let faults = [
+        (path.is_empty(), "names no file"),
+        (
+            path.chars().count() > MAX_PATH,
+            "is longer than any path should be",
+        ),
+        (
+            path.chars().any(char::is_control),
+            "has characters that cannot be seen",
+        ),
+        (
+            path.contains(','),
+            "has a comma, which stands between two files",
+        ),
+        (path.contains('*'), "is a pattern, not the name of one file"),
+        (
+            path.starts_with(['/', '~']),
+            "is not relative to the workspace",
+        ),
+        (path.ends_with('/'), "names a folder, not a file"),
+    ];
+    if let Some((_, fault)) = faults.into_iter().find(|(found, _)| *found) {
+        return Err(fault);
     }
-    if path.chars().count() > MAX_PATH {
-        return Err("is longer than any path should be");
-    }
-    if path.chars().any(char::is_control) {
-        return Err("has characters that cannot be seen");
-    }
-    if path.contains(',') {
-        return Err("has a comma, which stands between two files");
-    }
-    if path.contains('*') {
-        return Err("is a pattern, not the name of one file");
-    }
-    if path.starts_with(['/', '~']) {
-        return Err("is not relative to the workspace");
-    }
-    if path.ends_with('/') {
-        return Err("names a folder, not a file");
-    }
-    let parts: Vec<&str> = path
-        .split('/')
-        .filter(|part| !matches!(*part, "" | "."))
-        .collect();
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    let parts: Vec<&str> = parts.collect();
     match parts.as_slice() {
         parts if parts.contains(&"..") => Err("leads out of the workspace"),
         [] => Err("names a folder, not a file"),

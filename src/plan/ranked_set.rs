@@ -1,11 +1,31 @@
-//! A sorted set of tasks that knows the rank of each task. Membership, rank, n-th task and change cost about the same for ten
-//! tasks and for a hundred thousand. The set consists of short sorted chunks; a search finds the chunk first, and then the
-//! place in it.
+//! The tasks of a plan or of a role in their order, each with its kind. Looking a task up, its rank, the n-th task of some
+//! kinds and a change cost about the same for ten tasks and for a hundred thousand: the list consists of short sorted chunks
+//! that count their tasks by kind; a search finds the chunk first, and then the place in it.
 
-use super::model::TaskId;
+use std::collections::BTreeMap;
+
+use super::model::{Task, TaskId};
 
 /// The place of a task in the order: its position, and its number among tasks with the same position.
 pub(super) type Place = (i64, TaskId);
+
+/// Kinds of tasks, a bit each; a task is of one kind.
+pub(super) type Kinds = u8;
+
+pub(super) const FREE: Kinds = 1;
+pub(super) const BOUND: Kinds = 2;
+pub(super) const IN_PROGRESS: Kinds = 4;
+pub(super) const COMPLETED: Kinds = 8;
+pub(super) const FAILED: Kinds = 16;
+pub(super) const SKIPPED: Kinds = 32;
+/// Pending tasks are free of unmet dependencies, or bound by them.
+pub(super) const PENDING: Kinds = FREE | BOUND;
+pub(super) const UNSETTLED: Kinds = PENDING | IN_PROGRESS;
+/// Tasks that are not skipped.
+pub(super) const WANTED: Kinds = UNSETTLED | COMPLETED | FAILED;
+pub(super) const ALL: Kinds = WANTED | SKIPPED;
+
+const KINDS: usize = ALL.count_ones() as usize;
 
 /// A longer chunk is halved: moving this many places costs less than finding the chunk.
 const CHUNK: usize = 512;
@@ -13,112 +33,113 @@ const CHUNK: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(super) struct RankedSet {
     chunks: Vec<Chunk>,
-    len: usize,
 }
 
-/// Neighbouring places; at least one.
-#[derive(Clone, Debug)]
+/// Neighbouring places, at least one, each with the kind of its task.
+#[derive(Clone, Debug, Default)]
 struct Chunk {
-    /// A copy of the last place: a search for the chunk then does not read the memory of each chunk.
-    last: Place,
-    places: Vec<Place>,
+    places: Vec<(Place, Kinds)>,
+    /// How many of them are of each kind.
+    counts: [usize; KINDS],
+}
+
+impl Chunk {
+    fn new(places: Vec<(Place, Kinds)>) -> Self {
+        let mut counts = [0; KINDS];
+        for (_, kind) in &places {
+            counts[number(*kind)] += 1;
+        }
+        Self { places, counts }
+    }
+
+    fn count(&self, kinds: Kinds) -> usize {
+        let counted = |(kind, count): (usize, &usize)| match kinds & (1 << kind) {
+            0 => 0,
+            _ => *count,
+        };
+        self.counts.iter().enumerate().map(counted).sum()
+    }
+
+    fn search(&self, place: &Place) -> Result<usize, usize> {
+        self.places.binary_search_by_key(place, |(place, _)| *place)
+    }
+}
+
+fn number(kind: Kinds) -> usize {
+    kind.trailing_zeros() as usize
 }
 
 impl RankedSet {
-    pub(super) fn len(&self) -> usize {
-        self.len
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
     }
 
-    pub(super) fn first(&self) -> Option<Place> {
-        self.chunks.first()?.places.first().copied()
+    pub(super) fn count(&self, kinds: Kinds) -> usize {
+        self.chunks.iter().map(|chunk| chunk.count(kinds)).sum()
     }
 
-    pub(super) fn contains(&self, place: &Place) -> bool {
-        let chunk = self.chunk_of(place);
-        self.chunks
-            .get(chunk)
-            .is_some_and(|chunk| chunk.places.binary_search(place).is_ok())
+    pub(super) fn first(&self, kinds: Kinds) -> Option<Place> {
+        let (chunk, at) = self.find(kinds, 0)?;
+        Some(self.chunks[chunk].places[at].0)
+    }
+
+    /// Returns the kind of the task at a place.
+    pub(super) fn kind(&self, place: &Place) -> Option<Kinds> {
+        let chunk = self.chunks.get(self.chunk_of(place))?;
+        Some(chunk.places[chunk.search(place).ok()?].1)
     }
 
     /// Returns how many places come before this one.
     pub(super) fn rank(&self, place: &Place) -> usize {
-        let chunk = self.chunk_of(place);
-        let before: usize = self.chunks[..chunk]
-            .iter()
-            .map(|chunk| chunk.places.len())
-            .sum();
-        let within = self.chunks.get(chunk).map_or(0, |chunk| {
-            chunk.places.binary_search(place).unwrap_or_else(|at| at)
-        });
-        before + within
+        let (before, rest) = self.chunks.split_at(self.chunk_of(place));
+        let before: usize = before.iter().map(|chunk| chunk.places.len()).sum();
+        let within = rest.first().map(|chunk| chunk.search(place));
+        before + within.map_or(0, |at| at.unwrap_or_else(|at| at))
     }
 
-    /// Returns the chunk that contains the place of a rank, and the rank within the chunk.
-    fn find(&self, mut rank: usize) -> Option<(usize, usize)> {
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            if rank < chunk.places.len() {
-                return Some((index, rank));
-            }
-            rank -= chunk.places.len();
+    /// Sets the kind of the task at a place; `None` removes it.
+    pub(super) fn set(&mut self, place: Place, kind: Option<Kinds>) {
+        if self.chunks.is_empty() {
+            self.chunks.push(Chunk::default());
         }
-        None
-    }
-
-    pub(super) fn get(&self, rank: usize) -> Option<Place> {
-        let (chunk, at) = self.find(rank)?;
-        self.chunks.get(chunk)?.places.get(at).copied()
-    }
-
-    pub(super) fn insert(&mut self, place: Place) {
         // A place after the last chunk's last place goes into that chunk: plans grow at their end.
-        let index = self
-            .chunk_of(&place)
-            .min(self.chunks.len().saturating_sub(1));
-        let Some(chunk) = self.chunks.get_mut(index) else {
-            self.chunks.push(Chunk {
-                last: place,
-                places: vec![place],
-            });
-            self.len = 1;
-            return;
-        };
-        let Err(at) = chunk.places.binary_search(&place) else {
-            return;
-        };
-        chunk.places.insert(at, place);
-        chunk.last = chunk.last.max(place);
-        self.len += 1;
-        if chunk.places.len() > CHUNK {
-            let rest = Chunk {
-                last: chunk.last,
-                places: chunk.places.split_off(CHUNK / 2),
-            };
-            chunk.last = chunk.places[CHUNK / 2 - 1];
+        let index = self.chunk_of(&place).min(self.chunks.len() - 1);
+        let chunk = &mut self.chunks[index];
+        let found = chunk.search(&place);
+        if let Ok(at) = found {
+            chunk.counts[number(chunk.places[at].1)] -= 1;
+        }
+        if let Some(kind) = kind {
+            chunk.counts[number(kind)] += 1;
+        }
+        match (found, kind) {
+            (Ok(at), Some(kind)) => chunk.places[at].1 = kind,
+            (Ok(at), None) => drop(chunk.places.remove(at)),
+            (Err(at), Some(kind)) => chunk.places.insert(at, (place, kind)),
+            (Err(_), None) => {}
+        }
+        if chunk.places.is_empty() {
+            self.chunks.remove(index);
+        } else if chunk.places.len() > CHUNK {
+            let rest = Chunk::new(chunk.places.split_off(CHUNK / 2));
+            *chunk = Chunk::new(std::mem::take(&mut chunk.places));
             self.chunks.insert(index + 1, rest);
         }
     }
 
-    pub(super) fn remove(&mut self, place: &Place) {
-        let index = self.chunk_of(place);
-        let Some(chunk) = self.chunks.get_mut(index) else {
-            return;
-        };
-        let Ok(at) = chunk.places.binary_search(place) else {
-            return;
-        };
-        chunk.places.remove(at);
-        self.len -= 1;
-        match chunk.places.last() {
-            Some(last) => chunk.last = *last,
-            None => drop(self.chunks.remove(index)),
-        }
-    }
-
-    /// Returns the places of these ranks.
-    pub(super) fn span(&self, from: usize, to: usize) -> RankRange<'_> {
-        let to = to.min(self.len);
-        RankRange {
-            places: self,
+    /// Returns the tasks of these kinds with these ranks among them.
+    pub(super) fn tasks<'a>(
+        &'a self,
+        rows: &'a BTreeMap<TaskId, Task>,
+        kinds: Kinds,
+        from: usize,
+        to: usize,
+    ) -> Tasks<'a> {
+        let to = to.min(self.count(kinds));
+        Tasks {
+            rows,
+            set: self,
+            kinds,
             from: from.min(to),
             to,
             front: None,
@@ -128,47 +149,72 @@ impl RankedSet {
 
     /// Returns the first chunk whose last place is not before this one.
     fn chunk_of(&self, place: &Place) -> usize {
-        self.chunks.partition_point(|chunk| chunk.last < *place)
+        let before = |chunk: &Chunk| chunk.places.last().is_some_and(|(last, _)| last < place);
+        self.chunks.partition_point(before)
+    }
+
+    /// Returns the chunk and the index of a rank among the tasks of some kinds.
+    fn find(&self, kinds: Kinds, mut rank: usize) -> Option<(usize, usize)> {
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let count = chunk.count(kinds);
+            if rank < count {
+                let places = chunk.places.iter().enumerate();
+                let mut counted = places.filter(|(_, (_, kind))| kind & kinds != 0);
+                return Some((index, counted.nth(rank)?.0));
+            }
+            rank -= count;
+        }
+        None
     }
 }
 
-/// Two sets with the same places are equal: the chunks depend only on the order of the insertions.
+/// Two lists with the same tasks are equal: the chunks depend only on the order of the insertions.
 impl PartialEq for RankedSet {
     fn eq(&self, other: &Self) -> bool {
-        self.len == other.len && self.span(0, self.len).eq(other.span(0, other.len))
+        let [places, others] = [self, other].map(|set| set.chunks.iter());
+        (places.flat_map(|chunk| &chunk.places)).eq(others.flat_map(|chunk| &chunk.places))
     }
 }
 
-/// The places of some ranks, from either end. Skipping costs no more than one step.
+/// Tasks of a plan in its order, from either end; skipping costs no more than one step.
 #[derive(Clone, Debug)]
-pub(super) struct RankRange<'a> {
-    places: &'a RankedSet,
+pub struct Tasks<'a> {
+    rows: &'a BTreeMap<TaskId, Task>,
+    set: &'a RankedSet,
+    kinds: Kinds,
     from: usize,
     to: usize,
-    /// The chunks of the ranks `from` and `to - 1`, once they have been found.
+    /// The chunk of the last task that was taken from this end, and where the rest of the chunk begins or ends.
     front: Option<(usize, usize)>,
     back: Option<(usize, usize)>,
 }
 
-impl Iterator for RankRange<'_> {
-    type Item = Place;
+impl<'a> Tasks<'a> {
+    fn row(&self, chunk: usize, at: usize) -> Option<&'a Task> {
+        let ((_, id), _) = self.set.chunks.get(chunk)?.places.get(at)?;
+        self.rows.get(id)
+    }
+}
 
-    fn next(&mut self) -> Option<Place> {
+impl<'a> Iterator for Tasks<'a> {
+    type Item = &'a Task;
+
+    fn next(&mut self) -> Option<&'a Task> {
         if self.from >= self.to {
             return None;
         }
-        let (chunk, at) = self.front.or_else(|| self.places.find(self.from))?;
-        let places = &self.places.chunks.get(chunk)?.places;
-        self.from += 1;
-        self.front = Some(if at + 1 < places.len() {
-            (chunk, at + 1)
-        } else {
-            (chunk + 1, 0)
+        let in_chunk = self.front.and_then(|(chunk, at)| {
+            let mut rest = self.set.chunks[chunk].places[at..].iter();
+            let next = rest.position(|(_, kind)| kind & self.kinds != 0)?;
+            Some((chunk, at + next))
         });
-        places.get(at).copied()
+        let (chunk, at) = in_chunk.or_else(|| self.set.find(self.kinds, self.from))?;
+        self.front = Some((chunk, at + 1));
+        self.from += 1;
+        self.row(chunk, at)
     }
 
-    fn nth(&mut self, skipped: usize) -> Option<Place> {
+    fn nth(&mut self, skipped: usize) -> Option<&'a Task> {
         if skipped > 0 {
             self.from = self.from.saturating_add(skipped).min(self.to);
             self.front = None;
@@ -182,23 +228,23 @@ impl Iterator for RankRange<'_> {
     }
 }
 
-impl DoubleEndedIterator for RankRange<'_> {
-    fn next_back(&mut self) -> Option<Place> {
+impl<'a> DoubleEndedIterator for Tasks<'a> {
+    fn next_back(&mut self) -> Option<&'a Task> {
         if self.from >= self.to {
             return None;
         }
-        let (chunk, at) = self.back.or_else(|| self.places.find(self.to - 1))?;
+        let in_chunk = self.back.and_then(|(chunk, end)| {
+            let mut rest = self.set.chunks[chunk].places[..end].iter();
+            let next = rest.rposition(|(_, kind)| kind & self.kinds != 0)?;
+            Some((chunk, next))
+        });
+        let (chunk, at) = in_chunk.or_else(|| self.set.find(self.kinds, self.to - 1))?;
+        self.back = Some((chunk, at));
         self.to -= 1;
-        self.back = match at.checked_sub(1) {
-            Some(at) => Some((chunk, at)),
-            None => chunk
-                .checked_sub(1)
-                .and_then(|chunk| Some((chunk, self.places.chunks.get(chunk)?.places.len() - 1))),
-        };
-        self.places.chunks.get(chunk)?.places.get(at).copied()
+        self.row(chunk, at)
     }
 
-    fn nth_back(&mut self, skipped: usize) -> Option<Place> {
+    fn nth_back(&mut self, skipped: usize) -> Option<&'a Task> {
         if skipped > 0 {
             self.to = self.to.saturating_sub(skipped).max(self.from);
             self.back = None;
@@ -207,19 +253,26 @@ impl DoubleEndedIterator for RankRange<'_> {
     }
 }
 
-impl ExactSizeIterator for RankRange<'_> {}
+impl ExactSizeIterator for Tasks<'_> {}
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
 
-    use super::{Place, RankedSet};
-    use crate::plan::model::TaskId;
+    use super::{ALL, FAILED, FREE, Kinds, PENDING, Place, RankedSet, UNSETTLED};
+    use crate::plan::model::{Task, TaskId, TaskSpec, Time};
 
-    fn place(n: u16) -> Place {
-        (i64::from(n / 2), TaskId(u32::from(n)))
+    fn task(n: u16) -> Task {
+        Task {
+            position: i64::from(n / 2),
+            ..Task::new(TaskId(u32::from(n)), TaskSpec::default(), Time(0))
+        }
+    }
+
+    fn place(task: &Task) -> Place {
+        (task.position, task.number)
     }
 
     proptest! {
@@ -227,31 +280,38 @@ mod tests {
 
         /// Mostly insertions, so that chunks are halved many times.
         #[test]
-        fn places_behave_like_sorted_set(changes in prop::collection::vec((0u16..4000, 0u8..4), 1..4000), from: prop::sample::Index, skip in 0usize..2000) {
-            let (mut places, mut set) = (RankedSet::default(), BTreeSet::new());
-            for (n, what) in changes {
-                let place = place(n);
-                if what == 0 {
-                    places.remove(&place);
-                    set.remove(&place);
-                } else {
-                    places.insert(place);
-                    set.insert(place);
-                }
-                prop_assert_eq!(places.contains(&place), set.contains(&place));
+        fn places_behave_like_sorted_set(
+            changes in prop::collection::vec((0u16..4000, prop::sample::select(vec![None, Some(FREE), Some(FREE), Some(FAILED)])), 1..4000),
+            kinds in prop::sample::select(vec![FREE, FAILED, PENDING, UNSETTLED, FAILED | FREE, ALL]),
+            from: prop::sample::Index,
+            skip in 0usize..2000,
+        ) {
+            let rows: BTreeMap<TaskId, Task> = (0..4000).map(|n| (TaskId(u32::from(n)), task(n))).collect();
+            let (mut places, mut map) = (RankedSet::default(), BTreeMap::<Place, Kinds>::new());
+            for (n, kind) in changes {
+                let place = place(&task(n));
+                places.set(place, kind);
+                match kind {
+                    Some(kind) => map.insert(place, kind),
+                    None => map.remove(&place),
+                };
+                prop_assert_eq!(places.kind(&place), map.get(&place).copied());
             }
-            let all: Vec<Place> = set.iter().copied().collect();
-            prop_assert_eq!(places.len(), all.len());
-            prop_assert_eq!(places.first(), all.first().copied());
-            prop_assert_eq!(places.get(all.len()), None);
-            for (rank, place) in all.iter().enumerate() {
+            for (rank, place) in map.keys().enumerate() {
                 prop_assert_eq!(places.rank(place), rank);
-                prop_assert_eq!(places.get(rank), Some(*place));
             }
-            prop_assert!(places.span(0, usize::MAX).eq(all.iter().copied()));
-            prop_assert!(places.span(0, usize::MAX).rev().eq(all.iter().rev().copied()));
+            let all: Vec<&Task> = map.iter().filter(|(_, kind)| *kind & kinds != 0).map(|((_, id), _)| &rows[id]).collect();
+            let tasks = |from, to| places.tasks(&rows, kinds, from, to);
+            prop_assert_eq!(places.count(kinds), all.len());
+            prop_assert_eq!(places.first(kinds), all.first().map(|task| place(task)));
+            prop_assert_eq!(tasks(all.len(), usize::MAX).next(), None);
+            for (rank, task) in all.iter().enumerate() {
+                prop_assert_eq!(tasks(rank, rank + 1).next(), Some(*task));
+            }
+            prop_assert!(tasks(0, usize::MAX).eq(all.iter().copied()));
+            prop_assert!(tasks(0, usize::MAX).rev().eq(all.iter().rev().copied()));
             let from = from.index(all.len() + 1);
-            let part = || places.span(from, all.len());
+            let part = || tasks(from, all.len());
             prop_assert_eq!(part().len(), all.len() - from);
             prop_assert!(part().skip(skip).eq(all[from..].iter().skip(skip).copied()));
             prop_assert!(part().rev().skip(skip).eq(all[from..].iter().rev().skip(skip).copied()));
@@ -263,11 +323,11 @@ mod tests {
             prop_assert!(both.eq(rest.copied()));
 
             let mut again = RankedSet::default();
-            for place in &all {
-                again.insert(*place);
+            for (place, kind) in &map {
+                again.set(*place, Some(*kind));
             }
             prop_assert_eq!(&places, &again);
-            again.insert((i64::MAX, TaskId(0)));
+            again.set((i64::MAX, TaskId(0)), Some(FREE));
             prop_assert_ne!(&places, &again);
         }
     }

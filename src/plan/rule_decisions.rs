@@ -1,68 +1,57 @@
 //! Decisions by rules, for plans without a language model.
 
 use super::draft::acceptable;
-use super::model::{Attempt, CheckResult, DecidedBy, Decision, MERGE_CHECK, Time, Verdict};
+use super::model::{
+    Attempt, CheckResult, DecidedBy, Decision, MERGE_CHECK, ReportStatus, Time, Verdict,
+};
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
 
 /// Returns whether a result is beyond doubt: it reports full success, checks ran, and all of them pass.
 pub fn certain(attempt: &Attempt) -> bool {
+    let checked = attempt.checks.iter().flatten().next().is_some();
+    reports_success(attempt) && checked && acceptable(attempt)
+}
+
+fn reports_success(attempt: &Attempt) -> bool {
     let report = attempt.report.as_ref();
-    let success = report.is_some_and(|report| report.status == super::ReportStatus::Success);
-    let checked = attempt
-        .checks
-        .as_ref()
-        .is_some_and(|checks| !checks.is_empty());
-    success && checked && acceptable(attempt)
+    report.is_some_and(|report| report.status == ReportStatus::Success)
 }
 
 /// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`) and it reports full success; else the
 /// task is retried.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
-    let failing: Vec<_> = attempt
-        .checks
-        .iter()
-        .flatten()
-        .filter(|check| !check.passed)
-        .collect();
     let report = attempt.report.as_ref();
     let status = report.map_or("no report", |report| report.status.as_str());
-    let success = report.is_some_and(|report| report.status == super::ReportStatus::Success);
-    let (decision, reason) = if success && acceptable(attempt) {
-        let checked = if attempt.checks.iter().flatten().next().is_some() {
-            "every check passes"
-        } else {
-            "no check is set"
+    let mut checks = attempt.checks.iter().flatten().peekable();
+    let (decision, reason) = if reports_success(attempt) && acceptable(attempt) {
+        let checked = match checks.peek() {
+            Some(_) => "every check passes",
+            None => "no check is set",
         };
         (Decision::Next, format!("{status}, {checked}"))
-    } else if let Some(check) = failing.first() {
-        let reason = match check.name.as_str() {
-            MERGE_CHECK => format!(
-                "{status}, but it does not go together with the results before it{}",
-                found(check)
-            ),
-            name => format!("{status}, but check `{name}` fails{}", found(check)),
+    } else if let Some(check) = checks.find(|check| !check.passed) {
+        let (name, found) = (&check.name, found(check));
+        let reason = match name.as_str() {
+            MERGE_CHECK => "it does not go together with the results before it".to_owned(),
+            name => format!("check `{name}` fails"),
         };
-        (Decision::Retry, reason)
+        (Decision::Retry, format!("{status}, but {reason}{found}"))
     } else {
         // This includes PARTIAL_SUCCESS: no rule knows whether the missing part matters.
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));
-        let said = said
-            .filter(|said| !said.is_empty())
-            .map(|said| format!(": {said}"));
-        (
-            Decision::Retry,
-            format!("the agent reports {status}{}", said.unwrap_or_default()),
-        )
+        let reason = match said.as_deref() {
+            None | Some("") => format!("the agent reports {status}"),
+            Some(said) => format!("the agent reports {status}: {said}"),
+        };
+        (Decision::Retry, reason)
     };
     let feedback = match decision {
-        Decision::Retry => {
-            let reason = reason.trim_end_matches('.');
-            format!(
-                "Your last report was not accepted: {reason}. Mend what is missing and report again."
-            )
-        }
+        Decision::Retry => format!(
+            "Your last report was not accepted: {}. Mend what is missing and report again.",
+            reason.trim_end_matches('.')
+        ),
         _ => String::new(),
     };
     Verdict {

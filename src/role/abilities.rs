@@ -17,11 +17,14 @@ use crate::tools::arguments;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
+use super::framework::meant;
 use super::placeholders::has_name;
 use super::role_model::StepContext;
 
-/// An action or a tool. It is handed parameters that fit its schema, and returns what came of it as a text, or why nothing
-/// did. It may be called again with the same parameters after a crash.
+/// The result of an ability as a text, or the reason for which its step fails.
+type Done<'a> = BoxFuture<'a, Result<String, String>>;
+
+/// An action or a tool. It gets parameters that fit its schema, and may be called again with the same parameters after a crash.
 pub trait Ability: Send + Sync {
     /// Returns the name by which steps use it.
     fn name(&self) -> &str;
@@ -56,7 +59,7 @@ where
     })
 }
 
-/// A function with what is told of it: what all abilities of this program are.
+/// A function with its description: what all abilities of this program are.
 pub(super) struct Function<F> {
     name: String,
     description: String,
@@ -67,10 +70,8 @@ pub(super) struct Function<F> {
 
 impl<F> Function<F>
 where
-    F: for<'a> Fn(Value, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>
-        + Send
-        + Sync
-        + 'static,
+    Self: Ability + 'static,
+    F: for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a>,
 {
     pub(super) fn ability(
         name: &str,
@@ -91,9 +92,7 @@ where
 
 impl<F> Ability for Function<F>
 where
-    F: for<'a> Fn(Value, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>
-        + Send
-        + Sync,
+    F: for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a> + Send + Sync,
 {
     fn name(&self) -> &str {
         &self.name
@@ -111,11 +110,7 @@ where
         self.limits_itself
     }
 
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        situation: &'a StepContext<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
+    fn call<'a>(&'a self, params: Value, situation: &'a StepContext<'a>) -> Done<'a> {
         (self.does)(params, situation)
     }
 }
@@ -155,13 +150,8 @@ impl Abilities {
             return Ok(known.cloned().collect());
         }
         let complaint = |name: &String| {
-            let meant = nearest(name, self.names());
-            let meant = meant.map(|near| format!("; is `{near}` meant?"));
-            format!(
-                "{} is not registered{}",
-                quote(name),
-                meant.unwrap_or_default()
-            )
+            let meant = meant(nearest(name, self.names()));
+            format!("{} is not registered{meant}", quote(name))
         };
         Err(unknown.into_iter().map(complaint).collect())
     }
@@ -183,7 +173,7 @@ impl Abilities {
         self.0.get(name)
     }
 
-    /// Returns how a model is told of them.
+    /// Returns their descriptions for a model.
     pub(super) fn offers(&self, kind: OfferKind) -> impl Iterator<Item = Offer> {
         self.0.values().map(move |ability| Offer {
             name: ability.name().to_owned(),
@@ -201,13 +191,8 @@ impl Abilities {
         params: &Map<String, Value>,
     ) -> Result<(), String> {
         let Some(ability) = self.get(name) else {
-            let meant = nearest(name, self.names());
-            let meant = meant.map(|near| format!("; is `{near}` meant?"));
-            return Err(format!(
-                "there is no {what} {}{}",
-                quote(name),
-                meant.unwrap_or_default()
-            ));
+            let meant = meant(nearest(name, self.names()));
+            return Err(format!("there is no {what} {}{meant}", quote(name)));
         };
         let (open, known): (Map<_, _>, Map<_, _>) = params
             .clone()
@@ -225,10 +210,8 @@ impl Abilities {
                 required.retain(|word| word.as_str() != Some(name));
             }
         }
-        match arguments::fitted(&schema, known) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("`{}`: {error}", ability.name())),
-        }
+        let fitted = arguments::fitted(&schema, known).map(drop);
+        fitted.map_err(|error| format!("`{}`: {error}", ability.name()))
     }
 
     /// Carries an ability out: never longer than a limit, and a panic of it is an error.
@@ -262,8 +245,8 @@ impl Abilities {
 
 const PANICKED: &str = "it panicked";
 
-/// A future of a stranger's code.
-struct CatchPanic<'a>(BoxFuture<'a, Result<String, String>>);
+/// A future of foreign code.
+struct CatchPanic<'a>(Done<'a>);
 
 impl Future for CatchPanic<'_> {
     type Output = Result<String, String>;

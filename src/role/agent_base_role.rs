@@ -4,9 +4,9 @@ use crate::llm::BoxFuture;
 use crate::plan::Time;
 
 use super::internal_plan::PlanningStrategy;
-use super::messages::{CollaborationStatus, StructuredMessage};
+use super::messages::{CollaborationStatus, MessageKind, StructuredMessage};
 use super::plan_execution::Advance;
-use super::role_agent::{AdmittedMessage, Role};
+use super::role_agent::{AdmittedTask, Role};
 use super::role_state::RoleError;
 use crate::wire::team_file::StepSpec;
 
@@ -31,7 +31,7 @@ pub struct ChosenStrategy {
 /// };
 /// use serde_json::{Map, json};
 ///
-/// /// Greets whoever the task names, without a language model.
+/// /// Greets the person that the task names, without a language model.
 /// struct Greeter(Role);
 ///
 /// impl AgentBaseRole for Greeter {
@@ -77,24 +77,30 @@ pub trait AgentBaseRole: Send {
     /// As [`AgentBaseRole::role`], to be changed.
     fn role_mut(&mut self) -> &mut Role;
 
-    /// Takes in a message: begins a task, goes on after an answer, gives up what was cancelled. Returns when the role is idle,
-    /// or waits for another one; tasks that waited are begun then. What is not for it, or nobody asked for, is logged and
+    /// Applies a message: begins a task, continues after an answer, abandons what was cancelled. Returns when the role is idle,
+    /// or waits for another one; tasks that waited are begun then. What is not for it, or was not asked for, is logged and
     /// changes nothing.
     ///
     /// # Errors
-    /// The store failed, or the framework did not take in what came of a task: the same message again goes on.
+    /// The store failed, or the framework did not apply the result of a task: the same message again continues.
     fn process_message(
         &mut self,
         message: StructuredMessage,
     ) -> BoxFuture<'_, Result<(), RoleError>> {
         Box::pin(async move {
-            match self.role_mut().admit(message).await? {
-                AdmittedMessage::Begin(task) => self.execute_task(*task).await?,
-                AdmittedMessage::GoOn => self.execute_internal_plan().await?,
-                AdmittedMessage::Answer(answer) => {
-                    self.handle_collaboration_response(*answer).await?;
+            match message.kind {
+                _ if !self.role().is_for(&message) => {}
+                MessageKind::TaskAssignment | MessageKind::CollaborationRequest => {
+                    match self.role_mut().admit(&message).await? {
+                        AdmittedTask::Begin => self.execute_task(message).await?,
+                        AdmittedTask::Continue => self.execute_internal_plan().await?,
+                        AdmittedTask::Nothing => {}
+                    }
                 }
-                AdmittedMessage::Nothing => {}
+                MessageKind::CollaborationResponse => {
+                    self.handle_collaboration_response(message).await?;
+                }
+                MessageKind::Cancel => self.role_mut().cancel(&message).await?,
             }
             self.begin_waiting().await
         })
@@ -121,22 +127,21 @@ pub trait AgentBaseRole: Send {
         Box::pin(async move {
             let description = task.description.clone().unwrap_or_default();
             if self.role_mut().begin(task).await? {
-                let planned = match self.role().strategy() {
-                    Some(strategy) => Ok(strategy),
-                    None => match self.determine_planning_strategy(&description).await {
-                        Ok(chosen) => self
-                            .role_mut()
-                            .choose(&chosen)
-                            .await
-                            .map(|()| chosen.strategy),
-                        Err(error) => Err(error),
-                    },
-                };
-                let steps = match planned {
-                    Ok(PlanningStrategy::Simple) => self.create_simple_plan(&description),
-                    Ok(_) => self.generate_internal_plan(&description).await,
-                    Err(error) => Err(error),
-                };
+                let steps: Result<_, RoleError> = async {
+                    let strategy = match self.role().strategy() {
+                        Some(strategy) => strategy,
+                        None => {
+                            let chosen = self.determine_planning_strategy(&description).await?;
+                            self.role_mut().choose(&chosen).await?;
+                            chosen.strategy
+                        }
+                    };
+                    match strategy {
+                        PlanningStrategy::Simple => self.create_simple_plan(&description),
+                        _ => self.generate_internal_plan(&description).await,
+                    }
+                }
+                .await;
                 self.role_mut().plan_with(steps).await?;
             }
             self.execute_internal_plan().await
@@ -187,14 +192,14 @@ pub trait AgentBaseRole: Send {
                     Advance::Again => {}
                     Advance::Waiting => return Ok(()),
                     Advance::Replan => {
-                        let description = self.role().description();
+                        let description = self.role().given().0.to_owned();
                         let steps = self.generate_internal_plan(&description).await;
                         self.role_mut().replan_with(steps).await?;
                     }
                     Advance::Ended(status, result) => {
-                        let told = self.update_task_status_in_plan_tool(status, result).await;
-                        let over = self.role_mut().leave(told.is_ok()).await;
-                        return told.and(over);
+                        let reported = self.update_task_status_in_plan_tool(status, result).await;
+                        let left = self.role_mut().leave(reported.is_ok()).await;
+                        return reported.and(left);
                     }
                 }
             }
@@ -218,19 +223,19 @@ pub trait AgentBaseRole: Send {
         })
     }
 
-    /// Tells the framework what came of the task.
+    /// Reports the result of the task to the framework.
     ///
     /// # Errors
-    /// The framework did not take it in.
+    /// The framework did not apply it.
     fn update_task_status_in_plan_tool(
         &mut self,
         status: CollaborationStatus,
         result: String,
     ) -> BoxFuture<'_, Result<(), RoleError>> {
-        Box::pin(self.role_mut().tell(status, result))
+        Box::pin(self.role_mut().report(status, result))
     }
 
-    /// Looks whether the answer that the role waits for is in the store by now, and goes on if it is.
+    /// Continues if the answer that the role waits for is in the store by now.
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].

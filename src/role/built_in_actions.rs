@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::exec::link_free_access;
-use crate::exec::{CheckConfig, check, check_of_step};
+use crate::exec::{CheckConfig, MarkKind, check, check_marked};
 use crate::llm::BoxFuture;
 use crate::plan::within_workspace;
 use crate::tools::arguments;
@@ -18,6 +18,7 @@ use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
 use super::abilities::{Abilities, Ability, Function};
+use super::framework::meant;
 use super::planning_strategy::ASK;
 use super::role_model::StepContext;
 
@@ -34,7 +35,7 @@ pub struct Workplace {
     pub workspace: PathBuf,
     /// Folders that are touched as little where they lie within it: those of the program itself.
     pub closed: Vec<PathBuf>,
-    /// The folder in which a check is found while it runs, by whoever comes after a kill; without one it is not found.
+    /// The folder in which the next process finds a running check after a kill; without one it is not found.
     pub marks: Option<PathBuf>,
 }
 
@@ -50,9 +51,8 @@ impl Workplace {
 
 /// Returns the built-in actions, with the checks that are configured.
 pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, CheckConfig>) -> Abilities {
-    let workplace = Arc::new(workplace.clone());
-    let (reads, writes) = (Arc::clone(&workplace), Arc::clone(&workplace));
-    let runs = Arc::new((workplace, checks));
+    let [reads, writes] = [(); 2].map(|()| Arc::new(workplace.clone()));
+    let runs = Arc::new((workplace.clone(), checks));
     let actions = [
         ask(),
         action(
@@ -185,14 +185,19 @@ async fn run_check(
 ) -> Result<String, String> {
     let Some(wanted) = checks.get(&params.name) else {
         let near = nearest(&params.name, checks.keys().map(String::as_str));
-        let near = near.map(|near| format!("; is `{near}` meant?"));
-        let (name, near) = (quote(&params.name), near.unwrap_or_default());
-        return Err(format!("there is no check {name}{near}"));
+        let meant = meant(near);
+        return Err(format!("there is no check {}{meant}", quote(&params.name)));
     };
     let checked = match &at.marks {
         Some(marks) => {
             let step = format!("{}-{}", situation.plan, situation.step);
-            let checked = check_of_step(wanted, &at.workspace, marks, &step, pending()).await;
+            let checked = check_marked(
+                wanted,
+                &at.workspace,
+                (marks, MarkKind::Step, &step),
+                pending(),
+            )
+            .await;
             checked.map_err(|error| format!("the check was not begun: {error}"))?
         }
         None => check(wanted, &at.workspace, pending()).await,

@@ -1,5 +1,7 @@
 //! What a role needs from the program that it works in.
 
+use std::fmt::Display;
+
 use crate::llm::BoxFuture;
 
 use super::messages::{RequestId, RoleId, StructuredMessage, TaskUpdate};
@@ -29,13 +31,14 @@ pub enum RequestRefused {
     TooDeep { depth: usize, most: usize },
     #[error("role `{role}` has {waiting} requests waiting already")]
     Busy { role: RoleId, waiting: usize },
-    /// Nothing is known against the request, but it could not be looked at.
+    /// Nothing is known against the request, but it could not be checked.
     #[error(transparent)]
     Failed(#[from] FrameworkError),
 }
 
-fn meant(similar: Option<&RoleId>) -> String {
-    similar.map_or_else(String::new, |role| format!("; is `{role}` meant?"))
+/// Returns the end of a sentence about an unknown name: which known one was probably meant.
+pub(super) fn meant(near: Option<impl Display>) -> String {
+    near.map_or_else(String::new, |near| format!("; is `{near}` meant?"))
 }
 
 fn shown(roles: &[RoleId]) -> String {
@@ -43,19 +46,18 @@ fn shown(roles: &[RoleId]) -> String {
     roles.join(" → ")
 }
 
-/// What the program around a role could not do; the text says why.
+/// Why the program around a role could not do something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FrameworkError(pub String);
 
-/// The program that a role works in: knows the other roles, carries messages, and takes in what came of the work. Each of
-/// its functions may be called again with the same argument after a crash, and does then what it did before.
+/// The program that a role works in: knows the other roles, carries messages, and applies the results of the work. Each of its
+/// functions may be called again with the same argument after a crash, and does then what it did before.
 pub trait Framework: Send + Sync {
     /// Returns the other roles that may be asked.
-    fn colleagues(&self) -> Vec<OtherRole>;
+    fn other_roles(&self) -> Vec<OtherRole>;
 
-    /// Looks whether a request may be sent, and returns the text that will be: it is kept before anything is sent.
-    /// Sends nothing and changes nothing.
+    /// Returns the text of a request that may be sent: the role persists it before it sends anything. Sends and changes nothing.
     fn prepare<'a>(
         &'a self,
         request: &'a StructuredMessage,
@@ -68,10 +70,10 @@ pub trait Framework: Send + Sync {
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), RequestRefused>>;
 
-    /// Takes a request back whose answer nobody waits for any more. After an error it is taken back again later.
+    /// Withdraws a request whose answer no role waits for any more. After an error it is called again later.
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>>;
 
-    /// Takes in what came of a task or a request that the role was given.
+    /// Applies the result of a task or a request that the role was given.
     fn update_task_status<'a>(
         &'a self,
         update: TaskUpdate,

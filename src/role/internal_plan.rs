@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::plan::{
     Attempt, AttemptState, Budget, Draft, ModelCost, Origin, Plan, PlanHead, PlanId, PlanPolicy,
-    PlanState, ROLE, Refusal, Task, TaskId, TaskOrder, TaskSpec, TaskState, Time,
+    PlanState, ROLE, Refusal, ReplanEdit, Task, TaskId, TaskOrder, TaskSpec, TaskState, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::tools::new_plan_id;
@@ -112,7 +112,7 @@ impl InternalPlan {
         format!("role:{role}:")
     }
 
-    /// Reads an internal plan from the plan that holds it. A step that this version does not know asks nobody and fails.
+    /// Reads an internal plan from the plan that holds it. A step that this version does not know asks no role and fails.
     pub fn of(plan: &Plan) -> Self {
         let head = plan.head();
         let usage = &head.usage;
@@ -133,7 +133,7 @@ impl InternalPlan {
             replan: head.replan.as_ref().map(|replan| replan.why.clone()),
             recalls: plan
                 .recalls()
-                .map(|attempt| attempt.id.clone().into())
+                .map(|recalled| recalled.id.clone().into())
                 .collect(),
             spent: ModelCost {
                 calls: u32::try_from(usage.llm_calls).unwrap_or(u32::MAX),
@@ -180,16 +180,14 @@ fn does(task: &Task) -> StepDoes {
 fn pending(plan: &Plan, task: &Task) -> Option<PendingAnswer> {
     let attempt = plan.current_attempt(task)?;
     let with_person = asks_person(plan, attempt);
+    let report = attempt.report.as_ref();
+    let report = report.filter(|_| attempt.state == AttemptState::Reported);
     (attempt.state.open() || with_person).then(|| PendingAnswer {
         id: attempt.id.clone().into(),
         text: attempt.text.clone(),
         since: attempt.issued,
         with_person,
-        answer: attempt
-            .report
-            .as_ref()
-            .filter(|_| attempt.state == AttemptState::Reported)
-            .map(|report| (report.answer(), said(report))),
+        answer: report.map(|report| (report.answer(), said(report))),
     })
 }
 
@@ -200,11 +198,11 @@ pub fn asks_person(plan: &Plan, attempt: &Attempt) -> bool {
 
 /// Returns what an answer says: its results, and where there are none, or it is no success, the rest.
 fn said(report: &crate::plan::Report) -> String {
-    let parts: &[&String] = match report.answer() {
-        CollaborationStatus::Completed if !report.results.trim().is_empty() => &[&report.results],
-        _ => &[&report.results, &report.pitfalls, &report.next_steps],
-    };
-    let mut said: Vec<String> = parts.iter().map(|part| part.trim().to_owned()).collect();
+    let results = report.results.trim();
+    let mut said = vec![results.to_owned()];
+    if results.is_empty() || report.answer() != CollaborationStatus::Completed {
+        said.extend([&report.pitfalls, &report.next_steps].map(|part| part.trim().to_owned()));
+    }
     if let Some(question) = &report.question {
         said.push(format!("There is a question: {}", question.trim()));
     }
@@ -274,55 +272,38 @@ fn outcome(tasks: &[Task]) -> String {
     if !before.is_empty() {
         text.push_str("\n\nDone before that:\n");
         for (number, task) in (1..).zip(before) {
-            let line = one_line(&result(task), LINE);
-            text.push_str(&format_line(number, &task.name, &line));
+            let line = match &*one_line(&result(task), LINE) {
+                "" => format!("{number}. {}\n", task.name),
+                result => format!("{number}. {}: {result}\n", task.name),
+            };
+            text.push_str(&line);
         }
     }
     text
 }
 
-fn format_line(number: usize, name: &str, result: &str) -> String {
-    match result {
-        "" => format!("{number}. {name}\n"),
-        result => format!("{number}. {name}: {result}\n"),
-    }
-}
-
 /// Where a role keeps its internal plans.
 #[derive(Clone, Debug)]
 pub(super) struct PlanKeeper {
-    store: Store,
-    by: String,
+    pub(super) store: Store,
+    pub(super) role: RoleId,
+    /// The role's name in the history.
+    pub(super) by: String,
 }
 
 impl PlanKeeper {
-    pub(super) fn new(store: Store, role: &RoleId) -> Self {
-        Self {
-            store,
-            by: format!("role {role}"),
-        }
-    }
-
-    pub(super) fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// Returns who is named in the history.
-    pub(super) fn by(&self) -> &str {
-        &self.by
+    pub(super) fn new(store: Store, role: RoleId) -> Self {
+        let by = format!("role {role}");
+        Self { store, role, by }
     }
 
     /// Returns the internal plan for an assignment, if there is one.
     pub(super) async fn find(
         &self,
-        role: &RoleId,
         assignment: &RequestId,
     ) -> Result<Option<InternalPlan>, StoreError> {
-        match self
-            .store
-            .find(&InternalPlan::key(role, assignment))
-            .await?
-        {
+        let key = InternalPlan::key(&self.role, assignment);
+        match self.store.find(&key).await? {
             Some(id) => Ok(Some(self.read(&id).await?)),
             None => Ok(None),
         }
@@ -332,7 +313,7 @@ impl PlanKeeper {
     /// `None` if it failed by itself, or its internal plan is not here.
     ///
     /// # Errors
-    /// A failure of the store itself: a plan that is damaged tells nothing.
+    /// A failure of the store itself: a plan that is damaged has no reason.
     pub(super) async fn passed_on(
         &self,
         role: &str,
@@ -361,16 +342,15 @@ impl PlanKeeper {
     /// Makes an internal plan without steps for an assignment, or returns the one that there is.
     pub(super) async fn open(
         &self,
-        role: &RoleId,
         message: &StructuredMessage,
     ) -> Result<InternalPlan, StoreError> {
         let assignment = message.assignment();
-        if let Some(plan) = self.find(role, &assignment).await? {
+        if let Some(plan) = self.find(&assignment).await? {
             return Ok(plan);
         }
         let goal = message.description.as_deref().unwrap_or_default();
         let mut head = PlanHead::new(new_plan_id(), goal, Time::default());
-        head.key = Some(InternalPlan::key(role, &assignment));
+        head.key = Some(InternalPlan::key(&self.role, &assignment));
         head.description = message.context.clone().unwrap_or_default();
         head.parent.clone_from(&message.plan_id);
         ROLE.clone_into(&mut head.owner);
@@ -394,10 +374,10 @@ impl PlanKeeper {
             Ok(InternalPlan::of(draft.plan()))
         });
         match made.await {
-            // Whoever was here before a crash, or at the same time, has made it.
+            // An earlier process, or another one now, has made it.
             Err(StoreError::PlanTaken(key)) => {
-                let found = self.store.find(key.as_str()).await?;
-                self.read(&found.ok_or(StoreError::UnknownPlan(key))?).await
+                let found = self.find(&assignment).await?;
+                found.ok_or(StoreError::UnknownPlan(key))
             }
             made => made,
         }
@@ -434,13 +414,11 @@ impl PlanKeeper {
         steps: Vec<StepSpec>,
     ) -> Result<InternalPlan, StoreError> {
         let why = "the steps are known";
-        self.change(plan, why, move |draft| {
-            if draft.plan().counts().total() == 0 {
-                draft.add_tasks(tasks(steps), None)?;
-            }
-            Ok(())
-        })
-        .await
+        let add = move |draft: &mut Draft<'_>| match draft.plan().counts().total() {
+            0 => draft.add_tasks(tasks(steps), None).map(drop),
+            _ => Ok(()),
+        };
+        self.change(plan, why, add).await
     }
 
     /// Puts other steps in the place of those that are not begun.
@@ -450,14 +428,12 @@ impl PlanKeeper {
         steps: Vec<StepSpec>,
         reason: String,
     ) -> Result<InternalPlan, StoreError> {
-        use crate::plan::ReplanEdit;
         let why = "the rest of the steps was changed";
         self.change(plan, why, move |draft| {
-            let pending = draft.plan().unsettled().map(|task| task.number);
-            let skip = |number| ReplanEdit::Skip(number, String::new());
-            let mut edits: Vec<ReplanEdit> = pending.map(skip).collect();
-            let new = tasks(steps).into_iter().map(Box::new);
-            edits.extend(new.map(ReplanEdit::Add));
+            let pending = draft.plan().unsettled();
+            let skip = pending.map(|task| ReplanEdit::Skip(task.number, String::new()));
+            let add = tasks(steps).into_iter().map(Box::new).map(ReplanEdit::Add);
+            let edits: Vec<ReplanEdit> = skip.chain(add).collect();
             draft.replan(&edits, &reason)
         })
         .await

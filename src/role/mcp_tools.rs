@@ -2,7 +2,7 @@
 //! what it says is bounded, what it is asked has a deadline, and one that has ended is started again when it is needed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,8 +20,10 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use crate::config::McpConfig;
 use crate::exec::{
-    ChildOutput, ChildSpec, ExecError, Piped, PipedGroup, ProcessMark, Stdin, environment, piped,
+    ChildOutput, ChildSpec, ExecError, MarkKind, Piped, PipedGroup, ProcessMark, Stdin,
+    environment, piped,
 };
 use crate::plan_time::TimeAllowance;
 use crate::wire::text::{clip, one_line, printable, quote};
@@ -40,28 +42,12 @@ const MAX_SCHEMA: usize = 64 * 1024;
 const DESCRIPTION: usize = 2_000;
 const NAME: usize = 128;
 
-/// Bytes that are told of what a server writes to its standard error.
+/// Bytes of the end of a server's standard error that a message quotes.
 const LAST_WORDS: usize = 2 * 1024;
 
-/// Bytes that a server's standard error may take, and how often it is looked.
+/// Bytes that a server's standard error may take, and how often this is checked.
 const MAX_SAID: u64 = 1024 * 1024;
 const LOOK: Duration = Duration::from_secs(5);
-
-/// A server as it is configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct McpSettings {
-    /// What stands before the names of its tools.
-    pub name: String,
-    /// Program and arguments; nothing in them is interpreted.
-    pub argv: Vec<String>,
-    pub cwd: PathBuf,
-    /// The names of the variables that it gets in addition to those of every child.
-    pub env: Vec<String>,
-    /// How long it may take to start, and each call.
-    pub timeout: Duration,
-    /// The folder in which it is found while it runs, by whoever comes after a kill; without one it is not found.
-    pub marks: Option<PathBuf>,
-}
 
 /// Why the tools of a server cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +72,12 @@ fn shown(said: &str) -> String {
 
 /// A server whose tools roles may use; ended when the last of them is dropped.
 pub struct McpServer {
-    settings: McpSettings,
+    /// Precedes the names of its tools.
+    name: String,
+    config: McpConfig,
+    cwd: PathBuf,
+    /// The folder with the mark by which the next process finds and ends the server after a kill.
+    marks: Option<PathBuf>,
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
@@ -118,24 +109,28 @@ impl Drop for ServerProcess {
 }
 
 impl McpServer {
-    /// Starts a server and returns its tools, `NAME.<tool>` each. What a role must not use is left out by
-    /// [`Abilities::only`].
+    /// Starts a server in a folder and returns its tools, `NAME.<tool>` each. What a role must not use is left out by
+    /// [`Abilities::only`]. With a folder for marks, the next process finds and ends the server after a kill.
     ///
     /// # Errors
     /// It cannot be started, does not speak the protocol, or does not answer in time.
-    pub async fn start(settings: McpSettings) -> Result<Abilities, McpError> {
+    pub async fn start(
+        name: &str,
+        config: &McpConfig,
+        cwd: &Path,
+        marks: Option<&Path>,
+    ) -> Result<Abilities, McpError> {
         let server = Arc::new(Self {
-            settings,
+            name: name.to_owned(),
+            config: config.clone(),
+            cwd: cwd.to_owned(),
+            marks: marks.map(Path::to_owned),
             connection: tokio::sync::Mutex::new(None),
         });
-        let (peer, _) = server.peer().await?;
-        let tools = match server.in_time(list(&peer)).await {
-            Some(Ok(tools)) => tools,
-            Some(Err(reason)) => return Err(server.failed(reason).await),
-            None => return Err(server.failed(server.too_slow()).await),
-        };
-        let ability = |tool: rmcp::model::Tool| server.tool(tool);
-        Ok(tools.into_iter().filter_map(ability).collect())
+        let (peer, id) = server.peer().await?;
+        let tools = server.answer(id, Box::pin(list(&peer))).await?;
+        let tools = tools.into_iter();
+        Ok(tools.filter_map(|tool| server.tool(tool)).collect())
     }
 
     fn tool(self: &Arc<Self>, tool: rmcp::model::Tool) -> Option<Arc<dyn Ability>> {
@@ -143,10 +138,10 @@ impl McpServer {
         let named = (1..=NAME).contains(&tool.name.len()) && tool.name.chars().all(fits);
         let schema = Value::Object((*tool.input_schema).clone());
         if !named || schema.to_string().len() > MAX_SCHEMA {
-            tracing::warn!(server = %self.settings.name, tool = %one_line(&tool.name, 80), "a tool that cannot be used");
+            tracing::warn!(server = %self.name, tool = %one_line(&tool.name, 80), "a tool that cannot be used");
             return None;
         }
-        let name = format!("{}.{}", self.settings.name, tool.name);
+        let name = format!("{}.{}", self.name, tool.name);
         let description = clip(
             &printable(&tool.description.unwrap_or_default()),
             DESCRIPTION,
@@ -182,14 +177,14 @@ impl McpServer {
 
     async fn connect(&self) -> Result<Connection, McpError> {
         let spec = ChildSpec {
-            argv: self.settings.argv.clone(),
-            cwd: self.settings.cwd.clone(),
-            env: environment(&self.settings.env),
+            argv: self.config.command.clone(),
+            cwd: self.cwd.clone(),
+            env: environment(&self.config.env),
             stdin: Stdin::Nothing,
-            deadline: self.settings.timeout,
+            deadline: self.config.timeout,
         };
         let (stdin, stdout, child) = self.child(&spec).map_err(|source| McpError::Start {
-            server: self.settings.name.clone(),
+            server: self.name.clone(),
             source,
         })?;
         let client = Box::pin(().serve((BoundedReader::new(stdout), stdin)));
@@ -200,11 +195,7 @@ impl McpServer {
                 client,
                 child,
             }),
-            Err(reason) => Err(McpError::Failed {
-                server: self.settings.name.clone(),
-                reason,
-                said: child.last_words(),
-            }),
+            Err(reason) => Err(self.failed(reason, child.last_words())),
         }
     }
 
@@ -213,11 +204,11 @@ impl McpServer {
         spec: &ChildSpec,
     ) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
         let cannot = |source| ExecError::Start {
-            program: self.settings.argv.first().cloned().unwrap_or_default(),
+            program: self.config.command.first().cloned().unwrap_or_default(),
             source,
         };
-        let marked = match &self.settings.marks {
-            Some(marks) => ProcessMark::server(marks, &self.settings.name).map_err(cannot)?,
+        let marked = match &self.marks {
+            Some(marks) => ProcessMark::new(marks, MarkKind::Server, &self.name).map_err(cannot)?,
             None => None,
         };
         let (mut mark, output) = match marked {
@@ -248,7 +239,7 @@ impl McpServer {
         &self,
         work: impl Future<Output = Result<T, String>>,
     ) -> Option<Result<T, String>> {
-        let mut allowance = TimeAllowance::new(self.settings.timeout);
+        let mut allowance = TimeAllowance::new(self.config.timeout);
         tokio::select! {
             biased;
             done = work => Some(done.map_err(|error| one_line(&error, 400))),
@@ -257,25 +248,42 @@ impl McpServer {
     }
 
     fn too_slow(&self) -> String {
-        format!("did not answer within {:?}", self.settings.timeout)
+        format!("did not answer within {:?}", self.config.timeout)
     }
 
-    /// Ends a server that does not answer, unless another one runs in its place by now: the next call starts it again instead
-    /// of waiting as long once more.
-    async fn hang_up(&self, id: Uuid) {
+    /// Waits for the answer to a question that was put over a connection. A server that does not answer is ended, unless
+    /// another one runs in its place by now: the next call starts it again instead of waiting as long once more.
+    async fn answer<T>(
+        &self,
+        id: Uuid,
+        question: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, McpError> {
+        let answer = self.in_time(async { question.await.map_err(not_answered) });
+        let (reason, late) = match answer.await {
+            Some(Ok(answer)) => return Ok(answer),
+            Some(Err(reason)) => (reason, false),
+            None => (self.too_slow(), true),
+        };
+        let failed = self.failed_now(reason).await;
         let mut connection = self.connection.lock().await;
-        if connection.as_ref().is_some_and(|there| there.id == id) {
+        if late && connection.as_ref().is_some_and(|there| there.id == id) {
             *connection = None;
         }
+        Err(failed)
     }
 
-    async fn failed(&self, reason: String) -> McpError {
+    /// Makes the error of a failure, with the end of what the server complained of.
+    async fn failed_now(&self, reason: String) -> McpError {
         let connection = self.connection.lock().await;
         let said = connection.as_ref().map(|there| there.child.last_words());
+        self.failed(reason, said.unwrap_or_default())
+    }
+
+    fn failed(&self, reason: String, said: String) -> McpError {
         McpError::Failed {
-            server: self.settings.name.clone(),
+            server: self.name.clone(),
             reason,
-            said: said.unwrap_or_default(),
+            said,
         }
     }
 
@@ -285,28 +293,15 @@ impl McpServer {
         if let Value::Object(params) = params {
             request = request.with_arguments(params);
         }
-        let called = async { peer.call_tool_once(request).await };
-        let called = async { called.await.map_err(not_answered) };
-        let result = match self.in_time(called).await {
-            Some(Ok(CallToolResponse::Complete(result))) => result,
-            Some(Ok(_)) => {
-                let reason = "wants more than an answer to a call".to_owned();
-                return Err(self.failed(reason).await);
-            }
-            Some(Err(reason)) => return Err(self.failed(reason).await),
-            None => {
-                let failed = self.failed(self.too_slow()).await;
-                self.hang_up(id).await;
-                return Err(failed);
-            }
+        let called = Box::pin(peer.call_tool_once(request));
+        let CallToolResponse::Complete(result) = self.answer(id, called).await? else {
+            let reason = "wants more than an answer to a call".to_owned();
+            return Err(self.failed_now(reason).await);
         };
         let text = text_of(&result);
         if result.is_error == Some(true) {
-            return Err(McpError::Failed {
-                server: self.settings.name.clone(),
-                reason: format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION)),
-                said: String::new(),
-            });
+            let reason = format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION));
+            return Err(self.failed(reason, String::new()));
         }
         Ok(text)
     }
@@ -329,13 +324,12 @@ fn text_of(result: &CallToolResult) -> String {
     }
 }
 
-async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, String> {
+async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, ServiceError> {
     let mut tools = Vec::new();
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(page)).await;
-        let page = page.map_err(not_answered)?;
+        let page = peer.list_tools(Some(page)).await?;
         tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() || tools.len() >= MAX_TOOLS {

@@ -14,7 +14,7 @@ pub use crate::plan::Collaboration as CollaborationStatus;
 
 /// Names a role: 1 to 64 letters, digits, `-` and `_`, for it may become part of a file's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct RoleId(String);
 
 /// The text names no role.
@@ -49,12 +49,6 @@ impl TryFrom<String> for RoleId {
     }
 }
 
-impl From<RoleId> for String {
-    fn from(id: RoleId) -> Self {
-        id.0
-    }
-}
-
 impl fmt::Display for RoleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -68,7 +62,7 @@ impl fmt::Display for RoleId {
 pub struct RequestId(CommandId);
 
 impl RequestId {
-    /// Makes one that nobody has used: `task-<uuid v7>`.
+    /// Makes a new one: `task-<uuid v7>`.
     pub fn make() -> Self {
         Self(CommandId::new(format!("task-{}", Uuid::now_v7())))
     }
@@ -106,7 +100,7 @@ pub enum MessageKind {
     CollaborationRequest,
     /// What came of such a request.
     CollaborationResponse,
-    /// Nobody waits any more for what `request_id` names.
+    /// The result of `request_id` is not wanted any more.
     Cancel,
 }
 
@@ -118,7 +112,7 @@ pub struct StructuredMessage {
     pub from: String,
     pub to: RoleId,
     pub kind: MessageKind,
-    /// The plan that the task is in. In a request, the internal plan of whoever asks: its parents tell who waits for it.
+    /// The plan that the task is in. In a request, the internal plan of the role that asks: its parents show who waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_id: Option<PlanId>,
     /// The task in that plan, as the plan's tools name it. In a request, the step that waits.
@@ -166,7 +160,7 @@ impl StructuredMessage {
     }
 }
 
-/// What came of a task or a request that a role was given.
+/// The result of a task or a request that a role was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskUpdate {
     /// The role that did it.
@@ -182,9 +176,31 @@ pub struct TaskUpdate {
     /// As in the message that gave it.
     pub task_id: Option<String>,
     pub status: CollaborationStatus,
-    /// What came of it, or why nothing did.
+    /// The result, or why there is none.
     pub result: String,
     /// What it took: the questions to language models, of the role and of those that it asked, and the agents. Where its plan is
     /// in the store, the questions are counted there, and this is what agents took.
     pub spent: ModelCost,
+}
+
+impl TaskUpdate {
+    /// Makes the update for the message that gave the task. It is the same for the same task in another message.
+    pub fn new(
+        task: &StructuredMessage,
+        status: CollaborationStatus,
+        result: String,
+        spent: ModelCost,
+    ) -> Self {
+        Self {
+            role: task.to.clone(),
+            assignment: task.assignment(),
+            kind: task.kind,
+            from: task.from.clone(),
+            plan_id: task.plan_id.clone(),
+            task_id: task.task_id.clone(),
+            status,
+            result,
+            spent,
+        }
+    }
 }

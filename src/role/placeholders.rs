@@ -1,5 +1,5 @@
 //! What stands in double braces in a step: `{{task.name}}`, `{{task.description}}`, `{{context}}`, and the result of an
-//! earlier step, `{{steps.1.result}}`. What is put there is data: it is never looked at again.
+//! earlier step, `{{steps.1.result}}`. What is put there is data: it is never read again.
 
 use std::cell::Cell;
 
@@ -130,25 +130,12 @@ pub(super) fn has_name(value: &Value) -> bool {
     found
 }
 
-/// Refuses names that are not there when a step is done; `place` counts the steps from 1.
+/// Refuses names that do not exist when a step is done; `place` counts the steps from 1.
 pub(super) fn check(does: &StepDoes, place: usize) -> Result<(), String> {
-    let mut wrong = None;
+    let mut checked = Ok(());
     let mut see = |name: &str| {
-        let there = OF_A_STEP.contains(&name)
-            || step_of(name).is_some_and(|number| (1..place).contains(&number));
-        if !there && wrong.is_none() {
-            let shown = quote(&format!("{{{{{name}}}}}"));
-            wrong = Some(match step_of(name) {
-                Some(_) if place == 1 => format!("{shown} is not there: no step comes before"),
-                Some(_) => format!(
-                    "{shown} is not there: step {place} sees the results of steps 1 to {}",
-                    place - 1
-                ),
-                None => format!(
-                    "{shown} is not there: known are {} and steps.1.result",
-                    OF_A_STEP.join(", ")
-                ),
-            });
+        if checked.is_ok() {
+            checked = check_name(name, place);
         }
     };
     match does {
@@ -166,7 +153,19 @@ pub(super) fn check(does: &StepDoes, place: usize) -> Result<(), String> {
             each_name(context, &mut see);
         }
     }
-    wrong.map_or(Ok(()), Err)
+    checked
+}
+
+fn check_name(name: &str, place: usize) -> Result<(), String> {
+    let known = match step_of(name) {
+        Some(number) if (1..place).contains(&number) => return Ok(()),
+        None if OF_A_STEP.contains(&name) => return Ok(()),
+        Some(_) if place == 1 => "no step comes before".to_owned(),
+        Some(_) => format!("step {place} sees the results of steps 1 to {}", place - 1),
+        None => format!("known are {} and steps.1.result", OF_A_STEP.join(", ")),
+    };
+    let shown = quote(&format!("{{{{{name}}}}}"));
+    Err(format!("{shown} is not there: {known}"))
 }
 
 fn step_of(name: &str) -> Option<usize> {

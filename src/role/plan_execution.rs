@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::{Map, Value};
 
 use crate::plan::{
-    AttemptKind, AttemptState, NewCommand, PlanId, Refusal, Report, ReportStatus, TaskState, Time,
+    AttemptKind, AttemptState, Draft, NewCommand, PlanId, Refusal, Report, ReportStatus, TaskState,
+    Time,
 };
 use crate::wire::team_file::{OnTimeout, StepDoes};
 use crate::wire::text::{clip_bytes, one_line, printable};
@@ -22,6 +23,12 @@ use super::role_state::{RoleError, RoleStatus};
 
 /// Bytes that are kept of what a step said.
 const MAX_RESULT: usize = 128 * 1024;
+
+/// Which of its abilities a step uses.
+enum Own {
+    Action,
+    Tool,
+}
 
 /// How far the internal plan came.
 #[derive(Debug)]
@@ -42,22 +49,20 @@ impl Role {
             return Ok(Advance::Ended(status, plan.outcome));
         }
         if plan.replan.is_some() {
-            self.state.status = RoleStatus::Planning;
-            self.state.no_longer_waits();
+            self.state.stop_waiting(RoleStatus::Planning);
             return Ok(Advance::Replan);
         }
         let Some(index) = plan.current() else {
-            let nothing = RoleError::CannotPlan("there is no step to be done".to_owned());
+            let nothing = RoleError::cannot_plan("there is no step to be done");
             self.cannot_plan(nothing).await?;
             return Ok(Advance::Again);
         };
         self.state.current_step_index = Some(index);
         let step = &plan.steps[index];
         match &step.request {
-            Some(pending) => self.await_answer(step, pending).await,
+            Some(pending) => self.await_answer(&plan, step, pending).await,
             None => {
-                self.state.status = RoleStatus::ExecutingStep;
-                self.state.no_longer_waits();
+                self.state.stop_waiting(RoleStatus::ExecutingStep);
                 self.do_step(&plan, step).await?;
                 Ok(Advance::Again)
             }
@@ -66,43 +71,31 @@ impl Role {
 
     /// Does a step that waits for no role, or makes the request of one that does.
     async fn do_step(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
-        let done = match &step.does {
-            StepDoes::ExecuteAction { action, params } => {
-                self.started(step).await?;
-                self.call(&self.actions, action, params, plan, step).await
-            }
-            StepDoes::UseTool { tool, params } => {
-                self.started(step).await?;
-                self.call(&self.tools, tool, params, plan, step).await
-            }
+        let (of, name, params) = match &step.does {
+            StepDoes::ExecuteAction { action, params } => (Own::Action, action, params),
+            StepDoes::UseTool { tool, params } => (Own::Tool, tool, params),
             StepDoes::RequestCollaboration { .. } => return self.request(plan, step).await,
-        }?;
+        };
         let number = step.number;
-        match done {
+        // A step in another state was begun before a crash, and it is unknown how far it came.
+        if step.status == TaskState::Pending {
+            let begin = move |draft: &mut Draft<'_>| draft.start_task(number);
+            self.change("a step is begun", begin).await?;
+        }
+        let abilities = match of {
+            Own::Action => &self.actions,
+            Own::Tool => &self.tools,
+        };
+        match self.call(abilities, name, params, plan, step).await? {
             Ok(result) => {
-                let result = clip_bytes(&printable(&result), MAX_RESULT);
-                self.change("a step was done", move |draft| {
-                    draft.complete_task(number, &result)
-                })
-                .await
+                self.complete_step(step, "a step was done", &printable(&result))
+                    .await
             }
             Err(reason) => self.fail_step(step, &reason).await,
         }
     }
 
-    async fn started(&mut self, step: &InternalStep) -> Result<(), RoleError> {
-        let number = step.number;
-        match step.status {
-            TaskState::Pending => {
-                self.change("a step is begun", move |draft| draft.start_task(number))
-                    .await
-            }
-            // It was begun before a crash; nobody knows how far it came.
-            _ => Ok(()),
-        }
-    }
-
-    /// Carries an action or a tool out, and returns what it says: the result, or why there is none.
+    /// Carries an action or a tool out, and returns its result, or why there is none.
     ///
     /// # Errors
     /// The store failed meanwhile: that says nothing about the step, which is begun again.
@@ -114,34 +107,49 @@ impl Role {
         plan: &InternalPlan,
         step: &InternalStep,
     ) -> Result<Result<String, String>, RoleError> {
-        let (description, context) = self.given();
-        let known = StepValues {
-            description,
-            context,
-            steps: &plan.steps,
+        let params = match self.values(plan).fill_all(params) {
+            Ok(params) => params,
+            Err(reason) => return Ok(Err(reason)),
         };
-        let asking = |mind| self.asking(mind, &plan.id);
+        let (description, context) = self.given();
+        let asking = |model| self.asking(model, &plan.id);
         let situation = StepContext {
             role: &self.settings.id,
             prompt: &self.settings.prompt,
             description,
             context,
-            asking: self.mind.as_ref().map(asking),
+            asking: self.model.as_ref().map(asking),
             plan: &plan.id,
             step: step.number,
             asked: AtomicUsize::new(0),
             fault: OnceLock::new(),
         };
-        let params = match known.fill_all(params) {
-            Ok(params) => params,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let limit = self.settings.step_timeout;
+        let limit = self.settings.config.step_timeout;
         let said = abilities.call(name, params, &situation, limit).await;
         match situation.fault.into_inner() {
             Some(fault) => Err(fault.into()),
             None => Ok(said),
         }
+    }
+
+    fn values<'a>(&'a self, plan: &'a InternalPlan) -> StepValues<'a> {
+        let (description, context) = self.given();
+        StepValues {
+            description,
+            context,
+            steps: &plan.steps,
+        }
+    }
+
+    async fn complete_step(
+        &mut self,
+        step: &InternalStep,
+        why: &str,
+        result: &str,
+    ) -> Result<(), RoleError> {
+        let (number, result) = (step.number, clip_bytes(result, MAX_RESULT));
+        let complete = move |draft: &mut Draft<'_>| draft.complete_task(number, &result);
+        self.change(why, complete).await
     }
 
     async fn fail_step(&mut self, step: &InternalStep, reason: &str) -> Result<(), RoleError> {
@@ -158,7 +166,7 @@ impl Role {
         .await
     }
 
-    /// Makes the request of a step: its id and its text are kept before it is sent.
+    /// Makes the request of a step: its id and its text are persisted before it is sent.
     async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
         let id = RequestId::make();
         let prepared = match self.request_message(plan, step, &id) {
@@ -178,10 +186,8 @@ impl Role {
             session: None,
             text,
         };
-        self.change("another role is asked", move |draft| {
-            draft.issue(number, issue)
-        })
-        .await
+        let issue = move |draft: &mut Draft<'_>| draft.issue(number, issue);
+        self.change("another role is asked", issue).await
     }
 
     fn request_message(
@@ -199,70 +205,67 @@ impl Role {
             return Err("the step asks no role".to_owned());
         };
         let target: RoleId = target.parse().map_err(|error| format!("{error}"))?;
-        let (task, given) = self.given();
-        let known = StepValues {
-            description: task,
-            context: given,
-            steps: &plan.steps,
-        };
+        let values = self.values(plan);
         let kind = MessageKind::CollaborationRequest;
         let mut message = StructuredMessage::new(self.settings.id.as_str(), target, kind);
         id.as_str().clone_into(&mut message.id);
         message.plan_id = Some(plan.id.clone());
         message.task_id = Some(step.number.to_string());
-        message.description = Some(known.fill(description));
-        message.context = Some(known.fill(context)).filter(|text| !text.is_empty());
+        message.description = Some(values.fill(description));
+        message.context = Some(values.fill(context)).filter(|text| !text.is_empty());
         message.request_id = Some(id.clone());
         Ok(message)
     }
 
-    /// Takes up an answer that is in the store, or waits for it. A request that this role has not sent itself is sent: nobody
-    /// knows whether it was before a crash.
+    /// Applies an answer that is in the store, or waits for it.
     async fn await_answer(
         &mut self,
+        plan: &InternalPlan,
         step: &InternalStep,
         pending: &PendingAnswer,
     ) -> Result<Advance, RoleError> {
-        if let Some((status, text)) = pending.answer.clone() {
-            self.state.no_longer_waits();
-            self.state.status = RoleStatus::ExecutingStep;
+        if let Some((status, text)) = &pending.answer {
+            self.state.stop_waiting(RoleStatus::ExecutingStep);
             self.end_waits(self.state.top.as_ref()).await?;
-            self.answered(step, &pending.id, status, &text).await?;
+            self.answered(step, &pending.id, *status, text).await?;
             return Ok(Advance::Again);
         }
-        if self.state.sent.as_ref() != Some(&pending.id) {
-            let plan = self.state.internal_plan.clone();
-            let message = plan.as_ref().map_or_else(
-                || Err("there is no plan".to_owned()),
-                |plan| self.request_message(plan, step, &pending.id),
-            );
-            let sent = match message {
-                Ok(message) => {
-                    // What it waited for before may go on as this.
-                    self.end_waits(self.state.top.as_ref()).await?;
-                    self.begin_wait(&message).await?;
-                    match self.framework.send(&message, &pending.text).await {
-                        // It is kept, and sent by whoever goes on.
-                        Err(RequestRefused::Failed(error)) => return Err(error.into()),
-                        sent => sent
-                            .map_err(|refused| format!("the request could not be sent: {refused}")),
-                    }
-                }
-                Err(reason) => Err(reason),
-            };
-            if let Err(reason) = sent {
-                // First: of a step that has failed it would be told that nobody answered in time.
-                self.not_sent(&pending.id).await?;
-                self.fail_step(step, &reason).await?;
-                return Ok(Advance::Again);
-            }
-            self.state.sent = Some(pending.id.clone());
+        // A request that this process has not sent is sent: it is unknown whether it was before a crash.
+        if self.state.sent.as_ref() != Some(&pending.id)
+            && let Err(reason) = self.send(plan, step, pending).await?
+        {
+            // First: of a step that has failed it would be reported that no answer came in time.
+            self.not_sent(&pending.id).await?;
+            self.fail_step(step, &reason).await?;
+            return Ok(Advance::Again);
         }
+        self.state.sent = Some(pending.id.clone());
         self.state.status = RoleStatus::WaitingForCollaboration;
         self.state.pending_collaboration_request_id = Some(pending.id.clone());
         let timeout = self.settings.collaboration_timeout;
         self.state.waits_until = Some(pending.since.plus(timeout));
         Ok(Advance::Waiting)
+    }
+
+    /// Sends the request of a step, or returns why it cannot be sent.
+    async fn send(
+        &self,
+        plan: &InternalPlan,
+        step: &InternalStep,
+        pending: &PendingAnswer,
+    ) -> Result<Result<(), String>, RoleError> {
+        let message = match self.request_message(plan, step, &pending.id) {
+            Ok(message) => message,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        // The wait for an earlier request may continue as this one.
+        self.end_waits(self.state.top.as_ref()).await?;
+        self.begin_wait(&message).await?;
+        match self.framework.send(&message, &pending.text).await {
+            // It is persisted, and sent by the process that continues.
+            Err(RequestRefused::Failed(error)) => Err(error.into()),
+            sent => Ok(sent.map_err(|refused| format!("the request could not be sent: {refused}"))),
+        }
     }
 
     async fn answered(
@@ -277,31 +280,27 @@ impl Role {
                 StepDoes::RequestCollaboration { target, .. } => target.as_str(),
                 _ => "the other role",
             };
-            // The cause alone: it would not be read behind every step on the way there.
+            // Only the cause: it would not be read behind every step on the way there.
             let cause = self.keeper.passed_on(target, request).await?;
             let why = cause.as_deref().unwrap_or(text);
             let reason = format!("{target} answered `{}`: {why}", status.as_str());
             return self.fail_step(step, &reason).await;
         }
-        let number = step.number;
-        let result = clip_bytes(text, MAX_RESULT);
-        self.change("another role has answered", move |draft| {
-            draft.complete_task(number, &result)
-        })
-        .await
+        self.complete_step(step, "another role has answered", text)
+            .await
     }
 
-    /// Keeps an answer, if the role waits for it, and returns whether it does.
+    /// Persists an answer, if the role waits for it, and returns whether it does.
     pub(super) async fn take_answer(
         &mut self,
         answer: StructuredMessage,
     ) -> Result<bool, RoleError> {
         let request = answer.request_id.as_ref();
-        let awaited = request.filter(|request| self.state.is_waiting_for(request));
-        let plan = match (awaited, request) {
-            (Some(_), _) => Some(self.plan_id()?),
-            (None, Some(request)) => self.asked_before(request).await?,
-            (None, None) => None,
+        let awaited = request.is_some_and(|request| self.state.is_waiting_for(request));
+        let plan = match request {
+            Some(_) if awaited => Some(self.plan_id()?),
+            Some(request) => self.asked_before(request).await?,
+            None => None,
         };
         let (Some(plan), Some(request)) = (plan, request) else {
             tracing::warn!(
@@ -321,17 +320,17 @@ impl Role {
                 draft.report(&command, report).map(|_| ())
             });
             let kept = kept.await?;
-            if awaited.is_some() {
+            if awaited {
                 self.state.internal_plan = Some(kept);
             }
         }
-        Ok(awaited.is_some())
+        Ok(awaited)
     }
 
     /// Returns the internal plan of a task that this role was at before a restart and that is not given to it again yet, if
     /// it waits for this answer there.
     async fn asked_before(&self, request: &RequestId) -> Result<Option<PlanId>, RoleError> {
-        let (store, command) = (self.keeper.store(), request.command().clone());
+        let (store, command) = (&self.keeper.store, request.command().clone());
         let Some(plan) = store.plan_of(&command).await? else {
             return Ok(None);
         };
@@ -360,14 +359,14 @@ impl Role {
             let pending = step.request.as_ref();
             pending.is_some_and(|pending| pending.answer.is_none() && !pending.with_person)
         };
-        // The answer goes first; an end by somebody else is taken up as well.
+        // The answer goes first; an end by another process is also applied.
         let Some(step) = step.filter(waits) else {
             return Ok(true);
         };
         let reason = format!("no answer within {:?}", self.settings.collaboration_timeout);
         tracing::warn!(role = %self.settings.id, step = %step.name, "{reason}");
         let (number, on_timeout) = (step.number, self.settings.on_timeout);
-        let can_plan = self.mind.is_some();
+        let can_plan = self.model.is_some();
         self.change("another role has not answered in time", move |draft| {
             if on_timeout == OnTimeout::Replan && can_plan {
                 let changed = draft.part(|draft| draft.change_course(number, &reason));
@@ -380,22 +379,19 @@ impl Role {
             draft.fail_task(number, &reason, again).map(|_| ())
         })
         .await?;
-        self.state.no_longer_waits();
-        self.state.status = RoleStatus::ExecutingStep;
+        self.state.stop_waiting(RoleStatus::ExecutingStep);
         self.end_waits(self.state.top.as_ref()).await?;
         Ok(true)
     }
 
-    /// Takes back what was asked for and nobody waits for any more.
+    /// Withdraws the requests whose answers the plan does not need any more.
     pub(super) async fn withdraw(&mut self, plan: &InternalPlan) -> Result<(), RoleError> {
         for request in &plan.recalls {
             self.framework.withdraw(request).await?;
             let command = request.command().clone();
             let why = "a request was taken back";
-            let taken_back = self
-                .keeper
-                .change(&plan.id, why, move |draft| draft.recalled(&command));
-            taken_back.await?;
+            let recalled = move |draft: &mut Draft<'_>| draft.recalled(&command);
+            self.keeper.change(&plan.id, why, recalled).await?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::llm::questions::role::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, RoleContext,
 };
+use crate::llm::{PromptError, TypedQuestion};
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
 use crate::wire::plan_file::nearest;
 use crate::wire::team_file::{StepDoes, StepSpec};
@@ -13,11 +14,11 @@ use crate::wire::text::{one_line, quote};
 use super::abilities::Abilities;
 use super::agent_base_role::ChosenStrategy;
 use super::framework::{OtherRole, RequestRefused};
-use super::internal_plan::{InternalPlan, PlanningStrategy};
+use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy};
 use super::messages::RoleId;
 use super::placeholders;
 use super::role_agent::Role;
-use super::role_model::{NO_MODEL, RoleModelError};
+use super::role_model::{NO_MODEL, RoleModel};
 use super::role_state::RoleError;
 
 /// The action that every role with a language model should have: the model does it.
@@ -29,18 +30,22 @@ const SIMPLE: usize = 400;
 /// What stands before the name of a role among the things that a step may use.
 const ROLE_PREFIX: &str = "role:";
 
-/// What steps may use.
-#[derive(Clone)]
-struct Checker {
-    own: RoleId,
-    actions: Abilities,
-    tools: Abilities,
-    colleagues: Vec<OtherRole>,
+/// What the steps of a role may use.
+#[derive(Clone, Debug)]
+pub struct StepChecker {
+    /// The role, which cannot ask itself.
+    pub own: RoleId,
+    pub actions: Abilities,
+    pub tools: Abilities,
+    pub other_roles: Vec<OtherRole>,
 }
 
-impl Checker {
-    /// Looks at a step; `place` counts the steps from 1.
-    fn check(&self, step: &StepSpec, place: usize) -> Result<(), String> {
+impl StepChecker {
+    /// Checks a step; `place` counts the steps from 1.
+    ///
+    /// # Errors
+    /// What it names that does not exist, or parameters that do not fit.
+    pub fn check(&self, step: &StepSpec, place: usize) -> Result<(), String> {
         match &step.does {
             StepDoes::ExecuteAction { action, params } => {
                 self.actions.check("action", action, params)?;
@@ -54,7 +59,7 @@ impl Checker {
                 if target == self.own.as_str() {
                     return Err(RequestRefused::Itself(self.own.clone()).to_string());
                 }
-                let known = || self.colleagues.iter().map(|other| other.id.as_str());
+                let known = || self.other_roles.iter().map(|other| other.id.as_str());
                 if !known().any(|other| other == target) {
                     let similar = nearest(target, known()).and_then(|id| id.parse().ok());
                     let role = one_line(target, 64);
@@ -74,7 +79,7 @@ impl Checker {
         placeholders::check(&step.does, place)
     }
 
-    /// Returns what a model planned as a step of ours.
+    /// Returns the step that a model planned.
     fn step(&self, planned: &PlannedStep) -> Result<StepSpec, String> {
         let does = match planned.uses.strip_prefix(ROLE_PREFIX) {
             Some(target) => {
@@ -119,7 +124,7 @@ impl Checker {
             description: other.description.clone(),
             params: schema.to_string(),
         };
-        let others = self.colleagues.iter().filter(|other| other.id != self.own);
+        let others = self.other_roles.iter().filter(|other| other.id != self.own);
         self.actions
             .offers(OfferKind::Action)
             .chain(self.tools.offers(OfferKind::Tool))
@@ -128,35 +133,25 @@ impl Checker {
     }
 }
 
-/// Tells why a step of a role's template cannot be done with these actions, tools and colleagues, before there is the role;
-/// `place` counts the steps from 1.
-///
-/// # Errors
-/// What it names that is not there, or parameters that do not fit.
-pub fn check_step(
-    role: &RoleId,
-    step: &StepSpec,
-    place: usize,
-    actions: &Abilities,
-    tools: &Abilities,
-    colleagues: &[OtherRole],
-) -> Result<(), String> {
-    let checker = Checker {
-        own: role.clone(),
-        actions: actions.clone(),
-        tools: tools.clone(),
-        colleagues: colleagues.to_vec(),
-    };
-    checker.check(step, place)
-}
-
 impl Role {
-    fn checker(&self) -> Checker {
-        Checker {
+    fn checker(&self) -> StepChecker {
+        StepChecker {
             own: self.settings.id.clone(),
             actions: self.actions.clone(),
             tools: self.tools.clone(),
-            colleagues: self.framework.colleagues(),
+            other_roles: self.framework.other_roles(),
+        }
+    }
+
+    /// Returns what a question to the model contains of the role and its task.
+    fn question_context(&self) -> RoleContext<'_> {
+        let (description, context) = self.given();
+        RoleContext {
+            role: self.settings.id.as_str(),
+            prompt: &self.settings.prompt,
+            description,
+            context,
+            ..RoleContext::default()
         }
     }
 
@@ -165,11 +160,8 @@ impl Role {
         let checker = self.checker();
         let mut faults = Vec::new();
         for template in &self.settings.templates {
-            let of = format!(
-                "role `{}`, template {}",
-                self.settings.id,
-                quote(&template.name)
-            );
+            let (id, name) = (&self.settings.id, quote(&template.name));
+            let of = format!("role `{id}`, template {name}");
             if template.steps.is_empty() {
                 faults.push(format!("{of}: it has no steps"));
             }
@@ -190,9 +182,7 @@ impl Role {
     ) -> Result<Vec<StepSpec>, RoleError> {
         let steps = steps?;
         if steps.is_empty() {
-            return Err(RoleError::CannotPlan(
-                "there is no step to be done".to_owned(),
-            ));
+            return Err(RoleError::cannot_plan("there is no step to be done"));
         }
         let checker = self.checker();
         for (place, step) in (first..).zip(&steps) {
@@ -208,16 +198,13 @@ impl Role {
         description: &str,
     ) -> Result<ChosenStrategy, RoleError> {
         if description.trim().is_empty() {
-            return Err(RoleError::CannotPlan(
-                "the task does not say what is to be done".to_owned(),
-            ));
+            let reason = "the task does not say what is to be done";
+            return Err(RoleError::cannot_plan(reason));
         }
         let words = description.to_lowercase();
         let fits = |matches: &[String]| {
-            !matches.is_empty()
-                && matches
-                    .iter()
-                    .all(|word| words.contains(&word.to_lowercase()))
+            let mut matches = matches.iter().map(|word| word.to_lowercase()).peekable();
+            matches.peek().is_some() && matches.all(|word| words.contains(&word))
         };
         let mut templates = self.settings.templates.iter();
         if let Some(template) = templates.find(|template| fits(&template.matches)) {
@@ -226,52 +213,49 @@ impl Role {
                 reason: format!("the task has the words {}", template.matches.join(", ")),
             });
         }
-        let Some(mind) = &self.mind else {
-            return Err(RoleError::CannotPlan(format!(
-                "no template fits the task, and {NO_MODEL}"
-            )));
+        let Some(model) = &self.model else {
+            let reason = format!("no template fits the task, and {NO_MODEL}");
+            return Err(RoleError::CannotPlan(reason));
         };
-        if self.settings.classify {
-            let (_, context) = self.given();
+        let (simple, reason) = if self.settings.config.classify {
             let context = RoleContext {
-                role: self.settings.id.as_str(),
-                prompt: &self.settings.prompt,
                 description,
-                context,
-                ..RoleContext::default()
+                ..self.question_context()
             };
-            let question = questions::strategy(&mind.prompts, &context);
-            let question = question.map_err(RoleModelError::from)?;
-            let plan = self.plan_id()?;
-            let asking = self.asking(mind, &plan);
-            let said = asking
-                .put(ModelQuestionKind::Strategy, 0, &question)
-                .await?;
-            return Ok(ChosenStrategy {
-                strategy: match said.simple {
-                    true => PlanningStrategy::Simple,
-                    false => PlanningStrategy::FreeForm,
-                },
-                reason: format!("the model says: {}", said.reason),
-            });
-        }
-        Ok(match why_complex(description) {
-            None => ChosenStrategy {
-                strategy: PlanningStrategy::Simple,
-                reason: "one sentence without a list".to_owned(),
-            },
-            Some(why) => ChosenStrategy {
-                strategy: PlanningStrategy::FreeForm,
-                reason: why.to_owned(),
-            },
-        })
+            let question = questions::strategy(&model.prompts, &context)?;
+            let said = self.put(ModelQuestionKind::Strategy, &question).await?;
+            (said.simple, format!("the model says: {}", said.reason))
+        } else {
+            let why = why_complex(description);
+            let reason = why.unwrap_or("one sentence without a list");
+            (why.is_none(), reason.to_owned())
+        };
+        let strategy = match simple {
+            true => PlanningStrategy::Simple,
+            false => PlanningStrategy::FreeForm,
+        };
+        Ok(ChosenStrategy { strategy, reason })
+    }
+
+    fn model(&self) -> Result<&RoleModel, RoleError> {
+        let none = || RoleError::cannot_plan(NO_MODEL);
+        self.model.as_ref().ok_or_else(none)
+    }
+
+    /// Puts a question about the task to the model.
+    async fn put<A>(
+        &self,
+        subject: ModelQuestionKind,
+        question: &TypedQuestion<A>,
+    ) -> Result<A, RoleError> {
+        let plan = self.plan_id()?;
+        let asking = self.asking(self.model()?, &plan);
+        asking.put(subject, 0, question).await
     }
 
     /// Returns the one step of a simple task.
     pub(super) fn simple_steps(&self) -> Result<Vec<StepSpec>, RoleError> {
-        if self.mind.is_none() {
-            return Err(RoleError::CannotPlan(NO_MODEL.to_owned()));
-        }
+        self.model()?;
         Ok(vec![StepSpec {
             name: "Do the task".to_owned(),
             does: StepDoes::ExecuteAction {
@@ -288,61 +272,51 @@ impl Role {
         if let (None, Some(PlanningStrategy::Template(name))) = (&why, self.strategy()) {
             let mut templates = self.settings.templates.iter();
             let template = templates.find(|template| template.name == name);
-            let gone =
-                || RoleError::CannotPlan(format!("there is no template {} any more", quote(&name)));
-            return Ok(template.ok_or_else(gone)?.steps.clone());
+            let gone = || format!("there is no template {} any more", quote(&name));
+            let template = template.ok_or_else(|| RoleError::CannotPlan(gone()))?;
+            return Ok(template.steps.clone());
         }
-        let Some(mind) = &self.mind else {
-            return Err(RoleError::CannotPlan(NO_MODEL.to_owned()));
-        };
+        let model = self.model()?;
         let checker = self.checker();
-        let offers = checker.offers();
-        let done = plan.map(done_steps).unwrap_or_default();
-        let (_, context) = self.given();
         let asked = RoleContext {
-            role: self.settings.id.as_str(),
-            prompt: &self.settings.prompt,
             description,
-            context,
-            offers: &offers,
-            done: &done,
+            offers: &checker.offers(),
+            done: &plan.map(done_steps).unwrap_or_default(),
             why: why.as_deref().unwrap_or_default(),
-            question: "",
-            max_steps: self.settings.max_steps,
+            max_steps: usize::try_from(self.settings.config.max_steps).unwrap_or(usize::MAX),
+            ..self.question_context()
         };
-        let looks = checker.clone();
-        let question = questions::steps(&mind.prompts, &asked, move |planned, place| {
-            looks.check(&looks.step(planned)?, place)
-        });
-        let question = question.map_err(RoleModelError::from)?;
-        let plan = self.plan_id()?;
-        let asking = self.asking(mind, &plan);
+        let checks = checker.clone();
+        let check = move |planned: &PlannedStep, place| checks.check(&checks.step(planned)?, place);
+        let question = questions::steps(&model.prompts, &asked, check)?;
         let subject = match why {
             None => ModelQuestionKind::Plan,
             Some(_) => ModelQuestionKind::Replan,
         };
-        let planned = asking.put(subject, 0, &question).await?;
+        let planned = self.put(subject, &question).await?;
         tracing::info!(role = %self.settings.id, steps = planned.steps.len(), reason = %planned.reason, "the steps are planned");
         let steps = planned.steps.iter().map(|step| checker.step(step));
-        steps
-            .collect::<Result<_, _>>()
-            .map_err(RoleError::CannotPlan)
+        let steps: Result<_, String> = steps.collect();
+        steps.map_err(RoleError::CannotPlan)
     }
 }
 
-impl From<RoleModelError> for RoleError {
-    fn from(error: RoleModelError) -> Self {
-        match error {
-            RoleModelError::Store(error) => Self::Store(error),
-            other => Self::CannotPlan(other.to_string()),
-        }
+impl RoleError {
+    pub(super) fn cannot_plan(reason: &str) -> Self {
+        Self::CannotPlan(reason.to_owned())
+    }
+}
+
+impl From<PromptError> for RoleError {
+    fn from(error: PromptError) -> Self {
+        Self::CannotPlan(error.to_string())
     }
 }
 
 /// Returns the steps that are settled, which are the first ones: the place of the next one follows from their number.
 fn done_steps(plan: &InternalPlan) -> Vec<DoneStep> {
     let settled = plan.steps.iter().take_while(|step| step.status.settled());
-    let done = |step: &super::internal_plan::InternalStep| DoneStep {
+    let done = |step: &InternalStep| DoneStep {
         name: step.name.clone(),
         status: step.status.as_str(),
         result: step.result.clone().unwrap_or_default(),

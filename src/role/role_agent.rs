@@ -12,25 +12,22 @@ use super::agent_base_role::{AgentBaseRole, ChosenStrategy};
 use super::built_in_actions::ask;
 use super::framework::Framework;
 use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy};
-use super::messages::{
-    CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
-};
+use super::messages::{CollaborationStatus, RoleId, StructuredMessage, TaskUpdate};
 use super::planning_strategy::ASK;
 use super::role_model::{PlanQuestion, RoleModel};
 use super::role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
-use super::wait_chains::{self, WaitChain};
+use super::wait_chains::WaitChain;
 use crate::wire::team_file::StepSpec;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
 
-/// What a message leads to.
+/// What a task that a message gives leads to.
 #[derive(Debug)]
-pub(super) enum AdmittedMessage {
-    Begin(Box<StructuredMessage>),
+pub(super) enum AdmittedTask {
+    Begin,
     /// It is the task that the role has already.
-    GoOn,
-    Answer(Box<StructuredMessage>),
+    Continue,
     Nothing,
 }
 
@@ -39,7 +36,7 @@ pub struct Role {
     pub(super) settings: RoleSettings,
     pub(super) keeper: PlanKeeper,
     pub(super) framework: Arc<dyn Framework>,
-    pub(super) mind: Option<RoleModel>,
+    pub(super) model: Option<RoleModel>,
     pub(super) actions: Abilities,
     pub(super) tools: Abilities,
     pub(super) state: AgentState,
@@ -49,8 +46,6 @@ impl fmt::Debug for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Role")
             .field("settings", &self.settings)
-            .field("actions", &self.actions)
-            .field("tools", &self.tools)
             .field("state", &self.state)
             .finish_non_exhaustive()
     }
@@ -67,8 +62,8 @@ impl AgentBaseRole for Role {
 }
 
 impl Role {
-    /// Makes a role that is idle. What it did before it goes on with when the task is given to it again. With a language model
-    /// it has the action [`ASK`] in any case.
+    /// Makes a role that is idle. It continues what it did before when the task is given to it again. With a language model it
+    /// has the action [`ASK`] in any case.
     ///
     /// # Errors
     /// Everything that a template names and that is not there.
@@ -76,19 +71,19 @@ impl Role {
         settings: RoleSettings,
         store: Store,
         framework: Arc<dyn Framework>,
-        mind: Option<RoleModel>,
+        model: Option<RoleModel>,
         mut actions: Abilities,
         tools: Abilities,
     ) -> Result<Self, RoleFaults> {
         // A simple task is one step with it.
-        if mind.is_some() && actions.get(ASK).is_none() {
+        if model.is_some() && actions.get(ASK).is_none() {
             actions.add(ask());
         }
         let role = Self {
-            keeper: PlanKeeper::new(store, &settings.id),
+            keeper: PlanKeeper::new(store, settings.id.clone()),
             settings,
             framework,
-            mind,
+            model,
             actions,
             tools,
             state: AgentState::default(),
@@ -114,67 +109,50 @@ impl Role {
         self.state.waits_until
     }
 
-    pub(super) fn description(&self) -> String {
-        let task = self.state.current_task.as_ref();
-        let text = task.and_then(|task| task.description.clone());
-        text.unwrap_or_default()
-    }
-
     pub(super) fn strategy(&self) -> Option<PlanningStrategy> {
         self.state.internal_plan.as_ref()?.strategy.clone()
     }
 
-    /// Decides what a message leads to.
-    pub(super) async fn admit(
-        &mut self,
-        message: StructuredMessage,
-    ) -> Result<AdmittedMessage, RoleError> {
-        if message.to != self.settings.id {
+    /// Returns whether a message is for this role.
+    pub(super) fn is_for(&self, message: &StructuredMessage) -> bool {
+        let own = message.to == self.settings.id;
+        if !own {
             tracing::warn!(role = %self.settings.id, to = %message.to, id = %one_line(&message.id, 80), "a message for another role");
-            return Ok(AdmittedMessage::Nothing);
         }
-        match message.kind {
-            MessageKind::TaskAssignment | MessageKind::CollaborationRequest => {
-                self.admit_task(message).await
-            }
-            MessageKind::CollaborationResponse => Ok(AdmittedMessage::Answer(Box::new(message))),
-            MessageKind::Cancel => self.cancel(&message).await,
-        }
+        own
     }
 
-    async fn admit_task(
+    /// Decides what a task leads to: it is begun, waits, or is rejected because too many wait.
+    pub(super) async fn admit(
         &mut self,
-        message: StructuredMessage,
-    ) -> Result<AdmittedMessage, RoleError> {
+        message: &StructuredMessage,
+    ) -> Result<AdmittedTask, RoleError> {
         let assignment = message.assignment();
         let same = |other: &StructuredMessage| other.assignment() == assignment;
-        match &self.state.current_task {
-            None => return Ok(AdmittedMessage::Begin(Box::new(message))),
-            // What was dropped half-way while it was planned is planned again.
-            Some(current) if same(current) => {
-                let planned = self.state.internal_plan.as_ref();
-                let planned = planned.is_some_and(|plan| !plan.steps.is_empty());
-                return Ok(match planned {
-                    true => AdmittedMessage::GoOn,
-                    false => AdmittedMessage::Begin(Box::new(message)),
-                });
-            }
-            Some(_) => {}
+        let Some(current) = &self.state.current_task else {
+            return Ok(AdmittedTask::Begin);
+        };
+        if same(current) {
+            let plan = self.state.internal_plan.as_ref();
+            return Ok(match plan.is_some_and(|plan| !plan.steps.is_empty()) {
+                true => AdmittedTask::Continue,
+                // The call was dropped while the task was planned: it is planned again.
+                false => AdmittedTask::Begin,
+            });
         }
-        if self.state.waiting.iter().any(same) {
-            return Ok(AdmittedMessage::Nothing);
+        let waiting = &mut self.state.waiting;
+        if waiting.iter().any(same) {
+            return Ok(AdmittedTask::Nothing);
         }
-        if self.state.waiting.len() < MAX_WAITING {
-            self.state.waiting.push_back(message);
-            return Ok(AdmittedMessage::Nothing);
+        if waiting.len() < MAX_WAITING {
+            waiting.push_back(message.clone());
+            return Ok(AdmittedTask::Nothing);
         }
-        let reason = format!(
-            "role {} is busy, and {MAX_WAITING} tasks wait already",
-            self.settings.id
-        );
-        let update = self.update(&message, CollaborationStatus::Rejected, reason);
+        let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
+        let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
+        let update = TaskUpdate::new(message, status, result, ModelCost::default());
         self.framework.update_task_status(update).await?;
-        Ok(AdmittedMessage::Nothing)
+        Ok(AdmittedTask::Nothing)
     }
 
     /// Returns the task that has waited longest, if the role is idle.
@@ -185,69 +163,64 @@ impl Role {
         }
     }
 
-    /// Gives a task up that nobody wants any more.
-    async fn cancel(&mut self, message: &StructuredMessage) -> Result<AdmittedMessage, RoleError> {
-        let Some(assignment) = message.request_id.clone() else {
+    /// Abandons a task whose result is not wanted any more.
+    pub(super) async fn cancel(&mut self, message: &StructuredMessage) -> Result<(), RoleError> {
+        let Some(assignment) = &message.request_id else {
             tracing::warn!(role = %self.settings.id, "a message that cancels nothing");
-            return Ok(AdmittedMessage::Nothing);
+            return Ok(());
         };
-        self.state
-            .waiting
-            .retain(|waiting| waiting.assignment() != assignment);
-        let current = self.state.current_task.as_ref();
-        let current = current.is_some_and(|task| task.assignment() == assignment);
-        let found = self.keeper.find(&self.settings.id, &assignment).await?;
-        let Some(plan) = found else {
-            if current {
-                self.forget();
-            }
-            return Ok(AdmittedMessage::Nothing);
-        };
-        let why = "no role waits for it any more";
-        let ended = self.keeper.change(&plan.id, why, move |draft| {
-            match draft.plan().status().settled() {
-                true => Ok(()),
-                false => draft.abandon(why),
-            }
-        });
-        let (was_open, plan) = (plan.ended().is_none(), ended.await?);
-        if was_open {
-            self.count_others(&plan).await?;
+        let same = |task: &StructuredMessage| task.assignment() == *assignment;
+        self.state.waiting.retain(|waiting| !same(waiting));
+        if let Some(plan) = self.keeper.find(assignment).await? {
+            self.abandon(&plan).await?;
         }
-        self.withdraw(&plan).await?;
-        let chain = WaitChain::of(self.keeper.store(), Some(&plan.id)).await?;
-        self.end_waits(chain.top.as_ref()).await?;
-        // Only now: in the history nobody looks for what is to be taken back.
-        self.keeper.change(&plan.id, why, put_away).await?;
-        if current {
+        if self.state.current_task.as_ref().is_some_and(same) {
             self.forget();
         }
-        Ok(AdmittedMessage::Nothing)
+        Ok(())
     }
 
-    /// Counts what those took that were asked for something which no report will tell of.
+    async fn abandon(&mut self, plan: &InternalPlan) -> Result<(), RoleError> {
+        let why = "no role waits for it any more";
+        let end = move |draft: &mut Draft<'_>| match draft.plan().status().settled() {
+            true => Ok(()),
+            false => draft.abandon(why),
+        };
+        let ended = self.keeper.change(&plan.id, why, end).await?;
+        if plan.ended().is_none() {
+            self.count_others(&ended).await?;
+        }
+        self.withdraw(&ended).await?;
+        let chain = WaitChain::of(&self.keeper.store, Some(&plan.id)).await?;
+        self.end_waits(chain.top.as_ref()).await?;
+        // Last: in the history no process looks for what is to be withdrawn.
+        self.keeper.change(&plan.id, why, archive).await?;
+        Ok(())
+    }
+
+    /// Counts what other roles took for a plan whose report will never come.
     async fn count_others(&self, plan: &InternalPlan) -> Result<(), RoleError> {
-        let (store, spent) = (self.keeper.store(), plan.spent_by_others);
+        let (PlanKeeper { store, by, .. }, spent) = (&self.keeper, plan.spent_by_others);
         if spent == ModelCost::default() {
             return Ok(());
         }
         if let Some(top) = WaitChain::of(store, Some(&plan.id)).await?.top {
             let why = "what a role had others do is given up";
             let count = move |draft: &mut Draft<'_>| {
-                draft.count_agents_of_role(spent);
+                draft.count_agents(spent);
                 Ok(())
             };
-            store.change(&top, self.keeper.by(), why, count).await?;
+            store.change(&top, by, why, count).await?;
         }
         Ok(())
     }
 
-    /// Takes a task up, with its internal plan; returns whether that has no steps yet.
+    /// Begins or resumes a task, and returns whether its internal plan has no steps yet.
     pub(super) async fn begin(&mut self, task: StructuredMessage) -> Result<bool, RoleError> {
         self.state.status = RoleStatus::Planning;
         self.state.current_task = Some(task.clone());
-        let plan = self.keeper.open(&self.settings.id, &task).await?;
-        let chain = WaitChain::of(self.keeper.store(), Some(&plan.id)).await?;
+        let plan = self.keeper.open(&task).await?;
+        let chain = WaitChain::of(&self.keeper.store, Some(&plan.id)).await?;
         (self.state.top, self.state.command) = (chain.top, chain.command);
         let unplanned = plan.steps.is_empty() && plan.ended().is_none();
         self.state.internal_plan = Some(plan);
@@ -266,43 +239,39 @@ impl Role {
         .await
     }
 
-    /// Keeps the steps, or ends the task because there are none.
+    /// Persists the steps, or ends the task because there are none.
     pub(super) async fn plan_with(
         &mut self,
         steps: Result<Vec<StepSpec>, RoleError>,
     ) -> Result<(), RoleError> {
         let plan = self.plan_id()?;
-        match self.sound(steps, 1) {
-            Ok(steps) => {
-                let plan = self.keeper.add_steps(&plan, steps).await?;
-                self.state.internal_plan = Some(plan);
-                Ok(())
-            }
-            Err(error) => self.cannot_plan(error).await,
-        }
+        let steps = match self.sound(steps, 1) {
+            Ok(steps) => steps,
+            Err(error) => return self.cannot_plan(error).await,
+        };
+        self.state.internal_plan = Some(self.keeper.add_steps(&plan, steps).await?);
+        Ok(())
     }
 
-    /// Puts other steps in the place of the rest, or ends the task because there are none.
+    /// Replaces the rest of the steps, or ends the task because there are none.
     pub(super) async fn replan_with(
         &mut self,
         steps: Result<Vec<StepSpec>, RoleError>,
     ) -> Result<(), RoleError> {
         let plan = self.plan_id()?;
         let internal = self.state.internal_plan.as_ref();
-        let settled = |plan: &InternalPlan| {
-            let settled = plan.steps.iter().filter(|step| step.status.settled());
-            settled.count()
+        let steps_so_far = internal.map_or(&[][..], |plan| &plan.steps);
+        let settled = steps_so_far.iter().filter(|step| step.status.settled());
+        let steps = match self.sound(steps, 1 + settled.count()) {
+            Ok(steps) => steps,
+            Err(error) => return self.cannot_plan(error).await,
         };
-        match self.sound(steps, 1 + internal.map_or(0, settled)) {
-            Ok(steps) => {
-                let why = internal.and_then(|plan| plan.replan.clone());
-                let why = why.unwrap_or_default();
-                let plan = self.keeper.replace_rest(&plan, steps, why).await?;
-                self.state.internal_plan = Some(plan);
-                Ok(())
-            }
-            Err(error) => self.cannot_plan(error).await,
-        }
+        let why = internal.and_then(|plan| plan.replan.clone());
+        let plan = self
+            .keeper
+            .replace_rest(&plan, steps, why.unwrap_or_default());
+        self.state.internal_plan = Some(plan.await?);
+        Ok(())
     }
 
     pub(super) async fn cannot_plan(&mut self, error: RoleError) -> Result<(), RoleError> {
@@ -310,60 +279,36 @@ impl Role {
             return Err(error);
         };
         let reason = printable(&reason);
-        self.change("the task cannot be planned", move |draft| {
-            draft.abandon(&reason)
-        })
-        .await
+        let end = move |draft: &mut Draft<'_>| draft.abandon(&reason);
+        self.change("the task cannot be planned", end).await
     }
 
-    /// Tells the framework what came of the task.
-    pub(super) async fn tell(
+    /// Reports the result of the task to the framework.
+    pub(super) async fn report(
         &mut self,
         status: CollaborationStatus,
         result: String,
     ) -> Result<(), RoleError> {
-        if let Some(task) = self.state.current_task.clone() {
-            let update = self.update(&task, status, result);
-            self.framework.update_task_status(update).await?;
-        }
-        Ok(())
+        let Some(task) = &self.state.current_task else {
+            return Ok(());
+        };
+        let spent = match &self.state.internal_plan {
+            // What its model took is counted there already.
+            Some(plan) if self.state.top.is_some() => plan.spent_by_others,
+            Some(plan) => plan.spent,
+            None => ModelCost::default(),
+        };
+        let update = TaskUpdate::new(task, status, result, spent);
+        Ok(self.framework.update_task_status(update).await?)
     }
 
-    fn update(
-        &self,
-        task: &StructuredMessage,
-        status: CollaborationStatus,
-        result: String,
-    ) -> TaskUpdate {
-        let assignment = task.assignment();
-        let current = self.state.current_task.as_ref();
-        let plan = self.state.internal_plan.as_ref();
-        let own = current.is_some_and(|current| current.assignment() == assignment);
-        TaskUpdate {
-            role: self.settings.id.clone(),
-            assignment,
-            kind: task.kind,
-            from: task.from.clone(),
-            plan_id: task.plan_id.clone(),
-            task_id: task.task_id.clone(),
-            status,
-            result,
-            spent: match plan.filter(|_| own) {
-                // What its model took is counted there already.
-                Some(plan) if self.state.top.is_some() => plan.spent_by_others,
-                Some(plan) => plan.spent,
-                None => ModelCost::default(),
-            },
-        }
-    }
-
-    /// Is idle again. What the framework was told of is put into the history.
-    pub(super) async fn leave(&mut self, told: bool) -> Result<(), RoleError> {
+    /// Makes the role idle again. A plan whose result was reported is archived.
+    pub(super) async fn leave(&mut self, reported: bool) -> Result<(), RoleError> {
         let plan = self.plan_id()?;
         self.forget();
-        if told {
+        if reported {
             let why = "what came of it was taken in";
-            self.keeper.change(&plan, why, put_away).await?;
+            self.keeper.change(&plan, why, archive).await?;
         }
         Ok(())
     }
@@ -386,60 +331,34 @@ impl Role {
         Ok(())
     }
 
-    /// Notes that the role is about to wait for another one.
-    pub(super) async fn begin_wait(&self, request: &StructuredMessage) -> Result<(), RoleError> {
-        let (store, by) = (self.keeper.store(), self.keeper.by());
-        if let (Some(top), Some(command)) = (&self.state.top, &self.state.command) {
-            wait_chains::begin_wait(store, by, top, command, request).await?;
-        }
-        Ok(())
-    }
-
-    /// Notes that the role does not wait for a request, as it could not be sent.
-    pub(super) async fn not_sent(&self, request: &RequestId) -> Result<(), RoleError> {
-        if let Some(top) = &self.state.top {
-            let (store, by) = (self.keeper.store(), self.keeper.by());
-            wait_chains::not_sent(store, by, top, request.command()).await?;
-        }
-        Ok(())
-    }
-
-    /// Notes what the role does not wait for any more.
-    pub(super) async fn end_waits(&self, top: Option<&PlanId>) -> Result<(), RoleError> {
-        if let Some(top) = top {
-            wait_chains::end_waits(self.keeper.store(), self.keeper.by(), top).await?;
-        }
-        Ok(())
-    }
-
     pub(super) fn plan_id(&self) -> Result<PlanId, RoleError> {
         let plan = self.state.internal_plan.as_ref();
-        let none = || RoleError::CannotPlan("the role has no task".to_owned());
+        let none = || RoleError::cannot_plan("the role has no task");
         plan.map(|plan| plan.id.clone()).ok_or_else(none)
     }
 
     /// Returns how questions to a language model are put for a plan.
-    pub(super) fn asking<'a>(&'a self, mind: &'a RoleModel, plan: &'a PlanId) -> PlanQuestion<'a> {
+    pub(super) fn asking<'a>(&'a self, model: &'a RoleModel, plan: &'a PlanId) -> PlanQuestion<'a> {
         PlanQuestion {
-            mind,
+            model,
             keeper: &self.keeper,
             plan,
             top: self.state.top.as_ref(),
         }
     }
 
+    /// Returns the description and the context of the task.
     pub(super) fn given(&self) -> (&str, &str) {
-        let task = self.state.current_task.as_ref();
-        (
-            task.and_then(|task| task.description.as_deref())
-                .unwrap_or_default(),
-            task.and_then(|task| task.context.as_deref())
-                .unwrap_or_default(),
-        )
+        let text = |text: fn(&StructuredMessage) -> &Option<String>| {
+            let task = self.state.current_task.as_ref();
+            task.and_then(|task| text(task).as_deref())
+                .unwrap_or_default()
+        };
+        (text(|task| &task.description), text(|task| &task.context))
     }
 }
 
-fn put_away(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+fn archive(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     match draft.plan().head().archive_state {
         ArchiveState::Current => draft.archive(ArchiveState::History),
         ArchiveState::History | ArchiveState::Deleted => Ok(()),

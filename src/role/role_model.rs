@@ -1,7 +1,6 @@
-//! The language model of a role. Every question is counted before it is asked, and its answer is kept before anybody acts on
+//! The language model of a role. Every question is counted before it is asked, and its answer is persisted before the role acts on
 //! it: after a crash it is read again, not asked again.
 
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,12 +8,15 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::llm::questions::role::{self as questions, RoleContext};
-use crate::llm::{Model, PromptError, Prompts, TypedQuestion};
-use crate::plan::{AskId, ModelCost, ModelQuestionKind, PlanId, Refusal, TaskId};
+use crate::llm::{Model, Prompts, TypedQuestion};
+use crate::plan::{
+    AskId, Draft, ModelCost, ModelQuestion, ModelQuestionKind, PlanId, Refusal, TaskId,
+};
 use crate::store::StoreError;
 
 use super::internal_plan::PlanKeeper;
 use super::messages::RoleId;
+use super::role_state::RoleError;
 
 /// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -27,20 +29,10 @@ pub struct RoleModel {
     pub prompts: Arc<Prompts>,
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RoleModelError {
-    #[error("{0}")]
-    NoAnswer(String),
-    #[error(transparent)]
-    Prompt(#[from] PromptError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 /// A question that is put for one internal plan.
+#[derive(Debug)]
 pub(super) struct PlanQuestion<'a> {
-    pub(super) mind: &'a RoleModel,
+    pub(super) model: &'a RoleModel,
     pub(super) keeper: &'a PlanKeeper,
     pub(super) plan: &'a PlanId,
     /// The plan whose budget holds, if there is one.
@@ -49,63 +41,65 @@ pub(super) struct PlanQuestion<'a> {
 
 impl PlanQuestion<'_> {
     /// Puts the `nth` question of its kind, counted from 0, or reads the answer that was given to it before.
+    ///
+    /// # Errors
+    /// The store failed, or [`RoleError::CannotPlan`] with the reason for which there is no answer.
     pub(super) async fn put<A>(
         &self,
         subject: ModelQuestionKind,
         nth: usize,
         question: &TypedQuestion<A>,
-    ) -> Result<A, RoleModelError> {
-        let (store, plan) = (self.keeper.store(), self.plan);
-        let about = subject.clone();
-        let known = store.read(plan, move |plan, _| {
-            let answered =
-                |ask: &&crate::plan::ModelQuestion| ask.subject == about && ask.error.is_none();
-            let mut asks: Vec<_> = plan.asks().filter(answered).cloned().collect();
-            asks.sort_by(|a, b| (a.asked, &a.id).cmp(&(b.asked, &b.id)));
-            asks.into_iter().nth(nth).and_then(|ask| ask.answer)
-        });
-        if let Some(known) = known.await?
+    ) -> Result<A, RoleError> {
+        if let Some(known) = self.known(subject.clone(), nth).await?
             && let Ok(value) = question.read(&known)
         {
             return Ok(value);
         }
+        let model = &self.model.model;
         let model = match self.top {
-            Some(top) => self.mind.model.at_most(self.allowed(top).await?),
-            None => self.mind.model.clone(),
+            Some(top) => model.at_most(self.allowed(top).await?),
+            None => model.clone(),
         };
         let ask = self.begin(subject).await?;
-        let (spent, said) = match model.ask(question).await {
-            Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
+        let (spent, kept, said) = match model.ask(question).await {
+            Ok(answered) => (answered.spent, Ok(answered.text), Ok(answered.value)),
             Err(error) => {
-                let text = format!("{error}. Hint: {}", error.hint());
-                (error.spent, Err(text))
+                let lost = format!("{error}. Hint: {}", error.hint());
+                (error.spent, Err(lost.clone()), Err(lost))
             }
         };
-        let (value, text, lost) = match said {
-            Ok((value, text)) => (Some(value), text, String::new()),
-            Err(error) => (None, String::new(), error),
-        };
-        let said = match value.is_some() {
-            true => Ok(text),
-            false => Err(lost.clone()),
-        };
-        self.keep(&ask, spent, said).await?;
+        self.keep(&ask, spent, kept).await?;
         if let Some(top) = self.top {
             self.count(top, spent).await;
         }
-        value.ok_or(RoleModelError::NoAnswer(lost))
+        said.map_err(RoleError::CannotPlan)
+    }
+
+    /// Returns the answer that was given to a question before.
+    async fn known(
+        &self,
+        subject: ModelQuestionKind,
+        nth: usize,
+    ) -> Result<Option<String>, StoreError> {
+        let known = self.keeper.store.read(self.plan, move |plan, _| {
+            let answered = |ask: &&ModelQuestion| ask.subject == subject && ask.error.is_none();
+            let mut asks: Vec<_> = plan.asks().filter(answered).collect();
+            asks.sort_by_key(|ask| (ask.asked, &ask.id));
+            asks.get(nth).and_then(|ask| ask.answer.clone())
+        });
+        known.await
     }
 
     /// Counts the first call of a question on the plan whose budget holds, and returns how many are allowed with it.
-    async fn allowed(&self, top: &PlanId) -> Result<u32, RoleModelError> {
-        let (store, by) = (self.keeper.store(), self.keeper.by());
+    async fn allowed(&self, top: &PlanId) -> Result<u32, RoleError> {
+        let PlanKeeper { store, by, .. } = self.keeper;
         let begun = store.change(top, by, "a role asks a model", |draft| {
             draft.begin_call_of_role()?;
             Ok(draft.plan().calls_left().saturating_add(1))
         });
         match begun.await {
             Err(StoreError::Refused(refusal @ Refusal::UsedUp(_))) => {
-                Err(RoleModelError::NoAnswer(refusal.to_string()))
+                Err(RoleError::CannotPlan(refusal.to_string()))
             }
             begun => Ok(begun?),
         }
@@ -113,8 +107,8 @@ impl PlanQuestion<'_> {
 
     /// Counts what a question took on the plan whose budget holds.
     async fn count(&self, top: &PlanId, spent: ModelCost) {
-        let (store, by) = (self.keeper.store(), self.keeper.by());
-        let counted = insist(|| {
+        let PlanKeeper { store, by, .. } = self.keeper;
+        let counted = retry(|| {
             store.change(top, by, "what a role asked a model", move |draft| {
                 draft.count_call_of_role(spent);
                 Ok(())
@@ -132,7 +126,7 @@ impl PlanQuestion<'_> {
         spent: ModelCost,
         said: Result<String, String>,
     ) -> Result<(), StoreError> {
-        let kept = insist(|| {
+        let kept = retry(|| {
             let (ask, said) = (ask.clone(), said.clone());
             let why = "what the model said";
             self.keeper.change(self.plan, why, move |draft| {
@@ -147,19 +141,14 @@ impl PlanQuestion<'_> {
     }
 
     async fn begin(&self, subject: ModelQuestionKind) -> Result<AskId, StoreError> {
-        let by = self.keeper.by();
-        let begun = self
-            .keeper
-            .store()
-            .change(self.plan, by, "a model is asked", {
-                move |draft| draft.begin_ask(&subject)
-            });
-        begun.await
+        let PlanKeeper { store, by, .. } = self.keeper;
+        let begin = move |draft: &mut Draft<'_>| draft.begin_ask(&subject);
+        store.change(self.plan, by, "a model is asked", begin).await
     }
 }
 
-/// Makes a change again after faults of the store that pass: what was paid for is not lost by them.
-async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
+/// Retries a change after faults of the store that pass: what was paid for is not lost by them.
+async fn retry<T, F: Future<Output = Result<T, StoreError>>>(
     change: impl Fn() -> F,
 ) -> Result<T, StoreError> {
     let mut pause = FIRST_PAUSE;
@@ -176,10 +165,11 @@ async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
 }
 
 /// What an action or a tool knows of the step that it is called for.
+#[derive(Debug)]
 pub struct StepContext<'a> {
     /// The role that calls it.
     pub role: &'a RoleId,
-    /// What the role is told of itself.
+    /// The instructions of the role.
     pub prompt: &'a str,
     /// The task that the step is for.
     pub description: &'a str,
@@ -191,15 +181,6 @@ pub struct StepContext<'a> {
     pub(super) asked: AtomicUsize,
     /// Why the store did not keep an answer, or could not be read.
     pub(super) fault: OnceLock<StoreError>,
-}
-
-impl fmt::Debug for StepContext<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Situation")
-            .field("role", &self.role)
-            .field("step", &self.step)
-            .finish_non_exhaustive()
-    }
 }
 
 impl StepContext<'_> {
@@ -220,19 +201,17 @@ impl StepContext<'_> {
             question: wanted,
             ..RoleContext::default()
         };
-        let question = questions::ask(&asking.mind.prompts, &context);
+        let question = questions::ask(&asking.model.prompts, &context);
         let question = question.map_err(|error| error.to_string())?;
         let nth = self.asked.fetch_add(1, Ordering::Relaxed);
-        let answer = asking
-            .put(ModelQuestionKind::Step(self.step), nth, &question)
-            .await;
-        answer.map_err(|error| {
+        let kind = ModelQuestionKind::Step(self.step);
+        asking.put(kind, nth, &question).await.map_err(|error| {
             let reason = error.to_string();
             match error {
-                // What the plan refuses is its answer.
-                RoleModelError::Store(StoreError::Refused(_)) => {}
-                RoleModelError::Store(fault) => drop(self.fault.set(fault)),
-                RoleModelError::NoAnswer(_) | RoleModelError::Prompt(_) => {}
+                // A refusal of the plan is an answer.
+                RoleError::Store(StoreError::Refused(_)) => {}
+                RoleError::Store(fault) => drop(self.fault.set(fault)),
+                RoleError::CannotPlan(_) | RoleError::Framework(_) => {}
             }
             reason
         })

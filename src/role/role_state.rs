@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::config::RolesConfig;
 use crate::plan::{CommandId, PlanId, Time};
 use crate::store::StoreError;
 use crate::wire::team_file::{self, OnTimeout, StepTemplate};
@@ -15,15 +16,10 @@ use super::messages::{RequestId, RoleId, StructuredMessage};
 #[derive(Clone, Debug)]
 pub struct RoleSettings {
     pub id: RoleId,
-    /// What the role is told of itself.
+    /// The instructions of the role.
     pub prompt: String,
     pub templates: Vec<StepTemplate>,
-    /// Whether its language model is asked if a task is simple.
-    pub classify: bool,
-    /// Steps that its language model may make of a task.
-    pub max_steps: usize,
-    /// How long one action or tool may take.
-    pub step_timeout: Duration,
+    pub config: RolesConfig,
     /// How long it waits for another role.
     pub collaboration_timeout: Duration,
     pub on_timeout: OnTimeout,
@@ -36,9 +32,7 @@ impl RoleSettings {
             id,
             prompt: String::new(),
             templates: Vec::new(),
-            classify: false,
-            max_steps: 50,
-            step_timeout: Duration::from_secs(600),
+            config: RolesConfig::default(),
             collaboration_timeout: Duration::from_secs(600),
             on_timeout: OnTimeout::default(),
         }
@@ -95,19 +89,19 @@ impl RoleStatus {
     }
 }
 
-/// What a role remembers; all of it is in the store too.
+/// What a role remembers; all of it is also in the store.
 #[derive(Clone, Debug, Default)]
 pub struct AgentState {
     pub status: RoleStatus,
     /// The message that gave the task it does.
     pub current_task: Option<StructuredMessage>,
-    /// As it was when it was last looked at.
+    /// As it was when it was last read.
     pub internal_plan: Option<InternalPlan>,
     pub current_step_index: Option<usize>,
     pub pending_collaboration_request_id: Option<RequestId>,
     /// When the wait for the answer ends.
     pub waits_until: Option<Time>,
-    /// The request that this role has sent itself, so that it is not sent again at every look.
+    /// The request that this role has sent itself, so that it is not sent again every time.
     pub(super) sent: Option<RequestId>,
     /// The plan for which all of it is done, if it is in the store: its budget holds, and what the model takes is counted there.
     pub(super) top: Option<PlanId>,
@@ -137,7 +131,9 @@ impl AgentState {
         self.waits() && self.pending_collaboration_request_id.as_ref() == Some(request)
     }
 
-    pub(super) fn no_longer_waits(&mut self) {
+    /// Records that the role waits for no answer any more, and what it does instead.
+    pub(super) fn stop_waiting(&mut self, status: RoleStatus) {
+        self.status = status;
         self.pending_collaboration_request_id = None;
         self.waits_until = None;
     }

@@ -1,19 +1,20 @@
-//! Who waits for whom. The internal plans know it; the plan of the task says it as well, so that whoever looks on finds it in
-//! one place. The role that waits notes it there before it sends its request, and ends it when the request is not open any
-//! more. A crash in between leaves a wait too many or too few, which the role corrects when it goes on where it was; where it
-//! never does, whoever looks after internal plans.
+//! Which role waits for which. The internal plans have it; the plan of the task has it also, so that a reader finds it in one
+//! place. The role that waits records it there before it sends its request, and ends it when the request is not open any more.
+//! A crash in between leaves a wait too many or too few, which the role corrects when it continues; where it never does, the
+//! code that cleans up internal plans corrects it.
 
 use std::time::Duration;
 
 use crate::plan::{
-    Attempt, AttemptState, CommandId, Draft, Plan, PlanId, PlanState, ROLE, Report, RoleRequest,
-    RoleRequestEnd, Time,
+    Attempt, AttemptState, CommandId, Draft, HumanQuestion, Plan, PlanId, PlanState, ROLE, Refusal,
+    Report, RoleRequest, RoleRequestEnd, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
 
 use super::internal_plan::{InternalPlan, asks_person};
 use super::messages::{RequestId, RoleId, StructuredMessage};
+use super::role_agent::Role;
 
 /// More internal plans within each other than there can be.
 const MOST: usize = 100;
@@ -68,36 +69,62 @@ impl WaitChain {
     }
 }
 
-/// Notes in the plan of a task that a role waits for what it is about to ask of another one, so that the task gets on which
-/// was dispatched by a command. Nothing is noted where that plan is not here, or does not wait for the task any more.
-///
-/// # Errors
-/// A failure of the store.
-pub(super) async fn begin_wait(
-    store: &Store,
-    by: &str,
-    top: &PlanId,
-    command: &CommandId,
-    request: &StructuredMessage,
-) -> Result<(), StoreError> {
-    let asked = request.description.as_deref().unwrap_or_default();
-    let (role, on) = (request.from.clone(), request.to.to_string());
-    let (id, what) = (request.assignment(), one_line(asked, WHAT));
-    let command = command.clone();
-    let noted = store.change(top, by, "a role asks another one", move |draft| {
-        let wait = RoleRequest {
-            role,
-            on,
-            request: id.command().clone(),
-            what,
-            since: draft.now(),
+impl Role {
+    /// Records in the plan of the task that the role waits for what it is about to ask of another one, so that the task continues
+    /// that was dispatched by a command. Nothing is recorded where that plan is not here, or does not wait for the task any more.
+    pub(super) async fn begin_wait(&self, request: &StructuredMessage) -> Result<(), StoreError> {
+        let Some(command) = self.state.command.clone() else {
+            return Ok(());
         };
-        draft.begin_wait(&command, wait)
-    });
-    shown(top, noted.await).map(drop)
+        let asked = request.description.as_deref().unwrap_or_default();
+        let (role, on) = (request.from.clone(), request.to.to_string());
+        let (id, what) = (request.assignment(), one_line(asked, WHAT));
+        let begin = move |draft: &mut Draft<'_>| {
+            let wait = RoleRequest {
+                role,
+                on,
+                request: id.command().clone(),
+                what,
+                since: draft.now(),
+            };
+            draft.begin_wait(&command, wait)
+        };
+        self.change_waits("a role asks another one", begin).await
+    }
+
+    /// Ends the wait for a request that was recorded and could not be sent.
+    pub(super) async fn not_sent(&self, request: &RequestId) -> Result<(), StoreError> {
+        let request = request.command().clone();
+        let end = move |draft: &mut Draft<'_>| {
+            draft.end_wait(&request, RoleRequestEnd::TakenBack);
+            Ok(())
+        };
+        self.change_waits("the request could not be sent", end)
+            .await
+    }
+
+    async fn change_waits(
+        &self,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let Some(top) = &self.state.top else {
+            return Ok(());
+        };
+        let changed = self.keeper.store.change(top, &self.keeper.by, why, change);
+        shown(top, changed.await).map(drop)
+    }
+
+    /// Ends the recorded waits of a plan whose requests are not open any more.
+    pub(super) async fn end_waits(&self, top: Option<&PlanId>) -> Result<(), StoreError> {
+        match top {
+            Some(top) => end_waits(&self.keeper.store, &self.keeper.by, top).await,
+            None => Ok(()),
+        }
+    }
 }
 
-/// Ends the waits of a plan whose requests are not open any more, each with what came of it, whoever's they are. A plan that
+/// Ends the waits of a plan whose requests are not open any more, each with what came of it, whichever role waits. A plan that
 /// is not here has none. What is damaged in the store says nothing of the other waits.
 ///
 /// # Errors
@@ -122,24 +149,6 @@ pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<(), Stor
         for (request, end) in &ended {
             draft.end_wait(request, *end);
         }
-        Ok(())
-    };
-    shown(top, store.change(top, by, why, change).await).map(drop)
-}
-
-/// Ends the wait for a request that was noted and could not be sent.
-///
-/// # Errors
-/// A failure of the store.
-pub(super) async fn not_sent(
-    store: &Store,
-    by: &str,
-    top: &PlanId,
-    request: &CommandId,
-) -> Result<(), StoreError> {
-    let (request, why) = (request.clone(), "the request could not be sent");
-    let change = move |draft: &mut Draft<'_>| {
-        draft.end_wait(&request, RoleRequestEnd::TakenBack);
         Ok(())
     };
     shown(top, store.change(top, by, why, change).await).map(drop)
@@ -228,7 +237,7 @@ fn asked(plan: &Plan, now: Time) -> Duration {
     let answered = plan
         .questions()
         .filter(|question| question.closed.is_none());
-    let span = |question: &crate::plan::HumanQuestion| {
+    let span = |question: &HumanQuestion| {
         let end = question.answer.as_ref().map_or(now, |answer| answer.at);
         end.since(question.asked)
     };

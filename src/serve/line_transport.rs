@@ -352,15 +352,13 @@ const NO_MESSAGE: &str = "Invalid Request: each line is one JSON-RPC message wit
 
 /// Refuses an `initialize` request with wrong parameters, which the library takes for an unknown request.
 fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, LineError> {
-    match &message {
-        ClientJsonRpcMessage::Request(request) => match &request.request {
-            ClientRequest::CustomRequest(custom) if custom.method == "initialize" => {
-                let id = serde_json::to_value(&request.id).unwrap_or_default();
-                let wanted = "Invalid params: `initialize` needs `protocolVersion`, `capabilities` and `clientInfo` with `name` and `version`";
-                Err(LineError::new(id, INVALID_PARAMS, wanted))
-            }
-            _ => Ok(message),
-        },
-        _ => Ok(message),
+    if let ClientJsonRpcMessage::Request(request) = &message
+        && let ClientRequest::CustomRequest(custom) = &request.request
+        && custom.method == "initialize"
+    {
+        let id = serde_json::to_value(&request.id).unwrap_or_default();
+        let wanted = "Invalid params: `initialize` needs `protocolVersion`, `capabilities` and `clientInfo` with `name` and `version`";
+        return Err(LineError::new(id, INVALID_PARAMS, wanted));
     }
+    Ok(message)
 }

@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 use super::agent_hint;
 use super::line_transport::LineTransport;
 use super::notifications::PlanNotifications;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanId};
 use crate::plan_time::Clock;
 use crate::store::StoreError;
 use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
@@ -96,15 +96,21 @@ struct ClientSession {
 /// The state that all clients share.
 #[derive(Debug)]
 pub(super) struct SharedState {
-    toolbox: Toolbox,
-    dialects: Arc<[Dialect]>,
+    served: Arc<ServedTools>,
     clock: Clock,
-    program: String,
-    news: Arc<PlanNotifications>,
-    listeners: Arc<Semaphore>,
+    notifications: Arc<PlanNotifications>,
+    listeners: Semaphore,
 }
 
 impl ServedTools {
+    /// Returns the served plan, if one exists.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub(super) async fn latest(&self) -> Result<Option<PlanId>, StoreError> {
+        self.toolbox.latest(&self.dialects).await
+    }
+
     /// Serves a client on two streams until the input ends or `ended` resolves, and then returns the value of `ended`. Requests
     /// that came before are answered.
     ///
@@ -150,33 +156,21 @@ impl ServedTools {
 
 impl SharedState {
     pub(super) fn new(served: ServedTools) -> Self {
-        let dialects: Arc<[Dialect]> = served.dialects.into();
-        let news = PlanNotifications::new(
-            served.toolbox.clone(),
-            Arc::clone(&dialects),
-            served.volumes,
-        );
+        let served = Arc::new(served);
         Self {
-            toolbox: served.toolbox,
-            dialects,
+            notifications: Arc::new(PlanNotifications::new(Arc::clone(&served))),
+            served,
             clock: Clock::start(),
-            program: served.program,
-            news: Arc::new(news),
-            listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
+            listeners: Semaphore::new(MAX_LISTENERS),
         }
     }
 
-    fn tools(&self) -> impl Iterator<Item = (Dialect, &'static Tool)> {
-        self.dialects
-            .iter()
-            .flat_map(|dialect| dialect.tools().iter().map(|tool| (*dialect, tool)))
-    }
-
+    /// Calls a tool; the log names the caller.
     async fn call(&self, caller: &str, name: &str, arguments: Value) -> CallToolResult {
-        let Some(dialect) = Dialect::answering(&self.dialects, name) else {
+        let Some(dialect) = Dialect::answering(&self.served.dialects, name) else {
             return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
         };
-        let toolbox = self.toolbox.clone().with_caller(caller);
+        let toolbox = self.served.toolbox.clone().with_caller(caller);
         let ToolAnswer { success, value } = toolbox.call(dialect, name, arguments).await;
         // A text goes out once: clients pass both forms to the model.
         let (text, beside) = match &value["result"] {
@@ -199,14 +193,13 @@ impl SharedState {
     async fn resource(&self, uri: &str) -> Result<Option<String>, ErrorData> {
         match uri {
             PLAN => {
-                let (now, program) = (self.clock.now(), self.program.clone());
-                let dialects = Arc::clone(&self.dialects);
+                let (now, served) = (self.clock.now(), Arc::clone(&self.served));
                 let text = self
                     .read_plan(move |plan| match plan {
-                        Some(plan) if is_notebook(Some(plan), &dialects) => {
+                        Some(plan) if is_notebook(Some(plan), &served.dialects) => {
                             notebook::page_of(plan, MAX_RESOURCE)
                         }
-                        Some(plan) => mission::render(plan, now, &program),
+                        Some(plan) => mission::render(plan, now, &served.program),
                         None => "There is no plan yet.\n".to_owned(),
                     })
                     .await?;
@@ -218,8 +211,8 @@ impl SharedState {
     }
 
     async fn hint(&self) -> Result<String, ErrorData> {
-        let dialects = Arc::clone(&self.dialects);
-        self.read_plan(move |plan| match is_notebook(plan, &dialects) {
+        let served = Arc::clone(&self.served);
+        self.read_plan(move |plan| match is_notebook(plan, &served.dialects) {
             true => notebook::hint_of(plan),
             false => agent_hint::next(plan),
         })
@@ -231,9 +224,9 @@ impl SharedState {
         &self,
         look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        match self.toolbox.latest(&self.dialects).await.map_err(failed)? {
+        match self.served.latest().await.map_err(failed)? {
             Some(plan) => {
-                let store = self.toolbox.store();
+                let store = self.served.toolbox.store();
                 let looked = store.read(&plan, |plan, _| look(Some(plan))).await;
                 looked.map_err(failed)
             }
@@ -358,7 +351,7 @@ impl ServerHandler for Server {
             .with_server_info(
                 Implementation::new("plan-agent", env!("CARGO_PKG_VERSION")).with_title("Plan"),
             )
-            .with_instructions(match *self.shared.dialects {
+            .with_instructions(match *self.shared.served.dialects {
                 [Dialect::Notebook] => {
                     "One plan that you, other agents and people work on together; it outlives this session. Keep its \
                      states true: set a subtask in_progress when you begin it, and finish it with its outcome when it is \
@@ -393,7 +386,8 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.shared.tools().map(|(_, tool)| describe(tool));
+        let dialects = self.shared.served.dialects.iter();
+        let tools = dialects.flat_map(|dialect| dialect.tools()).map(describe);
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }
 
@@ -492,13 +486,13 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let uri = known(&request.uri)?;
-        let mut news = self.shared.news.listen().await;
+        let mut notifications = self.shared.notifications.listen().await;
         let Some(mut subscribed) = self.subscriptions() else {
             let message = "this server keeps no sessions: `subscriptions/listen` tells of changes";
             return Err(ErrorData::invalid_request(message, None));
         };
         let task = tokio::spawn(async move {
-            while news.changed().await.is_ok() {
+            while notifications.changed().await.is_ok() {
                 let update = ResourceUpdatedNotificationParam::new(uri);
                 if context.peer.notify_resource_updated(update).await.is_err() {
                     return;
@@ -553,12 +547,12 @@ impl ServerHandler for Server {
             }
         };
         let mut ended = pin!(ended);
-        let mut news = self.shared.news.listen().await;
+        let mut notifications = self.shared.notifications.listen().await;
         // The client got its confirmation before this loop began: changes in between are reported now.
-        news.mark_changed();
+        notifications.mark_changed();
         let uris = context.accepted().resource_subscriptions.clone();
         let tell = async {
-            while news.changed().await.is_ok() {
+            while notifications.changed().await.is_ok() {
                 for uri in uris.iter().flatten() {
                     if context.sink().notify_resource_updated(uri).await.is_err() {
                         return;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use super::mcp_server::ServedTools;
 use crate::plan::PlanId;
-use crate::tools::{Dialect, Toolbox};
-use crate::volumes::{Volumes, Watch};
+use crate::volumes::Watch;
 
 /// How often the plan is read without any event: where files cannot be watched, this is the only way.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -19,19 +19,15 @@ type Seen = Option<(PlanId, i64)>;
 /// The served plan, for listeners that want to know when it changes.
 #[derive(Debug)]
 pub(super) struct PlanNotifications {
-    toolbox: Toolbox,
-    dialects: Arc<[Dialect]>,
-    volumes: Volumes,
+    served: Arc<ServedTools>,
     /// The channel in which the task that reads the plan announces its seq, while that task runs.
     announce: Mutex<Option<watch::Sender<Seen>>>,
 }
 
 impl PlanNotifications {
-    pub(super) fn new(toolbox: Toolbox, dialects: Arc<[Dialect]>, volumes: Volumes) -> Self {
+    pub(super) fn new(served: Arc<ServedTools>) -> Self {
         Self {
-            toolbox,
-            dialects,
-            volumes,
+            served,
             announce: Mutex::default(),
         }
     }
@@ -40,7 +36,7 @@ impl PlanNotifications {
     /// one.
     pub(super) async fn listen(self: &Arc<Self>) -> watch::Receiver<Seen> {
         // The order matters: a change between these two lines is announced twice instead of never.
-        let moved = self.toolbox.store().moved();
+        let moved = self.served.toolbox.store().moved();
         let seen = self.read_seq().await;
         let mut announce = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = announce.as_ref() {
@@ -54,7 +50,7 @@ impl PlanNotifications {
 
     async fn run(self: Arc<Self>, announce: watch::Sender<Seen>, mut moved: watch::Receiver<u64>) {
         let stored = Arc::new(Notify::new());
-        let _watch = Watch::for_server(&self.volumes, Arc::clone(&stored));
+        let _watch = Watch::for_server(&self.served.volumes, Arc::clone(&stored));
         loop {
             let seen = self.read_seq().await;
             announce.send_if_modified(|last| {
@@ -80,8 +76,14 @@ impl PlanNotifications {
 
     /// Reads the plan and its seq. A failure of the store counts as no plan; the next read may succeed.
     async fn read_seq(&self) -> Seen {
-        let plan = self.toolbox.latest(&self.dialects).await.ok()??;
-        let seq = self.toolbox.store().read(&plan, |_, seq| seq).await.ok()?;
+        let plan = self.served.latest().await.ok()??;
+        let seq = self
+            .served
+            .toolbox
+            .store()
+            .read(&plan, |_, seq| seq)
+            .await
+            .ok()?;
         Some((plan, seq))
     }
 }

@@ -1,5 +1,5 @@
 //! How far each plan was committed, noted beside the database. A database whose journal was damaged opens at an earlier
-//! state and says nothing; the notes know better. They are written after the flush of a commit and never flushed
+//! state without an error; the notes show the loss. They are written after the flush of a commit and never flushed
 //! themselves: a power cut leaves them older, torn or empty, which is normal, but never ahead of what was flushed.
 
 use std::collections::HashSet;
@@ -14,14 +14,14 @@ use crate::foreign_files;
 use crate::own_files;
 use crate::plan::PlanId;
 
-/// Bytes of notes from which on they are written anew. Twice as many are read: what is added at once comes on top.
+/// Bytes of notes from which on they are written anew. Twice as many are read: one batch may come on top.
 const LARGE: u64 = 64 * 1024;
 
 /// Changes of a plan that were committed and are not in the database any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub plan: PlanId,
-    /// The last change that is there, 0 if the plan is not.
+    /// The last change in the database, 0 if it does not have the plan.
     pub last: i64,
     /// The last change that was committed.
     pub committed: i64,
@@ -47,7 +47,8 @@ impl fmt::Display for Lost {
     }
 }
 
-/// The notes of a database in a file: a line of JSON for each plan that a commit changed. The last line of a plan counts.
+/// The notes of a database in a file: a line of JSON for each plan that a commit changed. The last line of a plan
+/// counts.
 pub(super) struct Notes(PathBuf);
 
 impl Notes {
@@ -61,7 +62,7 @@ impl Notes {
         let read = foreign_files::read_beginning(&self.0, 2 * LARGE);
         let bytes = read.unwrap_or_default();
         let mut seen = HashSet::new();
-        // What a power cut tore is no JSON, also where the next line was added to it.
+        // A line that a power cut tore is no JSON, also where the next line was added to it.
         let notes = bytes.split(|byte| *byte == b'\n').rev();
         let notes = notes.filter_map(|line| serde_json::from_slice::<(PlanId, i64)>(line).ok());
         let mut notes: Vec<_> = notes
@@ -71,7 +72,7 @@ impl Notes {
         notes
     }
 
-    /// Notes what is flushed. A failure is of no use to anybody: the notes are older then.
+    /// Notes what is flushed. No caller needs a failure: the notes are older then.
     pub(super) fn add<'a>(&self, changed: impl Iterator<Item = (&'a PlanId, i64)>) {
         if let Err(error) = self.try_add(&lines(changed)) {
             tracing::debug!(%error, "what was committed is not noted");
@@ -106,7 +107,7 @@ impl Notes {
     }
 }
 
-/// Returns notes as they stand in the file. What stands before them may be torn, so they begin with the end of a line.
+/// Returns notes as they stand in the file. The line before them may be torn, so they begin with a line break.
 fn lines<'a>(notes: impl Iterator<Item = (&'a PlanId, i64)>) -> String {
     let lines = notes.map(|(plan, seq)| format!("{}\n", serde_json::json!([plan, seq])));
     std::iter::once("\n".to_owned()).chain(lines).collect()

@@ -1,5 +1,5 @@
-//! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and knows nothing of plans. Both
-//! block; the store has a thread of its own for them.
+//! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and knows nothing of
+//! plans. Both block; the store has a thread of its own for them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
-use rusqlite::{ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::plan::PlanId;
 
 /// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
-const MOST_LOOKS: i32 = 30_000;
+const MOST_CHECKS: i32 = 30_000;
 
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
@@ -19,7 +21,7 @@ const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE
 pub(super) enum DatabasePlace {
     /// A file of the embedded database, created if it does not exist.
     File(PathBuf),
-    /// A file of it that is there and is only read.
+    /// An existing file of the embedded database that is only read.
     ReadOnly(PathBuf),
     /// The embedded database without a file: it ends with the connection.
     Memory,
@@ -63,9 +65,27 @@ enum Column {
 
 /// One connection.
 pub(super) enum Database {
-    Sqlite(rusqlite::Connection),
+    Sqlite(Connection),
     #[cfg(feature = "postgres")]
     Postgres(Box<postgres::Client>),
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a PlanId> for Value<'a> {
+    fn from(plan: &'a PlanId) -> Self {
+        Self::Text(plan.as_str())
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
 }
 
 impl DatabaseError {
@@ -131,53 +151,41 @@ impl Record {
 
 impl Database {
     pub(super) fn connect(place: &DatabasePlace) -> Result<Self> {
-        match place {
+        Ok(Self::Sqlite(match place {
             // With the default flags SQLite would read a name that begins with `file:` as a URI.
             DatabasePlace::File(path) => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
                     | OpenFlags::SQLITE_OPEN_CREATE
                     | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let connection = rusqlite::Connection::open_with_flags(path, flags)?;
-                Ok(Self::Sqlite(connection))
+                Connection::open_with_flags(path, flags)?
             }
-            // Whoever has it open has this file, and then its locks are needed.
-            DatabasePlace::ReadOnly(path) => match beside(path, "-shm").exists() {
-                true => Ok(Self::Sqlite(rusqlite::Connection::open_with_flags(
-                    path, READ,
-                )?)),
-                false => Self::connect_alone(path),
-            },
-            DatabasePlace::Memory => Ok(Self::Sqlite(rusqlite::Connection::open_in_memory()?)),
+            // A process that has the database open has this file, and then its locks are needed.
+            DatabasePlace::ReadOnly(path) if beside(path, "-shm").exists() => {
+                Connection::open_with_flags(path, READ)?
+            }
+            DatabasePlace::ReadOnly(path) => open_alone(path)?,
+            DatabasePlace::Memory => Connection::open_in_memory()?,
             #[cfg(feature = "postgres")]
             DatabasePlace::Server(url) => {
                 let client = postgres::Client::connect(url, postgres::NoTls)?;
-                Ok(Self::Postgres(Box::new(client)))
+                return Ok(Self::Postgres(Box::new(client)));
             }
-        }
+        }))
     }
 
-    /// Opens a file that nobody else has open, and makes none beside it: SQLite does so even to read.
-    fn connect_alone(path: &Path) -> Result<Self> {
-        let journal = beside(path, "-wal").metadata();
-        if journal.map_or(0, |file| file.len()) == 0 {
-            let flags = READ | OpenFlags::SQLITE_OPEN_URI;
-            let connection = rusqlite::Connection::open_with_flags(immutable(path), flags)?;
-            return Ok(Self::Sqlite(connection));
-        }
-        // It has no shared memory, so the index of the journal is held by this process alone.
-        let connection = rusqlite::Connection::open_with_flags_and_vfs(path, READ, "unix-none")?;
-        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        Ok(Self::Sqlite(connection))
-    }
-
-    /// Makes the embedded database durable and sets how it waits. The caller checks the format first: a database that a newer
-    /// version wrote is not even switched to another journal.
-    pub(super) fn set_up(&mut self) -> Result<()> {
+    /// Returns the connection to the embedded database.
+    fn embedded(&mut self) -> Option<&mut Connection> {
         match self {
-            Self::Sqlite(connection) => set_up_sqlite(connection),
+            Self::Sqlite(connection) => Some(connection),
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => Ok(()),
+            Self::Postgres(_) => None,
         }
+    }
+
+    /// Makes the embedded database durable and sets how it waits. The caller checks the format first: a database that
+    /// a newer version wrote is not even switched to another journal.
+    pub(super) fn set_up(&mut self) -> Result<()> {
+        self.embedded().map_or(Ok(()), set_up_embedded)
     }
 
     /// Returns whether the database is a server, to which a connection can break.
@@ -185,8 +193,8 @@ impl Database {
         !matches!(self, Self::Sqlite(_))
     }
 
-    /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way because another
-    /// was faster.
+    /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way
+    /// because another was faster.
     pub(super) fn begin(&mut self) -> Result<()> {
         let begin = if self.remote() {
             "BEGIN"
@@ -240,59 +248,62 @@ impl Database {
     /// Returns how long the file of the embedded database has to be at least once its journal is moved there.
     pub(super) fn length(&mut self) -> Result<u64> {
         let pragma = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
-        let row = self.query(pragma, &[])?.into_iter().next();
-        let length = row.map_or(Ok(0), |row| row.number(0))?;
+        let rows = self.query(pragma, &[])?;
+        let length = rows.first().map_or(Ok(0), |row| row.number(0))?;
         Ok(u64::try_from(length).unwrap_or(0))
     }
 
-    /// Keeps the journal of the embedded database as it is from now on, also at the end of this process: the file that it
-    /// would be moved to is damaged.
+    /// Keeps the journal of the embedded database as it is from now on, also at the end of this process: the file
+    /// that it would be moved to is damaged.
     pub(super) fn keep_journal(&mut self) {
-        match self {
-            Self::Sqlite(connection) => {
-                let kept = connection.pragma_update(None, "wal_autocheckpoint", 0);
-                let only = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-                let kept = kept.and(connection.set_db_config(only, true).map(drop));
-                if let Err(error) = kept {
-                    tracing::debug!(%error, "the journal of the store may be moved");
-                }
-            }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => {}
+        let Some(connection) = self.embedded() else {
+            return;
+        };
+        let kept = connection.pragma_update(None, "wal_autocheckpoint", 0);
+        let only = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        let kept = kept.and(connection.set_db_config(only, true).map(drop));
+        if let Err(error) = kept {
+            tracing::debug!(%error, "the journal of the store may be moved");
         }
     }
 
-    /// Gives back the room that nothing is in any more. It may not be possible now, and is of no use to what is stored.
+    /// Gives unused pages back to the disk. A failure costs nothing but their room.
     pub(super) fn shrink(&mut self) {
-        match self {
-            Self::Sqlite(connection) => {
-                if let Err(error) = connection.execute_batch("VACUUM") {
-                    tracing::debug!(%error, "the store stays as large as it is");
-                }
-            }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => {}
+        let shrunk = self
+            .embedded()
+            .map_or(Ok(()), |db| db.execute_batch("VACUUM"));
+        if let Err(error) = shrunk {
+            tracing::debug!(%error, "the store stays as large as it is");
         }
     }
 
-    /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its start
-    /// again. The store calls this between the changes, so that no change waits for it. The journal is complete without it, so
-    /// callers need no error.
+    /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from
+    /// its start again. The store calls this between the changes, so that no change waits for it. The journal is
+    /// complete without it, so callers need no error.
     pub(super) fn checkpoint(&mut self) {
-        match self {
-            Self::Sqlite(connection) => {
-                let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-                if let Err(error) = moved {
-                    tracing::debug!(%error, "the journal of the store stays as it is");
-                }
-            }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => {}
+        let moved = self.embedded().map_or(Ok(()), |connection| {
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        });
+        if let Err(error) = moved {
+            tracing::debug!(%error, "the journal of the store stays as it is");
         }
     }
 }
 
-/// Returns the URI of a database that nobody changes.
+/// Opens a file that no process has open, and makes none beside it: SQLite does so even to read.
+fn open_alone(path: &Path) -> Result<Connection> {
+    let journal = beside(path, "-wal").metadata();
+    if journal.map_or(0, |file| file.len()) == 0 {
+        let flags = READ | OpenFlags::SQLITE_OPEN_URI;
+        return Ok(Connection::open_with_flags(immutable(path), flags)?);
+    }
+    // It has no shared memory, so the index of the journal is held by this process alone.
+    let connection = Connection::open_with_flags_and_vfs(path, READ, "unix-none")?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    Ok(connection)
+}
+
+/// Returns the URI of a database that no process changes.
 fn immutable(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes().iter();
     let path = bytes.map(|byte| match byte {
@@ -309,9 +320,10 @@ pub(super) fn beside(database: &Path, what: &str) -> PathBuf {
     path.into()
 }
 
-fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
+fn set_up_embedded(connection: &mut Connection) -> Result<()> {
     let writable = !connection.is_readonly("main")?;
-    // The switch to WAL takes a lock to which the timeout does not apply: another process may switch at the same moment.
+    // The switch to WAL takes a lock to which the timeout does not apply: another process may switch at the same
+    // moment.
     let mut tries = 0;
     while writable && let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
         let error = DatabaseError::from(error);
@@ -322,7 +334,8 @@ fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // Normally `Database::tidy` does this between the changes; this setting is for processes that change little and end.
+    // Normally `Database::checkpoint` does this between the changes; this setting is for processes that change little
+    // and end.
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     connection.busy_handler(Some(wait))?;
     // Without this SQLite prepares a statement again for each other value of a limit.
@@ -331,12 +344,12 @@ fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
     Ok(())
 }
 
-/// Waits a little for the transaction of another process. The database's own wait grows to 100 ms, so that among a dozen busy
-/// processes one may be passed over until it fails; here all check about as often, and not in step.
-fn wait(looks: i32) -> bool {
-    let step = std::process::id().wrapping_add(looks.unsigned_abs()) % 1000;
+/// Waits a little for the transaction of another process. The database's own wait grows to 100 ms, so that among a
+/// dozen busy processes one may be passed over until it fails; here all check about as often, and not in step.
+fn wait(checks: i32) -> bool {
+    let step = std::process::id().wrapping_add(checks.unsigned_abs()) % 1000;
     std::thread::sleep(Duration::from_micros(1000 + u64::from(step)));
-    looks < MOST_LOOKS
+    checks < MOST_CHECKS
 }
 
 impl rusqlite::ToSql for Value<'_> {

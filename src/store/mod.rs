@@ -1,14 +1,17 @@
-//! The one place that holds plans. One thread owns the connection and the plans in memory; all other code holds a [`Store`] and
-//! sends closures to it. One committed change is one transaction, flushed before it is answered; simultaneous changes of
-//! several callers are committed together. Several processes may use one database: each brings its plan up to date within the
-//! transaction, so no update is lost and no caller has to retry after a conflict.
+//! The one place that holds plans. One thread owns the connection and the plans in memory; all other code holds a
+//! [`Store`] and sends closures to it. One committed change is one transaction, flushed before it is answered;
+//! simultaneous changes of several callers are committed together. Several processes may use one database: each
+//! brings its plan up to date within the transaction, so no update is lost and no caller has to retry after a
+//! conflict.
 
 mod committed_notes;
 mod database;
 mod sql_statements;
 mod store_thread;
+mod stored_delta;
 mod text_store;
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +22,7 @@ use crate::plan::{CommandId, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Time
 pub use committed_notes::Lost;
 use committed_notes::Notes;
 use database::{DatabasePlace, beside};
+use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
@@ -54,6 +58,13 @@ pub enum StoreError {
     Panicked(String),
     #[error("the plan store is closed")]
     Closed,
+}
+
+impl StoreError {
+    fn damaged(plan: &PlanId, reason: impl Display) -> Self {
+        let (plan, reason) = (plan.clone(), reason.to_string());
+        Self::Damaged { plan, reason }
+    }
 }
 
 fn now_current(plan: Option<&PlanId>) -> String {
@@ -99,8 +110,8 @@ struct OnlyWhile {
 }
 
 impl Store {
-    /// Opens the SQLite file at `path`; creates it with mode 0600 if it does not exist. Each commit updates the file's time, so
-    /// that a watch on it notifies every process.
+    /// Opens the SQLite file at `path`; creates it with mode 0600 if it does not exist. Each commit updates the
+    /// file's time, so that a watch on it notifies every process.
     ///
     /// # Errors
     /// The file cannot be made or read, a newer version wrote it, or it is empty and plans were in it.
@@ -108,30 +119,24 @@ impl Store {
         path: &Path,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
+        let shown = path.display().to_string();
         let unusable = |error: std::io::Error| {
-            let (place, reason) = (path.display().to_string(), error.to_string());
+            let (place, reason) = (shown.clone(), error.to_string());
             match error.kind() {
                 std::io::ErrorKind::InvalidData => StoreError::Foreign { place, reason },
                 _ => StoreError::Open { place, reason },
             }
         };
-        // SQLite would take it for a new database, and remove the journal that goes with the old one.
-        if path
-            .metadata()
-            .is_ok_and(|file| file.is_file() && file.len() == 0)
-        {
+        // SQLite would treat it as a new database, and remove the journal that goes with the old one.
+        let is_empty = |file: std::fs::Metadata| file.is_file() && file.len() == 0;
+        if path.metadata().is_ok_and(is_empty) {
             had_none(path, "the file is empty")?;
         }
         make_private(path).map_err(unusable)?;
-        Self::connect(
-            DatabasePlace::File(path.to_owned()),
-            &path.display().to_string(),
-            now,
-        )
-        .await
+        Self::connect(DatabasePlace::File(path.to_owned()), &shown, now).await
     }
 
-    /// Opens a file that is there only to read it, also where nothing can be written: every change is refused.
+    /// Opens an existing file only to read it, also where nothing can be written: every change is refused.
     ///
     /// # Errors
     /// As [`Store::open`]; an older version wrote it.
@@ -225,14 +230,14 @@ impl Store {
         })
     }
 
-    /// Returns what the database had lost when it was opened: changes that were committed and are not in it. It is told to
-    /// everybody who opens the database until one of them commits a change.
+    /// Returns what the database had lost when it was opened: changes that were committed and are not in it. Every
+    /// process that opens the database gets this until one of them commits a change.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }
 
-    /// Returns a handle whose changes are made only while the current plan of an owner is `current` (`None`: while it has
-    /// none): otherwise they fail with [`StoreError::Overtaken`]. The store checks this within the transaction.
+    /// Returns a handle whose changes are made only while the current plan of an owner is `current` (`None`: while it
+    /// has none): otherwise they fail with [`StoreError::Overtaken`]. The store checks this within the transaction.
     #[must_use]
     pub fn only_while(&self, owner: &str, current: Option<PlanId>) -> Self {
         let owner = owner.to_owned();
@@ -242,7 +247,8 @@ impl Store {
         }
     }
 
-    /// Changes a plan: all of the closure's operations or, if it refuses, none. The change is durable when this returns.
+    /// Changes a plan: all of the closure's operations or, if it refuses, none. The change is durable when this
+    /// returns.
     ///
     /// # Errors
     /// No such plan, a refusal, a panic of the closure, a failure of the database (nothing has changed then).
@@ -253,34 +259,32 @@ impl Store {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.submit(plan, None, [by, why], None, change, |_| {})
+        self.submit(plan, None, [by, why], once(change), false, |_| {})
             .await
     }
 
-    /// As [`Store::change`]. `prepare` gets the plan first, outside of the transaction, in a draft that is dropped: what it makes is
-    /// made from a snapshot, which other processes may have moved since. `then` gets the closure's result as soon as that is durable, before any other thread has to wake
-    /// up for it. Both run on the thread that serves all callers, so they must not take long. `then` does not run for a change that
-    /// fails; if `then` panics, the change is made nevertheless.
+    /// As [`Store::change`], but the closure runs before the transaction begins: what it takes time for keeps no
+    /// other process waiting. If another process moves the plan in between, the closure runs again within the
+    /// transaction, and only what it did then counts. `then` gets the closure's result as soon as that is durable,
+    /// before any other thread has to wake up for it. Both run on the thread that serves all callers. `then` does not
+    /// run for a change that fails; if `then` panics, the change is made nevertheless.
     ///
     /// # Errors
     /// As [`Store::change`].
-    pub async fn change_prepared<T: Send + 'static>(
+    pub async fn change_ahead<T: Send + 'static>(
         &self,
         plan: &PlanId,
         by: &str,
         why: &str,
-        prepare: impl FnOnce(&mut Draft<'_>) + Send + 'static,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        change: impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
         then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
-        let prepare = Some(Box::new(prepare) as store_thread::Prepare);
-        self.submit(plan, None, [by, why], prepare, change, then)
-            .await
+        self.submit(plan, None, [by, why], change, true, then).await
     }
 
-    /// Creates a plan and changes it in the same transaction. The plan gets the head's id, unless the head has a key; if a
-    /// deleted plan has that id, the new plan gets another id (`ID~2`) and the wanted one as its key. The closure finds the id
-    /// in the draft.
+    /// Creates a plan and changes it in the same transaction. The plan gets the head's id, unless the head has a key;
+    /// if a deleted plan has that id, the new plan gets another id (`ID~2`) and the wanted one as its key. The
+    /// closure finds the id in the draft.
     ///
     /// # Errors
     /// The key is in use; else as [`Store::change`].
@@ -292,7 +296,7 @@ impl Store {
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
         let plan = head.id.clone();
-        self.submit(&plan, Some(head), [by, why], None, change, |_| {})
+        self.submit(&plan, Some(head), [by, why], once(change), false, |_| {})
             .await
     }
 
@@ -301,8 +305,8 @@ impl Store {
         plan: &PlanId,
         head: Option<PlanHead>,
         [by, why]: [&str; 2],
-        prepare: Option<store_thread::Prepare>,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        mut change: impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        ahead: bool,
         then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
         let result = Arc::new(Mutex::new(None));
@@ -322,8 +326,8 @@ impl Store {
             only_while: self.only_while.clone(),
             by: by.to_owned(),
             why: why.to_owned(),
-            prepare,
             run: Box::new(run),
+            ahead,
             done: store_thread::AfterCommit {
                 then: Box::new(then),
                 answer: done,
@@ -361,14 +365,15 @@ impl Store {
         self.with(move |owner| owner.since(&plan, seq, limit)).await
     }
 
-    /// Returns when a change was made, `None` if the plan has no such change. The cost does not depend on the size of the
-    /// change.
+    /// Returns when a change was made, `None` if the plan has no such change. The cost does not depend on the size of
+    /// the change.
     ///
     /// # Errors
     /// A failure of the database.
     pub async fn changed_at(&self, plan: &PlanId, seq: i64) -> Result<Option<Time>, StoreError> {
         let plan = plan.clone();
-        self.with(move |owner| owner.changed_at(&plan, seq)).await
+        self.with(move |owner| Ok(owner.tables()?.changed_at(&plan, seq)?.map(Time)))
+            .await
     }
 
     /// Returns every plan, newest first.
@@ -376,7 +381,7 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn plans(&self) -> Result<Vec<ListedPlan>, StoreError> {
-        self.with(Owner::list).await
+        self.with(|owner| owner.listed(Tables::heads)).await
     }
 
     /// Returns the plan with a key, unless it was deleted.
@@ -385,16 +390,19 @@ impl Store {
     /// A failure of the database.
     pub async fn find(&self, key: &str) -> Result<Option<PlanId>, StoreError> {
         let key = key.to_owned();
-        self.with(move |owner| owner.find(&key)).await
+        self.with(move |owner| Ok(owner.tables()?.find(&key)?))
+            .await
     }
 
-    /// Returns the plans that an owner has in use, at most `limit`: the one that became current last (else created last) first.
+    /// Returns the plans that an owner has in use, at most `limit`: the one that became current last (else created
+    /// last) first.
     ///
     /// # Errors
     /// A failure of the database.
     pub async fn current(&self, owner: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let (name, limit) = (owner.to_owned(), number(limit));
-        self.with(move |owner| owner.current(&name, limit)).await
+        self.with(move |owner| Ok(owner.tables()?.current(&name, limit)?))
+            .await
     }
 
     /// Returns the plans that an owner has in use with their heads, and so their keys and parents, the oldest first.
@@ -403,11 +411,12 @@ impl Store {
     /// A failure of the database, or a plan that cannot be read.
     pub async fn in_use(&self, owner: &str) -> Result<Vec<ListedPlan>, StoreError> {
         let name = owner.to_owned();
-        self.with(move |owner| owner.in_use(&name)).await
+        self.with(move |owner| owner.listed(|tables| tables.heads_in_use(&name)))
+            .await
     }
 
-    /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most `limit` after
-    /// the first `offset`, and their total number.
+    /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most
+    /// `limit` after the first `offset`, and their total number.
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
@@ -419,8 +428,12 @@ impl Store {
     ) -> Result<(Vec<ListedPlan>, usize), StoreError> {
         let name = owner.to_owned();
         let (offset, limit) = (number(offset), number(limit));
-        self.with(move |owner| owner.archived(&name, offset, limit))
-            .await
+        self.with(move |owner| {
+            let plans = owner.listed(|tables| tables.archived_heads(&name, offset, limit))?;
+            let total = owner.tables()?.archived(&name)?;
+            Ok((plans, usize::try_from(total).unwrap_or(0)))
+        })
+        .await
     }
 
     /// Returns the plan that a command belongs to.
@@ -435,17 +448,17 @@ impl Store {
     /// Runs a closure that changes nothing on the owner's thread.
     async fn with<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        let look = move |owner: &mut Owner| {
-            let looked = guarded(|| look(owner)).flatten();
-            if let Err(StoreError::Panicked(_)) = looked {
+        let read = move |owner: &mut Owner| {
+            let result = guarded(|| read(owner)).flatten();
+            if let Err(StoreError::Panicked(_)) = result {
                 owner.forget();
             }
-            drop(done.send(looked));
+            drop(done.send(result));
         };
-        let job = StoreJob::Look(Box::new(look));
+        let job = StoreJob::Read(Box::new(read));
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
@@ -467,10 +480,8 @@ impl Store {
             }
             last = end;
         }
-        let known = last >= seq && seq > 0;
-        known
-            .then(|| Plan::from_rows(rows.into_values()))
-            .flatten()
+        let rows = (last >= seq && seq > 0).then(|| rows.into_values());
+        rows.and_then(Plan::from_rows)
             .ok_or_else(|| StoreError::UnknownPlan(plan.clone()))
     }
 
@@ -478,6 +489,14 @@ impl Store {
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.clone()
     }
+}
+
+/// Makes a closure that is called once only one that could be called again.
+fn once<T>(
+    change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+) -> impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> {
+    let mut change = Some(change);
+    move |draft| change.take().ok_or(Refusal::Dropped)?(draft)
 }
 
 /// Locks the slot of a change's result, which is filled even if the code after the change panicked.
@@ -493,18 +512,17 @@ fn number(number: usize) -> i64 {
 /// Fails if there were plans in a database that has nothing now.
 fn had_none(database: &Path, what: &'static str) -> Result<(), StoreError> {
     let journal = beside(database, "-wal").metadata();
-    if Notes::of(database).read().iter().all(|(_, seq)| *seq == 0)
-        && journal.map_or(0, |file| file.len()) == 0
-    {
+    let noted = Notes::of(database).read();
+    if noted.iter().all(|(_, seq)| *seq == 0) && journal.map_or(0, |file| file.len()) == 0 {
         return Ok(());
     }
     let place = database.display().to_string();
     Err(StoreError::Emptied { place, what })
 }
 
-/// Creates the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. An existing file is not opened:
-/// closing it again would release the locks that another store of this process has on it. A link is refused: SQLite would
-/// follow it, and write into its target.
+/// Creates the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. An existing file is not
+/// opened: closing it again would release the locks that another store of this process has on it. A link is refused:
+/// SQLite would follow it, and write into its target.
 fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let made = std::fs::OpenOptions::new()
@@ -514,13 +532,10 @@ fn make_private(path: &Path) -> std::io::Result<()> {
         .open(path);
     match made {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let there = path.symlink_metadata()?;
-            if there.is_symlink() {
-                return Err(own_files::refused(own_files::LINK));
-            }
-            match there.is_file() {
-                true => Ok(()),
-                false => Err(own_files::refused(own_files::NOT_PLAIN)),
+            match path.symlink_metadata()? {
+                file if file.is_symlink() => Err(own_files::refused(own_files::LINK)),
+                file if file.is_file() => Ok(()),
+                _ => Err(own_files::refused(own_files::NOT_PLAIN)),
             }
         }
         made => made.map(drop),

@@ -1,16 +1,12 @@
-//! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. This file has no plan
-//! logic: it reads and writes rows as JSON.
+//! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. This file has
+//! no plan logic: it reads and writes rows as JSON, packed by [`super::text_store`].
 
-use std::collections::HashMap;
-
-use serde_json::value::RawValue;
+use std::collections::{BTreeSet, HashMap};
 
 use super::database::{Database, DatabaseError, DatabasePlace, Record, Result, Value};
+use super::stored_delta::pack_delta;
 use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
-use crate::plan::{
-    ArchiveState, AskId, CommandId, Delta, Event, PlanHead, PlanId, QuestionId, Row, RowKey,
-    SessionId, TaskId,
-};
+use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
 const FORMAT: i64 = 4;
@@ -30,8 +26,8 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL, \
      author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq))",
     ],
-    // The fields by which plans are looked up, copied from their heads. A deleted plan has no key: plans without one do not
-    // conflict.
+    // The fields by which plans are looked up, copied from their heads. A deleted plan has no key: plans without one
+    // do not conflict.
     &[
         "ALTER TABLE plans ADD COLUMN key TEXT",
         "ALTER TABLE plans ADD COLUMN owner TEXT NOT NULL DEFAULT 'daemon'",
@@ -78,10 +74,10 @@ impl Lookup {
     fn values(&self) -> [Value<'_>; 5] {
         [
             self.key.as_deref().map_or(Value::Null, Value::Text),
-            Value::Text(&self.owner),
-            Value::Text(self.archive_state.as_str()),
-            Value::Number(self.kept.into()),
-            Value::Number(self.taken_up),
+            self.owner.as_str().into(),
+            self.archive_state.as_str().into(),
+            i64::from(self.kept).into(),
+            self.taken_up.into(),
         ]
     }
 }
@@ -103,7 +99,7 @@ pub(super) struct LogRecord {
 
 /// The tables of a store and the one connection of a process to them.
 pub(super) struct Tables {
-    database: Database,
+    pub(super) database: Database,
 }
 
 /// Why the tables cannot be used.
@@ -123,7 +119,7 @@ impl Tables {
     /// Connects, sets the connection up and brings the tables to this program's format.
     pub(super) fn open(place: &DatabasePlace) -> std::result::Result<Self, OpenError> {
         match Self::connect(place) {
-            // Beside a file that cannot be written none can be made.
+            // SQLite could not make its own files beside the database: it can still be read.
             Err(OpenError::Database(error))
                 if error.is_unopened()
                     && let DatabasePlace::File(path) = place =>
@@ -136,9 +132,8 @@ impl Tables {
     }
 
     fn connect(place: &DatabasePlace) -> std::result::Result<Self, OpenError> {
-        let mut tables = Self {
-            database: Database::connect(place)?,
-        };
+        let database = Database::connect(place)?;
+        let mut tables = Self { database };
         let known = tables.known_format()?;
         tables.database.set_up()?;
         if known < FORMAT {
@@ -165,22 +160,23 @@ impl Tables {
 
     fn migrate(&mut self) -> Result<()> {
         self.database.begin()?;
-        self.run("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)")?;
+        let meta = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)";
+        self.run(meta, &[])?;
         let known = self.format()?;
         for statements in MIGRATIONS.iter().skip(usize::try_from(known).unwrap_or(0)) {
             for statement in *statements {
-                self.run(statement)?;
+                self.run(statement, &[])?;
             }
         }
         if known < PACKED {
             self.pack_rows()?;
             self.pack_log()?;
         }
-        self.database.execute(
+        self.run(
             "INSERT INTO meta (name, value) VALUES ('format', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            &[Value::Number(FORMAT)],
+            &[FORMAT.into()],
         )?;
-        self.run("COMMIT")
+        self.commit()
     }
 
     /// Replaces the long values of all rows by texts.
@@ -191,10 +187,10 @@ impl Tables {
                 "SELECT plan, kind, id, body FROM plan_rows WHERE (plan, kind, id) > ($1, $2, $3) \
                  ORDER BY plan, kind, id LIMIT $4",
                 &[
-                    Value::Text(&last[0]),
-                    Value::Text(&last[1]),
-                    Value::Text(&last[2]),
-                    Value::Number(AT_ONCE as i64),
+                    last[0].as_str().into(),
+                    last[1].as_str().into(),
+                    last[2].as_str().into(),
+                    (AT_ONCE as i64).into(),
                 ],
             )?;
             if rows.is_empty() {
@@ -205,7 +201,7 @@ impl Tables {
                 last = [row.text(0)?, row.text(1)?, row.text(2)?];
                 let packed = pack(&row.text(3)?, &mut texts);
                 let [plan, kind, id] = &last;
-                self.database.execute(
+                self.run(
                     "UPDATE plan_rows SET body = $1 WHERE plan = $2 AND kind = $3 AND id = $4",
                     &[&packed, plan, kind, id].map(|text| Value::Text(text)),
                 )?;
@@ -220,7 +216,7 @@ impl Tables {
         loop {
             let entries = self.database.query(
                 "SELECT plan, seq, delta FROM log WHERE (plan, seq) > ($1, $2) ORDER BY plan, seq LIMIT $3",
-                &[Value::Text(&plan), Value::Number(seq), Value::Number(AT_ONCE as i64)],
+                &[plan.as_str().into(), seq.into(), (AT_ONCE as i64).into()],
             )?;
             if entries.is_empty() {
                 return Ok(());
@@ -228,26 +224,26 @@ impl Tables {
             let mut texts = Texts::new();
             for mut entry in entries {
                 (plan, seq) = (entry.text(0)?, entry.number(1)?);
-                // Whoever reads one that is damaged is told so then.
+                // A damaged entry stays as it is: reading it reports the damage.
                 let Some(packed) = pack_delta(&entry.text(2)?, &mut texts) else {
                     continue;
                 };
-                self.database.execute(
+                self.run(
                     "UPDATE log SET delta = $1 WHERE plan = $2 AND seq = $3",
-                    &[Value::Text(&packed), Value::Text(&plan), Value::Number(seq)],
+                    &[packed.as_str().into(), plan.as_str().into(), seq.into()],
                 )?;
             }
             self.write_texts(&texts)?;
         }
     }
 
-    /// Writes the texts that are not there yet, and returns how many bytes these have.
+    /// Writes the texts that the table does not have yet, and returns how many bytes these have.
     pub(super) fn write_texts(&mut self, texts: &Texts) -> Result<usize> {
         let mut bytes = 0;
         for (hash, text) in texts {
             let added = self.database.execute(
                 "INSERT INTO texts (hash, text) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-                &[Value::Text(hash), Value::Text(text)],
+                &[hash.as_str().into(), text.as_str().into()],
             )?;
             if added > 0 {
                 bytes += text.len();
@@ -256,7 +252,7 @@ impl Tables {
         Ok(bytes)
     }
 
-    /// Returns JSON with its long values again, where all of them are there.
+    /// Returns JSON with its long values again, or the text that is missing.
     pub(super) fn unpack(
         &mut self,
         packed: &[String],
@@ -305,112 +301,98 @@ impl Tables {
     }
 
     fn format(&mut self) -> Result<i64> {
-        let row = self.one("SELECT value FROM meta WHERE name = 'format'", &[])?;
-        row.map_or(Ok(0), |row| row.number(0))
+        let format = self.number("SELECT value FROM meta WHERE name = 'format'", &[])?;
+        Ok(format.unwrap_or(0))
     }
 
-    fn run(&mut self, statement: &str) -> Result<()> {
-        self.database.execute(statement, &[]).map(drop)
+    fn run(&mut self, statement: &str, values: &[Value<'_>]) -> Result<()> {
+        self.database.execute(statement, values).map(drop)
     }
 
-    fn one(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Option<Record>> {
-        Ok(self.database.query(statement, values)?.into_iter().next())
+    /// Returns the number that is the first column of the first row.
+    fn number(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Option<i64>> {
+        let rows = self.database.query(statement, values)?;
+        rows.first().map(|row| row.number(0)).transpose()
     }
 
-    pub(super) fn begin(&mut self) -> Result<()> {
-        self.database.begin()
+    /// Returns the text that is the first column of each row.
+    fn strings(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Vec<String>> {
+        let rows = self.database.query(statement, values)?;
+        rows.into_iter().map(|mut row| row.text(0)).collect()
     }
 
-    /// Commits the transaction. After an error it may still be open, and the caller does not know whether it took effect:
-    /// [`Tables::has_change`] shows it.
+    fn ids(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Vec<PlanId>> {
+        let ids = self.strings(statement, values)?;
+        Ok(ids.into_iter().map(PlanId::new).collect())
+    }
+
+    /// Returns the packed heads of the plans that a condition selects.
+    fn heads_where(&mut self, which: &str, values: &[Value<'_>]) -> Result<Vec<HeadRecord>> {
+        let statement = format!(
+            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
+             WHERE plan_rows.kind = 'head' {which}"
+        );
+        let rows = self.database.query(&statement, values)?;
+        let head = |mut row: Record| Ok((row.text(0)?, row.number(1)?, row.text(2)?));
+        rows.into_iter().map(head).collect()
+    }
+
+    /// Commits the transaction. After an error it may still be open, and the caller does not know whether it took
+    /// effect: [`Tables::has_change`] shows it.
     pub(super) fn commit(&mut self) -> Result<()> {
-        self.run("COMMIT")
+        self.run("COMMIT", &[])
     }
 
-    /// Rolls the transaction back. A failure needs no handling: the database does the same by itself when the connection ends.
+    /// Rolls the transaction back. A failure needs no handling: the database does the same by itself when the
+    /// connection ends.
     pub(super) fn roll_back(&mut self) {
-        if let Err(error) = self.run("ROLLBACK") {
+        if let Err(error) = self.run("ROLLBACK", &[]) {
             tracing::debug!(%error, "nothing to roll back");
         }
     }
 
-    /// Returns whether the database is a server, to which a connection can break.
-    pub(super) fn remote(&self) -> bool {
-        self.database.remote()
-    }
-
-    /// Returns how many bytes the file of the embedded database has at least.
-    pub(super) fn length(&mut self) -> Result<u64> {
-        self.database.length()
-    }
-
-    /// Leaves the journal of the embedded database as it is from now on.
-    pub(super) fn keep_journal(&mut self) {
-        self.database.keep_journal();
-    }
-
-    /// Lets the database make later changes faster.
-    pub(super) fn checkpoint(&mut self) {
-        self.database.checkpoint();
-    }
-
     pub(super) fn set_seq(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
-        self.database
-            .execute(
-                "UPDATE plans SET seq = $1 WHERE id = $2",
-                &[Value::Number(seq), Value::Text(plan.as_str())],
-            )
-            .map(drop)
+        let statement = "UPDATE plans SET seq = $1 WHERE id = $2";
+        self.run(statement, &[seq.into(), plan.into()])
     }
 
     /// Writes a packed row in place of the one with the same key.
     pub(super) fn write_row(&mut self, plan: &PlanId, key: &RowKey, body: &str) -> Result<()> {
         let (kind, id) = key.parts();
-        self.database
-            .execute(
-                "INSERT INTO plan_rows (plan, kind, id, body) VALUES ($1, $2, $3, $4) ON CONFLICT (plan, kind, id) \
-                 DO UPDATE SET body = excluded.body",
-                &[plan.as_str(), kind, &id, body].map(Value::Text),
-            )
-            .map(drop)
+        self.run(
+            "INSERT INTO plan_rows (plan, kind, id, body) VALUES ($1, $2, $3, $4) ON CONFLICT (plan, kind, id) \
+             DO UPDATE SET body = excluded.body",
+            &[plan.as_str(), kind, &id, body].map(Value::Text),
+        )
     }
 
     pub(super) fn write_log(&mut self, entry: &LogRecord) -> Result<()> {
-        self.database
-            .execute(
-                "INSERT INTO log (plan, seq, change_id, at, author, why, delta) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-                &[
-                    Value::Text(&entry.plan),
-                    Value::Number(entry.seq),
-                    Value::Text(&entry.change_id),
-                    Value::Number(entry.at),
-                    Value::Text(&entry.author),
-                    Value::Text(&entry.why),
-                    Value::Text(&entry.delta),
-                ],
-            )
-            .map(drop)
+        self.run(
+            "INSERT INTO log (plan, seq, change_id, at, author, why, delta) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            &[
+                entry.plan.as_str().into(),
+                entry.seq.into(),
+                entry.change_id.as_str().into(),
+                entry.at.into(),
+                entry.author.as_str().into(),
+                entry.why.as_str().into(),
+                entry.delta.as_str().into(),
+            ],
+        )
     }
 
     /// Returns the plan's seq and locks the plan for other writers until the transaction ends.
     pub(super) fn lock_plan(&mut self, plan: &PlanId) -> Result<Option<i64>> {
-        if !self.remote() {
+        if !self.database.remote() {
             // The transaction already has the only write lock.
             return self.seq(plan);
         }
-        let row = self.one(
-            "UPDATE plans SET seq = seq WHERE id = $1 RETURNING seq",
-            &[Value::Text(plan.as_str())],
-        )?;
-        row.map(|row| row.number(0)).transpose()
+        let statement = "UPDATE plans SET seq = seq WHERE id = $1 RETURNING seq";
+        self.number(statement, &[plan.into()])
     }
 
     pub(super) fn seq(&mut self, plan: &PlanId) -> Result<Option<i64>> {
-        let row = self.one(
-            "SELECT seq FROM plans WHERE id = $1",
-            &[Value::Text(plan.as_str())],
-        )?;
-        row.map(|row| row.number(0)).transpose()
+        self.number("SELECT seq FROM plans WHERE id = $1", &[plan.into()])
     }
 
     /// Inserts a plan; `false` if the id or the key is used already.
@@ -425,8 +407,8 @@ impl Tables {
             "INSERT INTO plans (id, seq, created_at, key, owner, shelf, kept, taken_up) \
              VALUES ($1, 0, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &[
-                Value::Text(plan.as_str()),
-                Value::Number(created_at),
+                plan.into(),
+                created_at.into(),
                 key,
                 owner,
                 shelf,
@@ -440,153 +422,112 @@ impl Tables {
     /// Sets the lookup fields of a plan; fails if the key belongs to another plan.
     pub(super) fn set_lookup(&mut self, plan: &PlanId, lookup: &Lookup) -> Result<()> {
         let [key, owner, shelf, kept, taken_up] = lookup.values();
-        self.database
-            .execute(
-                "UPDATE plans SET key = $1, owner = $2, shelf = $3, kept = $4, taken_up = $5 WHERE id = $6",
-                &[key, owner, shelf, kept, taken_up, Value::Text(plan.as_str())],
-            )
-            .map(drop)
+        self.run(
+            "UPDATE plans SET key = $1, owner = $2, shelf = $3, kept = $4, taken_up = $5 WHERE id = $6",
+            &[key, owner, shelf, kept, taken_up, plan.into()],
+        )
     }
 
     /// Returns the plan with a key.
     pub(super) fn find(&mut self, key: &str) -> Result<Option<PlanId>> {
-        let row = self.one("SELECT id FROM plans WHERE key = $1", &[Value::Text(key)])?;
-        row.map(|mut row| row.text(0).map(PlanId::new)).transpose()
+        let found = self.ids("SELECT id FROM plans WHERE key = $1", &[key.into()])?;
+        Ok(found.into_iter().next())
     }
 
     /// Returns the plans that an owner has in use, the one that became current last first.
     pub(super) fn current(&mut self, owner: &str, limit: i64) -> Result<Vec<PlanId>> {
-        let rows = self.database.query(
+        self.ids(
             "SELECT id FROM plans WHERE owner = $1 AND shelf = 'current' \
              ORDER BY taken_up DESC, created_at DESC, id DESC LIMIT $2",
-            &[Value::Text(owner), Value::Number(limit)],
-        )?;
-        rows.into_iter()
-            .map(|mut row| row.text(0).map(PlanId::new))
-            .collect()
+            &[owner.into(), limit.into()],
+        )
     }
 
     /// Removes the plan that [`Tables::add_plan`] inserted in the same transaction.
     pub(super) fn remove_plan(&mut self, plan: &PlanId) -> Result<()> {
-        self.database
-            .execute(
-                "DELETE FROM plans WHERE id = $1 AND seq = 0",
-                &[Value::Text(plan.as_str())],
-            )
-            .map(drop)
+        let statement = "DELETE FROM plans WHERE id = $1 AND seq = 0";
+        self.run(statement, &[plan.into()])
     }
 
     /// Returns the ids of all plans with their seqs and packed heads, newest plan first.
     pub(super) fn heads(&mut self) -> Result<Vec<HeadRecord>> {
-        let rows = self.database.query(
-            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
-             WHERE plan_rows.kind = 'head' ORDER BY plans.created_at DESC, plans.id DESC",
-            &[],
-        )?;
-        rows.into_iter().map(head_record).collect()
+        self.heads_where("ORDER BY plans.created_at DESC, plans.id DESC", &[])
     }
 
     /// Returns the plans that an owner has in use, oldest plan first.
     pub(super) fn heads_in_use(&mut self, owner: &str) -> Result<Vec<HeadRecord>> {
-        let rows = self.database.query(
-            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
-             WHERE plan_rows.kind = 'head' AND plans.owner = $1 AND plans.shelf = 'current' \
-             ORDER BY plans.created_at, plans.id",
-            &[Value::Text(owner)],
-        )?;
-        rows.into_iter().map(head_record).collect()
+        self.heads_where(
+            "AND plans.owner = $1 AND plans.shelf = 'current' ORDER BY plans.created_at, plans.id",
+            &[owner.into()],
+        )
     }
 
-    /// Returns some of the plans that an owner has archived, newest plan first, and their total number.
+    /// Returns some of the plans that an owner has archived, newest plan first.
     pub(super) fn archived_heads(
         &mut self,
         owner: &str,
         offset: i64,
         limit: i64,
-    ) -> Result<(Vec<HeadRecord>, i64)> {
-        let rows = self.database.query(
-            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
-             WHERE plan_rows.kind = 'head' AND plans.owner = $1 AND plans.kept = 1 \
+    ) -> Result<Vec<HeadRecord>> {
+        self.heads_where(
+            "AND plans.owner = $1 AND plans.kept = 1 \
              ORDER BY plans.created_at DESC, plans.id DESC LIMIT $2 OFFSET $3",
-            &[
-                Value::Text(owner),
-                Value::Number(limit),
-                Value::Number(offset),
-            ],
-        )?;
-        let total = self.one(
-            "SELECT COUNT(*) FROM plans WHERE owner = $1 AND kept = 1",
-            &[Value::Text(owner)],
-        )?;
-        let total = total.map_or(Ok(0), |row| row.number(0))?;
-        let heads = rows.into_iter().map(head_record).collect::<Result<_>>()?;
-        Ok((heads, total))
+            &[owner.into(), limit.into(), offset.into()],
+        )
     }
 
-    /// Returns the plans that may have an attempt with this id: one lookup in the primary key for each plan, and a search
-    /// through the rows that are only in the log. It is one statement, so it misses nothing that another process moves from the
-    /// log to the table in the meantime.
+    /// Returns how many plans an owner has archived.
+    pub(super) fn archived(&mut self, owner: &str) -> Result<i64> {
+        let statement = "SELECT COUNT(*) FROM plans WHERE owner = $1 AND kept = 1";
+        Ok(self.number(statement, &[owner.into()])?.unwrap_or(0))
+    }
+
+    /// Returns the plans that may have an attempt with this id: one lookup in the primary key for each plan, and a
+    /// search through the rows that are only in the log. It is one statement, so it misses nothing that another
+    /// process moves from the log to the table in the meantime.
     pub(super) fn plans_of(&mut self, command: &CommandId) -> Result<Vec<PlanId>> {
-        let rows = self.database.query(
+        self.ids(
             "SELECT plans.id FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
              AND plan_rows.kind = 'attempt' AND plan_rows.id = $1 \
              UNION SELECT plans.id FROM plans JOIN log ON log.plan = plans.id AND log.seq > plans.folded \
              WHERE plans.folded < plans.seq AND log.delta LIKE $2 ESCAPE '!'",
             &[
-                Value::Text(command.as_str()),
-                Value::Text(&like_attempt(command)),
+                command.as_str().into(),
+                like_attempt(command).as_str().into(),
             ],
-        )?;
-        rows.into_iter()
-            .map(|mut row| row.text(0).map(PlanId::new))
-            .collect()
+        )
     }
 
     /// Returns the last change whose rows are written.
     pub(super) fn folded(&mut self, plan: &PlanId) -> Result<i64> {
-        let row = self.one(
-            "SELECT folded FROM plans WHERE id = $1",
-            &[Value::Text(plan.as_str())],
-        )?;
-        row.map_or(Ok(0), |row| row.number(0))
+        let folded = self.number("SELECT folded FROM plans WHERE id = $1", &[plan.into()])?;
+        Ok(folded.unwrap_or(0))
     }
 
     pub(super) fn set_folded(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
-        self.database
-            .execute(
-                "UPDATE plans SET folded = $1 WHERE id = $2",
-                &[Value::Number(seq), Value::Text(plan.as_str())],
-            )
-            .map(drop)
+        let statement = "UPDATE plans SET folded = $1 WHERE id = $2";
+        self.run(statement, &[seq.into(), plan.into()])
     }
 
     /// Returns plans whose rows are not all written, those with the most unwritten changes first.
     pub(super) fn unfolded(&mut self, limit: i64) -> Result<Vec<PlanId>> {
-        let rows = self.database.query(
+        self.ids(
             "SELECT id FROM plans WHERE folded < seq ORDER BY seq - folded DESC, id LIMIT $1",
-            &[Value::Number(limit)],
-        )?;
-        rows.into_iter()
-            .map(|mut row| row.text(0).map(PlanId::new))
-            .collect()
+            &[limit.into()],
+        )
     }
 
     /// Returns the packed bodies of the plan's rows.
     pub(super) fn rows(&mut self, plan: &PlanId) -> Result<Vec<String>> {
-        let rows = self.database.query(
-            "SELECT body FROM plan_rows WHERE plan = $1",
-            &[Value::Text(plan.as_str())],
-        )?;
-        rows.into_iter().map(|mut row| row.text(0)).collect()
+        self.strings("SELECT body FROM plan_rows WHERE plan = $1", &[plan.into()])
     }
 
     /// Returns when a change of a plan was made, without its contents.
     pub(super) fn changed_at(&mut self, plan: &PlanId, seq: i64) -> Result<Option<i64>> {
-        let row = self.one(
+        self.number(
             "SELECT at FROM log WHERE plan = $1 AND seq = $2",
-            &[Value::Text(plan.as_str()), Value::Number(seq)],
-        )?;
-        row.map(|row| row.number(0)).transpose()
+            &[plan.into(), seq.into()],
+        )
     }
 
     /// Returns the log of a plan after a seq, at most `limit` entries.
@@ -598,7 +539,7 @@ impl Tables {
     ) -> Result<Vec<LogRecord>> {
         let rows = self.database.query(
             "SELECT plan, seq, change_id, at, author, why, delta FROM log WHERE plan = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-            &[Value::Text(plan.as_str()), Value::Number(seq), Value::Number(limit)],
+            &[plan.into(), seq.into(), limit.into()],
         )?;
         let read = |mut row: Record| {
             Ok(LogRecord {
@@ -616,127 +557,28 @@ impl Tables {
 
     /// Returns whether a change is in the log: this settles what a connection that broke during the commit left open.
     pub(super) fn has_change(&mut self, plan: &str, seq: i64, change_id: &str) -> Result<bool> {
-        let row = self.one(
+        let found = self.number(
             "SELECT seq FROM log WHERE plan = $1 AND seq = $2 AND change_id = $3",
-            &[
-                Value::Text(plan),
-                Value::Number(seq),
-                Value::Text(change_id),
-            ],
+            &[plan.into(), seq.into(), change_id.into()],
         )?;
-        Ok(row.is_some())
+        Ok(found.is_some())
     }
-}
-
-fn head_record(mut row: Record) -> Result<HeadRecord> {
-    Ok((row.text(0)?, row.number(1)?, row.text(2)?))
 }
 
 /// Returns a pattern for deltas that may contain an attempt with this id.
 fn like_attempt(command: &CommandId) -> String {
     let id = serde_json::Value::from(command.as_str()).to_string();
     let id = pack(&id, &mut Texts::new());
-    let escaped = id.chars().flat_map(|c| {
-        ['%', '_', '!']
-            .contains(&c)
-            .then_some('!')
-            .into_iter()
-            .chain([c])
-    });
-    format!("%{}%", escaped.collect::<String>())
+    let escaped = id.replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    format!("%{escaped}%")
 }
 
-/// The delta of a log entry as it is stored, made of packed rows and events.
-#[derive(Default)]
-pub(super) struct StoredDelta {
-    rows: String,
-}
-
-impl StoredDelta {
-    pub(super) fn push(&mut self, row: &str) {
-        if !self.rows.is_empty() {
-            self.rows.push(',');
-        }
-        self.rows.push_str(row);
-    }
-
-    pub(super) fn finish(self, events: &str) -> String {
-        format!(r#"{{"rows":[{}],"events":{events}}}"#, self.rows)
-    }
-}
-
-/// The parts of a stored delta as they are.
-#[derive(serde::Deserialize)]
-struct Parts<'a> {
-    #[serde(borrow)]
-    rows: Vec<&'a RawValue>,
-    #[serde(borrow)]
-    events: &'a RawValue,
-}
-
-/// Packs a delta that was stored as a whole; `None` where it cannot be read.
-fn pack_delta(text: &str, texts: &mut Texts) -> Option<String> {
-    let Parts { rows, events } = serde_json::from_str(text).ok()?;
-    let mut packed = StoredDelta::default();
-    for row in rows {
-        packed.push(&pack(row.get(), texts));
-    }
-    Some(packed.finish(&pack(events.get(), texts)))
-}
-
-/// Returns the hashes that JSON names and nobody has yet, each once.
+/// Returns the hashes that JSON names and that are not known yet, each once.
 fn named<'a>(
     packed: impl Iterator<Item = &'a String>,
     known: &HashMap<String, String>,
 ) -> Vec<String> {
     let hashes = packed.flat_map(|json| names(json)).map(|(_, hash)| hash);
-    let hashes: std::collections::BTreeSet<_> =
-        hashes.filter(|hash| !known.contains_key(*hash)).collect();
+    let hashes: BTreeSet<_> = hashes.filter(|hash| !known.contains_key(*hash)).collect();
     hashes.into_iter().map(str::to_owned).collect()
-}
-
-pub(super) fn decode_delta(text: &str) -> std::result::Result<Delta, serde_json::Error> {
-    #[derive(serde::Deserialize)]
-    struct Stored {
-        rows: Vec<Row>,
-        events: Vec<Event>,
-    }
-    let Stored { rows, events } = serde_json::from_str(text)?;
-    Ok(Delta { rows, events })
-}
-
-/// Returns the packed rows of a stored delta.
-pub(super) fn stored_rows(text: &str) -> std::result::Result<Vec<&str>, serde_json::Error> {
-    let Parts { rows, .. } = serde_json::from_str(text)?;
-    Ok(rows.into_iter().map(RawValue::get).collect())
-}
-
-/// Returns the key of a row that may be packed, but for its id.
-pub(super) fn stored_key(row: &str) -> std::result::Result<RowKey, serde_json::Error> {
-    Ok(serde_json::from_str::<Keyed>(row)?.into())
-}
-
-/// A stored row of which only the key is read: the rest is long.
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Keyed {
-    Head {},
-    Task { number: TaskId },
-    Attempt { id: CommandId },
-    Question { id: QuestionId },
-    Session { id: SessionId },
-    Ask { id: AskId },
-}
-
-impl From<Keyed> for RowKey {
-    fn from(row: Keyed) -> Self {
-        match row {
-            Keyed::Head {} => Self::Head,
-            Keyed::Task { number } => Self::Task(number),
-            Keyed::Attempt { id } => Self::Attempt(id),
-            Keyed::Question { id } => Self::Question(id),
-            Keyed::Session { id } => Self::Session(id),
-            Keyed::Ask { id } => Self::Ask(id),
-        }
-    }
 }

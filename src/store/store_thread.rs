@@ -13,10 +13,11 @@ use uuid::Uuid;
 
 use super::committed_notes::{Lost, Notes};
 use super::database::{DatabaseError, DatabasePlace};
-use super::sql_statements::{LogRecord, Lookup, OpenError, StoredDelta, Tables};
+use super::sql_statements::{LogRecord, Lookup, OpenError, Tables};
+use super::stored_delta;
 use super::text_store::{Texts, pack};
 use super::{Change, OnlyWhile, StoreError};
-use crate::plan::{ArchiveState, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
+use crate::plan::{ArchiveState, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
 use database_file::DatabaseFile;
 use plan_lookup::write_lookup;
 
@@ -37,17 +38,15 @@ const NOW: Timestamps = {
     }
 };
 
-/// Bytes committed before the database is compacted: when no job waits, and when jobs always wait. The file of its journal is
-/// then overwritten instead of growing, which is faster, and a start after a crash has less to read.
-const TIDY_IDLE: usize = 128 * 1024;
-const TIDY_BUSY: usize = 4 * 1024 * 1024;
+/// Bytes committed before rows are written and the journal is moved: when no job waits, and when jobs always wait.
+/// The file of the journal is then overwritten instead of growing, which is faster, and a start after a crash has
+/// less to read.
+const FOLD_IDLE: usize = 128 * 1024;
+const FOLD_BUSY: usize = 4 * 1024 * 1024;
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What precedes a change: its draft is dropped.
-pub(super) type Prepare = Box<dyn FnOnce(&mut Draft<'_>) + Send>;
-
-type Run = Box<dyn FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
+type Run = Box<dyn FnMut(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
 
 /// A requested change.
 pub(super) struct ChangeJob {
@@ -57,8 +56,9 @@ pub(super) struct ChangeJob {
     pub only_while: Option<OnlyWhile>,
     pub by: String,
     pub why: String,
-    pub prepare: Option<Prepare>,
     pub run: Run,
+    /// `run` may be called twice: first before the transaction begins, and within it if the plan has moved since.
+    pub ahead: bool,
     pub done: AfterCommit,
 }
 
@@ -87,20 +87,25 @@ impl AfterCommit {
 pub(super) enum StoreJob {
     Change(ChangeJob),
     /// A job that changes nothing.
-    Look(Look),
+    Read(Read),
 }
 
-type Look = Box<dyn FnOnce(&mut Owner) + Send>;
-
-impl std::fmt::Debug for StoreJob {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Job")
-    }
-}
+type Read = Box<dyn FnOnce(&mut Owner) + Send>;
 
 struct CachedPlan {
     plan: Plan,
     seq: i64,
+    /// It has a change that is not committed yet: only that change may go on from here.
+    ahead: bool,
+}
+
+/// What a closure did to the plan in memory, yet to be committed.
+struct Ran {
+    /// The change after which it was made.
+    after: i64,
+    at: Time,
+    lookups: [Lookup; 2],
+    delta: Delta,
 }
 
 pub(super) struct Owner {
@@ -115,8 +120,8 @@ pub(super) struct Owner {
     now: Box<dyn Fn() -> Time + Send>,
     plans: HashMap<PlanId, CachedPlan>,
     announce: watch::Sender<u64>,
-    /// Bytes committed since the database was last compacted, and bytes of the log from which a plan was read.
-    untidy: usize,
+    /// Bytes committed since rows were last written, and bytes of the log from which a plan was read.
+    unfolded: usize,
     /// A change was committed since then: a process that only reads does not write.
     changed: bool,
 }
@@ -140,7 +145,7 @@ impl Owner {
         announce: watch::Sender<u64>,
     ) -> Result<Self, OpenError> {
         let notes = place.path().map(Notes::of);
-        // Read first: what another process commits meanwhile is not missing.
+        // Read before the tables: a commit of another process in between would look like a loss.
         let noted = notes.as_ref().map(Notes::read).unwrap_or_default();
         let mut tables = Tables::open(&place)?;
         Ok(Self {
@@ -152,7 +157,7 @@ impl Owner {
             now,
             plans: HashMap::new(),
             announce,
-            untidy: 0,
+            unfolded: 0,
             changed: false,
         })
     }
@@ -161,77 +166,59 @@ impl Owner {
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<StoreJob>) {
         while let Some(first) = jobs.blocking_recv() {
             let mut changes = Vec::new();
-            let mut looks = Vec::new();
+            let mut reads = Vec::new();
             let mut next = Some(first);
             while let Some(job) = next {
                 match job {
                     StoreJob::Change(change) => changes.push(change),
-                    StoreJob::Look(look) => looks.push(look),
+                    StoreJob::Read(read) => reads.push(read),
                 }
-                next = if changes.len() < BATCH {
-                    jobs.try_recv().ok()
-                } else {
-                    None
-                };
+                let room = changes.len() < BATCH;
+                next = room.then(|| jobs.try_recv().ok()).flatten();
             }
-            let changes: Vec<_> = changes
-                .into_iter()
-                .filter_map(|job| self.prepare(job))
-                .collect();
-            let mut changes = changes.into_iter();
+            let mut changes = self.run_ahead(changes).into_iter();
             while changes.len() > 0 {
                 self.commit(&mut changes);
             }
-            for look in looks {
-                look(&mut self);
+            for read in reads {
+                read(&mut self);
             }
             // Never within a batch, whose plans are locked.
             if self.plans.len() > CACHED {
                 self.forget();
             }
-            let enough = if jobs.is_empty() {
-                TIDY_IDLE
-            } else {
-                TIDY_BUSY
-            };
-            if self.changed && self.untidy > enough {
+            let idle = jobs.is_empty();
+            if self.changed && self.unfolded > if idle { FOLD_IDLE } else { FOLD_BUSY } {
                 self.write_rows();
             }
         }
     }
 
-    /// Does what precedes a change, while no transaction is open. Returns the change, unless that panicked. What the database
-    /// refuses here it refuses to the change itself.
-    fn prepare(&mut self, mut job: ChangeJob) -> Option<ChangeJob> {
-        let Some(prepare) = job.prepare.take() else {
-            return Some(job);
-        };
-        if self.fresh(&job.plan).is_err() {
-            return Some(job);
-        }
-        let now = (self.now)();
-        let Some(cached) = self.plans.get_mut(&job.plan) else {
-            return Some(job);
-        };
-        let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
-        match guarded(|| prepare(&mut draft)) {
-            Ok(()) => {
-                draft.undo();
-                Some(job)
+    /// Runs the closures that may run twice, while no transaction is open: the time that they take keeps no other
+    /// process waiting. A second change of a plan has to wait for the first one.
+    fn run_ahead(&mut self, jobs: Vec<ChangeJob>) -> Vec<(ChangeJob, Option<Ran>)> {
+        let mut plans = HashSet::new();
+        let mut changes = Vec::new();
+        for mut job in jobs {
+            let first = plans.insert(job.plan.clone());
+            // A plan that cannot be read here is read again, and its error reported, within the transaction.
+            if !job.ahead || !first || self.fresh(&job.plan).is_err() {
+                changes.push((job, None));
+                continue;
             }
-            Err(panicked) => {
-                self.plans.remove(&job.plan);
-                job.done.fail(panicked);
-                None
+            match self.run_closure(&mut job, false) {
+                Ok(ran) => changes.push((job, Some(ran))),
+                Err(error) => job.done.fail(error),
             }
         }
+        changes
     }
 
-    /// Runs the closures and commits their changes with one flush. After a closure that panics the next call runs the rest: its
-    /// plan has to be read anew, and the earlier changes are not in the tables yet.
-    fn commit(&mut self, jobs: &mut impl Iterator<Item = ChangeJob>) {
+    /// Runs the closures and commits their changes with one flush. After a change that leaves no plan in memory the
+    /// next call makes the rest: that plan has to be read anew, and the earlier changes are not in the tables yet.
+    fn commit(&mut self, jobs: &mut impl Iterator<Item = (ChangeJob, Option<Ran>)>) {
         if let Err(error) = self.begin().map_err(reason) {
-            for job in jobs {
+            for (job, _) in jobs {
                 job.done.fail(StoreError::Database(error.clone()));
             }
             return;
@@ -240,23 +227,25 @@ impl Owner {
         let mut writes = BatchWrites::default();
         let mut waiting = Vec::new();
         let mut failed = None;
-        for job in jobs {
+        for (mut job, ahead) in jobs {
             if failed.is_some() {
                 waiting.push(job.done);
                 continue;
             }
-            match self.run_change(job, &mut writes, &mut locked) {
-                (done, Ok(())) => waiting.push(done),
-                // The database may have ended the transaction by itself: no later write may assume that it is still open.
-                (done, Err(StoreError::Database(error))) => {
-                    waiting.push(done);
+            match self.make_change(&mut job, ahead, &mut writes, &mut locked) {
+                Ok(()) => waiting.push(job.done),
+                // The database may have ended the transaction by itself: no later write may assume that it is still
+                // open.
+                Err(StoreError::Database(error)) => {
+                    waiting.push(job.done);
                     failed = Some(error);
                 }
-                (done, Err(error @ StoreError::Panicked(_))) => {
-                    done.fail(error);
-                    break;
+                Err(error) => {
+                    job.done.fail(error);
+                    if !self.plans.contains_key(&job.plan) {
+                        break;
+                    }
                 }
-                (done, Err(error)) => done.fail(error),
             }
         }
         let result = match failed {
@@ -277,8 +266,8 @@ impl Owner {
                 for answer in answers {
                     drop(answer.send(Ok(())));
                 }
-                // The announcement comes last: callers that wait for the answer continue before listeners. A caller that reads
-                // again at every change and changes nothing must not wake itself.
+                // The announcement comes last: callers that wait for the answer continue before listeners. A caller
+                // that reads again at every change and changes nothing must not wake itself.
                 if changed {
                     self.announce.send_modify(|count| *count += 1);
                 }
@@ -294,8 +283,8 @@ impl Owner {
         }
     }
 
-    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the change is
-    /// answered: the caller may end immediately afterwards.
+    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the
+    /// change is answered: the caller may end immediately afterwards.
     fn touch(&self) {
         if let DatabasePlace::File(file) = &self.place
             && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
@@ -304,8 +293,8 @@ impl Owner {
         }
     }
 
-    /// Notes what was committed, also before the change is answered. What was lost has been said: from now on the plans go as
-    /// far as they do.
+    /// Notes what was committed, also before the change is answered. The loss was reported: from now on the notes say
+    /// how far the plans go without it.
     fn note(&mut self, seqs: &BTreeMap<PlanId, i64>) {
         if let Some(notes) = &self.notes {
             let lost = self.lost.iter().map(|lost| (&lost.plan, lost.last));
@@ -316,13 +305,13 @@ impl Owner {
 
     fn begin(&mut self) -> Result<(), StoreError> {
         if let Some(tables) = &mut self.tables {
-            match tables.begin() {
+            match tables.database.begin() {
                 // The server was restarted: try once more on a new connection.
                 Err(error) if error.is_lost() => self.tables = None,
                 begun => return Ok(begun?),
             }
         }
-        Ok(self.tables()?.begin()?)
+        Ok(self.tables()?.database.begin()?)
     }
 
     fn abandon(&mut self) {
@@ -336,7 +325,7 @@ impl Owner {
         self.plans.clear();
     }
 
-    fn tables(&mut self) -> Result<&mut Tables, StoreError> {
+    pub(super) fn tables(&mut self) -> Result<&mut Tables, StoreError> {
         let tables = match self.tables.take() {
             Some(tables) => tables,
             None => Tables::open(&self.place)?,
@@ -348,104 +337,131 @@ impl Owner {
         Ok(tables)
     }
 
-    fn run_change(
+    /// Makes a change in the transaction. An error leaves its plan as it was, or not in memory.
+    fn make_change(
         &mut self,
-        job: ChangeJob,
+        job: &mut ChangeJob,
+        ahead: Option<Ran>,
         writes: &mut BatchWrites,
         locked: &mut HashSet<PlanId>,
-    ) -> (AfterCommit, Result<(), StoreError>) {
-        let ChangeJob {
-            plan: mut id,
-            head,
-            only_while,
-            by,
-            why,
-            run,
-            done,
-            ..
-        } = job;
-        if let Err(error) = only_while.map_or(Ok(()), |wanted| self.is_so(&wanted)) {
-            return (done, Err(error));
-        }
-        let now = (self.now)();
-        let new = head.is_some();
-        let ready = match head {
-            Some(head) => self.make(*head, now, locked).map(|made| id = made),
-            None if locked.contains(&id) => Ok(()),
-            None => self.lock(&id, locked),
-        };
-        if let Err(error) = ready {
-            return (done, Err(error));
-        }
-        let Some(cached) = self.plans.get_mut(&id) else {
-            return (done, Err(StoreError::UnknownPlan(id)));
-        };
-        let before = Lookup::of(cached.plan.head());
-        let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
-        let deleted = !new && draft.plan().head().archive_state == ArchiveState::Deleted;
-        let ran = match guarded(|| run(&mut draft)) {
-            Ok(ran) => ran.map_err(StoreError::from),
-            Err(panicked) => {
-                // The state that the closure left is neither trustworthy nor can it be undone: the plan is read anew.
-                self.plans.remove(&id);
-                let unmade = if new { self.unmake(&id) } else { Ok(()) };
-                return (done, unmade.and(Err(panicked)));
-            }
-        };
-        let ran = ran.and_then(|()| {
-            if deleted
-                && draft.has_changed()
-                && draft.plan().head().archive_state == ArchiveState::Deleted
-            {
-                return Err(Refusal::Deleted.into());
-            }
-            let lookup = Lookup::of(draft.plan().head());
-            match &mut self.tables {
-                Some(tables) if lookup != before => write_lookup(tables, &id, &before, &lookup),
-                _ => Ok(()),
-            }
+    ) -> Result<(), StoreError> {
+        let new = job.head.is_some();
+        let made = self.ready(job, ahead, locked).and_then(|ahead| {
+            let ran = ahead.map_or_else(|| self.run_closure(job, new), Ok)?;
+            self.add_change(job, &ran, writes)
         });
-        if let Err(error) = ran {
+        let created = new && job.head.is_none();
+        if created && made.is_err() {
+            self.plans.remove(&job.plan);
+            self.tables()?.remove_plan(&job.plan)?;
+        }
+        made
+    }
+
+    /// Brings the plan of a change into memory, as it is in the transaction. Returns what ran ahead, if that was
+    /// after the same change.
+    fn ready(
+        &mut self,
+        job: &mut ChangeJob,
+        ahead: Option<Ran>,
+        locked: &mut HashSet<PlanId>,
+    ) -> Result<Option<Ran>, StoreError> {
+        if let Some(wanted) = &job.only_while {
+            self.is_so(wanted)?;
+        }
+        if let Some(head) = &job.head {
+            job.plan = self.make(PlanHead::clone(head), (self.now)(), locked)?;
+            job.head = None;
+        } else if !locked.contains(&job.plan) {
+            let seq = self.tables()?.lock_plan(&job.plan)?;
+            let is_ahead = |cached: &CachedPlan| cached.ahead && Some(cached.seq) == seq;
+            locked.insert(job.plan.clone());
+            if ahead.is_some() && self.plans.get(&job.plan).is_some_and(is_ahead) {
+                return Ok(ahead);
+            }
+            self.catch_up_to(&job.plan, seq)?;
+        }
+        Ok(None)
+    }
+
+    /// Runs the closure of a change on the plan in memory. If it panics, that plan is dropped: it can neither be
+    /// trusted nor be undone.
+    fn run_closure(&mut self, job: &mut ChangeJob, new: bool) -> Result<Ran, StoreError> {
+        let at = (self.now)();
+        let Some(cached) = self.plans.get_mut(&job.plan) else {
+            return Err(StoreError::UnknownPlan(job.plan.clone()));
+        };
+        let before = cached.plan.head();
+        let deleted = !new && before.archive_state == ArchiveState::Deleted;
+        let before = Lookup::of(before);
+        let mut draft = Draft::new(&mut cached.plan, at);
+        let ran = match guarded(|| (job.run)(&mut draft)) {
+            Ok(ran) => ran,
+            Err(panicked) => {
+                self.plans.remove(&job.plan);
+                return Err(panicked);
+            }
+        };
+        let is_deleted = draft.plan().head().archive_state == ArchiveState::Deleted;
+        let ran = ran.and_then(|()| match deleted && is_deleted && draft.has_changed() {
+            true => Err(Refusal::Deleted),
+            false => Ok(()),
+        });
+        if let Err(refusal) = ran {
             draft.undo();
-            let unmade = if new { self.unmake(&id) } else { Ok(()) };
-            return (done, unmade.and(Err(error)));
+            return Err(refusal.into());
         }
         let mut delta = draft.finish();
+        cached.ahead = true;
+        let head = cached.plan.head();
         if new && !delta.rows.iter().any(|row| matches!(row, Row::Head(_))) {
-            let head = cached.plan.head().clone();
-            delta.rows.insert(0, Row::Head(Box::new(head)));
+            delta.rows.insert(0, Row::Head(Box::new(head.clone())));
         }
-        if delta.rows.is_empty() && delta.events.is_empty() {
-            return (done, Ok(()));
+        Ok(Ran {
+            after: cached.seq,
+            at,
+            lookups: [before, Lookup::of(head)],
+            delta,
+        })
+    }
+
+    /// Adds what a closure did to what is written at the end of the transaction.
+    fn add_change(
+        &mut self,
+        job: &ChangeJob,
+        ran: &Ran,
+        writes: &mut BatchWrites,
+    ) -> Result<(), StoreError> {
+        let [before, lookup] = &ran.lookups;
+        if lookup != before {
+            write_lookup(self.tables()?, &job.plan, before, lookup)
+                .inspect_err(|_| drop(self.plans.remove(&job.plan)))?;
         }
-        cached.seq += 1;
-        let seq = cached.seq;
-        let result = writes.add(&id, seq, now, by, why, &delta);
-        (
-            done,
-            result.map_err(|error| StoreError::Damaged {
-                plan: id,
-                reason: error.to_string(),
-            }),
-        )
+        let empty = ran.delta.rows.is_empty() && ran.delta.events.is_empty();
+        if let Some(cached) = self.plans.get_mut(&job.plan) {
+            cached.ahead = false;
+            cached.seq += i64::from(!empty);
+        }
+        if empty {
+            return Ok(());
+        }
+        // Rows of half a change may be among the others then: nothing of the batch is written.
+        let added = writes.add(job, ran);
+        added.map_err(|error| StoreError::Database(error.to_string()))
     }
 
-    fn unmake(&mut self, id: &PlanId) -> Result<(), StoreError> {
-        self.plans.remove(id);
-        Ok(self.tables()?.remove_plan(id)?)
-    }
-
-    fn lock(&mut self, id: &PlanId, locked: &mut HashSet<PlanId>) -> Result<(), StoreError> {
-        let seq = self.tables()?.lock_plan(id)?;
-        self.catch_up_to(id, seq)?;
-        locked.insert(id.clone());
-        Ok(())
-    }
-
-    /// Brings the plan in memory to the committed state.
-    fn fresh(&mut self, id: &PlanId) -> Result<(), StoreError> {
+    /// Returns the plan in memory, brought to the committed state.
+    fn fresh(&mut self, id: &PlanId) -> Result<&mut CachedPlan, StoreError> {
         let seq = self.tables()?.seq(id)?;
-        self.catch_up_to(id, seq)
+        self.catch_up_to(id, seq)?;
+        let cached = self.plans.get_mut(id);
+        cached.ok_or_else(|| StoreError::UnknownPlan(id.clone()))
+    }
+
+    fn cache(&mut self, id: &PlanId, plan: Plan, seq: i64) {
+        let ahead = false;
+        self.plans
+            .insert(id.clone(), CachedPlan { plan, seq, ahead });
     }
 
     fn catch_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
@@ -453,7 +469,8 @@ impl Owner {
             self.plans.remove(id);
             return Err(StoreError::UnknownPlan(id.clone()));
         };
-        match self.plans.get(id).map(|cached| cached.seq) {
+        let committed = self.plans.get(id).filter(|cached| !cached.ahead);
+        match committed.map(|cached| cached.seq) {
             Some(known) if known == seq => Ok(()),
             Some(known) if known < seq => self.catch_up(id, known, seq),
             _ => self.load(id, seq),
@@ -474,26 +491,16 @@ impl Owner {
     }
 
     fn load(&mut self, id: &PlanId, seq: i64) -> Result<(), StoreError> {
-        let damaged = |reason: String| StoreError::Damaged {
-            plan: id.clone(),
-            reason,
-        };
         let (rows, last, bytes) = row_updates::read(self.tables()?, id)?;
-        let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
-        let seq = last.map_or(seq, |last| last.max(seq));
-        self.plans.insert(id.clone(), CachedPlan { plan, seq });
-        self.untidy += bytes;
+        let plan = Plan::from_rows(rows);
+        let plan = plan.ok_or_else(|| StoreError::damaged(id, "it has no head"))?;
+        self.cache(id, plan, last.map_or(seq, |last| last.max(seq)));
+        self.unfolded += bytes;
         Ok(())
     }
 
-    fn cached(&self, id: &PlanId) -> Result<&CachedPlan, StoreError> {
-        self.plans
-            .get(id)
-            .ok_or_else(|| StoreError::UnknownPlan(id.clone()))
-    }
-
-    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error says why
-    /// this failed.
+    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error
+    /// says why this failed.
     fn write(&mut self, writes: &BatchWrites) -> Result<(), String> {
         let Some(last) = writes.log.last() else {
             self.abandon();
@@ -504,15 +511,15 @@ impl Owner {
             Err(error) => {
                 self.abandon();
                 if let Ok(tables) = self.tables() {
-                    // What a journal has that was removed is still to be had from here, and only from here.
-                    tables.checkpoint();
+                    // Only this process can still read a journal that was removed: what it has goes into the file.
+                    tables.database.checkpoint();
                 }
                 return Err(reason(error));
             }
         };
         let error = match writes.write(tables) {
             Ok(size) => {
-                self.untidy += size;
+                self.unfolded += size;
                 self.changed = true;
                 return Ok(());
             }
@@ -520,7 +527,7 @@ impl Owner {
         };
         tables.roll_back();
         // A connection that broke at COMMIT leaves open whether the commit took effect: the log shows it.
-        if tables.remote() {
+        if tables.database.remote() {
             self.tables = None;
         }
         let tables = self.tables().map_err(reason)?;
@@ -544,8 +551,7 @@ impl Owner {
         plan: &PlanId,
         read: impl FnOnce(&Plan, i64) -> T,
     ) -> Result<T, StoreError> {
-        self.fresh(plan)?;
-        let cached = self.cached(plan)?;
+        let cached = self.fresh(plan)?;
         Ok(read(&cached.plan, cached.seq))
     }
 
@@ -570,23 +576,18 @@ impl Owner {
     }
 }
 
-/// Returns what was committed and is not there any more.
+/// Returns what was committed and is not in the tables any more.
 fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
-    let mut lost = Vec::new();
-    for (plan, committed) in noted {
-        // Whoever wants a plan that cannot be read is told so then.
-        if let Ok(seq) = tables.seq(&plan)
-            && let last = seq.unwrap_or(0)
-            && last < committed
-        {
-            lost.push(Lost {
-                plan,
-                last,
-                committed,
-            });
-        }
-    }
-    lost
+    let lost = noted.into_iter().filter_map(|(plan, committed)| {
+        // A plan that cannot be read is reported when it is read.
+        let last = tables.seq(&plan).ok()?.unwrap_or(0);
+        (last < committed).then_some(Lost {
+            plan,
+            last,
+            committed,
+        })
+    });
+    lost.collect()
 }
 
 /// Runs code of a caller. If it panics, that caller gets the error, and the store goes on serving the others.
@@ -608,31 +609,24 @@ fn reason(error: StoreError) -> String {
 }
 
 impl BatchWrites {
-    fn add(
-        &mut self,
-        plan: &PlanId,
-        seq: i64,
-        now: Time,
-        by: String,
-        why: String,
-        delta: &crate::plan::Delta,
-    ) -> Result<(), serde_json::Error> {
-        let mut stored = StoredDelta::default();
-        for row in &delta.rows {
+    fn add(&mut self, job: &ChangeJob, ran: &Ran) -> Result<(), serde_json::Error> {
+        let (plan, seq) = (&job.plan, ran.after + 1);
+        let mut rows = Vec::new();
+        for row in &ran.delta.rows {
             let body = pack(&serde_json::to_string(row)?, &mut self.texts);
-            stored.push(&body);
+            rows.push(body.clone());
             self.rows.insert((plan.clone(), row.key()), body);
         }
-        let events = pack(&serde_json::to_string(&delta.events)?, &mut self.texts);
-        let delta = stored.finish(&events);
+        let events = pack(&serde_json::to_string(&ran.delta.events)?, &mut self.texts);
+        let delta = stored_delta::join(&rows, &events);
         self.size += delta.len();
         self.log.push(LogRecord {
             plan: plan.to_string(),
             seq,
             change_id: Uuid::now_v7().to_string(),
-            at: now.0,
-            author: by,
-            why,
+            at: ran.at.0,
+            author: job.by.clone(),
+            why: job.why.clone(),
             delta,
         });
         self.seqs.insert(plan.clone(), seq);

@@ -1,9 +1,8 @@
-//! Long values are stored once, however often the rows that have them change. Rows and log entries are JSON; in what is
-//! stored of them, a long value is replaced by a string that names its text by its hash. A string that merely looks like
-//! such a name is replaced, too, however short: what looks like a name is one.
+//! Long values are stored once, however often the rows that have them change. Rows and log entries are JSON; in what
+//! is stored of them, a long value is replaced by a string that names its text by its hash. A string that merely
+//! looks like such a name is replaced, too, however short: what looks like a name is one.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
@@ -13,7 +12,7 @@ const LONG: usize = 256;
 /// How the name of a text begins, within its quotes.
 const NAME: &str = "\"sha256:";
 
-/// Digits of a hash.
+/// Hexadecimal digits of a hash.
 const DIGITS: usize = 64;
 
 /// How deep a row is nested that is never stored as a text as a whole: its kind, and its fields.
@@ -22,7 +21,7 @@ const ROW: usize = 2;
 /// JSON values by their hashes. A value may name others.
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// The text of a value is not there.
+/// The text of a value is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("its text {0} is missing")]
 pub(super) struct NoText(String);
@@ -77,12 +76,7 @@ fn string_length(json: &str) -> usize {
 
 fn hash(text: &str) -> String {
     let digest = Sha256::digest(text);
-    digest
-        .iter()
-        .fold(String::with_capacity(DIGITS), |mut hash, byte| {
-            write!(hash, "{byte:02x}").expect("a string takes everything");
-            hash
-        })
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns whether a packed string is the name of a text.

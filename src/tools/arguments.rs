@@ -31,10 +31,9 @@ pub struct ArgumentError {
 }
 
 fn at(path: &str) -> String {
-    if path.is_empty() {
-        String::new()
-    } else {
-        format!("`{path}` ")
+    match path {
+        "" => String::new(),
+        path => format!("`{path}` "),
     }
 }
 
@@ -106,14 +105,11 @@ pub fn read<T: DeserializeOwned + JsonSchema + 'static>(
     let fitted = fit(&known_schema::<T>(), arguments, "")?;
     serde_path_to_error::deserialize(fitted).map_err(|error| {
         let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
-        let problem = error.into_inner().to_string();
-        let verb = if path.is_empty() {
-            ""
-        } else {
-            "does not fit: "
-        };
-        ArgumentError::new(&path, format!("{verb}{problem}"))
+        let problem = error.into_inner();
+        match path.as_str() {
+            "." => ArgumentError::new("", problem.to_string()),
+            path => ArgumentError::new(path, format!("does not fit: {problem}")),
+        }
     })
 }
 
@@ -130,13 +126,10 @@ pub fn fitted(schema: &Value, arguments: Map<String, Value>) -> Result<Value, Ar
 fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError> {
     let kinds = kinds(schema);
     if value.is_null() {
-        return if nullable(schema) {
-            Ok(Value::Null)
-        } else {
-            Err(ArgumentError::new(
-                path,
-                format!("is null, not {}", wanted(schema)),
-            ))
+        let problem = || format!("is null, not {}", wanted(schema));
+        return match nullable(schema) {
+            true => Ok(value),
+            false => Err(ArgumentError::new(path, problem())),
         };
     }
     let value = convert(&kinds, value);
@@ -155,15 +148,12 @@ fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError>
         other => return Err(mismatch(schema, &other, path)),
     };
     let minimum = schema.get("minimum").and_then(Value::as_f64);
-    if let (Some(least), Some(number)) = (minimum, value.as_f64())
-        && number < least
-    {
+    let too_small = |least| value.as_f64().is_some_and(|number| number < least);
+    let words = schema.get("enum").and_then(Value::as_array);
+    if minimum.is_some_and(too_small) || words.is_some_and(|words| !words.contains(&value)) {
         return Err(mismatch(schema, &value, path));
     }
-    match schema.get("enum").and_then(Value::as_array) {
-        Some(words) if !words.contains(&value) => Err(mismatch(schema, &value, path)),
-        _ => Ok(value),
-    }
+    Ok(value)
 }
 
 fn nullable(schema: &Value) -> bool {
@@ -190,10 +180,9 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
             Some(schema) => drop(fitted.insert(name, fit(schema, value, &place)?)),
             None if closed => {
                 let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-                let known = if known.is_empty() {
-                    "it takes no fields".to_owned()
-                } else {
-                    format!("known are {}", known.join(", "))
+                let known = match known.as_slice() {
+                    [] => "it takes no fields".to_owned(),
+                    known => format!("known are {}", known.join(", ")),
                 };
                 let place = within(path, &one_line(&name, SHOWN));
                 return Err(ArgumentError::new(&place, format!("is no field; {known}")));
@@ -204,10 +193,8 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
     for name in required.into_iter().flatten().filter_map(Value::as_str) {
         if !fitted.contains_key(name) {
             let wanted = properties.get(name).map(wanted).unwrap_or_default();
-            return Err(ArgumentError::new(
-                &within(path, name),
-                format!("is missing; it is {wanted}"),
-            ));
+            let problem = format!("is missing; it is {wanted}");
+            return Err(ArgumentError::new(&within(path, name), problem));
         }
     }
     Ok(Value::Object(fitted))
@@ -289,14 +276,12 @@ fn fits_number(kinds: &[&str], number: &serde_json::Number) -> bool {
 
 fn mismatch(schema: &Value, value: &Value, path: &str) -> ArgumentError {
     let shown = one_line(&value.to_string(), SHOWN);
-    let verb = if path.is_empty() {
-        "the arguments are"
-    } else {
-        "is"
+    let verb = match path {
+        "" => "the arguments are",
+        _ => "is",
     };
-    let broken = broken(schema, value)
-        .map(|error| format!(", which is no JSON ({error})"))
-        .unwrap_or_default();
+    let broken = broken(schema, value).map(|error| format!(", which is no JSON ({error})"));
+    let broken = broken.unwrap_or_default();
     let wanted = wanted(schema);
     ArgumentError::new(path, format!("{verb} {shown}{broken}, not {wanted}"))
 }
@@ -316,39 +301,33 @@ fn wanted(schema: &Value) -> String {
         let words = words.iter().filter_map(Value::as_str);
         return format!("one of {}", words.collect::<Vec<_>>().join(", "));
     }
-    let kinds = kinds(schema);
-    let named = kinds
-        .iter()
-        .filter(|kind| **kind != "null")
-        .map(|kind| match *kind {
-            "integer" => match schema.get("minimum").and_then(Value::as_i64) {
-                Some(least) => format!("a whole number from {least}"),
-                None => "a whole number".to_owned(),
-            },
-            "number" => "a number".to_owned(),
-            "string" => "a text".to_owned(),
-            "boolean" => "true or false".to_owned(),
-            "array" => match schema.get("items") {
-                Some(items) if items.get("type").is_some() => {
-                    format!("a list, each {}", wanted(items))
-                }
-                _ => "a list".to_owned(),
-            },
-            _ => "an object".to_owned(),
-        });
-    let named: Vec<String> = named.collect();
-    if named.is_empty() {
-        "any value".to_owned()
-    } else {
-        named.join(" or ")
+    let kinds = kinds(schema).into_iter().filter(|kind| *kind != "null");
+    let named = kinds.map(|kind| match kind {
+        "integer" => match schema.get("minimum").and_then(Value::as_i64) {
+            Some(least) => format!("a whole number from {least}"),
+            None => "a whole number".to_owned(),
+        },
+        "number" => "a number".to_owned(),
+        "string" => "a text".to_owned(),
+        "boolean" => "true or false".to_owned(),
+        "array" => match schema.get("items") {
+            Some(items) if items.get("type").is_some() => {
+                format!("a list, each {}", wanted(items))
+            }
+            _ => "a list".to_owned(),
+        },
+        _ => "an object".to_owned(),
+    });
+    match named.collect::<Vec<_>>().join(" or ") {
+        named if named.is_empty() => "any value".to_owned(),
+        named => named,
     }
 }
 
 fn within(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
     }
 }
 

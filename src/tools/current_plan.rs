@@ -2,7 +2,7 @@
 //! which ends between the two leaves a current plan; the next caller that changes something and finds two archives the older
 //! one.
 
-use super::{ChangeSubject, Dialect, ToolError, Toolbox};
+use super::{ChangeSubject, Dialect, Result, ToolError, Toolbox};
 use crate::plan::{ArchiveState, Draft, PlanHead, PlanId, Refusal, Time};
 use crate::store::StoreError;
 use crate::wire::text::one_line;
@@ -12,7 +12,7 @@ const SEEN: usize = 8;
 
 impl Toolbox {
     /// Returns the plan for a call that names none: the one to which calls are bound, else the dialect's current one.
-    pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
+    pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId> {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
         }
@@ -21,9 +21,9 @@ impl Toolbox {
         let newest = own.pop().ok_or(ToolError::NoPlan)?;
         if !older.is_empty() {
             let by = self.head(&newest).await?;
-            let (since, reason) = (taken_up(&by), interrupted(&by));
-            self.archive(dialect, older, since, "replaced", &reason)
-                .await?;
+            let (since, reason) = (current_since(&by), interrupted(&by));
+            let archived = self.archive(dialect, older, since, "replaced", &reason);
+            archived.await?;
         }
         Ok(newest)
     }
@@ -52,7 +52,7 @@ impl Toolbox {
         };
         own.retain(|id| *id != head.id);
         let newest = match own.first() {
-            Some(newest) => Some(taken_up(&self.head(newest).await?)),
+            Some(newest) => Some(current_since(&self.head(newest).await?)),
             None => None,
         };
         let reason = interrupted(&head);
@@ -74,13 +74,12 @@ impl Toolbox {
     }
 
     /// Returns the dialect's plans that are in use, the one that became current last first.
-    pub(super) async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>, ToolError> {
+    pub(super) async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>> {
         Ok(self.store().current(dialect.as_str(), SEEN).await?)
     }
 
-    pub(super) async fn head(&self, plan: &PlanId) -> Result<PlanHead, ToolError> {
-        let read = self.store().read(plan, |plan, _| plan.head().clone());
-        Ok(read.await?)
+    pub(super) async fn head(&self, plan: &PlanId) -> Result<PlanHead> {
+        self.read(plan, |plan| plan.head().clone()).await
     }
 
     /// Archives plans that another one replaced at a moment, except those that a caller has archived or recovered since then. A
@@ -92,12 +91,12 @@ impl Toolbox {
         replaced: Time,
         why: &str,
         reason: &str,
-    ) -> Result<(), ToolError> {
+    ) -> Result<()> {
         for plan in &plans {
             let reason = reason.to_owned();
             let archive = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
-                if head.archive_state == ArchiveState::Current && taken_up(head) <= replaced {
+                if head.archive_state == ArchiveState::Current && current_since(head) <= replaced {
                     if dialect == Dialect::Notebook && !head.status.settled() {
                         draft.finish_plan(false, &reason)?;
                     }
@@ -128,7 +127,8 @@ pub(super) fn interrupted(by: &PlanHead) -> String {
     format!("interrupted by the plan '{name}' with ID '{}'", by.key())
 }
 
-fn taken_up(head: &PlanHead) -> Time {
+/// Returns when the plan became the current one.
+pub(super) fn current_since(head: &PlanHead) -> Time {
     head.taken_up.unwrap_or(head.created_at)
 }
 
@@ -148,7 +148,7 @@ mod tests {
             .unwrap()
     }
 
-    async fn shelf_of(toolbox: &Toolbox, plan: &PlanId) -> ArchiveState {
+    async fn archive_state_of(toolbox: &Toolbox, plan: &PlanId) -> ArchiveState {
         let archive_state = toolbox
             .store()
             .read(plan, |plan, _| plan.head().archive_state);
@@ -164,7 +164,10 @@ mod tests {
         assert_eq!(replaced, None);
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced.as_ref(), Some(&first));
-        assert_eq!(shelf_of(&toolbox, &first).await, ArchiveState::History);
+        assert_eq!(
+            archive_state_of(&toolbox, &first).await,
+            ArchiveState::History
+        );
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), second);
         let other = toolbox.only_current(Dialect::PlanManager).await;
         assert!(matches!(other, Err(ToolError::NoPlan)));
@@ -181,11 +184,17 @@ mod tests {
         };
         toolbox.change(&old, "", as_if_ended).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), new);
-        assert_eq!(shelf_of(&toolbox, &old).await, ArchiveState::History);
+        assert_eq!(
+            archive_state_of(&toolbox, &old).await,
+            ArchiveState::History
+        );
         let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.reactivate()?);
         toolbox.change(&old, "", take_up).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
-        assert_eq!(shelf_of(&toolbox, &new).await, ArchiveState::History);
+        assert_eq!(
+            archive_state_of(&toolbox, &new).await,
+            ArchiveState::History
+        );
     }
 
     #[tokio::test]

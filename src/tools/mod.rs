@@ -20,19 +20,22 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::config::{Config, Planner};
 use crate::llm::BoxFuture;
 use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
+
+use current_plan::current_since;
 
 pub use arguments::ArgumentError;
 use notebook::PlanNotebook;
@@ -40,6 +43,8 @@ pub use paging::{Page, PagePart};
 pub use plan_manager::PlanManager;
 pub use plan_tool::PlanTool;
 pub use tasks::TaskTools;
+
+type Result<T, E = ToolError> = std::result::Result<T, E>;
 
 /// A view of a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +69,7 @@ impl Dialect {
     ];
 
     /// Returns its word, which is also the owner of the plans that it makes.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::PlanTool => "plan-tool",
             Self::PlanManager => "plan-manager",
@@ -86,34 +91,29 @@ impl Dialect {
     /// Returns the dialect that answers to the name of a tool: the one that has it, else the one with the most similar tool
     /// name, which can report that no such tool exists. `None` without any dialect.
     pub fn answering(dialects: &[Self], name: &str) -> Option<Self> {
-        let likeness = |dialect: &&Self| {
-            dialect
-                .most_like(name)
-                .map_or(0.0, |(_, likeness)| likeness)
-        };
-        let nearest = dialects
-            .iter()
-            .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        nearest.copied()
+        let similarity = |dialect: Self| dialect.most_similar(name).0;
+        let dialects = dialects.iter().copied();
+        dialects.max_by(|a, b| similarity(*a).total_cmp(&similarity(*b)))
     }
 
-    /// Returns the tool with the most similar name, and the similarity: 1 if it is the same name.
-    fn most_like(self, name: &str) -> Option<(&'static Tool, f64)> {
-        let likeness = |tool: &'static Tool| (tool, strsim::jaro_winkler(tool.name, name));
-        let tools = self.tools().iter().map(likeness);
-        tools.max_by(|(_, a), (_, b)| a.total_cmp(b))
+    /// Returns the most similar name of a tool after the similarity: 1 if it is the same name.
+    fn most_similar(self, name: &str) -> (f64, &'static str) {
+        let tools = self.tools().iter();
+        let similarities = tools.map(|tool| (strsim::jaro_winkler(tool.name, name), tool.name));
+        let nearest = similarities.max_by(|(a, _), (b, _)| a.total_cmp(b));
+        nearest.unwrap_or_default()
     }
 
     /// Answers in the dialect's shape that the dialect has no tool of this name.
     fn refuse_unknown(self, name: &str) -> ToolAnswer {
-        let similar = self.most_like(name).filter(|(_, likeness)| *likeness > 0.8);
+        let (similarity, similar) = self.most_similar(name);
         let error = ToolError::UnknownTool {
             name: one_line(name, 80),
-            similar: similar.map(|(tool, _)| tool.name.to_owned()),
+            similar: (similarity > 0.8).then_some(similar),
             elsewhere: Self::of_tool(name),
         };
         match self {
-            Self::PlanTool => PlanTool::refuse(name, error.into()),
+            Self::PlanTool => PlanTool::refuse(name, error),
             Self::PlanManager => PlanManager::refuse(name, error.into()),
             Self::Notebook => PlanNotebook::refuse(name, error.into()),
             Self::Tasks => TaskTools::refuse(name, error),
@@ -252,10 +252,10 @@ impl<T: Serialize> From<PagePart<T>> for ToolAnswer {
 /// Why a tool did not do what it was asked; each dialect reports it in its own words.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    #[error("there is no tool `{name}`{}", meant(.similar.as_ref(), *.elsewhere))]
+    #[error("there is no tool `{name}`{}", meant(*.similar, *.elsewhere))]
     UnknownTool {
         name: String,
-        similar: Option<String>,
+        similar: Option<&'static str>,
         /// Another dialect that has a tool of this name.
         elsewhere: Option<Dialect>,
     },
@@ -275,7 +275,7 @@ impl From<Refusal> for ToolError {
     }
 }
 
-fn meant(similar: Option<&String>, elsewhere: Option<Dialect>) -> String {
+fn meant(similar: Option<&str>, elsewhere: Option<Dialect>) -> String {
     match (elsewhere, similar) {
         (Some(dialect), _) => format!(" here; the dialect `{dialect}` has it"),
         (None, Some(name)) => format!("; is `{name}` meant?"),
@@ -283,20 +283,14 @@ fn meant(similar: Option<&String>, elsewhere: Option<Dialect>) -> String {
     }
 }
 
-/// The settings of every plan that tools make.
-#[derive(Clone, Debug, Default)]
-pub struct ToolSettings {
-    /// The rules a new plan gets.
-    pub policy: PlanPolicy,
-    /// Subtasks that a plan of the notebook may have; any number if `None`.
-    pub max_subtasks: Option<usize>,
-}
-
 /// The tools, with what they need to know about their caller.
 #[derive(Clone, Debug)]
 pub struct Toolbox {
     store: Store,
-    settings: ToolSettings,
+    /// The rules a new plan gets.
+    policy: PlanPolicy,
+    /// Subtasks that a plan of the notebook may have; any number if `None`.
+    max_subtasks: Option<usize>,
     /// The plan for calls that name none; else the dialect's latest.
     plan: Option<PlanId>,
     caller: String,
@@ -308,10 +302,14 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Puts the tools on a store. The log of every plan that a call changes names `caller`.
-    pub fn new(store: Store, settings: ToolSettings, caller: &str) -> Self {
+    pub fn new(store: Store, config: &Config, caller: &str) -> Self {
+        let max_subtasks = config.tools.max_subtasks.0;
+        // The caller is the model: no model of this program judges its tasks.
+        let why = "tools carry it out".to_owned();
         Self {
             store,
-            settings,
+            policy: config.policy(&Planner::Rules { why }),
+            max_subtasks: max_subtasks.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             plan: None,
             caller: caller.to_owned(),
             dry_run: false,
@@ -325,7 +323,7 @@ impl Toolbox {
     /// As [`Store::open`].
     pub async fn open(file: &Path, caller: &str) -> Result<Self, StoreError> {
         let store = Store::open(file, wall_clock()).await?;
-        Ok(Self::new(store, ToolSettings::default(), caller))
+        Ok(Self::new(store, &Config::default(), caller))
     }
 
     /// Puts the tools on a store in memory, which ends with the last clone.
@@ -334,7 +332,7 @@ impl Toolbox {
     /// As [`Store::in_memory`].
     pub async fn in_memory() -> Result<Self, StoreError> {
         let store = Store::in_memory(wall_clock()).await?;
-        Ok(Self::new(store, ToolSettings::default(), "library"))
+        Ok(Self::new(store, &Config::default(), "library"))
     }
 
     /// Binds calls that name no plan to a plan.
@@ -360,7 +358,7 @@ impl Toolbox {
     }
 
     /// Refuses an operation that makes another plan current if calls are bound to a plan: they would never find the new one.
-    fn unbound(&self) -> Result<(), ToolError> {
+    fn unbound(&self) -> Result<()> {
         match &self.plan {
             Some(plan) => Err(ToolError::Bound(plan.clone())),
             None => Ok(()),
@@ -382,12 +380,16 @@ impl Toolbox {
 
     /// Returns the plan for a call that names none: the one to which calls are bound, else the dialect's plan that became
     /// current last; never one of a daemon.
-    async fn current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
-        if let Some(plan) = &self.plan {
-            return Ok(plan.clone());
+    async fn current(&self, dialect: Dialect) -> Result<PlanId> {
+        let current = self.current_if_any(dialect).await?;
+        current.ok_or(ToolError::NoPlan)
+    }
+
+    async fn current_if_any(&self, dialect: Dialect) -> Result<Option<PlanId>> {
+        match &self.plan {
+            Some(plan) => Ok(Some(plan.clone())),
+            None => Ok(self.store.current(dialect.as_str(), 1).await?.pop()),
         }
-        let mut latest = self.store.current(dialect.as_str(), 1).await?;
-        latest.pop().ok_or(ToolError::NoPlan)
     }
 
     /// Returns the plan to which calls are bound, else the one that became current last in any of the dialects; `None` if there
@@ -402,15 +404,20 @@ impl Toolbox {
         let mut latest: Option<(Time, PlanId)> = None;
         for dialect in dialects {
             for plan in self.store.current(dialect.as_str(), 1).await? {
-                let taken_up = |plan: &Plan| plan.head().taken_up.unwrap_or(plan.head().created_at);
-                let at = self
-                    .store
-                    .read(&plan, move |plan, _| taken_up(plan))
-                    .await?;
-                latest = latest.max(Some((at, plan)));
+                let since = self.store.read(&plan, |plan, _| current_since(plan.head()));
+                latest = latest.max(Some((since.await?, plan)));
             }
         }
         Ok(latest.map(|(_, plan)| plan))
+    }
+
+    /// Reads a plan.
+    async fn read<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        read: impl FnOnce(&Plan) -> T + Send + 'static,
+    ) -> Result<T> {
+        Ok(self.store.read(plan, |plan, _| read(plan)).await?)
     }
 
     /// Changes a plan under the caller's name, or makes one, which the users of the dialect carry out; `why` begins with the
@@ -426,12 +433,12 @@ impl Toolbox {
         E: From<ToolError> + Send + 'static,
     {
         // Carries the result of a change that the store rolls back: the store knows neither a dialect's errors nor dry runs.
-        let rolled_back = Arc::new(Mutex::new(None));
-        let (slot, dry_run) = (Arc::clone(&rolled_back), self.dry_run);
+        let (sender, mut rolled_back) = oneshot::channel();
+        let dry_run = self.dry_run;
         let change = move |draft: &mut Draft<'_>| match change(draft) {
             Ok(value) if !dry_run => Ok(value),
             result => {
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                drop(sender.send(result));
                 Err(Refusal::Dropped)
             }
         };
@@ -440,7 +447,7 @@ impl Toolbox {
             ChangeSubject::Plan(plan) => store.change(&plan, by, why, change).await,
             ChangeSubject::New(dialect, mut head) => {
                 dialect.as_str().clone_into(&mut head.owner);
-                head.policy = self.settings.policy.clone();
+                head.policy = self.policy.clone();
                 let create = |draft: &mut Draft<'_>| {
                     draft.created();
                     change(draft)
@@ -448,11 +455,8 @@ impl Toolbox {
                 store.create(*head, by, why, create).await
             }
         };
-        let rolled_back = rolled_back
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        rolled_back.unwrap_or_else(|| stored.map_err(|error| ToolError::from(error).into()))
+        let rolled_back = rolled_back.try_recv();
+        rolled_back.unwrap_or_else(|_| stored.map_err(|error| ToolError::from(error).into()))
     }
 }
 

@@ -50,20 +50,20 @@ impl Page {
         items: impl Iterator<Item = I>,
         show: impl FnMut(I) -> T,
     ) -> PagePart<T> {
-        self.shown_beside(0, total, items, show)
+        self.shown_alongside(0, total, items, show)
     }
 
-    /// Does the same where the answer also contains other data of this [`weight`].
-    pub(super) fn shown_beside<I, T: Serialize>(
+    /// Does the same where the answer also has other data of this [`weight`].
+    pub(super) fn shown_alongside<I, T: Serialize>(
         self,
-        beside: usize,
+        other: usize,
         total: usize,
         items: impl Iterator<Item = I>,
         show: impl FnMut(I) -> T,
     ) -> PagePart<T> {
         let offset = self.offset.unwrap_or(0);
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-        let mut room = self.room().saturating_sub(beside);
+        let mut room = self.room().saturating_sub(other);
         let mut items_shown = Vec::new();
         for item in items.skip(offset).take(limit).map(show) {
             let size = weight(&item) + 1;

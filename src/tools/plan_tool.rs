@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::paging::weight;
 use super::{
-    Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox, new_plan_id,
-    set_status,
+    ArgumentError, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer, ToolError,
+    Toolbox, new_plan_id, set_status,
 };
 use crate::plan::{
-    self, ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskOrder, Time,
-    valid_key,
+    ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskFilter, TaskOrder,
+    Time, valid_key,
 };
 use crate::store::StoreError;
 use crate::wire::plan_file;
@@ -59,7 +59,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
         PlanTool::reads("get_ready_tasks", "Lists the ready tasks.").calls(
             async |plans, given: PageArguments| {
                 let page = Page::new(given.limit, given.offset);
-                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(plan::TaskFilter::Pending));
+                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(TaskFilter::Pending));
                 plans.read(given.plan_id.as_deref(), read).await
             },
         ),
@@ -99,13 +99,13 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
 });
 
 impl Functions for PlanTool {
-    type Error = Reason;
+    type Error = ToolError;
 
     fn on(toolbox: Toolbox) -> Self {
         Self::new(toolbox)
     }
 
-    fn refuse(tool: &str, reason: Reason) -> ToolAnswer {
+    fn refuse(tool: &str, reason: ToolError) -> ToolAnswer {
         let otherwise = match tool {
             "create_plan_from_structure" | "update_task_status" | "delete_plan" => json!(false),
             "get_ready_tasks" | "get_tasks_for_role" => json!([]),
@@ -121,27 +121,11 @@ const KEY: usize = 60;
 /// The most problems of a structure in one answer.
 const PROBLEMS: usize = 5;
 
-/// Why a call returns `false`, `None` or nothing.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Reason {
-    #[error(transparent)]
-    Tool(ToolError),
-    /// A rule of the document.
-    #[error("{0}")]
-    Rule(String),
-}
-
-impl<E: Into<ToolError>> From<E> for Reason {
-    fn from(error: E) -> Self {
-        Self::Tool(error.into())
-    }
-}
-
 /// Turns a reason into the document's value for it: `false`, `None` or nothing. Only a failing store is an error.
-fn or_default<T: Default>(result: Result<T, Reason>) -> Result<T, ToolError> {
+fn or_default<T: Default>(result: Result<T>) -> Result<T> {
     use StoreError::{PlanTaken, Refused, UnknownPlan};
     match result {
-        Err(Reason::Tool(ToolError::Store(error)))
+        Err(ToolError::Store(error))
             if !matches!(error, UnknownPlan(_) | PlanTaken(_) | Refused(_)) =>
         {
             Err(error.into())
@@ -200,7 +184,7 @@ impl PlanTool {
         &self,
         plan_id: &str,
         structure_data: Structure,
-    ) -> Result<bool, ToolError> {
+    ) -> Result<bool> {
         let made = self.create(plan_id, structure_data, false).await;
         or_default(made.map(|_| true))
     }
@@ -226,7 +210,7 @@ impl PlanTool {
         &self,
         plan_id: impl Into<Option<&'a str>>,
         task_id: &str,
-    ) -> Result<Option<TaskInfo>, ToolError> {
+    ) -> Result<Option<TaskInfo>> {
         let page = Page::new(Some(usize::MAX), None);
         let task = self.task(plan_id.into(), task_id, page);
         or_default(task.await.map(Some))
@@ -243,7 +227,7 @@ impl PlanTool {
         task_id: &str,
         status: TaskStatus,
         result_summary: Option<&str>,
-    ) -> Result<bool, ToolError> {
+    ) -> Result<bool> {
         let updated = self.update(plan_id.into(), task_id, status, result_summary);
         or_default(updated.await.map(|_| true))
     }
@@ -255,11 +239,8 @@ impl PlanTool {
     pub async fn get_ready_tasks<'a>(
         &self,
         plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<Vec<TaskInfo>, ToolError> {
-        let all = |plan: &Plan| {
-            let ready = plan.tasks_in(plan::TaskFilter::Pending);
-            ready.map(|task| TaskInfo::full(plan, task)).collect()
-        };
+    ) -> Result<Vec<TaskInfo>> {
+        let all = |plan: &Plan| TaskInfo::full(plan, plan.tasks_in(TaskFilter::Pending));
         or_default(self.read(plan_id.into(), all).await)
     }
 
@@ -272,12 +253,9 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
         role_id: &str,
         status: TaskStatus,
-    ) -> Result<Vec<TaskInfo>, ToolError> {
+    ) -> Result<Vec<TaskInfo>> {
         let role = role_id.to_owned();
-        let all = move |plan: &Plan| {
-            let tasks = plan.tasks_of(&role, status.into());
-            tasks.map(|task| TaskInfo::full(plan, task)).collect()
-        };
+        let all = move |plan: &Plan| TaskInfo::full(plan, plan.tasks_of(&role, status.into()));
         or_default(self.read(plan_id.into(), all).await)
     }
 
@@ -288,7 +266,7 @@ impl PlanTool {
     pub async fn get_plan_status<'a>(
         &self,
         plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<Option<PlanStatus>, ToolError> {
+    ) -> Result<Option<PlanStatus>> {
         let status = |plan: &Plan| Some(plan.status().into());
         or_default(self.read(plan_id.into(), status).await)
     }
@@ -301,7 +279,7 @@ impl PlanTool {
         &self,
         plan_id: impl Into<Option<&'a str>>,
         page: Page,
-    ) -> Result<Option<(PlanInstance, usize)>, ToolError> {
+    ) -> Result<Option<(PlanInstance, usize)>> {
         or_default(self.structure(plan_id.into(), page).await.map(Some))
     }
 
@@ -309,20 +287,17 @@ impl PlanTool {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn delete_plan<'a>(
-        &self,
-        plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<bool, ToolError> {
+    pub async fn delete_plan<'a>(&self, plan_id: impl Into<Option<&'a str>>) -> Result<bool> {
         let deleted = self.delete(plan_id.into()).await;
         or_default(deleted.map(|()| true))
     }
 
-    async fn create(&self, key: &str, structure: Structure, dry_run: bool) -> Result<(), Reason> {
+    async fn create(&self, key: &str, structure: Structure, dry_run: bool) -> Result<()> {
         if !valid_key(key) {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
         let file = plan_file::from_structure(structure).map_err(|problems| {
-            let told = problems.iter().take(PROBLEMS).map(|problem| {
+            let first = problems.iter().take(PROBLEMS).map(|problem| {
                 let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})"));
                 format!("{problem}{}", hint.unwrap_or_default())
             });
@@ -330,7 +305,7 @@ impl PlanTool {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
-            Reason::Rule(told.collect::<Vec<_>>().join("; ") + &more)
+            rule(first.collect::<Vec<_>>().join("; ") + &more)
         })?;
         let mut tasks = file.tasks;
         for task in &mut tasks {
@@ -349,10 +324,10 @@ impl PlanTool {
         toolbox.change((Dialect::PlanTool, head), why, make).await
     }
 
-    async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo, Reason> {
+    async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo> {
         let key = task.to_owned();
         let find = move |plan: &Plan| find(plan, &key).map(|task| TaskInfo::page(plan, task, page));
-        Ok(self.read(plan, find).await??)
+        self.read(plan, find).await?
     }
 
     /// Sets a status. Returns whether it is only a report to the daemon that carries the plan out, which checks and judges it.
@@ -362,7 +337,7 @@ impl PlanTool {
         task: &str,
         to: TaskStatus,
         result: Option<&str>,
-    ) -> Result<bool, Reason> {
+    ) -> Result<bool> {
         let plan = self.find(plan).await?;
         let (key, result) = (task.to_owned(), result.map(str::to_owned));
         let update = move |draft: &mut Draft<'_>| {
@@ -378,16 +353,16 @@ impl PlanTool {
                     _ => "",
                 };
                 let (from, to) = (from.as_str(), to.as_str());
-                let text = format!("task `{name}` is {from}{last}; it cannot become {to}");
-                return Err(Reason::Rule(text));
+                return Err(rule(format!(
+                    "task `{name}` is {from}{last}; it cannot become {to}"
+                )));
             }
             let reason = result.as_deref().unwrap_or_default().trim();
             let explained = !reason.is_empty() || task.optional || from == to;
             if to == TaskStatus::Skipped && !explained {
-                let text = format!(
+                return Err(rule(format!(
                     "task `{name}` is not optional: say in result_summary why it is skipped"
-                );
-                return Err(Reason::Rule(text));
+                )));
             }
             set_status::set(draft, id, to.into(), result.as_deref())?;
             let now = draft.plan().task(id).map(|task| task.status.into());
@@ -397,29 +372,25 @@ impl PlanTool {
         self.toolbox.change(&plan, &why, update).await
     }
 
-    async fn structure(
-        &self,
-        plan: Option<&str>,
-        page: Page,
-    ) -> Result<(PlanInstance, usize), Reason> {
+    async fn structure(&self, plan: Option<&str>, page: Page) -> Result<(PlanInstance, usize)> {
         let read = move |plan: &Plan| {
             let total = plan.counts().total();
-            let beside = weight(&PlanInstance::of(plan, Vec::new()));
+            let head = weight(&PlanInstance::of(plan, Vec::new()));
             let show = |task| ShownTask::of(plan, task);
-            let part = page.shown_beside(beside, total, plan.tasks(), show);
+            let part = page.shown_alongside(head, total, plan.tasks(), show);
             (PlanInstance::of(plan, part.items), part.left)
         };
         self.read(plan, read).await
     }
 
-    async fn delete(&self, plan: Option<&str>) -> Result<(), Reason> {
+    async fn delete(&self, plan: Option<&str>) -> Result<()> {
         let plan = self.find(plan).await?;
         let delete = |draft: &mut Draft<'_>| Ok(draft.archive(ArchiveState::Deleted)?);
         self.toolbox.change(&plan, "delete_plan", delete).await
     }
 
     /// Returns the plan for a caller's key.
-    async fn find(&self, key: Option<&str>) -> Result<PlanId, ToolError> {
+    async fn find(&self, key: Option<&str>) -> Result<PlanId> {
         let Some(key) = key else {
             return self.toolbox.current(Dialect::PlanTool).await;
         };
@@ -431,13 +402,12 @@ impl PlanTool {
         &self,
         plan: Option<&str>,
         read: impl FnOnce(&Plan) -> T + Send + 'static,
-    ) -> Result<T, Reason> {
+    ) -> Result<T> {
         let plan = self.find(plan).await?;
-        let store = self.toolbox.store();
-        Ok(store.read(&plan, |plan, _| read(plan)).await?)
+        self.toolbox.read(&plan, read).await
     }
 
-    async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer, Reason> {
+    async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer> {
         let key = match given.plan_id {
             Some(key) => key,
             None => {
@@ -445,8 +415,8 @@ impl PlanTool {
                 new_plan_id().to_string()
             }
         };
-        let empty = given.structure_data.steps.iter();
-        let empty = empty.filter(|step| step.tasks.is_empty()).take(10);
+        let steps = given.structure_data.steps.iter();
+        let empty = steps.filter(|step| step.tasks.is_empty()).take(10);
         let empty: Vec<String> = empty.map(|step| one_line(&step.step_id, KEY)).collect();
         let dry_run = given.dry_run.unwrap_or(false);
         self.create(&key, given.structure_data, dry_run).await?;
@@ -463,7 +433,12 @@ impl PlanTool {
     }
 }
 
-fn find<'a>(plan: &'a Plan, key: &str) -> Result<&'a Task, ToolError> {
+/// Returns the error of a rule of the document.
+fn rule(text: String) -> ToolError {
+    ArgumentError::new("", text).into()
+}
+
+fn find<'a>(plan: &'a Plan, key: &str) -> Result<&'a Task> {
     plan.task_by_key(key)
         .ok_or_else(|| Refusal::UnknownTask(one_line(key, KEY)).into())
 }

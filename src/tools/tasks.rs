@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::paging::MAX_LIMIT;
 use super::{
-    ArgumentError, Dialect, Functions, Page, PagePart, Tool, ToolAnswer, ToolError, Toolbox,
+    ArgumentError, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer, ToolError, Toolbox,
 };
 use crate::plan::{
     Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskFilter, TaskId, TaskState, Time,
@@ -119,92 +119,20 @@ impl TaskTools {
     /// # Errors
     /// No subject, an unknown id, too much metadata; the plan was abandoned or is being carried out by a daemon that has
     /// ended it.
-    pub async fn create(&self, task: TaskCreate) -> Result<TaskCreated, ToolError> {
-        let made = self.add(vec![task], false).await?;
+    pub async fn create(&self, task: TaskCreate) -> Result<TaskCreated> {
+        let made = self.create_all(vec![task], false).await?;
         made.into_iter().next().ok_or(ToolError::NoPlan)
     }
 
-    /// Creates tasks that may wait for each other, all of them or none.
+    /// Creates tasks that may wait for each other, all of them or none. A dry run returns what would be made; nothing changes.
     ///
     /// # Errors
     /// As [`TaskTools::create`]; no tasks, a cycle (in places of the list, from 1).
-    pub async fn create_all(&self, tasks: Vec<TaskCreate>) -> Result<Vec<TaskCreated>, ToolError> {
-        self.add(tasks, false).await
-    }
-
-    /// Returns what [`TaskTools::create_all`] would make; nothing changes.
-    ///
-    /// # Errors
-    /// As [`TaskTools::create_all`].
-    pub async fn check_all(&self, tasks: Vec<TaskCreate>) -> Result<Vec<TaskCreated>, ToolError> {
-        self.add(tasks, true).await
-    }
-
-    /// Returns a task in full, with the first hundred of the tasks that wait for it and of its dependencies.
-    ///
-    /// # Errors
-    /// No such task.
-    pub async fn get(&self, id: &str) -> Result<TaskDetail, ToolError> {
-        self.get_page(id, Page::default()).await
-    }
-
-    /// Returns a task in full, with a page of the tasks that wait for it and of its dependencies.
-    ///
-    /// # Errors
-    /// No such task.
-    pub async fn get_page(&self, id: &str, page: Page) -> Result<TaskDetail, ToolError> {
-        let id = Id::from(id);
-        let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Err(unknown(&id)),
-            plan => plan?,
-        };
-        let read = move |plan: &Plan, _| find(plan, &id).map(|task| detail(plan, task, page));
-        Ok(self.toolbox.store().read(&plan, read).await??)
-    }
-
-    /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>, ToolError> {
-        let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Ok(Page::default().of(0, std::iter::empty())),
-            plan => plan?,
-        };
-        let read = move |plan: &Plan, _| {
-            let page = Page::new(filter.limit, filter.offset);
-            let tasks = match filter.status {
-                Some(word) => plan.tasks_in(TaskFilter::from(TaskState::from(word))),
-                None => plan.tasks_wanted(),
-            };
-            page.shown(tasks.len(), tasks, |task| line(plan, task))
-        };
-        Ok(self.toolbox.store().read(&plan, read).await?)
-    }
-
-    /// Updates a task: everything that the call asks for, or nothing.
-    ///
-    /// # Errors
-    /// An unknown id; a task that is to start and waits for others; a cycle; an edit that the state of the task does not
-    /// allow; a daemon carries the plan out and does that itself.
-    pub async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated, ToolError> {
-        if update.result.is_some() && update.status.is_none() {
-            return Err(ArgumentError::new("result", "goes with a `status`").into());
-        }
-        short("", update.active_form.as_ref())?;
-        let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Err(unknown(&update.task_id)),
-            plan => plan?,
-        };
-        let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
-        self.toolbox.change(&plan, "TaskUpdate", change).await
-    }
-
-    async fn add(
+    pub async fn create_all(
         &self,
         tasks: Vec<TaskCreate>,
         dry_run: bool,
-    ) -> Result<Vec<TaskCreated>, ToolError> {
+    ) -> Result<Vec<TaskCreated>> {
         for (place, task) in tasks.iter().enumerate() {
             let list = match tasks.len() {
                 1 => "",
@@ -220,9 +148,8 @@ impl TaskTools {
         };
         let mut number = 1;
         loop {
-            match toolbox.current(Dialect::Tasks).await {
-                Err(ToolError::NoPlan) => {}
-                plan => return toolbox.change(&plan?, "TaskCreate", add()).await,
+            if let Some(plan) = toolbox.current_if_any(Dialect::Tasks).await? {
+                return toolbox.change(&plan, "TaskCreate", add()).await;
             }
             // All callers use the same key, so that of two simultaneous callers one finds it in use.
             let made = toolbox.change((Dialect::Tasks, list_head(number)), "TaskCreate", add());
@@ -233,20 +160,77 @@ impl TaskTools {
         }
     }
 
-    async fn answer_create(&self, given: CreateTaskArguments) -> Result<ToolAnswer, ToolError> {
+    /// Returns a task in full, with the first hundred of the tasks that wait for it and of its dependencies.
+    ///
+    /// # Errors
+    /// No such task.
+    pub async fn get(&self, id: &str) -> Result<TaskDetail> {
+        self.get_page(id, Page::default()).await
+    }
+
+    /// Returns a task in full, with a page of the tasks that wait for it and of its dependencies.
+    ///
+    /// # Errors
+    /// No such task.
+    pub async fn get_page(&self, id: &str, page: Page) -> Result<TaskDetail> {
+        let id = Id::from(id);
+        let plan = self.plan_with(&id).await?;
+        let read = move |plan: &Plan| find(plan, &id).map(|task| detail(plan, task, page));
+        Ok(self.toolbox.read(&plan, read).await??)
+    }
+
+    /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>> {
+        let Some(plan) = self.toolbox.current_if_any(Dialect::Tasks).await? else {
+            return Ok(Page::default().of(0, std::iter::empty()));
+        };
+        let read = move |plan: &Plan| {
+            let page = Page::new(filter.limit, filter.offset);
+            let tasks = match filter.status {
+                Some(word) => plan.tasks_in(TaskFilter::from(TaskState::from(word))),
+                None => plan.tasks_wanted(),
+            };
+            page.shown(tasks.len(), tasks, |task| line(plan, task))
+        };
+        self.toolbox.read(&plan, read).await
+    }
+
+    /// Updates a task: everything that the call asks for, or nothing.
+    ///
+    /// # Errors
+    /// An unknown id; a task that is to start and waits for others; a cycle; an edit that the state of the task does not
+    /// allow; a daemon carries the plan out and does that itself.
+    pub async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated> {
+        if update.result.is_some() && update.status.is_none() {
+            return Err(ArgumentError::new("result", "goes with a `status`").into());
+        }
+        short("", update.active_form.as_ref())?;
+        let plan = self.plan_with(&update.task_id).await?;
+        let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
+        self.toolbox.change(&plan, "TaskUpdate", change).await
+    }
+
+    /// Returns the task list that has a task, if any has.
+    async fn plan_with(&self, id: &Id) -> Result<PlanId> {
+        let plan = self.toolbox.current_if_any(Dialect::Tasks).await?;
+        plan.ok_or_else(|| unknown(id).into())
+    }
+
+    async fn answer_create(&self, given: CreateTaskArguments) -> Result<ToolAnswer> {
         let dry_run = given.dry_run.unwrap_or(false);
         let (tasks, several) = given.tasks()?;
-        let made = self.add(tasks, dry_run).await?;
+        let made = self.create_all(tasks, dry_run).await?;
         let answer = match several {
             true => Page::default().of(made.len(), made.into_iter()).into(),
             false => ToolAnswer::result(made.first()),
         };
-        let reason = if dry_run {
-            "dry_run: nothing was made"
-        } else {
-            ""
-        };
-        Ok(answer.with(0, reason))
+        Ok(match dry_run {
+            true => answer.with(0, "dry_run: nothing was made"),
+            false => answer,
+        })
     }
 }
 
@@ -265,24 +249,22 @@ fn list_head(number: u32) -> PlanHead {
 
 /// Returns the task with an id.
 fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
-    id.number()
-        .and_then(|number| plan.task(TaskId(number)))
-        .ok_or_else(|| Refusal::UnknownTask(one_line(id.as_str(), 60)))
+    let task = id.number().and_then(|number| plan.task(TaskId(number)));
+    task.ok_or_else(|| unknown(id))
 }
 
 /// Refuses an `activeForm` that is too long; the core would report it as metadata.
 fn short(list: &str, active_form: Option<&String>) -> Result<(), ArgumentError> {
-    match active_form.map(String::len) {
-        Some(bytes) if bytes > MAX_ACTIVE_FORM => Err(ArgumentError::new(
-            &format!("{list}{ACTIVE_FORM}"),
-            format!("has {bytes} bytes; at most {MAX_ACTIVE_FORM} fit"),
-        )),
-        _ => Ok(()),
+    let bytes = active_form.map_or(0, String::len);
+    if bytes <= MAX_ACTIVE_FORM {
+        return Ok(());
     }
+    let problem = format!("has {bytes} bytes; at most {MAX_ACTIVE_FORM} fit");
+    Err(ArgumentError::new(&format!("{list}{ACTIVE_FORM}"), problem))
 }
 
-fn unknown(id: &Id) -> ToolError {
-    Refusal::UnknownTask(one_line(id.as_str(), 60)).into()
+fn unknown(id: &Id) -> Refusal {
+    Refusal::UnknownTask(one_line(id.as_str(), 60))
 }
 
 fn line(plan: &Plan, task: &Task) -> ListedTask {

@@ -38,10 +38,9 @@ impl Paint {
             Style::Bad => "31",
             Style::Busy => "36",
         };
-        if self.colour {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
+        match self.colour {
+            true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+            false => text.to_owned(),
         }
     }
 }

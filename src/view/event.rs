@@ -1,4 +1,4 @@
-//! What happened to a plan, as programs are told: a line of `log --json` and of `run --json`.
+//! What happened to a plan, for programs: a line of `log --json` and of `run --json`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -25,18 +25,18 @@ pub struct FinishedView<'a> {
 }
 
 impl EventView {
-    /// Looks at an event of a change.
+    /// Returns the view of an event of a change.
     pub fn of(change: &Change, plan: &PlanId, event: &Event) -> Self {
         Self::with(serde_json::json!(event), change, plan)
     }
 
-    /// Looks at every event of a change.
+    /// Returns the views of all events of a change.
     pub fn all(change: &Change, plan: &PlanId) -> Vec<Self> {
         let events = change.delta.events.iter();
         events.map(|event| Self::of(change, plan, event)).collect()
     }
 
-    /// As [`EventView::all`]; a change of somebody that no event tells of is `changed`.
+    /// As [`EventView::all`]; a change without events that the daemon did not make is `changed`.
     pub fn logged(change: &Change, plan: &PlanId) -> Vec<Self> {
         let mut events = Self::all(change, plan);
         if events.is_empty() && change.by != DAEMON {

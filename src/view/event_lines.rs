@@ -2,13 +2,13 @@
 
 use jiff::tz::TimeZone;
 
-use super::{Paint, Style, moment, name, numbers};
+use super::{Paint, Style, moment, name};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
-    RoleRequestEnd, TaskId, Time, counted,
+    RoleRequestEnd, TaskId, Time, counted, word,
 };
 use crate::store::Change;
-use crate::wire;
+use crate::wire::lanes_text::role;
 use crate::wire::text::{one_line, time_text};
 
 /// The longest reason that stands on a line.
@@ -26,16 +26,13 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
     let when = format!("{:>5}  {}", change.seq, moment(change.at, zone));
     let when = paint.text(Style::Dim, &when);
     let line = |text: &str| format!("{when}  {text}");
-    let mut lines: Vec<String> = change
-        .delta
-        .events
-        .iter()
-        .map(|event| happened_in(change, event))
+    let events = &change.delta.events;
+    let happened = events.iter().map(|event| happened(change, event, numbered));
+    let mut lines: Vec<String> = happened
         .map(|(text, style)| line(&paint.text(style, &text)))
         .collect();
     let says_itself =
         |event: &Event| matches!(event, Event::Requested { .. } | Event::RequestEnded { .. });
-    let events = &change.delta.events;
     let said_of = events.iter().position(|event| !says_itself(event));
     if change.by != DAEMON && (said_of.is_some() || events.is_empty()) {
         let said = format!("({}: {})", short(&change.by), short(&change.why));
@@ -48,240 +45,207 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// As [`happened`], with what the change has beside it: what is not tried again before a person has answered is no retry.
-pub(super) fn happened_in(change: &Change, event: &Event) -> (String, Style) {
-    if let Event::Judged {
-        task,
-        decision: Decision::Retry,
-        reason,
-        ..
-    } = event
-    {
-        let asked = |other: &Event| matches!(other, Event::Asked { task: Some(asked), .. } if asked == task);
-        if change.delta.events.iter().any(asked) {
-            let text = format!("task {task}: not accepted: {}", short(reason));
-            return (text, Style::Bad);
-        }
-    }
-    happened(event)
-}
-
-/// Returns what happened in one line, and how to show it.
-fn happened(event: &Event) -> (String, Style) {
-    use Style::{Bad, Bold, Busy, Dim, Good, Plain};
-    let on = |task: &TaskId, text: String| format!("task {task}: {text}");
-    match event {
-        Event::Created { goal } if goal.trim().is_empty() => ("created".to_owned(), Bold),
-        Event::Created { goal } => (format!("goal: {}", name(goal)), Bold),
-        Event::Planned { tasks } => (format!("planned {}", counted(*tasks, "task")), Plain),
-        Event::Started => ("started".to_owned(), Plain),
-        Event::Asking { subject, calls } => (asking(subject, *calls), Dim),
-        Event::Issued {
-            task,
-            attempt,
-            kind,
-            role,
-            ..
-        } => {
-            let role = role.as_deref().map(wire::lanes_text::role);
-            let role = role.map_or(String::new(), |role| format!(" ({role})"));
-            (on(task, issued(*attempt, *kind) + &role), Busy)
-        }
-        Event::Claimed { task, role, .. } => {
-            let role = role.as_deref().map(wire::lanes_text::role);
-            let who = role.unwrap_or_else(|| "an agent".to_owned());
-            (on(task, format!("{who} works on it")), Busy)
-        }
-        Event::Requested {
-            task,
-            role,
-            on: asked,
-            what,
-            ..
-        } => {
-            let (role, asked) = (wire::lanes_text::role(role), wire::lanes_text::role(asked));
-            let text = format!("{role} waits for {asked}: {}", short(what));
-            (on(task, text), Busy)
-        }
-        Event::RequestEnded {
-            task,
-            role,
-            on: asked,
-            how,
-            ..
-        } => {
-            let (role, asked) = (wire::lanes_text::role(role), wire::lanes_text::role(asked));
-            let (text, style) = match how {
-                RoleRequestEnd::Completed => (format!("{asked} answered {role}: completed"), Plain),
-                RoleRequestEnd::Error => (format!("{asked} answered {role}: error"), Bad),
-                RoleRequestEnd::Rejected => (format!("{asked} answered {role}: rejected"), Bad),
-                RoleRequestEnd::TimedOut => {
-                    (format!("{asked} did not answer {role}: timed out"), Bad)
-                }
-                RoleRequestEnd::AskedAgain => (format!("{role} asks {asked} again"), Plain),
-                RoleRequestEnd::TakenBack => {
-                    (format!("{role} does not wait for {asked} any more"), Dim)
-                }
-            };
-            (on(task, text), style)
-        }
-        Event::Waits { task, until, .. } => {
-            let until = time_text(Time(*until));
-            let text = format!("the model behind its agent fails, and is asked again at {until}");
-            (on(task, text), Dim)
-        }
-        Event::Reported { task, status, .. } => (
-            on(task, format!("reported {}", status.as_str())),
-            match status {
-                ReportStatus::Success => Plain,
-                ReportStatus::PartialSuccess | ReportStatus::Failed => Bad,
-            },
-        ),
-        Event::Rejected { task, reason, .. } => (
-            on(task, format!("report unreadable: {}", short(reason))),
-            Bad,
-        ),
-        Event::FileRejected { name, reason } => {
-            let name = one_line(name, REASON);
-            (format!("`{name}` is not read: {}", short(reason)), Bad)
-        }
-        Event::Stale { task, .. } => (
-            on(task, "a report came that counts no more".to_owned()),
-            Dim,
-        ),
-        Event::Checked { task, passed, .. } => {
-            if *passed {
-                (on(task, "checks pass".to_owned()), Plain)
-            } else {
-                (on(task, "a check fails".to_owned()), Bad)
-            }
-        }
+/// Returns what happened in one line, and how to show it. `called` names the task it happened to.
+pub(super) fn happened(
+    change: &Change,
+    event: &Event,
+    called: impl Fn(TaskId) -> String,
+) -> (String, Style) {
+    let (text, style) = match event {
+        // What is not tried again before a person has answered is no retry.
         Event::Judged {
             task,
-            decision,
+            decision: Decision::Retry,
             reason,
             ..
-        } => (
-            on(task, format!("{}: {}", decision.as_str(), short(reason))),
-            match decision {
+        } if asks_about(change, *task) => (format!("not accepted: {}", short(reason)), Style::Bad),
+        event => in_words(event),
+    };
+    match event.task() {
+        Some(task) if !matches!(event, Event::Asked { .. }) => {
+            (format!("{}: {text}", called(task)), style)
+        }
+        _ => (text, style),
+    }
+}
+
+fn asks_about(change: &Change, task: TaskId) -> bool {
+    let asked =
+        |event: &Event| matches!(event, Event::Asked { task: Some(asked), .. } if *asked == task);
+    change.delta.events.iter().any(asked)
+}
+
+/// Returns how a task is called without its name.
+pub(super) fn numbered(task: TaskId) -> String {
+    format!("task {task}")
+}
+
+/// Returns what happened without the task it happened to.
+fn in_words(event: &Event) -> (String, Style) {
+    use Style::{Bad, Bold, Busy, Dim, Good, Plain};
+    let until = |until: &i64| time_text(Time(*until));
+    match event {
+        Event::Created { goal } if goal.trim().is_empty() => ("created".into(), Bold),
+        Event::Created { goal } => (format!("goal: {}", name(goal)), Bold),
+        Event::Planned { tasks } => (format!("planned {}", counted(*tasks, "task")), Plain),
+        Event::Started => ("started".into(), Plain),
+        Event::StrategyChosen { strategy, reason } => {
+            let (strategy, reason) = (short(strategy), short(reason));
+            (format!("plans it as {strategy}: {reason}"), Plain)
+        }
+        Event::Asking { subject, calls } => {
+            let again = match calls {
+                0 | 1 => String::new(),
+                again => format!(", call {again}"),
+            };
+            let asks = format!("asks the model to {}{again}", task_of(subject));
+            (asks, Dim)
+        }
+        Event::Issued {
+            attempt,
+            kind,
+            role: of,
+            ..
+        } => {
+            let issued = match (kind, attempt) {
+                (AttemptKind::Repair, _) => "asked for a readable report".to_owned(),
+                (_, 1) => "dispatched".to_owned(),
+                (_, again) => format!("dispatched, attempt {again}"),
+            };
+            let of = of.as_deref();
+            let of = of.map_or(String::new(), |of| format!(" ({})", role(of)));
+            (issued + &of, Busy)
+        }
+        Event::Claimed { role: of, .. } => {
+            let who = of.as_deref().map_or("an agent".into(), role);
+            (format!("{who} works on it"), Busy)
+        }
+        Event::Requested {
+            role: by, on, what, ..
+        } => {
+            let text = format!("{} waits for {}: {}", role(by), role(on), short(what));
+            (text, Busy)
+        }
+        Event::RequestEnded {
+            role: by, on, how, ..
+        } => request_ended(&role(by), &role(on), *how),
+        Event::Waits { until: at, .. } => {
+            let at = until(at);
+            let text = format!("the model behind its agent fails, and is asked again at {at}");
+            (text, Dim)
+        }
+        Event::Reported { status, .. } => {
+            let style = match status {
+                ReportStatus::Success => Plain,
+                ReportStatus::PartialSuccess | ReportStatus::Failed => Bad,
+            };
+            (format!("reported {}", status.as_str()), style)
+        }
+        Event::Rejected { reason, .. } => (format!("report unreadable: {}", short(reason)), Bad),
+        Event::FileRejected { name, reason } => {
+            let (name, reason) = (one_line(name, REASON), short(reason));
+            (format!("`{name}` is not read: {reason}"), Bad)
+        }
+        Event::Stale { .. } => ("a report came that counts no more".into(), Dim),
+        Event::Checked { passed: true, .. } => ("checks pass".into(), Plain),
+        Event::Checked { passed: false, .. } => ("a check fails".into(), Bad),
+        Event::Judged {
+            decision, reason, ..
+        } => {
+            let style = match decision {
                 Decision::Next => Plain,
                 Decision::Retry | Decision::Replan | Decision::Abort => Bad,
-            },
-        ),
-        Event::Merged { task, commit, .. } => {
+            };
+            (format!("{}: {}", word(decision), short(reason)), style)
+        }
+        Event::Merged { commit, .. } => {
             let commit = commit.get(..SHORT_COMMIT).unwrap_or(commit);
-            (on(task, format!("merged as {}", short(commit))), Dim)
+            (format!("merged as {}", short(commit)), Dim)
         }
-        Event::TimedOut { task, reason, .. } => {
-            (on(task, format!("timed out: {}", short(reason))), Bad)
+        Event::TimedOut { reason, .. } => (format!("timed out: {}", short(reason)), Bad),
+        Event::Withdrawn { .. } => ("its command was taken back".into(), Dim),
+        Event::Parked { until: at, .. } => {
+            let text = format!("waits for the agent's usage limit until {}", until(at));
+            (text, Dim)
         }
-        Event::Withdrawn { task, .. } => (on(task, "its command was taken back".to_owned()), Dim),
-        Event::Parked { task, until } => {
-            let until = time_text(Time(*until));
-            (
-                on(
-                    task,
-                    format!("waits for the agent's usage limit until {until}"),
-                ),
-                Dim,
-            )
+        Event::Added { name: title, .. } => (format!("added: {}", name(title)), Plain),
+        Event::Updated { .. } => ("changed".into(), Plain),
+        Event::Removed { .. } => ("taken out".into(), Plain),
+        Event::TaskStarted { .. } => ("started".into(), Busy),
+        Event::Completed { verified: true, .. } => ("completed, verified".into(), Good),
+        Event::Completed { .. } => ("completed, unverified".into(), Good),
+        Event::Skipped { reason, .. } => (format!("skipped: {}", short(reason)), Dim),
+        Event::Stumbled { reason, .. } => {
+            let text = format!("failed, to be tried again: {}", short(reason));
+            (text, Bad)
         }
-        Event::Added { task, name: title } => (on(task, format!("added: {}", name(title))), Plain),
-        Event::Updated { task } => (on(task, "changed".to_owned()), Plain),
-        Event::Removed { task } => (on(task, "taken out".to_owned()), Plain),
-        Event::TaskStarted { task } => (on(task, "started".to_owned()), Busy),
-        Event::Completed { task, verified } => {
-            let word = if *verified { "verified" } else { "unverified" };
-            (on(task, format!("completed, {word}")), Good)
-        }
-        Event::Skipped { task, reason } => (on(task, format!("skipped: {}", short(reason))), Dim),
-        Event::Stumbled { task, reason } => (
-            on(
-                task,
-                format!("failed, to be tried again: {}", short(reason)),
-            ),
-            Bad,
-        ),
-        Event::Failed { task, reason } => (on(task, format!("failed: {}", short(reason))), Bad),
-        Event::Reopened { task } => (on(task, "opened again".to_owned()), Plain),
+        Event::Failed { reason, .. } => (format!("failed: {}", short(reason)), Bad),
+        Event::Reopened { .. } => ("opened again".into(), Plain),
         Event::Asked { task, reason, .. } => {
-            let about = task.map_or(String::new(), |task| {
-                format!(" about task {}", numbers(&[task]))
-            });
+            let about = task.map_or(String::new(), |task| format!(" about task {task}"));
             (format!("asks you{about}: {}", short(reason)), Bold)
         }
         Event::Answered {
             choice, note, by, ..
         } => {
-            let note = if note.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", short(note))
+            let note = match note.as_str() {
+                "" => String::new(),
+                note => format!(": {}", short(note)),
             };
-            (
-                format!("answered {} ({}){note}", choice.as_str(), short(by)),
-                Bold,
-            )
+            let text = format!("answered {} ({}){note}", choice.as_str(), short(by));
+            (text, Bold)
         }
-        Event::QuestionClosed { reason, .. } => (
-            format!("the question needs no answer any more: {}", short(reason)),
-            Dim,
-        ),
-        Event::ModelFailed { subject, error } => (
-            format!(
-                "the model failed to {}: {}",
-                task_of(subject),
-                one_line(error, FAULT)
-            ),
-            Bad,
-        ),
-        Event::Replanning { reason } => (
-            format!("the rest of the plan is to change: {}", short(reason)),
-            Bold,
-        ),
+        Event::QuestionClosed { reason, .. } => {
+            let text = format!("the question needs no answer any more: {}", short(reason));
+            (text, Dim)
+        }
+        Event::ModelFailed { subject, error } => {
+            let (what, error) = (task_of(subject), one_line(error, FAULT));
+            (format!("the model failed to {what}: {error}"), Bad)
+        }
+        Event::Replanning { reason } => {
+            let text = format!("the rest of the plan is to change: {}", short(reason));
+            (text, Bold)
+        }
         Event::Replanned {
             added,
             updated,
             skipped,
             reason,
-        } => (
-            format!(
-                "plan changed, {added} added, {updated} updated, {skipped} skipped: {}",
-                short(reason)
-            ),
-            Plain,
-        ),
-        Event::Audited { met, reason } => {
-            if *met {
-                (format!("the goal is met: {}", short(reason)), Good)
-            } else {
-                (format!("the goal is not met yet: {}", short(reason)), Bad)
-            }
+        } => {
+            let changed = format!("{added} added, {updated} updated, {skipped} skipped");
+            (format!("plan changed, {changed}: {}", short(reason)), Plain)
+        }
+        Event::Audited { met: true, reason } => {
+            (format!("the goal is met: {}", short(reason)), Good)
+        }
+        Event::Audited { met: false, reason } => {
+            (format!("the goal is not met yet: {}", short(reason)), Bad)
         }
         Event::Paused { reason } => (format!("paused: {}", short(reason)), Bold),
-        Event::Resumed => ("goes on".to_owned(), Plain),
-        Event::StrategyChosen { strategy, reason } => (
-            format!("plans it as {}: {}", short(strategy), short(reason)),
-            Plain,
-        ),
-        Event::Reset => ("every task is as at the beginning".to_owned(), Plain),
+        Event::Resumed => ("goes on".into(), Plain),
+        Event::Reset => ("every task is as at the beginning".into(), Plain),
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
-        Event::TakenUp => ("made the current plan".to_owned(), Plain),
+        Event::TakenUp => ("made the current plan".into(), Plain),
         Event::PutAway {
             archive_state: ArchiveState::Deleted,
-        } => ("deleted; its history remains".to_owned(), Plain),
-        Event::PutAway { .. } => ("put into the history".to_owned(), Plain),
-        Event::Settled { status, .. } => (
-            short(status),
-            if status == "completed" { Good } else { Bad },
-        ),
+        } => ("deleted; its history remains".into(), Plain),
+        Event::PutAway { .. } => ("put into the history".into(), Plain),
+        Event::Settled { status, .. } if status == "completed" => (short(status), Good),
+        Event::Settled { status, .. } => (short(status), Bad),
     }
 }
 
-fn asking(subject: &ModelQuestionKind, calls: u32) -> String {
-    match calls {
-        0 | 1 => format!("asks the model to {}", task_of(subject)),
-        again => format!("asks the model to {}, call {again}", task_of(subject)),
+/// Returns how the request of a role to another one ended.
+fn request_ended(by: &str, on: &str, how: RoleRequestEnd) -> (String, Style) {
+    use RoleRequestEnd::{AskedAgain, Completed, Error, Rejected, TakenBack, TimedOut};
+    match how {
+        Completed => (format!("{on} answered {by}: completed"), Style::Plain),
+        Error => (format!("{on} answered {by}: error"), Style::Bad),
+        Rejected => (format!("{on} answered {by}: rejected"), Style::Bad),
+        TimedOut => (format!("{on} did not answer {by}: timed out"), Style::Bad),
+        AskedAgain => (format!("{by} asks {on} again"), Style::Plain),
+        TakenBack => (format!("{by} does not wait for {on} any more"), Style::Dim),
     }
 }
 
@@ -297,14 +261,6 @@ fn task_of(subject: &ModelQuestionKind) -> &'static str {
     }
 }
 
-fn issued(attempt: u32, kind: AttemptKind) -> String {
-    match (kind, attempt) {
-        (AttemptKind::Repair, _) => "asked for a readable report".to_owned(),
-        (_, 1) => "dispatched".to_owned(),
-        (_, again) => format!("dispatched, attempt {again}"),
-    }
-}
-
 fn short(text: &str) -> String {
     one_line(text, REASON)
 }
@@ -313,6 +269,19 @@ fn short(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::plan::{AnswerChoice, CommandId, Delta, QuestionId};
+
+    fn change(events: &[&Event]) -> Change {
+        Change {
+            seq: 7,
+            at: Time::default(),
+            by: "command line".into(),
+            why: "aborted".into(),
+            delta: Delta {
+                rows: Vec::new(),
+                events: events.iter().copied().cloned().collect(),
+            },
+        }
+    }
 
     #[test]
     fn change_prints_as_one_line() {
@@ -398,7 +367,9 @@ mod tests {
                 outcome: String::new(),
             },
         ];
-        let lines: Vec<String> = events.iter().map(|event| happened(event).0).collect();
+        let change = change(&[]);
+        let line = |event: &Event| happened(&change, event, numbered).0;
+        let lines: Vec<String> = events.iter().map(line).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         goal: count words
         planned 1 task
@@ -434,28 +405,18 @@ mod tests {
             status: "abandoned".into(),
             outcome: String::new(),
         };
-        let told = |events: &[&Event]| {
-            let change = Change {
-                seq: 7,
-                at: Time::default(),
-                by: "command line".into(),
-                why: "aborted".into(),
-                delta: Delta {
-                    rows: Vec::new(),
-                    events: events.iter().copied().cloned().collect(),
-                },
-            };
-            let lines = lines(&change, &TimeZone::UTC, Paint::none());
+        let printed = |events: &[&Event]| {
+            let lines = lines(&change(events), &TimeZone::UTC, Paint::none());
             let text = |line: &String| line.rsplit("00  ").next().unwrap().to_owned();
             lines.iter().map(text).collect::<Vec<_>>()
         };
         let wait = "task 2: reviewer does not wait for coder any more";
         let by = "(command line: aborted)";
         assert_eq!(
-            told(&[&ended, &settled, &settled]),
+            printed(&[&ended, &settled, &settled]),
             [wait, &format!("abandoned  {by}"), "abandoned"]
         );
-        assert_eq!(told(&[&ended]), [wait]);
-        assert_eq!(told(&[]), [by]);
+        assert_eq!(printed(&[&ended]), [wait]);
+        assert_eq!(printed(&[]), [by]);
     }
 }

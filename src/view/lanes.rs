@@ -2,14 +2,12 @@
 
 use serde::Serialize;
 
+use super::first_numbers;
 use crate::plan::{Lanes, Plan, RoleLanes, TaskId};
 use crate::wire::lanes_text::role;
 
 /// The most roles that are named; roles at work come first.
 const ROLES: usize = 8;
-/// The most tasks of a role that are named.
-const TASKS: usize = 8;
-
 /// How much may be under way at once, and what is.
 #[derive(Debug, Serialize)]
 pub struct LanesView {
@@ -21,13 +19,10 @@ pub struct LanesView {
 }
 
 #[derive(Debug, Serialize)]
-pub struct RoleView {
+struct RoleView {
     role: String,
-    most: usize,
-    tasks: Vec<TaskId>,
-    /// Tasks for which another role has asked it for something.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    asked: Vec<TaskId>,
+    #[serde(flatten)]
+    lanes: RoleLanes,
 }
 
 impl LanesView {
@@ -35,16 +30,12 @@ impl LanesView {
     pub fn of(plan: &Plan) -> Option<Self> {
         let lanes = Lanes::of(plan);
         let busy = lanes.busy();
-        let role = |(role, lanes): (String, RoleLanes)| RoleView {
-            role,
-            most: lanes.most,
-            tasks: lanes.busy,
-            asked: lanes.asked,
-        };
         (!lanes.roles.is_empty()).then(|| Self {
             most: lanes.most,
             busy,
-            roles: lanes.roles.into_iter().map(role).collect(),
+            roles: (lanes.roles.into_iter())
+                .map(|(role, lanes)| RoleView { role, lanes })
+                .collect(),
             others: lanes.others,
         })
     }
@@ -52,7 +43,7 @@ impl LanesView {
     /// Says what is under way on the lanes of each role, those at work first.
     pub fn line(&self) -> String {
         let mut roles: Vec<&RoleView> = self.roles.iter().collect();
-        roles.sort_by_key(|role| (role.tasks.is_empty(), role.asked.is_empty()));
+        roles.sort_by_key(|role| (role.lanes.busy.is_empty(), role.lanes.asked.is_empty()));
         let hidden = roles.len().saturating_sub(ROLES);
         let known = roles.into_iter().take(ROLES).map(RoleView::text);
         let others = (!self.others.is_empty()).then(|| format!("others{}", on(&self.others)));
@@ -64,14 +55,19 @@ impl LanesView {
 
 impl RoleView {
     fn text(&self) -> String {
-        let (name, busy, most) = (role(&self.role), self.tasks.len(), self.most);
-        let help = || format!("asked to help with {}", tasks(&self.asked));
-        match (busy, self.asked.is_empty()) {
-            (0, true) if most == 1 => format!("{name} free"),
-            (0, false) if most == 1 => format!("{name} {}", help()),
-            (_, true) => format!("{name} {busy} of {most}{}", on(&self.tasks)),
-            (_, false) => format!("{name} {busy} of {most}{}, {}", on(&self.tasks), help()),
-        }
+        let RoleLanes { most, busy, asked } = &self.lanes;
+        let busy = match busy.len() {
+            0 if *most == 1 => None,
+            count => Some(format!("{count} of {most}{}", on(busy))),
+        };
+        let asked = (!asked.is_empty()).then(|| format!("asked to help with {}", tasks(asked)));
+        let parts: Vec<String> = busy.into_iter().chain(asked).collect();
+        let text = if parts.is_empty() {
+            "free".to_owned()
+        } else {
+            parts.join(", ")
+        };
+        format!("{} {text}", role(&self.role))
     }
 }
 
@@ -83,12 +79,8 @@ fn on(ids: &[TaskId]) -> String {
 }
 
 fn tasks(ids: &[TaskId]) -> String {
-    let more = if ids.len() > TASKS { ", …" } else { "" };
-    let shown: Vec<String> = ids.iter().take(TASKS).map(ToString::to_string).collect();
-    match ids {
-        [one] => format!("task {one}"),
-        _ => format!("tasks {}{more}", shown.join(", ")),
-    }
+    let noun = if ids.len() == 1 { "task" } else { "tasks" };
+    format!("{noun} {}", first_numbers(ids))
 }
 
 #[cfg(test)]
@@ -174,7 +166,7 @@ mod tests {
         };
         insta::assert_snapshot!(asked(6, "coder", 1), @"reviewer 2 of 1 (tasks 3, 6) · coder 0 of 2, asked to help with task 6 · architect free");
         insta::assert_snapshot!(asked(3, "architect", 2), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with task 6");
-        // Once for each task, whoever asks.
+        // Once for each task, however many roles ask.
         insta::assert_snapshot!(asked(3, "coder", 3), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with tasks 3, 6");
         assert_eq!(asked(3, "coder", 4), asked(3, "coder", 3));
         issue(&mut plan, [2]);

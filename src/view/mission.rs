@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use super::PlanView;
 use super::plan::QuestionView;
 use super::task::{CurrentAttempt, TaskView};
-use crate::plan::{Decision, Plan, PlanState, Task, TaskId, TaskState, Time, counted};
+use super::{PlanView, first_numbers};
+use crate::plan::{Decision, Plan, PlanState, Task, TaskState, Time, counted};
 use crate::wire::lanes_text;
 use crate::wire::text::{clip, one_line, printable_start, time_text};
 
@@ -33,10 +33,16 @@ pub fn render(plan: &Plan, now: Time, program: &str) -> String {
     let mut text = format!("# {}\n\n", inline(&head.name, MAX_NAME));
     text.push_str(&block(&head.goal, MAX_GOAL));
     text.push_str(&state(&view, now));
-    let questions = view.questions.iter().map(|asked| question(asked, program));
-    push_list(&mut text, "Open questions", questions, MAX_QUESTIONS);
+    if !view.questions.is_empty() {
+        let questions = view.questions.iter().map(|asked| question(asked, program));
+        let more = |hidden| format!("{hidden} more");
+        text.push_str(&list("Open questions", questions, MAX_QUESTIONS, 0, more));
+    }
     let (earlier, later) = view.hidden;
-    push_tasks(&mut text, view.tasks.iter().map(task), earlier + later);
+    let (tasks, more) = (view.tasks.iter().map(task), |hidden| {
+        counted(hidden, "more task")
+    });
+    text.push_str(&list("Tasks", tasks, MAX_TASKS, earlier + later, more));
     if let Some(outcome) = &head.outcome {
         text.push_str("## Summary\n\n");
         text.push_str(&block(outcome, MAX_SUMMARY));
@@ -66,13 +72,12 @@ fn state(view: &PlanView, now: Time) -> String {
     }
     if let Some(replan) = &view.head.replan {
         let why = inline(&replan.why, MAX_TEXT);
-        let of = replan
-            .task
-            .map_or(String::new(), |task| format!(" after task {task}"));
-        add(
-            &mut text,
-            format_args!("The rest of the plan is being changed{of}: {why}\n\n"),
+        let after = replan.task.map(|task| format!(" after task {task}"));
+        let changed = format!(
+            "The rest of the plan is being changed{}",
+            after.unwrap_or_default()
         );
+        add(&mut text, format_args!("{changed}: {why}\n\n"));
     }
     text
 }
@@ -101,27 +106,14 @@ fn question(question: &QuestionView, program: &str) -> String {
 /// the tasks around the first one in progress or, without one, the first unsettled one, with `before` tasks before it. If all
 /// are settled, they are the last tasks.
 pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
-    let middle = plan
-        .in_progress()
-        .next()
-        .or_else(|| plan.unsettled().next());
-    match middle {
-        _ if plan.counts().total() <= size => plan.tasks().collect(),
-        Some(middle) => {
-            let (earlier, later) = plan.tasks_around(middle);
-            let mut tasks: Vec<&Task> = earlier.take(before).collect();
-            tasks.reverse();
-            tasks.push(middle);
-            let room = size.saturating_sub(tasks.len());
-            tasks.extend(later.take(room));
-            tasks
-        }
-        None => {
-            let mut tasks: Vec<&Task> = plan.tasks().rev().take(size).collect();
-            tasks.reverse();
-            tasks
-        }
-    }
+    let total = plan.counts().total();
+    let middle = plan.in_progress().next();
+    let first = match middle.or_else(|| plan.unsettled().next()) {
+        _ if total <= size => 0,
+        Some(middle) => plan.index_of(middle).saturating_sub(before),
+        None => total - size,
+    };
+    plan.tasks().skip(first).take(size).collect()
 }
 
 fn task(task: &TaskView) -> String {
@@ -131,8 +123,8 @@ fn task(task: &TaskView) -> String {
     let role = role.map_or(String::new(), |role| {
         format!(" ({})", inline(&role, MAX_NAME))
     });
-    let standing = standing(task);
-    let mut text = format!("- [{mark}] {} · {name}{role} — {standing}\n", task.id);
+    let (id, standing) = (task.id, standing(task));
+    let mut text = format!("- [{mark}] {id} · {name}{role} — {standing}\n");
     for wait in &task.waits {
         let waits = inline(&lanes_text::waits(wait), MAX_NAME);
         let (since, what) = (time_text(wait.since), inline(&wait.what, MAX_TEXT));
@@ -147,12 +139,11 @@ fn task(task: &TaskView) -> String {
         add(&mut text, format_args!("  {word}: {result}\n"));
     }
     if let Some(verdict) = &task.verdict {
-        let reason = inline(&verdict.reason, MAX_TEXT);
-        let decision = decision(verdict.decision);
-        add(
-            &mut text,
-            format_args!("  Last result {decision}: {reason}\n"),
+        let (reason, word) = (
+            inline(&verdict.reason, MAX_TEXT),
+            decision(verdict.decision),
         );
+        add(&mut text, format_args!("  Last result {word}: {reason}\n"));
     }
     text
 }
@@ -160,58 +151,33 @@ fn task(task: &TaskView) -> String {
 /// Returns the state of a task, and why it is not further.
 fn standing(task: &TaskView) -> String {
     match task.status {
-        TaskState::Completed => match task.verified {
-            Some(true) => "completed, verified".to_owned(),
-            _ => "completed, unverified".to_owned(),
-        },
-        TaskState::Failed => format!("failed after {}", attempts(task.attempts)),
+        TaskState::Completed if task.verified == Some(true) => "completed, verified".to_owned(),
+        TaskState::Completed => "completed, unverified".to_owned(),
+        TaskState::Failed => format!("failed after {}", counted(task.attempts, "attempt")),
         TaskState::Skipped => "skipped".to_owned(),
         TaskState::InProgress => {
             let stage = stage(task.attempt.as_ref(), task.attempts);
             format!("in progress, {stage}")
         }
-        TaskState::Pending => {
-            if let Some(until) = task.not_before {
-                format!("waits until {}", time_text(until))
-            } else if task.state == "ready" {
-                "ready".to_owned()
-            } else if task.unmet.is_empty() {
-                "waits for the tasks before it".to_owned()
-            } else {
-                format!("waits for {}", numbers(&task.unmet))
-            }
-        }
+        TaskState::Pending => match task.not_before {
+            Some(until) => format!("waits until {}", time_text(until)),
+            None if task.state == "ready" => "ready".to_owned(),
+            None if task.unmet.is_empty() => "waits for the tasks before it".to_owned(),
+            None => format!("waits for {}", first_numbers(&task.unmet)),
+        },
     }
 }
 
 fn stage(current: Option<&CurrentAttempt>, attempts: u32) -> String {
-    match current {
-        Some(attempt) if attempt.reported => {
-            format!("attempt {} is reported", attempt.number)
-        }
-        Some(attempt) if attempt.claimed.is_some() => {
-            format!("attempt {} is being worked on", attempt.number)
-        }
-        Some(attempt) => format!("attempt {} waits for an agent", attempt.number),
-        None => format!("attempt {attempts}"),
-    }
-}
-
-fn attempts(count: u32) -> String {
-    match count {
-        1 => "1 attempt".to_owned(),
-        count => format!("{count} attempts"),
-    }
-}
-
-fn numbers(tasks: &[TaskId]) -> String {
-    let shown: Vec<String> = tasks.iter().take(8).map(ToString::to_string).collect();
-    let more = if tasks.len() > shown.len() {
-        ", …"
-    } else {
-        ""
+    let Some(attempt) = current else {
+        return format!("attempt {attempts}");
     };
-    format!("{}{more}", shown.join(", "))
+    let stage = match attempt.claimed {
+        _ if attempt.reported => "is reported",
+        Some(_) => "is being worked on",
+        None => "waits for an agent",
+    };
+    format!("attempt {} {stage}", attempt.number)
 }
 
 fn decision(decision: Decision) -> &'static str {
@@ -223,42 +189,26 @@ fn decision(decision: Decision) -> &'static str {
     }
 }
 
-/// Adds the tasks while they fit, and the number of those left out.
-fn push_tasks(text: &mut String, tasks: impl Iterator<Item = String>, hidden: usize) {
-    text.push_str("## Tasks\n\n");
-    let hidden = hidden + push_entries(text, tasks, MAX_TASKS);
-    if hidden > 0 {
-        add(
-            text,
-            format_args!("- … and {}\n", counted(hidden, "more task")),
-        );
-    }
-    text.push('\n');
-}
-
-fn push_list(text: &mut String, title: &str, entries: impl Iterator<Item = String>, max: usize) {
-    let mut list = String::new();
-    let hidden = push_entries(&mut list, entries, max);
-    if hidden > 0 {
-        add(&mut list, format_args!("- … and {hidden} more\n"));
-    }
-    if !list.is_empty() {
-        add(text, format_args!("## {title}\n\n{list}\n"));
-    }
-}
-
-/// Adds entries up to a number of bytes, and returns how many did not fit.
-fn push_entries(text: &mut String, entries: impl Iterator<Item = String>, max: usize) -> usize {
-    let end = text.len() + max;
-    let mut hidden = 0;
+/// Returns a section with the entries that fit, and with the number of the others; `left_out` were not to be shown anyway.
+fn list(
+    title: &str,
+    entries: impl Iterator<Item = String>,
+    max: usize,
+    left_out: usize,
+    more: impl Fn(usize) -> String,
+) -> String {
+    let (mut list, mut hidden) = (String::new(), left_out);
     for entry in entries {
-        if hidden == 0 && text.len() + entry.len() <= end {
-            text.push_str(&entry);
+        if hidden == left_out && list.len() + entry.len() <= max {
+            list.push_str(&entry);
         } else {
             hidden += 1;
         }
     }
-    hidden
+    if hidden > 0 {
+        add(&mut list, format_args!("- … and {}\n", more(hidden)));
+    }
+    format!("## {title}\n\n{list}\n")
 }
 
 /// Returns an untrusted text on one line, without any markup.
@@ -273,15 +223,8 @@ fn inline(text: &str, max: usize) -> String {
 /// Returns an untrusted text as a quotation; no heading, fence or markup can break out of it.
 fn block(text: &str, max: usize) -> String {
     let text = escape(&clip(printable_start(text, max).trim(), max));
-    let mut quoted = String::with_capacity(text.len() + 64);
-    for line in text.lines() {
-        add(
-            &mut quoted,
-            format_args!("{}\n", format!("> {line}").trim_end()),
-        );
-    }
-    quoted.push('\n');
-    quoted
+    let quoted = (text.lines()).map(|line| format!("> {line}").trim_end().to_owned() + "\n");
+    quoted.collect::<String>() + "\n"
 }
 
 fn escape(text: &str) -> String {

@@ -37,35 +37,28 @@ use crate::wire::text::{one_line, printable};
 /// The longest name of a task or a plan that is shown on a line with other things.
 const NAME: usize = 100;
 
-/// How a task that nobody is there for comes to somebody while the plan is carried out.
-const WAY_TO_SOMEBODY: &str = "stop and resume with --agent, or start a worker without --role";
+/// How a task without a worker gets one while the plan is carried out.
+const WAY_TO_A_WORKER: &str = "stop and resume with --agent, or start a worker without --role";
 
-impl ListedView {
+impl ListedView<'_> {
     /// Returns the plan as a line for a person.
     pub fn line(&self, zone: &TimeZone, paint: Paint) -> String {
-        let archive_state = match self.archive_state {
-            ArchiveState::Current => None,
-            ArchiveState::History => Some("in the history"),
-            ArchiveState::Deleted => Some("deleted"),
+        let head = &self.0.head;
+        let (archived, key) = match head.archive_state {
+            ArchiveState::Current => (None, head.key()),
+            ArchiveState::History => (Some("in the history"), head.key()),
+            // A key may be used again: the id is what names a deleted plan.
+            ArchiveState::Deleted => (Some("deleted"), head.id.as_str()),
         };
-        let owner = Some(self.owner.as_str()).filter(|owner| *owner != DAEMON);
-        let known: Vec<String> = owner.into_iter().chain(archive_state).map(name).collect();
+        let owner = Some(head.owner.as_str()).filter(|owner| *owner != DAEMON);
+        let known: Vec<String> = owner.into_iter().chain(archived).map(name).collect();
         let known = match known.is_empty() {
             true => String::new(),
             false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
         };
-        // A key may be used again: the id is what names a deleted plan.
-        let key = match self.archive_state {
-            ArchiveState::Deleted => self.id.as_str(),
-            _ => &self.key,
-        };
-        format!(
-            "{}  {:<9}  {}  {}{known}",
-            name(key),
-            self.status,
-            paint.text(Style::Dim, &moment(self.made, zone)),
-            name(&self.name)
-        )
+        let made = paint.text(Style::Dim, &moment(head.created_at, zone));
+        let (key, status, name) = (name(key), head.status.as_str(), name(&head.name));
+        format!("{key}  {status:<9}  {made}  {name}{known}")
     }
 }
 
@@ -107,12 +100,20 @@ fn numbers(tasks: &[TaskId]) -> String {
     }
 }
 
+/// The most numbers of tasks on a line with other things.
+const NUMBERS: usize = 8;
+
+/// Returns the first task numbers as `1, 2, 3`, and whether there are more.
+fn first_numbers(tasks: &[TaskId]) -> String {
+    let first = tasks.iter().take(NUMBERS).map(ToString::to_string);
+    let more = (tasks.len() > NUMBERS).then(|| "…".to_owned());
+    first.chain(more).collect::<Vec<String>>().join(", ")
+}
+
 /// Returns a text of several lines with every line moved in.
 fn indented(text: &str, by: &str) -> String {
-    printable(text.trim())
-        .lines()
-        .map(|line| format!("{by}{line}\n"))
-        .collect()
+    let text = printable(text.trim());
+    text.lines().map(|line| format!("{by}{line}\n")).collect()
 }
 
 fn name(text: &str) -> String {

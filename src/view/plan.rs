@@ -1,13 +1,14 @@
 //! A plan as programs get it, and as every page says it in words.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::lanes::LanesView;
 use super::task::{TaskView, WaitView};
 use super::usage::{self, PlanUsage};
 use crate::plan::{
-    AnswerChoice, ArchiveState, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan,
-    PlanHead, PlanId, Task, TaskId, Time,
+    AnswerChoice, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead, PlanId,
+    Task, TaskId, Time,
 };
 use crate::store::ListedPlan;
 use crate::wire::text::time_text;
@@ -30,7 +31,7 @@ pub struct PlanView {
     pub(super) lanes: Option<LanesView>,
     usage: PlanUsage,
     pub daemon: Option<DaemonView>,
-    /// How the plan's last daemon ended, if nobody was there to see it.
+    /// How the plan's last daemon ended, if that was not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_daemon: Option<LastDaemon>,
     #[serde(skip)]
@@ -38,9 +39,9 @@ pub struct PlanView {
     /// Tasks before and after those that are shown.
     #[serde(skip)]
     pub(super) hidden: (usize, usize),
-    /// Tasks that nobody is there for.
+    /// Whether a task has no worker.
     #[serde(skip)]
-    pub(super) nobodys: bool,
+    pub(super) no_worker: bool,
     /// What is used of what may be, for a person.
     #[serde(skip)]
     pub(super) used: Option<String>,
@@ -98,30 +99,15 @@ pub enum LastDaemon {
     Gone { pid: u32, started_at: String },
 }
 
-/// A plan in the list of all: its JSON is a line of `plans --json`. The fields stand in the order of the alphabet.
-#[derive(Debug, Serialize)]
-pub struct ListedView {
-    created_at: String,
-    finished_at: Option<String>,
-    goal: String,
-    pub(super) id: PlanId,
-    pub(super) key: String,
-    pub(super) name: String,
-    pub(super) owner: String,
-    seq: i64,
-    pub(super) archive_state: ArchiveState,
-    pub(super) status: &'static str,
-    #[serde(skip)]
-    pub(super) made: Time,
-}
+/// A plan in the list of all: its JSON is a line of `plans --json`, with its fields in the order of the alphabet.
+#[derive(Debug)]
+pub struct ListedView<'a>(pub(super) &'a ListedPlan);
 
 impl PlanView {
-    /// Looks at a plan: at most `limit` tasks, from a little before the first unsettled one.
+    /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
     pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time) -> Self {
-        let first_unsettled = plan
-            .tasks()
-            .position(|task| !task.status.settled())
-            .unwrap_or(0);
+        let first_unsettled = plan.unsettled().next();
+        let first_unsettled = first_unsettled.map_or(0, |task| plan.index_of(task));
         let before = first_unsettled
             .saturating_sub(limit / 4)
             .min(plan.counts().total().saturating_sub(limit));
@@ -134,7 +120,7 @@ impl PlanView {
         view
     }
 
-    /// Looks at a plan and at some tasks of it, but not at what each of them has used.
+    /// Returns the view of a plan and of some of its tasks, without what each of them has used.
     pub(super) fn with(plan: &Plan, seq: i64, before: usize, tasks: &[&Task], now: Time) -> Self {
         let head = plan.head().clone();
         let progress = Progress::of(plan);
@@ -147,10 +133,7 @@ impl PlanView {
                 goal: head.goal.clone(),
                 status: head.status.as_str(),
                 seq,
-                branch: head
-                    .line
-                    .as_ref()
-                    .map(|_| IntegrationBranch::branch(&head.id)),
+                branch: (head.line.as_ref()).map(|_| IntegrationBranch::branch(&head.id)),
             },
             progress,
             tasks: tasks
@@ -166,7 +149,7 @@ impl PlanView {
             last_daemon: None,
             head,
             hidden: (before, after),
-            nobodys: roles_only && plan.unsettled().any(|task| plan.is_nobodys(task)),
+            no_worker: roles_only && plan.unsettled().any(|task| plan.has_no_worker(task)),
             used: usage::line(plan),
         }
     }
@@ -211,22 +194,28 @@ impl QuestionView {
     }
 }
 
-impl ListedView {
-    /// Looks at a plan in the list.
-    pub fn of(listed: &ListedPlan) -> Self {
-        let head = &listed.head;
-        Self {
-            created_at: time_text(head.created_at),
-            finished_at: head.finished_at.map(time_text),
-            goal: head.goal.clone(),
-            id: head.id.clone(),
-            key: head.key().to_owned(),
-            name: head.name.clone(),
-            owner: head.owner.clone(),
-            seq: listed.seq,
-            archive_state: head.archive_state,
-            status: head.status.as_str(),
-            made: head.created_at,
-        }
+impl<'a> ListedView<'a> {
+    /// Returns the view of a plan in the list.
+    pub fn of(listed: &'a ListedPlan) -> Self {
+        Self(listed)
+    }
+}
+
+impl Serialize for ListedView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let head = &self.0.head;
+        let value = json!({
+            "archive_state": head.archive_state,
+            "created_at": time_text(head.created_at),
+            "finished_at": head.finished_at.map(time_text),
+            "goal": head.goal,
+            "id": head.id,
+            "key": head.key(),
+            "name": head.name,
+            "owner": head.owner,
+            "seq": self.0.seq,
+            "status": head.status.as_str(),
+        });
+        value.serialize(serializer)
     }
 }

@@ -25,7 +25,7 @@ impl ProgramName {
         ))
     }
 
-    /// Tells how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
+    /// Returns how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
     pub fn goes_on(&self, plan: &str, of_team: bool) -> String {
         let resume = format!("{self} resume {plan}");
         let with = match of_team {

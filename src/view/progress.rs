@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::event_lines::happened_in;
+use super::event_lines::{happened, numbered};
 use super::{Style, name, numbers};
-use crate::plan::{Decision, Event, Plan, TaskId};
+use crate::plan::{Decision, Event, Plan, Task, TaskId};
 use crate::store::Change;
-use crate::wire::lanes_text;
+use crate::wire::lanes_text::role;
 
 /// Tasks of a new plan that are listed.
 const LISTED: usize = 30;
@@ -17,45 +17,29 @@ pub fn progress(
     event: &Event,
     names: &BTreeMap<TaskId, String>,
 ) -> Option<(String, Style)> {
-    let next = matches!(
-        event,
-        Event::Judged {
-            decision: Decision::Next,
-            ..
-        }
-    );
-    if next
-        || matches!(
-            event,
-            Event::Claimed { .. } | Event::Merged { .. } | Event::Started
-        )
-    {
-        return None;
+    match event {
+        Event::Claimed { .. } | Event::Merged { .. } | Event::Started => return None,
+        Event::Judged { decision, .. } if *decision == Decision::Next => return None,
+        _ => {}
     }
-    let (text, style) = happened_in(change, event);
-    let named = event.task().and_then(|task| {
-        let rest = text.strip_prefix(&format!("task {task}: "))?;
-        Some(format!("{task} · {}: {rest}", names.get(&task)?))
-    });
-    Some((named.unwrap_or(text), style))
+    let called = |task| match names.get(&task) {
+        Some(name) => format!("{task} · {name}"),
+        None => numbered(task),
+    };
+    Some(happened(change, event, called))
 }
 
 /// Returns the tasks of a plan that has just been made, a line each.
 pub fn tasks(plan: &Plan) -> Vec<String> {
-    let line = |task: &crate::plan::Task| {
+    let line = |task: &Task| {
         let after = match task.dependencies.as_slice() {
             [] => String::new(),
             some => format!("  (after {})", numbers(some)),
         };
-        let role = task.assignee.as_deref();
-        let role = role.map_or(String::new(), |role| {
-            format!(" ({})", lanes_text::role(role))
-        });
-        format!(
-            "           {} · {}{role}{after}",
-            task.number,
-            name(&task.name)
-        )
+        let of = task.assignee.as_deref();
+        let of = of.map_or(String::new(), |of| format!(" ({})", role(of)));
+        let (number, name) = (task.number, name(&task.name));
+        format!("           {number} · {name}{of}{after}")
     };
     let mut lines: Vec<String> = plan.tasks().take(LISTED).map(line).collect();
     let more = plan.counts().total().saturating_sub(LISTED);

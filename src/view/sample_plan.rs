@@ -1,12 +1,13 @@
 //! A small plan in the midst of its work, for the tests of the views.
 
+use crate::plan::tests::testing::task;
 use crate::plan::{
     AttemptKind, CommandId, DecidedBy, Decision, Draft, HumanQuestionKind, NewCommand, Plan,
     PlanHead, PlanId, PlanPolicy, QuestionId, Report, ReportStatus, RoleRequest, RoleRules, Row,
-    TaskId, TaskRef, TaskSpec, Time, Verdict,
+    TaskId, TaskSpec, Time, Verdict,
 };
 
-/// The moment at which the sample is looked at.
+/// The time at which the sample is viewed.
 pub const NOW: Time = Time(1_800_000_300_000_000);
 
 /// A plan of five tasks: done, failed and asked about, blocked by that, under way, ready.
@@ -19,19 +20,14 @@ pub fn plan() -> Plan {
         ..PlanPolicy::default()
     };
     draft.start(policy, "/w").unwrap();
-    hand_out(&mut draft, 1, "task-1a");
+    dispatch(&mut draft, 1, "task-1a");
     decide(&mut draft, "task-1a", ReportStatus::Success, Decision::Next);
-    hand_out(&mut draft, 2, "task-2a");
+    dispatch(&mut draft, 2, "task-2a");
     decide(&mut draft, "task-2a", ReportStatus::Failed, Decision::Retry);
-    draft
-        .ask(
-            QuestionId::new("question-7"),
-            HumanQuestionKind::Failures,
-            Some(TaskId(2)),
-            "failed three times\u{1b}[2J: the port is taken",
-        )
-        .unwrap();
-    hand_out(&mut draft, 4, "task-4a");
+    let (id, about) = (QuestionId::new("question-7"), HumanQuestionKind::Failures);
+    let reason = "failed three times\u{1b}[2J: the port is taken";
+    draft.ask(id, about, Some(TaskId(2)), reason).unwrap();
+    dispatch(&mut draft, 4, "task-4a");
     draft.claim(&CommandId::new("task-4a"), None).unwrap();
     draft.finish();
     plan
@@ -82,11 +78,6 @@ fn head() -> PlanHead {
 }
 
 fn tasks() -> Vec<TaskSpec> {
-    let task = |name: &str, after: &[usize]| TaskSpec {
-        name: name.into(),
-        dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..TaskSpec::default()
-    };
     vec![
         task("Write the counter", &[]),
         task("Serve \"it\" <over> HTTP; \u{1b}]0;title\u{7}#1", &[0]),
@@ -96,7 +87,7 @@ fn tasks() -> Vec<TaskSpec> {
     ]
 }
 
-fn hand_out(draft: &mut Draft<'_>, task: u32, command: &str) {
+fn dispatch(draft: &mut Draft<'_>, task: u32, command: &str) {
     let issue = NewCommand {
         id: CommandId::new(command),
         kind: AttemptKind::New,
@@ -122,7 +113,6 @@ fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: 
         by: DecidedBy::Rules,
         at: draft.now(),
     };
-    draft
-        .judge(&id, &verdict, QuestionId::new("question-unused"))
-        .unwrap();
+    let unused = QuestionId::new("question-unused");
+    draft.judge(&id, &verdict, unused).unwrap();
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::plan::{Progress, QuestionView};
 use super::task::TaskView;
-use super::{Paint, PlanView, ProgramName, Style, WAY_TO_SOMEBODY, indented, name, numbers, style};
+use super::{Paint, PlanView, ProgramName, Style, WAY_TO_A_WORKER, indented, name, numbers, style};
 use crate::plan::{AttemptState, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
 use crate::wire::lanes_text;
@@ -30,10 +30,9 @@ impl PlanView {
         }
         lines.push(self.progress.line());
         lines.extend(self.at_work().map(|lanes| format!("At work: {lanes}")));
-        lines.extend(
-            self.branch()
-                .map(|branch| format!("Results: the branch {}", name(branch))),
-        );
+        if let Some(branch) = self.branch() {
+            lines.push(format!("Results: the branch {}", name(branch)));
+        }
         lines.extend(self.used.clone());
         lines.push(String::new());
 
@@ -53,16 +52,15 @@ impl PlanView {
         if let Some(outcome) = &head.outcome {
             lines.push(format!("\n{}", indented(outcome, "").trim_end()));
         }
-        if self.nobodys {
+        if self.no_worker {
+            let no_role = format!("{ONLY_ITS_OWN}; {WAY_TO_A_WORKER}");
             lines.push(format!(
-                "\nA task without an assignee is for no role: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}."
+                "\nA task without an assignee is for no role: {no_role}."
             ));
         }
         if self.daemon.is_none() && head.status == PlanState::Running {
-            lines.push(format!(
-                "\nNo daemon works here: {}.",
-                program.goes_on(&name(head.id.as_str()), head.of_team())
-            ));
+            let goes_on = program.goes_on(&name(head.id.as_str()), head.of_team());
+            lines.push(format!("\nNo daemon works here: {goes_on}."));
         }
         lines.extend(self.last_daemon.as_ref().map(LastDaemon::text));
         lines.join("\n") + "\n"
@@ -135,11 +133,10 @@ impl TaskView {
         let word = paint.text(style(self.state), &format!("{:<11}", self.state));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(lanes_text::role);
-        let nobodys = self.nobodys.then(|| "for no role".to_owned());
-        let details = role
+        let no_worker = self.no_worker.then(|| "for no role".to_owned());
+        let details = [role, no_worker, self.detail(plan, now)]
             .into_iter()
-            .chain(nobodys)
-            .chain(self.detail(plan, now));
+            .flatten();
         let details: String = details.map(|detail| format!(" · {detail}")).collect();
         match details.is_empty() {
             true => line,
@@ -154,9 +151,9 @@ impl TaskView {
                 (!self.unmet.is_empty()).then(|| format!("after {}", numbers(&self.unmet)))
             }
             TaskState::InProgress => Some(self.under_way(plan, now)),
-            TaskState::Completed => self.verified.map(|verified| {
-                let word = if verified { "verified" } else { "unverified" };
-                word.to_owned()
+            TaskState::Completed => self.verified.map(|verified| match verified {
+                true => "verified".to_owned(),
+                false => "unverified".to_owned(),
             }),
             TaskState::Failed | TaskState::Skipped => {
                 (self.result.as_ref()).map(|reason| one_line(reason, RESULT))
@@ -179,11 +176,8 @@ impl TaskView {
                     let wait = span(until.since(now));
                     format!(", its model fails and is asked again in {wait}")
                 });
-                format!(
-                    "attempt {number} for {}{}",
-                    span(now.since(since)),
-                    waits.unwrap_or_default()
-                )
+                let worked = span(now.since(since));
+                format!("attempt {number} for {worked}{}", waits.unwrap_or_default())
             }
             (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
             _ if *plan != PlanState::Running => format!("attempt {number} is over"),

@@ -29,7 +29,7 @@ pub struct TaskView {
     waits_until: Option<String>,
     pub result: Option<String>,
     pub usage: TaskUsage,
-    /// Its state with *ready* and *blocked* told apart.
+    /// Its state that distinguishes *ready* and *blocked*.
     #[serde(skip)]
     pub state: &'static str,
     /// The dependencies for which it waits.
@@ -38,7 +38,7 @@ pub struct TaskView {
     #[serde(skip)]
     pub not_before: Option<Time>,
     #[serde(skip)]
-    pub nobodys: bool,
+    pub no_worker: bool,
     /// What a person is asked about it.
     #[serde(skip)]
     pub asked: Option<String>,
@@ -75,11 +75,11 @@ pub struct WaitView {
 }
 
 impl TaskView {
-    /// Looks at a task, but not at what it has used.
+    /// Returns the view of a task, without what it has used.
     pub fn of(plan: &Plan, task: &Task, now: Time) -> Self {
-        let attempt = plan
-            .current_attempt(task)
-            .map(|attempt| CurrentAttempt::of(attempt, now));
+        let attempt = plan.current_attempt(task);
+        let attempt = attempt.map(|attempt| CurrentAttempt::of(attempt, now));
+        let model_asked_at = attempt.as_ref().and_then(|attempt| attempt.model_asked_at);
         let evidence = task.evidence.as_ref();
         let mut asked = plan.open_questions();
         let asked = asked.find(|question| question.task == Some(task.number));
@@ -95,16 +95,13 @@ impl TaskView {
             assignee: task.assignee.clone(),
             dependencies: task.dependencies.clone(),
             attempts: task.attempts,
-            waits_until: attempt
-                .as_ref()
-                .and_then(|attempt| attempt.model_asked_at)
-                .map(time_text),
+            waits_until: model_asked_at.map(time_text),
             result: task.result.clone(),
             usage: TaskUsage::default(),
             state: graph_text::state(plan, task),
             unmet: plan.unmet(task),
             not_before: task.not_before,
-            nobodys: plan.is_nobodys(task),
+            no_worker: plan.has_no_worker(task),
             asked: asked.map(|question| question.reason.clone()),
             verdict: (!task.status.settled()).then(verdict).flatten(),
             waits: plan.waits_of(task).to_vec(),
@@ -127,7 +124,7 @@ impl CurrentAttempt {
 }
 
 impl WaitView {
-    /// Looks at one role that waits.
+    /// Returns the view of one role that waits.
     pub fn of((task, wait): (TaskId, &RoleRequest)) -> Self {
         Self {
             task,

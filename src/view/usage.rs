@@ -95,62 +95,53 @@ pub fn of_tasks(plan: &Plan) -> HashMap<TaskId, TaskUsage> {
     tasks
 }
 
-/// Says what a plan has used of what it may use; nothing if it has used nothing. What nobody told of is left out.
+/// Returns what a plan has used of what it may use; `None` if it has used nothing. What was not reported is left out.
 pub fn line(plan: &Plan) -> Option<String> {
     let usage = &plan.head().usage;
     let lived = usage.lived;
     let of =
         |limit: BudgetLimit| (plan.used(limit, lived) > 0.0).then(|| plan.used_of(limit, lived));
-    let agent_tokens = usage
-        .agent_input_tokens
-        .saturating_add(usage.agent_output_tokens);
-    let group = |who: &str, parts: [Option<String>; 2]| {
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| format!("{who} {}", parts.join(", ")))
-    };
+    let agent_tokens = tokens(usage.agent_input_tokens, usage.agent_output_tokens);
+    let model = joined(
+        [of(BudgetLimit::LlmCalls), of(BudgetLimit::LlmTokens)],
+        ", ",
+    );
+    let agents = joined([of(BudgetLimit::Attempts), agent_tokens], ", ");
     let parts = [
-        group(
-            "model",
-            [of(BudgetLimit::LlmCalls), of(BudgetLimit::LlmTokens)],
-        ),
-        group("agents", [of(BudgetLimit::Attempts), tokens(agent_tokens)]),
+        model.map(|used| format!("model {used}")),
+        agents.map(|used| format!("agents {used}")),
         of(BudgetLimit::CostUsd),
         of(BudgetLimit::WallTime),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("Used: {}", parts.join(" · ")))
+    joined(parts, " · ").map(|used| format!("Used: {used}"))
 }
 
-/// Says what a task has used, as far as anybody told; nothing if nobody did.
+/// Returns what a task has used, as far as that was reported; `None` if nothing was.
 pub fn task_line(used: &TaskUsage) -> Option<String> {
     let judge = (used.llm_calls > 0).then(|| {
-        let calls = counted(
-            usize::try_from(used.llm_calls).unwrap_or(usize::MAX),
-            "call",
-        );
-        match tokens(used.llm_tokens) {
+        let calls = counted(used.llm_calls, "call");
+        match tokens(used.llm_tokens, 0) {
             Some(tokens) => format!("judge {calls}, {tokens}"),
             None => format!("judge {calls}"),
         }
     });
-    let agent = tokens(used.agent_tokens).map(|tokens| format!("agent {tokens}"));
-    let parts: Vec<String> = [agent, judge, money(used.cost_usd), time(used.seconds)]
-        .into_iter()
-        .flatten()
-        .collect();
-    (!parts.is_empty()).then(|| parts.join(" · "))
+    let agent = tokens(used.agent_tokens, 0).map(|tokens| format!("agent {tokens}"));
+    let parts = [agent, judge, money(used.cost_usd), time(used.seconds)];
+    joined(parts, " · ")
 }
 
-/// Says what the agent of an attempt used, as far as it told.
+/// Returns what the agent of an attempt used, as far as it was reported.
 pub fn attempt_line(attempt: &Attempt) -> Option<String> {
     let report = attempt.report.as_ref()?;
-    let used = tokens(report.input_tokens.saturating_add(report.output_tokens));
+    let used = tokens(report.input_tokens, report.output_tokens);
     let took = took(attempt).and_then(|took| time(took.as_secs_f64()));
-    let parts: Vec<String> = [used, money(report.cost_usd), took]
-        .into_iter()
-        .flatten()
-        .collect();
-    (!parts.is_empty()).then(|| parts.join(" · "))
+    joined([used, money(report.cost_usd), took], " · ")
+}
+
+/// Joins what there is to say.
+fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(between))
 }
 
 fn took(attempt: &Attempt) -> Option<Duration> {
@@ -158,8 +149,8 @@ fn took(attempt: &Attempt) -> Option<Duration> {
     Some(received.since(attempt.claimed?))
 }
 
-fn tokens(count: u64) -> Option<String> {
-    let count = count as f64;
+fn tokens(input: u64, output: u64) -> Option<String> {
+    let count = input.saturating_add(output) as f64;
     (count > 0.0).then(|| BudgetLimit::LlmTokens.counted(count))
 }
 

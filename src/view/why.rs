@@ -1,9 +1,9 @@
 //! Why a task is as it is, and what it waits for.
 
 use super::task::TaskView;
-use super::{Paint, ProgramName, Style, WAY_TO_SOMEBODY, indented, name, numbers, style, usage};
+use super::{Paint, ProgramName, Style, WAY_TO_A_WORKER, indented, name, numbers, style, usage};
 use crate::plan::{
-    Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time,
+    Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time, word,
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
@@ -37,9 +37,9 @@ pub fn why(
     )];
     let reasons = reasons(plan, task, now, program);
     lines.extend(reasons.iter().map(|reason| format!("  {reason}")));
-    if task.nobodys {
+    if task.no_worker {
         lines.push(format!(
-            "  it has no assignee: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}"
+            "  it has no assignee: {ONLY_ITS_OWN}; {WAY_TO_A_WORKER}"
         ));
     }
     lines.extend(task.waits.iter().map(|wait| {
@@ -67,15 +67,11 @@ fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Ve
         TaskState::Pending => waits_for(plan, task),
         TaskState::InProgress => vec![under_way(plan, task)],
         TaskState::Completed => accepted(task),
-        TaskState::Failed => {
+        TaskState::Failed if plan.dependants(task.id).next().is_some() => {
             let waiting: Vec<TaskId> = plan.dependants(task.id).map(|t| t.number).collect();
-            if waiting.is_empty() {
-                Vec::new()
-            } else {
-                vec![format!("because of that {} cannot start", tasks(&waiting))]
-            }
+            vec![format!("because of that {} cannot start", tasks(&waiting))]
         }
-        TaskState::Skipped => Vec::new(),
+        TaskState::Failed | TaskState::Skipped => Vec::new(),
     }
 }
 
@@ -94,10 +90,8 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     let head = plan.head();
     match &head.status {
         PlanState::Idle => {
-            return format!(
-                "no daemon carries the plan out: `{program} resume {}`",
-                head.id
-            );
+            let resume = format!("`{program} resume {}`", head.id);
+            return format!("no daemon carries the plan out: {resume}");
         }
         PlanState::Paused(why) => return format!("the plan is paused: {}", line(why)),
         PlanState::Completed | PlanState::Failed | PlanState::Abandoned => {
@@ -115,22 +109,17 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
         return format!("the plan waits for your approval: `{program} answer approve`");
     }
     if let Some(replan) = &head.replan {
-        return format!(
-            "the rest of the plan is being changed: {}",
-            line(&replan.why)
-        );
+        let why = line(&replan.why);
+        return format!("the rest of the plan is being changed: {why}");
     }
     let lanes = Lanes::of(plan);
     let role = task.assignee.as_deref();
     if let Some((role, own)) = role.and_then(|role| lanes.roles.get_key_value(role))
         && own.busy.len() >= own.most
     {
-        return format!(
-            "it waits for a free lane of `{}`: {} under way, at most {} at once",
-            wire::lanes_text::role(role),
-            tasks(&own.busy),
-            own.most
-        );
+        let role = wire::lanes_text::role(role);
+        let busy = lanes_full(&own.busy, own.most);
+        return format!("it waits for a free lane of `{role}`: {busy}");
     }
     if !lanes.full() {
         return "nothing stands in its way: it is next".to_owned();
@@ -138,15 +127,16 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     let roles = lanes.roles.values().flat_map(|role| &role.busy);
     let mut busy: Vec<TaskId> = roles.chain(&lanes.others).copied().collect();
     busy.sort_unstable();
-    format!(
-        "it comes when there is room: {} under way, at most {} at once",
-        tasks(&busy),
-        lanes.most
-    )
+    let busy = lanes_full(&busy, lanes.most);
+    format!("it comes when there is room: {busy}")
+}
+
+fn lanes_full(busy: &[TaskId], most: usize) -> String {
+    format!("{} under way, at most {most} at once", tasks(busy))
 }
 
 /// Returns who does a task, as the subject of a sentence.
-fn whoever(task: &TaskView) -> String {
+fn worker(task: &TaskView) -> String {
     match &task.assignee {
         Some(role) => format!("`{}`", wire::lanes_text::role(role)),
         None => "an agent".to_owned(),
@@ -162,27 +152,23 @@ fn asked(plan: &Plan, task: &TaskView) -> Option<String> {
 
 fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
     if task.unmet.is_empty() {
-        let earlier = plan.unsettled().next().map(|task| task.number);
-        return earlier
-            .map(|earlier| format!("tasks go one after the other: task {earlier} is first"))
-            .into_iter()
+        let first = plan.unsettled().take(1).map(|first| first.number);
+        return first
+            .map(|first| format!("tasks go one after the other: task {first} is first"))
             .collect();
     }
-    task.unmet
-        .iter()
-        .map(|id| match plan.task(*id) {
-            Some(other) => format!(
-                "it waits for task {id} · {}: {}{}",
-                name(&other.name),
-                wire::graph_text::state(plan, other),
-                match other.status {
-                    TaskState::Failed => ", which a human has to settle",
-                    _ => "",
-                }
-            ),
-            None => format!("it waits for task {id}, which was taken out of the plan"),
-        })
-        .collect()
+    let waits = |id: &TaskId| {
+        let Some(other) = plan.task(*id) else {
+            return format!("it waits for task {id}, which was taken out of the plan");
+        };
+        let (name, state) = (name(&other.name), wire::graph_text::state(plan, other));
+        let settle = match other.status {
+            TaskState::Failed => ", which a human has to settle",
+            _ => "",
+        };
+        format!("it waits for task {id} · {name}: {state}{settle}")
+    };
+    task.unmet.iter().map(waits).collect()
 }
 
 fn under_way(plan: &Plan, task: &TaskView) -> String {
@@ -195,10 +181,10 @@ fn under_way(plan: &Plan, task: &TaskView) -> String {
     match (attempt.state, attempt.claimed) {
         (AttemptState::Open, None) => {
             let busy = asked(plan, task).unwrap_or_default();
-            format!("its command waits for {} to take it{busy}", whoever(task))
+            format!("its command waits for {} to take it{busy}", worker(task))
         }
         (AttemptState::Open, Some(since)) => {
-            format!("{} works on it since {}", whoever(task), time_text(since))
+            format!("{} works on it since {}", worker(task), time_text(since))
         }
         (AttemptState::Reported, _) => "its report is being checked and judged".to_owned(),
         _ => "its next attempt is about to be dispatched".to_owned(),
@@ -215,57 +201,47 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         AttemptState::Withdrawn => "was taken back before anybody took it",
         AttemptState::Stopped => "was stopped",
     };
-    let report = attempt.report.as_ref().map(|report| {
-        let said = one_line(&report.results, REPORT);
-        format!("report: {}: {said}", report.status.as_str())
-    });
-    let changes = attempt.changes.as_ref();
-    let changes = changes.map(|changes| line(&changes.text(CHANGED)));
-    let changes = changes.into_iter().chain(attempt.company());
-    let used = usage::attempt_line(attempt).map(|used| format!("used: {used}"));
-    let checks = attempt
-        .checks
-        .iter()
-        .flatten()
-        .map(|check| format!("check {}: {}", line(&check.name), line(&check.outcome())));
-    let rejected = attempt
-        .rejected
-        .as_ref()
-        .map(|rejected| format!("unreadable: {}", line(&rejected.reason)));
-    let verdict = attempt.verdict.as_ref().map(|verdict| {
-        format!(
-            "{} by {}: {}",
-            verdict.decision.as_str(),
-            verdict.by.as_str(),
-            line(&verdict.reason)
-        )
-    });
-    let merged = attempt.merge.as_ref().map(|merge| {
+    let mut lines = vec![format!("  {}  {} {what}", attempt.number, attempt.id)];
+    let mut add = |detail: String| lines.push(format!("     {detail}"));
+    if let Some(report) = &attempt.report {
+        let (status, said) = (report.status.as_str(), one_line(&report.results, REPORT));
+        add(format!("report: {status}: {said}"));
+    }
+    if let Some(changes) = &attempt.changes {
+        add(line(&changes.text(CHANGED)));
+    }
+    attempt.company().into_iter().for_each(&mut add);
+    if let Some(used) = usage::attempt_line(attempt) {
+        add(format!("used: {used}"));
+    }
+    if let Some(merge) = &attempt.merge {
         let short = |commit: &str| line(&commit.chars().take(SHORT_COMMIT).collect::<String>());
         let (commit, onto) = (short(&merge.commit), short(&merge.onto));
-        match merge.commit == merge.onto {
+        add(match merge.commit == merge.onto {
             true => format!("nothing to merge into {onto}"),
             false => format!("merged aside as {commit}, onto {onto}"),
-        }
-    });
-    let details = report
-        .into_iter()
-        .chain(changes)
-        .chain(used)
-        .chain(merged)
-        .chain(checks)
-        .chain(rejected)
-        .chain(verdict);
-    std::iter::once(format!("  {}  {} {what}", attempt.number, attempt.id))
-        .chain(details.map(|detail| format!("     {detail}")))
-        .collect()
+        });
+    }
+    for check in attempt.checks.iter().flatten() {
+        add(format!(
+            "check {}: {}",
+            line(&check.name),
+            line(&check.outcome())
+        ));
+    }
+    if let Some(rejected) = &attempt.rejected {
+        add(format!("unreadable: {}", line(&rejected.reason)));
+    }
+    if let Some(verdict) = &attempt.verdict {
+        let (decision, by) = (word(&verdict.decision), word(&verdict.by));
+        add(format!("{decision} by {by}: {}", line(&verdict.reason)));
+    }
+    lines
 }
 
 fn tasks(ids: &[TaskId]) -> String {
-    match ids {
-        [_] => format!("task {}", numbers(ids)),
-        _ => format!("tasks {}", numbers(ids)),
-    }
+    let noun = if ids.len() == 1 { "task" } else { "tasks" };
+    format!("{noun} {}", numbers(ids))
 }
 
 fn line(text: &str) -> String {

@@ -42,6 +42,28 @@ impl VolumesError {
     }
 }
 
+/// Says of an error what failed, and where.
+pub(super) trait Cannot<T> {
+    fn cannot(self, action: &'static str, path: &Path) -> Result<T, VolumesError>;
+}
+
+impl<T> Cannot<T> for io::Result<T> {
+    fn cannot(self, action: &'static str, path: &Path) -> Result<T, VolumesError> {
+        self.map_err(|error| VolumesError::new(action, path, error))
+    }
+}
+
+/// Returns `None` instead of an error of a kind that is fine.
+pub(super) fn unless<T>(
+    fine: io::ErrorKind,
+    result: Result<T, VolumesError>,
+) -> Result<Option<T>, VolumesError> {
+    match result {
+        Err(error) if error.kind() == fine => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Why a file is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
@@ -100,6 +122,12 @@ pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a plain text file of at most `cap` bytes; bytes that are no text are replaced.
+pub(super) fn read_text(path: &Path, cap: u64) -> io::Result<String> {
+    let bytes = read_capped(path, cap)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Creates or replaces a file of this program in one step: the text is written to `temp`, which is on the same file system, and
 /// then renamed. A temporary file that a crash left behind is replaced.
 pub(super) fn replace(
@@ -109,7 +137,7 @@ pub(super) fn replace(
     mode: u32,
 ) -> Result<(), VolumesError> {
     write_temp(temp, text, mode)?;
-    fs::rename(temp, path).map_err(|error| VolumesError::new("write", path, error))
+    fs::rename(temp, path).cannot("write", path)
 }
 
 /// Creates a new file in one step. Fails with `AlreadyExists` if a file exists, and does not change that file.
@@ -145,8 +173,7 @@ impl Unpublished {
     }
 
     pub(super) fn publish(mut self) -> Result<(), VolumesError> {
-        move_new(&self.temp, &self.path)
-            .map_err(|error| VolumesError::new("write", &self.path, error))?;
+        move_new(&self.temp, &self.path).cannot("write", &self.path)?;
         self.published = true;
         Ok(())
     }
@@ -174,7 +201,13 @@ fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
         created => created,
     };
     let written = created.and_then(|mut file| file.write_all(text));
-    written.map_err(|error| VolumesError::new("write", temp, error))
+    written.cannot("write", temp)
+}
+
+/// Returns whether anything exists at a path.
+pub(super) fn exists(path: &Path) -> Result<bool, VolumesError> {
+    let found = fs::symlink_metadata(path).cannot("look at", path);
+    Ok(unless(io::ErrorKind::NotFound, found)?.is_some())
 }
 
 /// Removes a file of this program; a missing file is fine.
@@ -212,8 +245,7 @@ pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf, Volume
         let to = place.with_file_name(numbered(name, count));
         match move_new(from, &to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(VolumesError::new("move", from, error)),
-            Ok(()) => return Ok(to),
+            moved => return moved.map(|()| to).cannot("move", from),
         }
     }
     unreachable!("a folder has fewer files than there are numbers")

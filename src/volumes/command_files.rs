@@ -5,7 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::atomic_files::{Unpublished, VolumesError, move_aside, move_new, read_capped, replace};
+use super::atomic_files::{
+    Cannot, Unpublished, VolumesError, exists, move_aside, move_new, read_capped, read_text,
+    replace, unless,
+};
 use super::folder_layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
@@ -38,7 +41,7 @@ pub enum Withdrawal {
 }
 
 impl Volumes {
-    /// Publishes a command where agents look for it, as a whole and in one step. The same text under the same id may be
+    /// Publishes a command where agents find it, as a whole and in one step. The same text under the same id may be
     /// published again; it does not matter whether the file still exists.
     ///
     /// # Errors
@@ -55,22 +58,15 @@ impl Volumes {
     /// As [`Volumes::publish`].
     pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished, VolumesError> {
         let name = file_name(id.as_str())?;
-        let there = self.where_published(text);
+        let own = match self.own().next() {
+            // The text only has to be parsed if some roles have folders of their own.
+            Some(_) => assignee(text).and_then(|role| self.own_of(&role)),
+            None => None,
+        };
+        let there = own.unwrap_or_else(|| self.clone());
         let path = there.command(Folder::CommandsPending, id);
-        Unpublished::write(
-            &there.temp("commands", &name),
-            &path,
-            text.as_bytes(),
-            0o666,
-        )
-    }
-
-    fn where_published(&self, text: &str) -> Self {
-        // The text only has to be parsed if some roles have folders of their own.
-        match self.own().next() {
-            Some(_) => self.publishes(assignee(text).as_deref()),
-            None => self.clone(),
-        }
+        let temp = there.temp("commands", &name);
+        Unpublished::write(&temp, &path, text.as_bytes(), 0o666)
     }
 
     /// Publishes a command that was prepared with this text.
@@ -81,8 +77,8 @@ impl Volumes {
         let path = file.path().to_owned();
         match file.publish() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let same = read_capped(&path, text.len() as u64)
-                    .is_ok_and(|there| there == text.as_bytes());
+                let there = read_capped(&path, text.len() as u64);
+                let same = there.is_ok_and(|there| there == text.as_bytes());
                 if same { Ok(()) } else { Err(error) }
             }
             published => published,
@@ -103,7 +99,7 @@ impl Volumes {
             (Folder::CommandsWithdrawn, CommandPlace::Withdrawn),
         ] {
             for volumes in &everywhere {
-                if there(&volumes.command(folder, id))? {
+                if exists(&volumes.command(folder, id))? {
                     return Ok(found);
                 }
             }
@@ -121,8 +117,7 @@ impl Volumes {
     /// When a folder cannot be read.
     pub fn reported(&self, id: &CommandId) -> Result<bool, VolumesError> {
         let pending = self.path(Folder::ReportsPending);
-        let listing =
-            fs::read_dir(&pending).map_err(|error| VolumesError::new("list", &pending, error))?;
+        let listing = fs::read_dir(&pending).cannot("list", &pending)?;
         let arrived = listing
             .flatten()
             .filter_map(|entry| command_of(entry.file_name().to_str()?))
@@ -132,14 +127,13 @@ impl Volumes {
         }
         // A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so
         // that the cost does not grow with the number of archived reports.
-        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
         for folder in [
             Folder::ReportsProcessed,
             Folder::ReportsStale,
             Folder::ReportsRejected,
         ] {
-            for stem in [id.as_str(), short] {
-                if there(&self.path(folder).join(format!("report-{stem}.md")))? {
+            for name in report_names(id) {
+                if exists(&self.path(folder).join(name))? {
                     return Ok(true);
                 }
             }
@@ -156,22 +150,21 @@ impl Volumes {
         let everywhere = self.everywhere();
         for volumes in &everywhere {
             let withdrawn = volumes.path(Folder::CommandsWithdrawn);
-            match move_aside(&volumes.command(Folder::CommandsPending, id), &withdrawn) {
-                Ok(_) => return Ok(Withdrawal::Withdrawn),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            let pending = volumes.command(Folder::CommandsPending, id);
+            if unless(io::ErrorKind::NotFound, move_aside(&pending, &withdrawn))?.is_some() {
+                return Ok(Withdrawal::Withdrawn);
             }
         }
         // A crash may have happened between the rename and its record.
         for volumes in &everywhere {
-            if there(&volumes.command(Folder::CommandsWithdrawn, id))? {
+            if exists(&volumes.command(Folder::CommandsWithdrawn, id))? {
                 return Ok(Withdrawal::Withdrawn);
             }
         }
         Ok(Withdrawal::Taken)
     }
 
-    /// Takes a command back, or, where an agent has taken it and not reported, tells that to stop. May be done again.
+    /// Withdraws a command, or, where an agent has claimed it and not reported, asks that agent to stop. May be called again.
     ///
     /// # Errors
     /// The error of the file system; it is then unknown whether the agent was asked to stop.
@@ -201,8 +194,7 @@ impl Volumes {
     /// `NotFound` when another process was faster, otherwise the error of the file system.
     pub fn claim(&self, id: &CommandId) -> Result<(), VolumesError> {
         let pending = self.command(Folder::CommandsPending, id);
-        move_new(&pending, &self.command(Folder::CommandsProcessed, id))
-            .map_err(|error| VolumesError::new("take", &pending, error))
+        move_new(&pending, &self.command(Folder::CommandsProcessed, id)).cannot("take", &pending)
     }
 
     /// Returns a claimed command to the unclaimed ones.
@@ -211,8 +203,7 @@ impl Volumes {
     /// The error of the file system; the command has then not moved.
     pub fn release(&self, id: &CommandId) -> Result<(), VolumesError> {
         let taken = self.command(Folder::CommandsProcessed, id);
-        move_new(&taken, &self.command(Folder::CommandsPending, id))
-            .map_err(|error| VolumesError::new("give back", &taken, error))
+        move_new(&taken, &self.command(Folder::CommandsPending, id)).cannot("give back", &taken)
     }
 
     /// Asks the agent that works on a command to stop. An existing mark is fine. Anything in its place that is not a plain file
@@ -226,12 +217,8 @@ impl Volumes {
         if path.symlink_metadata().is_ok_and(|there| there.is_file()) {
             return Ok(());
         }
-        replace(
-            &self.temp("active", &format!("{id}.cancel")),
-            &path,
-            b"",
-            0o666,
-        )
+        let temp = self.temp("active", &format!("{id}.cancel"));
+        replace(&temp, &path, b"", 0o666)
     }
 
     /// Returns the commands that no worker has claimed, in the order of issue.
@@ -261,8 +248,7 @@ impl Volumes {
     /// Lists the commands that have a file with this extension in a folder, in the order of issue.
     fn ids(&self, folder: Folder, extension: &str) -> Result<Vec<CommandId>, VolumesError> {
         let path = self.path(folder);
-        let entries =
-            fs::read_dir(&path).map_err(|error| VolumesError::new("list", &path, error))?;
+        let entries = fs::read_dir(&path).cannot("list", &path)?;
         let mut ids: Vec<_> = entries
             .flatten()
             .map(|entry| PathBuf::from(entry.file_name()))
@@ -276,19 +262,18 @@ impl Volumes {
 
     /// Reads the report on a command as it arrived, in whichever folder it is now. `None` if no readable report exists.
     pub fn read_report(&self, id: &CommandId) -> Option<String> {
-        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
         let folders = [
             Folder::ReportsPending,
             Folder::ReportsProcessed,
             Folder::ReportsStale,
         ];
-        folders.into_iter().find_map(|folder| {
-            [id.as_str(), short].into_iter().find_map(|stem| {
-                let path = self.path(folder).join(format!("report-{stem}.md"));
-                let bytes = read_capped(&path, REPORT_CAP).ok()?;
-                Some(String::from_utf8_lossy(&bytes).into_owned())
-            })
-        })
+        let paths = folders.into_iter().flat_map(|folder| {
+            let folder = self.path(folder);
+            report_names(id).map(|name| folder.join(name))
+        });
+        paths
+            .filter_map(|path| read_text(&path, REPORT_CAP).ok())
+            .next()
     }
 
     /// Reads a command in a given folder.
@@ -297,10 +282,14 @@ impl Volumes {
     /// When it does not exist there, is not a plain file, or is larger than the limit.
     pub fn read_command(&self, folder: Folder, id: &CommandId) -> Result<String, VolumesError> {
         let path = self.command(folder, id);
-        let bytes = read_capped(&path, REPORT_CAP)
-            .map_err(|error| VolumesError::new("read", &path, error))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        read_text(&path, REPORT_CAP).cannot("read", &path)
     }
+}
+
+/// Returns the two names that the report of a command may have: with its id, or with that without `task-`.
+fn report_names(id: &CommandId) -> [String; 2] {
+    let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
+    [id.as_str(), short].map(|stem| format!("report-{stem}.md"))
 }
 
 /// Returns the role that must take a command; `None` if any worker may, or if the text cannot be parsed.
@@ -318,15 +307,6 @@ pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
         "an id has at most 64 letters, digits, `-` and `_`",
     );
     Err(VolumesError::new("use the id", Path::new(id), reason))
-}
-
-/// Returns whether anything exists at a path.
-pub(super) fn there(path: &Path) -> Result<bool, VolumesError> {
-    match fs::symlink_metadata(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(VolumesError::new("look at", path, error)),
-    }
 }
 
 #[cfg(test)]

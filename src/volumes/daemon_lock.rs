@@ -6,9 +6,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::atomic_files::{VolumesError, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, VolumesError, read_capped, remove_if_there, replace};
 use super::folder_layout::Volumes;
 use crate::own_files;
 use crate::processes::has_ended;
@@ -20,11 +21,14 @@ const TRIES_FOR_A_NAME: u32 = 40;
 /// A daemon that was killed while it started a program leaves the lock with the child until the program has begun: two seconds.
 const TRIES_AFTER_A_DEATH: u32 = 134;
 const PAUSE: Duration = Duration::from_millis(15);
-/// Far more than the note ever contains.
+/// The names of the note about a running daemon, and of the record of its end.
+const NOTE: &str = "daemon.json";
+const FAREWELL: &str = "daemon.ended.json";
+/// Far more than either of them ever contains.
 const NOTE_CAP: u64 = 16 * 1024;
 
 /// What other commands can read about a running daemon.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonInfo {
     pub pid: u32,
     /// RFC 3339.
@@ -167,45 +171,40 @@ impl Volumes {
             return None;
         };
         let pid = pid(&file)?;
-        let note = read_capped(&self.note_path(), NOTE_CAP).ok();
-        note.and_then(|note| serde_json::from_slice::<DaemonInfo>(&note).ok())
-            .filter(|info| info.pid == pid)
-            .or_else(|| {
-                Some(DaemonInfo {
-                    pid,
-                    started_at: String::new(),
-                    version: String::new(),
-                    plan: None,
-                    root: self.root().to_owned(),
-                })
-            })
+        let note = self
+            .read_json(NOTE)
+            .filter(|note: &DaemonInfo| note.pid == pid);
+        Some(note.unwrap_or_else(|| DaemonInfo {
+            pid,
+            root: self.root().to_owned(),
+            ..DaemonInfo::default()
+        }))
     }
 
     /// Returns how the last daemon ended, if it could record that and no daemon has started since.
     pub fn last_word(&self) -> Option<DaemonFarewell> {
-        let word = read_capped(&self.last_word_path(), NOTE_CAP).ok()?;
-        serde_json::from_slice(&word).ok()
+        self.read_json(FAREWELL)
     }
 
     /// Returns a daemon that has ended without removing its note.
     pub fn vanished(&self) -> Option<DaemonInfo> {
-        let note = read_capped(&self.note_path(), NOTE_CAP).ok()?;
         // The lock is checked last: a daemon may have started just now.
-        serde_json::from_slice(&note)
-            .ok()
-            .filter(|_| self.running().is_none())
+        self.read_json(NOTE).filter(|_| self.running().is_none())
     }
 
-    fn last_word_path(&self) -> PathBuf {
-        self.root().join("daemon.ended.json")
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let bytes = read_capped(&self.root().join(name), NOTE_CAP).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), VolumesError> {
+        let text = serde_json::to_vec(value).expect("texts and numbers only");
+        let temp = self.root().join(format!(".{name}"));
+        replace(&temp, &self.root().join(name), &text, 0o600)
     }
 
     fn lock_path(&self) -> PathBuf {
         self.root().join("daemon.lock")
-    }
-
-    fn note_path(&self) -> PathBuf {
-        self.root().join("daemon.json")
     }
 }
 
@@ -221,9 +220,8 @@ impl DaemonLock {
     /// # Errors
     /// When the system cannot open a further file.
     pub fn into_file(self) -> Result<File, VolumesError> {
-        self.file
-            .try_clone()
-            .map_err(|error| VolumesError::new("hand over", &self.volumes.lock_path(), error))
+        let file = self.file.try_clone();
+        file.cannot("hand over", &self.volumes.lock_path())
     }
 
     /// Writes the note about this daemon for other commands; may be repeated when the content changes.
@@ -231,11 +229,9 @@ impl DaemonLock {
     /// # Errors
     /// When the note cannot be written.
     pub fn announce(&self, info: &DaemonInfo) -> Result<(), VolumesError> {
-        let text = serde_json::to_vec(info).expect("texts and numbers only");
-        let temp = self.volumes.root().join(".daemon.json");
-        replace(&temp, &self.volumes.note_path(), &text, 0o600)?;
-        let earlier = self.volumes.last_word_path();
-        remove_if_there(&earlier).map_err(|error| VolumesError::new("remove", &earlier, error))
+        self.volumes.write_json(NOTE, info)?;
+        let earlier = self.volumes.root().join(FAREWELL);
+        remove_if_there(&earlier).cannot("remove", &earlier)
     }
 
     /// Records how this daemon ends, unless the folder belongs to another daemon by now.
@@ -243,12 +239,10 @@ impl DaemonLock {
     /// # Errors
     /// When it cannot be written.
     pub fn leave_word(&self, word: &DaemonFarewell) -> Result<(), VolumesError> {
-        if self.place.is_lost() {
-            return Ok(());
+        match self.place.is_lost() {
+            true => Ok(()),
+            false => self.volumes.write_json(FAREWELL, word),
         }
-        let text = serde_json::to_vec(word).expect("texts only");
-        let temp = self.volumes.root().join(".daemon.ended.json");
-        replace(&temp, &self.volumes.last_word_path(), &text, 0o600)
     }
 }
 
@@ -258,7 +252,7 @@ impl Drop for DaemonLock {
             // The note belongs to the daemon that holds the folder now.
             return;
         }
-        if let Err(error) = remove_if_there(&self.volumes.note_path()) {
+        if let Err(error) = remove_if_there(&self.volumes.root().join(NOTE)) {
             tracing::debug!(%error, "the note of the daemon stays behind");
         }
     }

@@ -1,11 +1,13 @@
 //! Archiving of processed files: each leaves the folder in which it arrived, and never replaces another file.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::atomic_files::{VolumesError, create, move_aside, move_new, numbered, replace};
-use super::command_files::{file_name, there};
+use super::atomic_files::{
+    Cannot, VolumesError, create, exists, move_aside, move_new, numbered, replace, unless,
+};
+use super::command_files::file_name;
 use super::folder_layout::{Folder, Volumes};
 use super::torn_files::is_part;
 use crate::plan::{CommandId, QuestionId};
@@ -41,7 +43,7 @@ impl Volumes {
             ReportDisposition::Stale => Folder::ReportsStale,
             ReportDisposition::Rejected(reason) => return self.reject(&path, reason),
         };
-        gone_is_fine(move_aside(&path, &self.path(folder))).map(drop)
+        unless(ErrorKind::NotFound, move_aside(&path, &self.path(folder))).map(drop)
     }
 
     /// The reason is written before the report moves. After a crash in between, the report is found again in its old place. A
@@ -49,7 +51,7 @@ impl Volumes {
     fn reject(&self, report: &Path, reason: &str) -> Result<(), VolumesError> {
         // Rejected reports share one folder, and two long names may become equal when they are cut.
         let _alone = REJECTING.lock().unwrap_or_else(PoisonError::into_inner);
-        if !there(report)? {
+        if !exists(report)? {
             return Ok(());
         }
         let folder = self.path(Folder::ReportsRejected);
@@ -60,13 +62,12 @@ impl Volumes {
             beside.push(".reason.md");
             let temp = self.temp("reports", &beside.to_string_lossy());
             let beside = folder.join(beside);
-            if there(&to)? || (there(&beside)? && !is_part(&beside, reason)) {
+            if exists(&to)? || (exists(&beside)? && !is_part(&beside, reason)) {
                 continue;
             }
             replace(&temp, &beside, reason.as_bytes(), 0o666)?;
-            let moved = move_new(report, &to);
-            let failed = |error| VolumesError::new("move", report, error);
-            return gone_is_fine(moved.map_err(failed)).map(drop);
+            let moved = move_new(report, &to).cannot("move", report);
+            return unless(ErrorKind::NotFound, moved).map(drop);
         }
         unreachable!("a folder has fewer files than there are numbers")
     }
@@ -78,7 +79,8 @@ impl Volumes {
     /// The error of the file system.
     pub fn submit(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
         let temp = self.temp("reports", &format!("report-{id}.md"));
-        there_is_fine(create(&temp, &self.report(id), text.as_bytes(), 0o666))
+        let created = create(&temp, &self.report(id), text.as_bytes(), 0o666);
+        unless(ErrorKind::AlreadyExists, created).map(drop)
     }
 
     /// Writes a question where a person finds it. An existing question does not change: a person may be answering it.
@@ -87,7 +89,8 @@ impl Volumes {
     /// `InvalidInput` when the id cannot be a file name, otherwise the error of the file system.
     pub fn write_question(&self, id: &QuestionId, text: &str) -> Result<(), VolumesError> {
         let temp = self.temp("questions", &file_name(id.as_str())?);
-        there_is_fine(create(&temp, &self.question(id), text.as_bytes(), 0o666))
+        let created = create(&temp, &self.question(id), text.as_bytes(), 0o666);
+        unless(ErrorKind::AlreadyExists, created).map(drop)
     }
 
     /// Writes what is wrong with an answer into a file beside the question's file, never into that file.
@@ -98,12 +101,8 @@ impl Volumes {
         file_name(id.as_str())?;
         let name = format!("question-{id}.problem.md");
         let path = self.path(Folder::QuestionsPending).join(&name);
-        replace(
-            &self.temp("questions", &name),
-            &path,
-            text.as_bytes(),
-            0o666,
-        )
+        let temp = self.temp("questions", &name);
+        replace(&temp, &path, text.as_bytes(), 0o666)
     }
 
     /// Archives a question that no longer needs an answer, and the complaint about its answer if one exists.
@@ -116,36 +115,19 @@ impl Volumes {
         let question = self.question(id);
         let complaint = question.with_file_name(format!("question-{id}.problem.md"));
         for path in [question, complaint] {
-            gone_is_fine(move_aside(&path, &answered))?;
+            unless(ErrorKind::NotFound, move_aside(&path, &answered))?;
         }
         Ok(())
-    }
-}
-
-fn there_is_fine(created: Result<(), VolumesError>) -> Result<(), VolumesError> {
-    match created {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        created => created,
-    }
-}
-
-fn gone_is_fine<T>(moved: Result<T, VolumesError>) -> Result<Option<T>, VolumesError> {
-    match moved {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        moved => moved.map(Some),
     }
 }
 
 /// Returns the name if it names an entry of a folder and cannot lead to another place.
 fn plain(name: &str) -> Result<&Path, VolumesError> {
     let path = Path::new(name);
-    if path
-        .file_name()
-        .is_some_and(|last| last == path.as_os_str())
-    {
+    if path.file_name() == Some(path.as_os_str()) {
         return Ok(path);
     }
-    let reason = io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file");
+    let reason = io::Error::new(ErrorKind::InvalidInput, "not the name of a file");
     Err(VolumesError::new("file", path, reason))
 }
 

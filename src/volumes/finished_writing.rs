@@ -55,46 +55,46 @@ struct FileEvents {
 
 impl WatchHints {
     pub(super) fn note(&self, name: &str, phase: WritePhase, at: Instant) {
-        let mut heard = self.heard();
-        if phase == WritePhase::RenamedIn && heard.arrived.len() < MOST_ARRIVED {
-            heard.arrived.push(name.to_owned());
+        let mut events = self.events();
+        if phase == WritePhase::RenamedIn && events.arrived.len() < MOST_ARRIVED {
+            events.arrived.push(name.to_owned());
         }
         let loss = |lost| at.saturating_duration_since(lost) < LOSS;
-        if phase == WritePhase::Writing && heard.lost.is_some_and(loss) {
-            heard.files.remove(name);
-        } else if heard.files.len() < MOST_NAMES || heard.files.contains_key(name) {
-            heard.files.insert(name.to_owned(), (phase, at));
+        if phase == WritePhase::Writing && events.lost.is_some_and(loss) {
+            events.files.remove(name);
+        } else if events.files.len() < MOST_NAMES || events.files.contains_key(name) {
+            events.files.insert(name.to_owned(), (phase, at));
         }
     }
 
     /// Returns the names of the first few files that were renamed into the folder since the last call.
     pub(super) fn drain_arrived(&self) -> Vec<String> {
-        std::mem::take(&mut self.heard().arrived)
+        std::mem::take(&mut self.events().arrived)
     }
 
     pub(super) fn forget(&self, name: &str) {
-        self.heard().files.remove(name);
+        self.events().files.remove(name);
     }
 
     /// Records that events were lost: no earlier event can be relied on.
     pub(super) fn lose(&self, at: Instant) {
-        let mut heard = self.heard();
-        heard.files.clear();
-        heard.lost = Some(at);
+        let mut events = self.events();
+        events.files.clear();
+        events.lost = Some(at);
     }
 
     pub(super) fn get(&self, name: &str) -> Option<(WritePhase, Instant)> {
-        self.heard().files.get(name).copied()
+        self.events().files.get(name).copied()
     }
 
     /// Removes the events of files that are not in a listing; events since the listing began stay.
     pub(super) fn retain_listed(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
-        self.heard()
+        self.events()
             .files
             .retain(|name, (_, at)| *at >= begun || listed(name));
     }
 
-    fn heard(&self) -> MutexGuard<'_, FileEvents> {
+    fn events(&self) -> MutexGuard<'_, FileEvents> {
         // After a panic elsewhere, at worst one hint is missing.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,7 +149,7 @@ fn microseconds(wall: SystemTime) -> i64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileObservation {
     /// The last event, and how long ago it arrived.
-    pub heard: Option<(WritePhase, Duration)>,
+    pub last_event: Option<(WritePhase, Duration)>,
     /// How long the scanner has seen the same size and modification time.
     pub unchanged: Duration,
     /// How long ago the file was written by the wall clock, if that is known.
@@ -160,16 +160,16 @@ pub(super) struct FileObservation {
 }
 
 /// Returns whether a file counts as finished.
-pub(super) fn settled(look: FileObservation) -> bool {
-    let still = |least| look.unchanged >= least;
-    let old = |least| still(least) || look.age.is_some_and(|age| age >= least);
+pub(super) fn is_finished(file: FileObservation) -> bool {
+    let still = |least| file.unchanged >= least;
+    let old = |least| still(least) || file.age.is_some_and(|age| age >= least);
     // An earlier event says nothing about later writes, whose events may still be under way.
-    let since = |ago| look.age.is_some_and(|age| age < ago);
-    match look.heard {
+    let since = |ago| file.age.is_some_and(|age| age < ago);
+    match file.last_event {
         Some((WritePhase::Writing, _)) => still(NEVER_CLOSED),
-        _ if look.linked => old(UNSEEN),
+        _ if file.linked => old(UNSEEN),
         Some((WritePhase::RenamedIn, ago)) if !since(ago) => true,
-        _ if look.empty => old(EMPTY),
+        _ if file.empty => old(EMPTY),
         Some((WritePhase::Closed, ago)) => ago >= AFTER_CLOSE && old(AFTER_CLOSE),
         _ => old(UNSEEN),
     }
@@ -182,52 +182,52 @@ mod tests {
     #[test]
     fn file_is_finished_after_close_or_quiet_time() {
         let ms = Duration::from_millis;
-        let look = |heard, unchanged, age| FileObservation {
-            heard,
+        let file = |last_event, unchanged, age| FileObservation {
+            last_event,
             unchanged: ms(unchanged),
             age,
             empty: false,
             linked: false,
         };
-        for (what, look, finished) in [
+        for (what, file, finished) in [
             (
                 "renamed in",
-                look(Some((WritePhase::RenamedIn, ms(0))), 0, None),
+                file(Some((WritePhase::RenamedIn, ms(0))), 0, None),
                 true,
             ),
             (
                 "just closed",
-                look(Some((WritePhase::Closed, ms(299))), 0, None),
+                file(Some((WritePhase::Closed, ms(299))), 0, None),
                 false,
             ),
             (
                 "closed",
-                look(Some((WritePhase::Closed, ms(300))), 0, Some(ms(301))),
+                file(Some((WritePhase::Closed, ms(300))), 0, Some(ms(301))),
                 true,
             ),
             (
                 "closed, clock behind",
-                look(Some((WritePhase::Closed, ms(300))), 300, None),
+                file(Some((WritePhase::Closed, ms(300))), 300, None),
                 true,
             ),
             (
                 "closed, and written again since",
-                look(Some((WritePhase::Closed, ms(900))), 0, Some(ms(1))),
+                file(Some((WritePhase::Closed, ms(900))), 0, Some(ms(1))),
                 false,
             ),
             (
                 "renamed in, and written since",
-                look(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(1))),
+                file(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(1))),
                 false,
             ),
             (
                 "renamed in, written long before",
-                look(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(901))),
+                file(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(901))),
                 true,
             ),
             (
                 "being written, however slowly",
-                look(
+                file(
                     Some((WritePhase::Writing, ms(9_000))),
                     9_000,
                     Some(ms(9_000)),
@@ -235,23 +235,19 @@ mod tests {
                 false,
             ),
             (
-                "closing was not heard",
-                look(Some((WritePhase::Writing, ms(60_000))), 60_000, None),
+                "no event of closing",
+                file(Some((WritePhase::Writing, ms(60_000))), 60_000, None),
                 true,
             ),
-            (
-                "nothing heard, fresh",
-                look(None, 0, Some(ms(1_999))),
-                false,
-            ),
-            ("nothing heard, old", look(None, 0, Some(ms(2_000))), true),
-            ("clock behind", look(None, 1_999, None), false),
-            ("clock behind, unchanged", look(None, 2_000, None), true),
+            ("no event, fresh", file(None, 0, Some(ms(1_999))), false),
+            ("no event, old", file(None, 0, Some(ms(2_000))), true),
+            ("clock behind", file(None, 1_999, None), false),
+            ("clock behind, unchanged", file(None, 2_000, None), true),
             (
                 "empty and closed",
                 FileObservation {
                     empty: true,
-                    ..look(Some((WritePhase::Closed, ms(4_000))), 4_000, None)
+                    ..file(Some((WritePhase::Closed, ms(4_000))), 4_000, None)
                 },
                 false,
             ),
@@ -259,7 +255,7 @@ mod tests {
                 "empty for long",
                 FileObservation {
                     empty: true,
-                    ..look(Some((WritePhase::Closed, ms(5_000))), 5_000, None)
+                    ..file(Some((WritePhase::Closed, ms(5_000))), 5_000, None)
                 },
                 true,
             ),
@@ -267,12 +263,12 @@ mod tests {
                 "two names for a moment",
                 FileObservation {
                     linked: true,
-                    ..look(Some((WritePhase::RenamedIn, ms(0))), 0, Some(ms(0)))
+                    ..file(Some((WritePhase::RenamedIn, ms(0))), 0, Some(ms(0)))
                 },
                 false,
             ),
         ] {
-            assert_eq!(settled(look), finished, "{what}");
+            assert_eq!(is_finished(file), finished, "{what}");
         }
     }
 
@@ -323,9 +319,9 @@ mod tests {
                 ],
             ),
         ];
-        for (what, looks) in cases {
+        for (what, rows) in cases {
             let mut ages = begun();
-            for (now, wall, written, age) in looks {
+            for (now, wall, written, age) in rows {
                 let wall_at = |second| UNIX_EPOCH + seconds(second);
                 let now = Time::default().plus(seconds(*now));
                 let found = ages.age_at(wall_at(*written), wall_at(*wall), now);
@@ -341,19 +337,19 @@ mod tests {
         for number in 0..MOST_NAMES + 10 {
             hints.note(&format!("report-{number}.md"), WritePhase::Writing, now);
         }
-        assert_eq!(hints.heard().files.len(), MOST_NAMES);
+        assert_eq!(hints.events().files.len(), MOST_NAMES);
         hints.note("report-0.md", WritePhase::Closed, now);
         assert_eq!(hints.get("report-0.md"), Some((WritePhase::Closed, now)));
         hints.retain_listed(|_| false, now);
-        assert_eq!(hints.heard().files.len(), MOST_NAMES);
+        assert_eq!(hints.events().files.len(), MOST_NAMES);
         hints.retain_listed(|name| name == "report-0.md", Instant::now());
-        assert_eq!(hints.heard().files.len(), 1);
+        assert_eq!(hints.events().files.len(), 1);
         hints.lose(now);
         assert_eq!(hints.get("report-0.md"), None);
         hints.note("report-0.md", WritePhase::Writing, now);
         assert_eq!(hints.get("report-0.md"), None);
         hints.note("report-0.md", WritePhase::Closed, now);
         hints.note("report-1.md", WritePhase::Writing, now + LOSS);
-        assert_eq!(hints.heard().files.len(), 2);
+        assert_eq!(hints.events().files.len(), 2);
     }
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use rustix::fs::Access;
 
-use super::atomic_files::{VolumesError, remove_if_there};
+use super::atomic_files::{Cannot, VolumesError, remove_if_there};
 use crate::own_files;
 use crate::plan::{CommandId, PlanId};
 use crate::wire::text::safe_name;
 
-/// The variable that tells an agent's own tools which exchange folder its command came from.
+/// The variable with the exchange folder that its command came from, for an agent's own tools.
 pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
 
 /// A folder of the volumes.
@@ -124,10 +124,8 @@ impl Volumes {
     /// # Errors
     /// When the root is relative and the current folder is gone, or the path is empty.
     pub fn at(root: &Path) -> Result<Self, VolumesError> {
-        let root = std::path::absolute(root)
-            .map_err(|error| VolumesError::new("find the folder", root, error))?;
         Ok(Self {
-            root,
+            root: std::path::absolute(root).cannot("find the folder", root)?,
             role: None,
             own: Arc::new([]),
         })
@@ -169,12 +167,10 @@ impl Volumes {
         self.own.iter().map(|role| self.of_role(role))
     }
 
-    /// Returns the volumes where commands of an assignee are published.
-    pub(super) fn publishes(&self, assignee: Option<&str>) -> Self {
-        match assignee.filter(|role| self.own.iter().any(|own| own == role)) {
-            Some(role) => self.of_role(role),
-            None => self.clone(),
-        }
+    /// Returns the volumes of a role, if its commands are published in folders of their own.
+    pub(super) fn own_of(&self, role: &str) -> Option<Self> {
+        let own = self.own.iter().find(|own| *own == role)?;
+        Some(self.of_role(own))
     }
 
     /// Returns all volumes in which commands may be: these volumes, and those of each role that has folders of its own by now,
@@ -204,8 +200,8 @@ impl Volumes {
         volumes.make_missing()?;
         for path in volumes.folders() {
             let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-            rustix::fs::access(&path, access)
-                .map_err(|error| VolumesError::new("write to the folder", &path, error.into()))?;
+            let allowed = rustix::fs::access(&path, access).map_err(io::Error::from);
+            allowed.cannot("write to the folder", &path)?;
         }
         Ok(volumes)
     }
@@ -222,11 +218,9 @@ impl Volumes {
         for path in &missing {
             // Agents may print anything; only the owner needs to read it.
             let mode = if *path == logs { 0o700 } else { 0o777 };
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(mode)
-                .create(path)
-                .map_err(|error| VolumesError::new("make the folder", path, error))?;
+            let mut builder = fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(mode).create(path);
+            made.cannot("make the folder", path)?;
         }
         Ok(missing)
     }
@@ -241,11 +235,7 @@ impl Volumes {
             folders.extend(way.map(Path::to_owned));
         }
         folders.remove(&self.path(Folder::Workspace));
-        let link = |path: &PathBuf| {
-            path.symlink_metadata()
-                .is_ok_and(|there| there.is_symlink())
-        };
-        match folders.into_iter().find(link) {
+        match folders.into_iter().find(|path| path.is_symlink()) {
             Some(link) => {
                 let error = own_files::refused(own_files::LINK);
                 Err(VolumesError::new("use the folder", &link, error))
@@ -257,13 +247,14 @@ impl Volumes {
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
         let all = Folder::ALL.into_iter().map(Folder::as_str).chain(TEMP);
         let common = all.map(|folder| self.root.join(folder));
-        let own = self.own().flat_map(|volumes| {
-            let of_role = Folder::ALL
-                .into_iter()
-                .filter(|folder| folder.is_of_commands());
-            let mut folders: Vec<PathBuf> = of_role.map(|folder| volumes.path(folder)).collect();
-            folders.push(volumes.temp(COMMANDS, ""));
+        let of_role = Folder::ALL
+            .into_iter()
+            .filter(|folder| folder.is_of_commands());
+        let own = self.own().flat_map(move |volumes| {
+            let folders = of_role.clone().map(|folder| volumes.path(folder));
             folders
+                .chain([volumes.temp(COMMANDS, "")])
+                .collect::<Vec<_>>()
         });
         common.chain(own)
     }
@@ -275,14 +266,15 @@ impl Volumes {
 
     /// Returns the absolute path of a folder.
     pub fn path(&self, folder: Folder) -> PathBuf {
-        match &self.role {
-            Some(role) if folder.is_of_commands() => self.of(role).join(folder.as_str()),
-            _ => self.root.join(folder.as_str()),
-        }
+        self.base(folder.is_of_commands()).join(folder.as_str())
     }
 
-    fn of(&self, role: &str) -> PathBuf {
-        self.root.join(ROLES).join(role)
+    /// Returns the folder that contains the folders of commands, or all others.
+    fn base(&self, of_commands: bool) -> PathBuf {
+        match &self.role {
+            Some(role) if of_commands => self.root.join(ROLES).join(&**role),
+            _ => self.root.clone(),
+        }
     }
 
     /// Returns the path of the embedded database.
@@ -329,10 +321,7 @@ impl Volumes {
     /// Returns the temporary path of a file for `commands`, `reports`, `questions` or `active`, before it is renamed into
     /// place.
     pub(super) fn temp(&self, area: &str, name: &str) -> PathBuf {
-        let base = match &self.role {
-            Some(role) if area == COMMANDS => self.of(role),
-            _ => self.root.clone(),
-        };
+        let base = self.base(area == COMMANDS);
         base.join(area).join(".tmp").join(name)
     }
 

@@ -1,8 +1,8 @@
 //! The heartbeat of an agent: `active/<command id>.json`, which it writes while it works on a command.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::atomic_files::{VolumesError, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, VolumesError, read_capped, remove_if_there, replace};
 use super::folder_layout::Volumes;
 use crate::plan::{CommandId, Time};
 use crate::wire::text::{one_line, parse_time, time_text};
@@ -14,19 +14,45 @@ const LIFE_CAP: u64 = 16 * 1024;
 const SAID: usize = 200;
 
 /// The content of a heartbeat. Every field may be missing: writing the file again is enough.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Heartbeat {
     /// The agent's process; leader of its own process group where a worker started it.
     pub pid: Option<u32>,
+    #[serde(rename = "session_id")]
     pub session: Option<String>,
+    #[serde(with = "rfc3339")]
     pub started_at: Option<Time>,
+    #[serde(with = "rfc3339")]
     pub last_output_at: Option<Time>,
     /// The agent may not continue before this time (a usage limit).
+    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
     pub blocked_until: Option<Time>,
     /// The text of a heartbeat that only says that the model fails and is retried: such a text alone is not a heartbeat.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_fails: Option<String>,
     /// Where the output of this run begins in the logs. A later worker needs it to collect the output when this one has gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<LogPosition>,
+}
+
+/// A time as agents write it; one that cannot be read counts as missing.
+mod rfc3339 {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<Time>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(time_text).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Time>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        Ok(text.as_deref().and_then(parse_time))
+    }
 }
 
 /// Where the output of a run begins in the logs of its command.
@@ -38,48 +64,16 @@ pub struct LogPosition {
     pub begins: bool,
 }
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct HeartbeatFields {
-    pid: Option<u32>,
-    session_id: Option<String>,
-    started_at: Option<String>,
-    last_output_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    blocked_until: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_fails: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<LogPosition>,
-}
-
 impl Heartbeat {
-    /// Reads what an agent wrote; unreadable fields are left out.
+    /// Reads what an agent wrote; a time that cannot be read is left out.
     pub(super) fn parse(bytes: &[u8]) -> Self {
-        let fields: HeartbeatFields = serde_json::from_slice(bytes).unwrap_or_default();
-        let time = |text: Option<String>| text.as_deref().and_then(parse_time);
-        Self {
-            pid: fields.pid,
-            session: fields.session_id,
-            started_at: time(fields.started_at),
-            last_output_at: time(fields.last_output_at),
-            blocked_until: time(fields.blocked_until),
-            model_fails: fields.model_fails.map(|said| one_line(&said, SAID)),
-            run: fields.run,
-        }
+        let mut life: Self = serde_json::from_slice(bytes).unwrap_or_default();
+        life.model_fails = life.model_fails.map(|said| one_line(&said, SAID));
+        life
     }
 
     fn render(&self) -> Vec<u8> {
-        serde_json::to_vec(&HeartbeatFields {
-            pid: self.pid,
-            session_id: self.session.clone(),
-            started_at: self.started_at.map(time_text),
-            last_output_at: self.last_output_at.map(time_text),
-            blocked_until: self.blocked_until.map(time_text),
-            model_fails: self.model_fails.clone(),
-            run: self.run,
-        })
-        .expect("texts and numbers only")
+        serde_json::to_vec(self).expect("texts and numbers only")
     }
 }
 
@@ -104,7 +98,7 @@ impl Volumes {
     /// The error of the file system.
     pub fn rest(&self, id: &CommandId) -> Result<(), VolumesError> {
         for path in [self.life(id), self.cancel_mark(id)] {
-            remove_if_there(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
+            remove_if_there(&path).cannot("remove", &path)?;
         }
         Ok(())
     }

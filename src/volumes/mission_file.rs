@@ -70,18 +70,14 @@ fn exclude(git: &Path, names: &[&str]) -> io::Result<()> {
         there => there?,
     };
     let there = String::from_utf8_lossy(&there);
-    let mut missing = String::new();
-    if !there.is_empty() && !there.ends_with('\n') {
-        missing.push('\n');
-    }
     let known = |name: &str| there.lines().any(|line| line.trim() == name);
-    let names: Vec<_> = names.iter().filter(|name| !known(name)).collect();
-    if names.is_empty() {
+    let names = names.iter().filter(|name| !known(name));
+    let mut missing: String = names.map(|name| format!("{name}\n")).collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    for name in names {
-        missing.push_str(name);
-        missing.push('\n');
+    if !there.is_empty() && !there.ends_with('\n') {
+        missing.insert(0, '\n');
     }
     fs::create_dir_all(git.join("info"))?;
     let mut options = OpenOptions::new();

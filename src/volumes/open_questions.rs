@@ -1,9 +1,8 @@
 //! The open questions in their folder.
 
 use std::fs;
-use std::io;
 
-use super::atomic_files::{VolumesError, read_capped};
+use super::atomic_files::{Cannot, VolumesError, read_text};
 use super::folder_layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::QuestionId;
@@ -16,10 +15,9 @@ impl Volumes {
     /// When the folder cannot be listed.
     pub fn questions(&self) -> Result<Vec<QuestionId>, VolumesError> {
         let folder = self.path(Folder::QuestionsPending);
-        let failed = |error: io::Error| VolumesError::new("list", &folder, error);
         let mut ids = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
+        for entry in fs::read_dir(&folder).cannot("list", &folder)? {
+            let name = entry.cannot("list", &folder)?.file_name();
             let id = name
                 .to_str()
                 .and_then(|name| name.strip_prefix("question-")?.strip_suffix(".md"));
@@ -38,7 +36,6 @@ impl Volumes {
 
     /// Reads an open question's file; `None` if no readable file exists.
     pub fn read_question(&self, id: &QuestionId) -> Option<String> {
-        let bytes = read_capped(&self.question(id), REPORT_CAP).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        read_text(&self.question(id), REPORT_CAP).ok()
     }
 }

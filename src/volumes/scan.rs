@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::atomic_files::{Unreadable, VolumesError, foreign, open_regular};
-use super::finished_writing::{FileAges, FileObservation, WatchHints, settled};
+use super::atomic_files::{Cannot, Unreadable, VolumesError, foreign, open_regular};
+use super::finished_writing::{FileAges, FileObservation, WatchHints, is_finished};
 use super::folder_layout::{Folder, Volumes};
 use super::folder_listing::FolderListing;
 use super::heartbeat::Heartbeat;
@@ -222,27 +222,30 @@ impl Scanner {
 
     /// Reads one file and adds it to the scan if it is a finished report. Returns how many bytes were read.
     fn read_report(&mut self, name: &str, scan: &mut Scan) -> usize {
-        match self.examine_report(name) {
-            FoundFile::Nothing => 0,
+        let content = match self.examine_report(name) {
+            FoundFile::Nothing => return 0,
             FoundFile::Unfinished => {
                 scan.waiting = true;
-                0
+                return 0;
             }
-            FoundFile::Report(report) => {
-                let bytes = report.content.as_ref().map_or(0, Vec::len);
-                scan.reports.push(report);
-                bytes
-            }
+            FoundFile::Content(content) => content,
+        };
+        if let Some(seen) = self.reports.get_mut(name) {
+            seen.handed = true;
         }
+        let bytes = content.as_ref().map_or(0, Vec::len);
+        scan.reports.push(ArrivedReport {
+            name: name.to_owned(),
+            hash: content.as_deref().map(hash).unwrap_or_default(),
+            content,
+        });
+        bytes
     }
 
     fn list(&mut self) -> Result<(), VolumesError> {
         let begun = Instant::now();
         let path = self.volumes.path(Folder::ReportsPending);
-        let mut names = self
-            .listing
-            .names(&path)
-            .map_err(|error| VolumesError::new("list", &path, error))?;
+        let mut names = self.listing.names(&path).cannot("list", &path)?;
         names.sort_unstable();
         let listed = |name: &str| {
             names
@@ -265,8 +268,8 @@ impl Scanner {
         let seen = self.reports.get(name).filter(|seen| seen.handed);
         !full
             && seen.is_some_and(|seen| {
-                let heard = self.hints.get(name);
-                seen.stamp.inode == inode && heard.is_some_and(|(_, at)| at <= seen.since)
+                let event = self.hints.get(name);
+                seen.stamp.inode == inode && event.is_some_and(|(_, at)| at <= seen.since)
             })
     }
 
@@ -290,41 +293,22 @@ impl Scanner {
             if unchanged < if misnamed { MISNAMED } else { STRANGER } {
                 return FoundFile::Nothing;
             }
-            seen.handed = true;
-            return FoundFile::refused(name, Unreadable::NotAReport);
+            return FoundFile::Content(Err(Unreadable::NotAReport));
         }
-        match foreign(&metadata) {
-            None | Some(Unreadable::HardLink) => {}
-            Some(reason) => {
-                seen.handed = true;
-                return FoundFile::refused(name, reason);
-            }
+        if let Some(reason) = foreign(&metadata).filter(|reason| *reason != Unreadable::HardLink) {
+            return FoundFile::Content(Err(reason));
         }
-        let heard = self.hints.get(name);
-        if !settled(FileObservation {
-            heard: heard.map(|(phase, at)| (phase, now.saturating_duration_since(at))),
+        let event = self.hints.get(name);
+        let observed = FileObservation {
+            last_event: event.map(|(phase, at)| (phase, now.saturating_duration_since(at))),
             unchanged,
             age: self.ages.age(&metadata),
             empty: metadata.size() == 0,
             linked: metadata.nlink() > 1,
-        }) {
-            return FoundFile::Unfinished;
-        }
-        match read(&path, seen.stamp) {
-            Reading::Vanished => FoundFile::Nothing,
-            Reading::Changed => FoundFile::Unfinished,
-            Reading::Refused(reason) => {
-                seen.handed = true;
-                FoundFile::refused(name, reason)
-            }
-            Reading::Whole(bytes) => {
-                seen.handed = true;
-                FoundFile::Report(ArrivedReport {
-                    name: name.to_owned(),
-                    hash: hash(&bytes),
-                    content: Ok(bytes),
-                })
-            }
+        };
+        match is_finished(observed) {
+            true => read(&path, seen.stamp),
+            false => FoundFile::Unfinished,
         }
     }
 
@@ -373,83 +357,68 @@ impl Scanner {
             return;
         }
         match read(&path, seen.stamp) {
-            Reading::Vanished => {}
-            Reading::Changed => scan.waiting = true,
-            Reading::Refused(reason) => {
+            FoundFile::Nothing => {}
+            FoundFile::Unfinished => scan.waiting = true,
+            FoundFile::Content(content) => {
                 seen.handed = true;
-                tracing::warn!(path = %path.display(), %reason, "the question's file is not read");
-            }
-            Reading::Whole(bytes) => {
-                seen.handed = true;
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                scan.questions.push((id.clone(), text));
+                match content {
+                    Ok(bytes) => {
+                        let text = String::from_utf8_lossy(&bytes).into_owned();
+                        scan.questions.push((id.clone(), text));
+                    }
+                    Err(reason) => {
+                        tracing::warn!(path = %path.display(), %reason, "the question's file is not read");
+                    }
+                }
             }
         }
     }
 }
 
 enum FoundFile {
+    /// There is nothing to read, or it was removed since its state was read.
     Nothing,
+    /// Its writer has not finished it, or it was written since its state was read.
     Unfinished,
-    Report(ArrivedReport),
-}
-
-impl FoundFile {
-    fn refused(name: &str, reason: Unreadable) -> Self {
-        Self::Report(ArrivedReport {
-            name: name.to_owned(),
-            hash: String::new(),
-            content: Err(reason),
-        })
-    }
-}
-
-enum Reading {
-    Whole(Vec<u8>),
-    Refused(Unreadable),
-    /// It was removed since its state was read.
-    Vanished,
-    /// It was written since its state was read.
-    Changed,
-}
-
-impl Reading {
-    /// A temporary shortage in this process says nothing about the file.
-    fn failed(error: &io::Error) -> Self {
-        let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR];
-        match Errno::from_io_error(error) {
-            Some(errno) if short.contains(&errno) => Self::Changed,
-            _ => Self::Refused(Unreadable::Refused(error.to_string())),
-        }
-    }
+    /// What it contains, or why it is not read.
+    Content(Result<Vec<u8>, Unreadable>),
 }
 
 /// Reads a file whose state was checked. The file is opened once, so the checked file is the one that is read.
-fn read(path: &Path, expected: FileStamp) -> Reading {
-    let (mut file, metadata) = match open_regular(path) {
-        Ok(opened) => opened,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Reading::Vanished,
-        Err(error) => return Reading::failed(&error),
-    };
+fn read(path: &Path, expected: FileStamp) -> FoundFile {
+    match try_read(path, expected) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => FoundFile::Nothing,
+        // A temporary shortage in this process says nothing about the file.
+        Err(error) if is_shortage(&error) => FoundFile::Unfinished,
+        Err(error) => FoundFile::Content(Err(Unreadable::Refused(error.to_string()))),
+    }
+}
+
+fn try_read(path: &Path, expected: FileStamp) -> io::Result<FoundFile> {
+    let (mut file, metadata) = open_regular(path)?;
     if let Some(reason) = foreign(&metadata) {
-        return Reading::Refused(reason);
+        return Ok(FoundFile::Content(Err(reason)));
     }
     if metadata.size() > REPORT_CAP {
-        return Reading::Refused(Unreadable::TooLarge(metadata.size()));
+        let reason = Unreadable::TooLarge(metadata.size());
+        return Ok(FoundFile::Content(Err(reason)));
     }
     // One byte more than expected: the end is found without another buffer.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.size()).unwrap_or(0) + 1);
-    if let Err(error) = (&mut file).take(REPORT_CAP + 1).read_to_end(&mut bytes) {
-        return Reading::failed(&error);
-    }
+    (&mut file).take(REPORT_CAP + 1).read_to_end(&mut bytes)?;
     let unchanged = file
         .metadata()
         .is_ok_and(|after| FileStamp::of(&after) == expected && after.size() == bytes.len() as u64);
-    if unchanged {
-        Reading::Whole(bytes)
-    } else {
-        Reading::Changed
-    }
+    Ok(match unchanged {
+        true => FoundFile::Content(Ok(bytes)),
+        false => FoundFile::Unfinished,
+    })
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR];
+    Errno::from_io_error(error).is_some_and(|errno| short.contains(&errno))
 }
 
 /// Returns the remembered state of a file; it is reset if the file has changed.

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::atomic_files::{VolumesError, move_aside_as, open_regular, read_capped};
+use super::atomic_files::{VolumesError, move_aside_as, open_regular, read_capped, unless};
 use super::command_files::file_name;
 use super::folder_layout::{Folder, Volumes};
 use crate::plan::{CommandId, QuestionId};
@@ -99,15 +99,12 @@ fn part(path: &Path, text: &str) -> Option<Vec<u8>> {
 
 /// Moves a torn file aside; false if it no longer exists because a worker claimed it.
 fn set_aside(torn: &Path, aside: &Path) -> Result<bool, VolumesError> {
-    match move_aside_as(torn, aside) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-        Ok(to) => {
-            let (from, to) = (torn.display(), to.display());
-            tracing::warn!(%from, %to, "torn by a power cut, and put back from the plan");
-            Ok(true)
-        }
+    let moved = unless(io::ErrorKind::NotFound, move_aside_as(torn, aside))?;
+    if let Some(to) = &moved {
+        let (from, to) = (torn.display(), to.display());
+        tracing::warn!(%from, %to, "torn by a power cut, and put back from the plan");
     }
+    Ok(moved.is_some())
 }
 
 #[cfg(test)]

@@ -24,18 +24,13 @@ const DAEMON: [Folder; 5] = [
     Folder::Active,
 ];
 
-/// Watched folders that were removed. The inode alone does not show this: a new folder often gets the inode of the old one.
-type Gone = Arc<Mutex<HashSet<PathBuf>>>;
-
 /// Watches the folders until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     volumes: Volumes,
     watcher: Option<RecommendedWatcher>,
     watched: Vec<Watched>,
-    hints: WatchHints,
-    gone: Gone,
-    wake: Arc<Notify>,
+    handler: Arc<EventHandler>,
     /// The fault has been logged; it is logged again only after the watch has worked in between.
     faulty: bool,
 }
@@ -46,14 +41,7 @@ struct Watched {
     /// The inode at the last check, watched or not.
     inode: Option<u64>,
     /// Events of this path arrive.
-    heard: bool,
-}
-
-/// The result of a check of one path.
-struct PathState {
-    well: bool,
-    /// The path now leads to another file or folder than at the last check.
-    replaced: bool,
+    is_watched: bool,
 }
 
 impl Watch {
@@ -88,36 +76,30 @@ impl Watch {
         wake: Arc<Notify>,
         stored: Option<Arc<Notify>>,
     ) -> Self {
-        let hints = WatchHints::default();
-        let gone = Gone::default();
         let store = stored.is_some().then(|| volumes.database());
         let paths: Vec<_> = folders.into_iter().chain(store).collect();
-        let hear = EventHandler {
+        let handler = Arc::new(EventHandler {
             reports: volumes.path(Folder::ReportsPending),
             store: volumes.database(),
             folders: paths.clone(),
-            hints: hints.clone(),
-            gone: Arc::clone(&gone),
-            wake: Arc::clone(&wake),
+            hints: WatchHints::default(),
+            gone: Mutex::default(),
+            wake,
             stored,
+        });
+        let watched = |path| Watched {
+            path,
+            inode: None,
+            is_watched: false,
         };
-        let watcher = notify::recommended_watcher(move |event| hear.hear(event));
         let mut watch = Self {
             volumes: volumes.clone(),
-            watched: paths
-                .into_iter()
-                .map(|path| Watched {
-                    path,
-                    inode: None,
-                    heard: false,
-                })
-                .collect(),
-            hints,
-            gone,
-            wake,
+            watched: paths.into_iter().map(watched).collect(),
+            handler: Arc::clone(&handler),
             faulty: false,
             watcher: None,
         };
+        let watcher = notify::recommended_watcher(move |event| handler.handle(event));
         match watcher {
             Ok(watcher) => watch.watcher = Some(watcher),
             Err(error) => watch.complain(&error),
@@ -128,12 +110,12 @@ impl Watch {
 
     /// Returns the events for files in `reports/pending`, for the [`super::Scanner`].
     pub fn hints(&self) -> WatchHints {
-        self.hints.clone()
+        self.handler.hints.clone()
     }
 
     /// Returns whether every folder is watched; otherwise only regular scans find changes.
     pub fn complete(&self) -> bool {
-        self.watched.iter().all(|watched| watched.heard)
+        self.watched.iter().all(|watched| watched.is_watched)
     }
 
     /// Creates missing folders again and watches new ones. Returns whether a folder was missing; its files may then be lost.
@@ -146,54 +128,48 @@ impl Watch {
         for folder in &made {
             tracing::warn!(folder = %folder.display(), "made again: it was gone");
         }
-        let mut well = self.watcher.is_some();
         let mut replaced = !made.is_empty();
-        for index in 0..self.watched.len() {
-            let checked = self.check_one(index);
-            well &= checked.well;
-            replaced |= checked.replaced;
+        let mut watched = std::mem::take(&mut self.watched);
+        for one in &mut watched {
+            replaced |= self.check_one(one);
         }
-        if well {
+        self.watched = watched;
+        if self.watcher.is_some() && self.complete() {
             self.faulty = false;
         }
         replaced
     }
 
-    fn check_one(&mut self, index: usize) -> PathState {
-        let Watched { path, inode, heard } = &self.watched[index];
-        let (path, before, heard) = (path.clone(), *inode, *heard);
-        let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
-        let removed = locked(&self.gone).remove(&path);
-        let replaced = before.is_some() && (now != before || removed);
-        if heard && now.is_some() && !replaced {
-            return PathState {
-                well: true,
-                replaced,
-            };
+    /// Checks one path, and returns whether it now leads to another file or folder than at the last check.
+    fn check_one(&mut self, one: &mut Watched) -> bool {
+        let now = fs::metadata(&one.path).ok().map(|metadata| metadata.ino());
+        let removed = self.handler.gone().remove(&one.path);
+        let replaced = one.inode.is_some() && (now != one.inode || removed);
+        if one.is_watched && now.is_some() && !replaced {
+            return false;
         }
-        self.watched[index].inode = now;
-        self.watched[index].heard = self.hear(&path, heard);
-        let well = self.watched[index].heard;
-        if replaced && well {
-            tracing::warn!(path = %path.display(), "watched again: it is not the one that was there");
+        one.inode = now;
+        one.is_watched = self.watch_path(&one.path, one.is_watched);
+        if replaced && one.is_watched {
+            tracing::warn!(path = %one.path.display(), "watched again: it is not the one that was there");
         }
-        PathState { well, replaced }
+        replaced
     }
 
     /// Starts to watch a path; returns whether that is possible.
-    fn hear(&mut self, path: &Path, heard: bool) -> bool {
+    fn watch_path(&mut self, path: &Path, again: bool) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
-        if heard {
+        if again {
             // Fails when the kernel has dropped the watch with the folder, which is the desired state.
             watcher.unwatch(path).ok();
-            self.hints.lose(Instant::now());
+            self.handler.hints.lose(Instant::now());
         }
         match watcher.watch(path, RecursiveMode::NonRecursive) {
             Ok(()) => {
                 // Files that arrived before the watch sent no event.
-                self.wake.notify_one();
+                self.handler.wake.notify_one();
                 true
             }
             Err(error) => {
@@ -215,18 +191,20 @@ impl Watch {
 }
 
 /// Handles events in the watcher's thread. It never waits: the kernel's queue would overflow meanwhile.
+#[derive(Debug)]
 struct EventHandler {
     reports: PathBuf,
     store: PathBuf,
     folders: Vec<PathBuf>,
     hints: WatchHints,
-    gone: Gone,
+    /// Watched folders that were removed. The inode alone does not show this: a new folder often gets the inode of the old one.
+    gone: Mutex<HashSet<PathBuf>>,
     wake: Arc<Notify>,
     stored: Option<Arc<Notify>>,
 }
 
 impl EventHandler {
-    fn hear(&self, event: notify::Result<Event>) {
+    fn handle(&self, event: notify::Result<Event>) {
         let event = match event {
             Ok(event) => event,
             Err(error) => return self.lose(&error.to_string()),
@@ -244,7 +222,7 @@ impl EventHandler {
                 .paths
                 .iter()
                 .filter(|path| self.folders.contains(path));
-            locked(&self.gone).extend(gone.cloned());
+            self.gone().extend(gone.cloned());
         }
         for path in &event.paths {
             match &self.stored {
@@ -252,6 +230,10 @@ impl EventHandler {
                 _ => self.wake.notify_one(),
             }
         }
+    }
+
+    fn gone(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lose(&self, why: &str) {
@@ -283,10 +265,6 @@ impl EventHandler {
             }
         }
     }
-}
-
-fn locked(gone: &Gone) -> MutexGuard<'_, HashSet<PathBuf>> {
-    gone.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// This program's own reads must not wake it.
@@ -506,12 +484,12 @@ mod tests {
 
         let wake = Arc::new(Notify::new());
         let hints = WatchHints::default();
-        let hear = EventHandler {
+        let handler = EventHandler {
             reports: "/v/reports/pending".into(),
             store: "/v/plan-agent.db".into(),
             folders: vec![],
             hints: hints.clone(),
-            gone: Gone::default(),
+            gone: Mutex::default(),
             wake: Arc::clone(&wake),
             stored: None,
         };
@@ -520,7 +498,7 @@ mod tests {
             Err(notify::Error::generic("broken")),
         ] {
             hints.note("report-task-a.md", WritePhase::Writing, Instant::now());
-            hear.hear(event);
+            handler.handle(event);
             wake.notified().await;
             assert_eq!(hints.get("report-task-a.md"), None);
         }

@@ -11,7 +11,7 @@ use crate::plan::Time;
 
 /// A process that computes that much of the time does something, even if it prints nothing, as aider does while it works.
 const LEAST_EFFORT: f64 = 0.05;
-/// The most that is read of what an agent has printed since the last look: if the end of it tells nothing new, the rest did not.
+/// The most that is read of what an agent has printed since the last check: if its end says nothing new, the rest did not.
 const MOST_NEW: usize = 16 * 1024;
 
 /// When an agent was last seen to do something.
@@ -26,7 +26,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Begins to look; `heard` is when it had printed something last, as far as that was noted, and `read` what is known of it.
+    /// Begins to watch; `heard` is when it had printed something last, as far as that was noted, and `read` what is known of it.
     pub(super) fn new(heard: Option<Time>, read: [u64; 2]) -> Self {
         Self {
             written: heard,
@@ -37,7 +37,7 @@ impl Pulse {
         }
     }
 
-    /// Lets the next look see that it has printed something.
+    /// Makes the next check find that it has printed something.
     pub(super) fn quicken(&mut self) {
         self.written = None;
     }
@@ -47,7 +47,7 @@ impl Pulse {
         self.asks_again.as_deref()
     }
 
-    /// Returns whether the agent has printed anything since the last look, or computed. Not while all that it does is to ask a
+    /// Returns whether the agent has printed anything since the last check, or computed. Not while all that it does is to ask a
     /// model again that fails.
     pub(super) fn beats(
         &mut self,
@@ -92,7 +92,7 @@ mod tests {
         fs::write(&err, "").unwrap();
         let output = ChildOutput::watch(&out, &err).unwrap();
         let pulse = |heard| Pulse::new(heard, [0, 0]);
-        // Whoever takes over an agent that only waits does not make it look alive.
+        // A worker that takes over an agent which only waits does not make it seem alive.
         let heard = output.last_written().and_then(time_of);
         let pid = std::process::id();
         assert!(!pulse(heard).beats(&output, pid, None));

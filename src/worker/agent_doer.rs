@@ -2,18 +2,18 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use tokio::time::sleep;
 
 use super::WorkerEvent;
+use super::coding_agent_run::SessionRun;
 use super::command_claim::Claim;
 use super::worker_loop::{
     Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
 };
-use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd, Retries};
+use crate::agents::{Agent, AgentJob, AgentProcess, CodingAgent, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
 use crate::plan_time::TimeAllowance;
@@ -23,7 +23,7 @@ use crate::wire::text::one_line;
 
 /// Between asking and ending an agent when the worker itself is to end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// The most of a command's heading that is told, in characters.
+/// The most of a command's heading that is reported, in characters.
 const MAX_TITLE: usize = 100;
 /// The most of a step's standard output and error output that goes into the report.
 const MOST_OUT: usize = 16 * 1024;
@@ -32,12 +32,8 @@ const MOST_ERR: usize = 4 * 1024;
 /// The agent of a worker.
 pub(super) struct AgentDoer {
     pub(super) agent: Agent,
-    /// Names of variables that the agent gets besides those that every child gets.
-    pub(super) env: Vec<String>,
     /// It may work that long on a command.
     pub(super) deadline: Duration,
-    /// With a model that fails behind it.
-    pub(super) again: Retries,
 }
 
 impl Doer for AgentDoer {
@@ -96,20 +92,22 @@ impl AgentDoer {
         if volumes.cancel_mark(id).exists() {
             return Err(WorkStop::Cancelled);
         }
-        worker.tell(WorkerEvent::Begun(title(command)));
+        worker.notify(WorkerEvent::Begun(title(command)));
         let job = AgentJob::new(claim.volumes(), command);
+        let run = CommandRun {
+            worker,
+            doer: self,
+            job: &job,
+            output: &output,
+        };
         let report = match &self.agent {
-            Agent::Coding(coder) => return self.talk(worker, &job, coder, &output, &life).await,
+            Agent::Coding(coder) => return SessionRun::carry_out(&run, coder, &life).await,
             Agent::Shell(shell) => match shell.steps(&job) {
-                Ok(steps) => {
-                    let ended = self.run_all(worker, &job, &output, steps).await?;
-                    shell.report(&job, &ended)
-                }
+                Ok(steps) => shell.report(&job, &run.run_all(steps).await?),
                 Err(refusal) => refusal.report(&job),
             },
             Agent::Command(template) => {
-                let steps = vec![template.step(&job)];
-                let ended = self.run_all(worker, &job, &output, steps).await?;
+                let ended = run.run_all(vec![template.step(&job)]).await?;
                 template.report(&job, &ended)
             }
         };
@@ -136,10 +134,10 @@ impl AgentDoer {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
-        // Only a hint: anybody can write the heartbeat, and the worker may have gone before it could note whom it started.
+        // Only a hint: every program can write the heartbeat, and the worker may have gone before it could note the process.
         let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let group = exec::left_behind(&err, signed);
-        let pid = group.map_or(0, |group| group.as_raw_pid().cast_unsigned());
+        let pid = group.map(|group| group.as_raw_pid().cast_unsigned());
         let vital = RunVitals::left_behind(id, life, pid);
         let stop = async |grace| {
             if let Some(group) = group {
@@ -152,52 +150,55 @@ impl AgentDoer {
             }
         };
         let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
-        let signs = HeartbeatSource {
+        let source = HeartbeatSource {
             output: Some(&watched),
-            of: match &self.agent {
-                Agent::Coding(coder) => Some(coder.kind),
-                Agent::Shell(_) | Agent::Command(_) => None,
-            },
+            of: self.kind(),
             always: false,
         };
-        // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
+        // Only the wall clock says how long it has run, and that may have been set; the daemon ends what is too old.
         let mut left = TimeAllowance::new(self.deadline);
         tokio::select! {
             biased;
             () = gone => {}
             () = left.used_up() => stop(GRACE).await,
-            halt = worker.attend(&vital, &signs) => {
+            halt = worker.attend(&vital, &source) => {
                 stop(grace(&halt)).await;
                 if !matches!(halt, WorkStop::Flooded) {
                     return Err(halt);
                 }
             }
         }
-        // A process that left its group may still hold the file; it is looked for again later.
+        // A process that left its group may still hold the file; it is checked again later.
         open()?.ok_or_else(|| still_runs(&err).into())
     }
 
+    /// Returns the coding agent whose output can be read.
+    fn kind(&self) -> Option<CodingAgent> {
+        match &self.agent {
+            Agent::Coding(coder) => Some(coder.kind),
+            Agent::Shell(_) | Agent::Command(_) => None,
+        }
+    }
+}
+
+/// An agent at work on a command.
+pub(super) struct CommandRun<'a> {
+    pub(super) worker: &'a Worker,
+    pub(super) doer: &'a AgentDoer,
+    pub(super) job: &'a AgentJob<'a>,
+    pub(super) output: &'a ChildOutput,
+}
+
+impl CommandRun<'_> {
     /// Runs the steps one after the other up to the first that fails.
-    async fn run_all(
-        &self,
-        worker: &Worker,
-        job: &AgentJob<'_>,
-        output: &ChildOutput,
-        steps: Vec<AgentProcess>,
-    ) -> Result<Vec<ProcessEnd>, WorkStop> {
-        let vital = RunVitals::new(&job.command.id, now());
-        vital.current().session = Some(job.session.clone());
-        let signs = HeartbeatSource {
-            output: Some(output),
-            ..HeartbeatSource::default()
-        };
-        let mut left = self.deadline;
+    async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>, WorkStop> {
+        let vital = RunVitals::new(&self.job.command.id, now());
+        vital.current().session = Some(self.job.session.to_string());
+        let mut left = self.doer.deadline;
         let mut all = Vec::new();
         for step in steps {
             let caps = [MOST_OUT, MOST_ERR];
-            let ended = self
-                .run_step(worker, job, output, step, left, &vital, &signs, caps)
-                .await?;
+            let ended = self.run_step(step, left, &vital, caps).await?;
             let lived = ended.outcome.as_ref().map(|outcome| outcome.lived);
             left = left.saturating_sub(lived.unwrap_or_default());
             let success = ended.success();
@@ -209,39 +210,41 @@ impl AgentDoer {
         Ok(all)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one run, from its command line to its end"
-    )]
+    /// Runs one process to its end, and returns the end of its output and of its standard error, as far as they fit.
+    ///
+    /// # Errors
+    /// The command is left before the process has ended, or nothing can be started now.
     pub(super) async fn run_step(
         &self,
-        worker: &Worker,
-        job: &AgentJob<'_>,
-        output: &ChildOutput,
         step: AgentProcess,
         deadline: Duration,
         vital: &RunVitals<'_>,
-        signs: &HeartbeatSource<'_>,
         [most_out, most_err]: [usize; 2],
     ) -> Result<ProcessEnd, WorkStop> {
+        let (worker, doer, output) = (self.worker, self.doer, self.output);
+        let source = HeartbeatSource {
+            output: Some(output),
+            of: doer.kind(),
+            always: false,
+        };
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
         let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
         let set = set.chain(step.set).collect();
         let spec = ChildSpec {
             argv: step.argv,
-            cwd: job.workspace.clone(),
-            env: exec::environment_of_agent(&self.env, self.agent.env(), set),
+            cwd: self.job.workspace.clone(),
+            env: exec::environment_of_agent(&worker.config.worker.env, doer.agent.env(), set),
             stdin: step.stdin,
             deadline,
         };
         let started = |pid| {
-            vital.pid.store(pid, Ordering::Relaxed);
+            vital.current().pid = Some(pid);
             worker.beat(vital, None);
         };
         let mut halted = None;
         let cancel = async {
-            let halt = worker.attend(vital, signs).await;
+            let halt = worker.attend(vital, &source).await;
             let grace = grace(&halt);
             halted = Some(halt);
             grace
@@ -256,7 +259,9 @@ impl AgentDoer {
         let outcome = match outcome {
             Err(error) if error.passes() => {
                 let error = io::Error::other(chain(error));
-                return Err(VolumesError::new("start an agent in", &job.workspace, error).into());
+                return Err(
+                    VolumesError::new("start an agent in", &self.job.workspace, error).into(),
+                );
             }
             outcome => outcome.map_err(chain),
         };

@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::agent_doer::AgentDoer;
-use super::worker_loop::{Finished, HeartbeatSource, RunVitals, WorkStop, Worker, now};
+use super::agent_doer::CommandRun;
+use super::worker_loop::{Finished, HeartbeatSource, RunVitals, WorkStop, now};
 use crate::agents::{
-    AgentJob, AgentProcess, CodingAgentSetup, ModelFault, NextRun, PromptKind, RunOutcome,
-    RunOutput, RunReading, RunSession, RunSummary, RunUsage,
+    AgentProcess, CodingAgentSetup, ModelFault, NextRun, PromptKind, RunOutcome, RunOutput,
+    RunReading, RunSession, RunSummary, RunUsage,
 };
-use crate::exec::{self, ChildOutput, Stdin};
+use crate::exec::{self, Stdin};
 use crate::plan::SessionId;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
@@ -25,13 +25,10 @@ const MOST_ERR: usize = 64 * 1024;
 /// The most that is read of what a session printed before, to know what it had used.
 const MOST_EARLIER: usize = 256 * 1024;
 
-/// What is known while an agent works on a command.
-struct SessionRun<'a> {
-    worker: &'a Worker,
-    doer: &'a AgentDoer,
-    job: &'a AgentJob<'a>,
+/// What is known while a coding agent works on a command.
+pub(super) struct SessionRun<'a> {
+    at: &'a CommandRun<'a>,
     coder: &'a CodingAgentSetup,
-    output: &'a ChildOutput,
     inbox: Inbox,
     session: Option<SessionId>,
     usage: RunUsage,
@@ -41,43 +38,8 @@ struct SessionRun<'a> {
     left: Duration,
 }
 
-/// The next run.
-struct RunPlan {
-    talk: RunSession,
-    told: PromptKind,
-}
-
-impl AgentDoer {
-    /// Works on a command with a coding agent until there is something to report. `life` is the sign of a worker that had the
-    /// command before: what its last run printed is used, and what it began is gone on with.
-    pub(super) async fn talk(
-        &self,
-        worker: &Worker,
-        job: &AgentJob<'_>,
-        coder: &CodingAgentSetup,
-        output: &ChildOutput,
-        life: &Heartbeat,
-    ) -> Result<Finished, WorkStop> {
-        let mut talking = SessionRun {
-            worker,
-            doer: self,
-            job,
-            coder,
-            output,
-            inbox: Inbox::of(&job.workspace, &job.command.id),
-            session: None,
-            usage: RunUsage::default(),
-            total: None,
-            notes: Vec::new(),
-            left: self.deadline,
-        };
-        let finished = talking.go(life).await;
-        if finished.is_err() {
-            talking.inbox.close();
-        }
-        finished
-    }
-}
+/// The next run: in which session, and with which prompt.
+type RunPlan = (RunSession, PromptKind);
 
 /// Removes what is kept for a session that is over.
 pub(super) fn forget(volumes: &Volumes, command: &CommandFile) {
@@ -87,7 +49,31 @@ pub(super) fn forget(volumes: &Volumes, command: &CommandFile) {
     }
 }
 
-impl SessionRun<'_> {
+impl<'a> SessionRun<'a> {
+    /// Works on a command with a coding agent until there is something to report. `life` is the heartbeat of a worker that had
+    /// the command before: what its last run printed is used, and what it began is gone on with.
+    pub(super) async fn carry_out(
+        at: &'a CommandRun<'a>,
+        coder: &'a CodingAgentSetup,
+        life: &Heartbeat,
+    ) -> Result<Finished, WorkStop> {
+        let mut run = Self {
+            at,
+            coder,
+            inbox: Inbox::of(&at.job.workspace, &at.job.command.id),
+            session: None,
+            usage: RunUsage::default(),
+            total: None,
+            notes: Vec::new(),
+            left: at.doer.deadline,
+        };
+        let finished = run.go(life).await;
+        if finished.is_err() {
+            run.inbox.close();
+        }
+        finished
+    }
+
     async fn go(&mut self, life: &Heartbeat) -> Result<Finished, WorkStop> {
         let since = life.started_at.filter(|_| life.run.is_some());
         let since = since.map_or_else(SystemTime::now, super::worker_loop::system_time);
@@ -95,49 +81,51 @@ impl SessionRun<'_> {
             // The agent may report by its last message.
             tracing::debug!(%error, "no folder for reports in the workspace");
         }
-        let vital = RunVitals::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
-        let mut heard = life.run.map(|mark| self.collect(mark, life));
+        let vital = RunVitals::new(&self.at.job.command.id, life.started_at.unwrap_or_else(now));
+        let mut reading = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
-        let undone = |heard: &mut RunReading| {
-            let next = heard.outcome.next(0, 0, self.doer.again);
+        let undone = |reading: &mut RunReading| {
+            let next = reading.outcome.next(0, 0, &self.at.worker.config.worker);
             let again = matches!(next, NextRun::Stop | NextRun::Again(_));
-            again || matches!(heard.outcome, RunOutcome::Killed { .. })
+            again || matches!(reading.outcome, RunOutcome::Killed { .. })
         };
-        if let Some(collected) = heard.take_if(undone) {
+        if let Some(collected) = reading.take_if(undone) {
             self.session = collected.session.or(self.session.take());
-            plan = self.again(PromptKind::Interrupted);
+            plan = self.again();
         }
         let (mut faults, mut changes) = (0, 0);
         loop {
-            let now = match heard.take() {
-                Some(heard) => heard,
+            let now = match reading.take() {
+                Some(reading) => reading,
                 None => self.run(plan, &vital).await?,
             };
             if now.session.is_some() {
                 self.session.clone_from(&now.session);
             }
-            if self.worker.volumes.reported(&self.job.command.id)? {
+            if self.at.worker.volumes.reported(&self.at.job.command.id)? {
                 self.inbox.discard();
                 return Ok(Finished::default());
             }
-            let next = now.outcome.next(faults, changes, self.doer.again);
+            let next = now
+                .outcome
+                .next(faults, changes, &self.at.worker.config.worker);
             match next {
                 NextRun::Again(wait) if wait < self.left => {
                     faults += 1;
                     if let RunOutcome::Model(fault) = &now.outcome {
-                        self.tell_fault(fault, wait, &vital);
+                        self.report_fault(fault, wait, &vital);
                     }
                     self.pause(wait, &vital).await?;
                     plan = match now.outcome {
                         // It never came to speak: there is nothing to go on with.
                         RunOutcome::NoStart { .. } => self.begin(),
-                        _ => self.again(PromptKind::Interrupted),
+                        _ => self.again(),
                     };
                 }
                 NextRun::Resume => {
                     changes += 1;
-                    plan = self.again(PromptKind::Interrupted);
+                    plan = self.again();
                 }
                 NextRun::Anew => {
                     changes += 1;
@@ -152,58 +140,43 @@ impl SessionRun<'_> {
 
     /// The first run is what the command says.
     fn begin(&mut self) -> RunPlan {
-        match (&self.job.command.kind, &self.job.command.session) {
+        let job = self.at.job;
+        match (&job.command.kind, &job.command.session) {
             (CommandType::Continue, Some(session)) => {
                 self.session = Some(session.clone());
-                RunPlan {
-                    talk: RunSession::Resume(session.clone()),
-                    told: PromptKind::Command,
-                }
+                (RunSession::Resume(session.clone()), PromptKind::Command)
             }
             (CommandType::Continue, None) => {
-                let session = self.fresh(None);
-                RunPlan {
-                    talk: RunSession::Begin(session),
-                    told: PromptKind::Lost,
-                }
+                (RunSession::Begin(self.fresh(None)), PromptKind::Lost)
             }
             _ => {
-                let session = self.fresh(Some(&self.job.session));
-                RunPlan {
-                    talk: RunSession::Begin(session),
-                    told: PromptKind::Command,
-                }
+                let session = self.fresh(Some(&job.session));
+                (RunSession::Begin(session), PromptKind::Command)
             }
         }
     }
 
     /// Goes on in the session, if there is one.
-    fn again(&mut self, told: PromptKind) -> RunPlan {
+    fn again(&mut self) -> RunPlan {
         match &self.session {
-            Some(session) => RunPlan {
-                talk: RunSession::Resume(session.clone()),
-                told,
-            },
+            Some(session) => (RunSession::Resume(session.clone()), PromptKind::Interrupted),
             None => self.begin(),
         }
     }
 
     /// Begins a session in place of one that is lost.
     fn anew(&mut self) -> RunPlan {
-        let continues = self.job.command.kind == CommandType::Continue;
+        let continues = self.at.job.command.kind == CommandType::Continue;
         if let Some(lost) = self.session.take().filter(|_| continues) {
             self.notes.push(format!(
                 "The session `{lost}` was lost; a new one was told the task and the last report."
             ));
         }
-        RunPlan {
-            talk: RunSession::Begin(self.fresh(None)),
-            told: if continues {
-                PromptKind::Lost
-            } else {
-                PromptKind::Interrupted
-            },
-        }
+        let prompt = match continues {
+            true => PromptKind::Lost,
+            false => PromptKind::Interrupted,
+        };
+        (RunSession::Begin(self.fresh(None)), prompt)
     }
 
     /// Names a session that is to begin: as was wished, if that is a name which agents take.
@@ -211,124 +184,104 @@ impl SessionRun<'_> {
         let wished = wished.filter(|wished| self.coder.kind.knows(wished));
         let session =
             wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
-        if self.coder.kind.takes_names() {
+        if self.coder.kind.program().takes_names {
             self.session = Some(session.clone());
         }
         session
     }
 
-    async fn run(&mut self, plan: RunPlan, vital: &RunVitals<'_>) -> Result<RunReading, WorkStop> {
-        let RunPlan { talk, told } = plan;
-        let begins = !matches!(talk, RunSession::Resume(_));
-        let heard = |outcome| RunReading {
-            outcome,
-            session: None,
-            usage: RunUsage::default(),
-        };
-        let named = match &talk {
+    async fn run(
+        &mut self,
+        (session, prompt): RunPlan,
+        vital: &RunVitals<'_>,
+    ) -> Result<RunReading, WorkStop> {
+        let begins = !matches!(session, RunSession::Resume(_));
+        let named = match &session {
             RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),
-            RunSession::Alone => self.job.session.clone(),
+            RunSession::Alone => self.at.job.session.clone(),
         };
-        let history = history(&self.worker.volumes, &named);
+        let history = history(&self.at.worker.volumes, &named);
         let kind = self.coder.kind;
-        let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
+        let there = kind.knows(&named) && (!kind.program().needs_history || history.exists());
         if !begins && !there {
-            return Ok(heard(RunOutcome::SessionMissing));
+            return Ok(empty_reading(RunOutcome::SessionMissing));
         }
-        let call = match self.coder.call(talk, &self.job.workspace, &history) {
+        let call = match self.coder.call(session, &self.at.job.workspace, &history) {
             Ok(call) => call,
             Err(unfit) => {
                 let said = format!("{unfit}; {}", unfit.way_out);
-                return Ok(heard(RunOutcome::Usage { said }));
+                return Ok(empty_reading(RunOutcome::Usage { said }));
             }
         };
-        self.know_total(begins, self.output.lengths()[0]);
+        self.know_total(begins, self.at.output.lengths()[0]);
         let report = self.inbox.report();
         let step = AgentProcess {
             name: self.coder.kind.name().into(),
             argv: call.argv,
             set: call.set,
-            stdin: Stdin::Text(self.coder.brief(self.job, &report, told)),
+            stdin: Stdin::Text(self.at.job.brief(&report, prompt)),
         };
-        let [out, err] = self.output.lengths();
-        // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
+        let [out, err] = self.at.output.lengths();
+        // Before the process: the next worker after a crash finds the session, and where its output begins. Without that a
         // result would be lost and done again.
         vital.begin(LogPosition { out, err, begins }, self.session.as_ref());
-        self.worker.live(vital, None)?;
+        self.at.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
-        let signs = HeartbeatSource {
-            output: Some(self.output),
-            of: Some(kind),
-            always: false,
-        };
-        let (doer, worker, left) = (self.doer, self.worker, self.left);
-        let ended = doer
-            .run_step(
-                worker,
-                self.job,
-                self.output,
-                step,
-                left,
-                vital,
-                &signs,
-                caps,
-            )
-            .await?;
+        let ended = self.at.run_step(step, self.left, vital, caps).await?;
         if ended.flooded {
-            return Ok(heard(flooded()));
+            return Ok(empty_reading(flooded()));
         }
         let exit = match ended.outcome {
             Ok(exit) => exit,
-            Err(why) if self.job.workspace.is_dir() => {
-                return Ok(heard(RunOutcome::Usage { said: why }));
+            Err(why) if self.at.job.workspace.is_dir() => {
+                return Ok(empty_reading(RunOutcome::Usage { said: why }));
             }
-            Err(why) => return Ok(heard(RunOutcome::Garbled { why })),
+            Err(why) => return Ok(empty_reading(RunOutcome::Garbled { why })),
         };
         self.left = self.left.saturating_sub(exit.lived);
-        let mut heard = self.coder.kind.read(&RunOutput {
+        let mut reading = self.coder.kind.read(&RunOutput {
             out: &ended.out,
             err: &ended.err,
             exit: Some(exit),
             begins,
             now: now(),
         });
-        heard.session = heard.session.or(vital.session());
-        self.count(heard.usage, begins);
-        Ok(heard)
+        reading.session = reading.session.or(vital.session());
+        self.count(reading.usage, begins);
+        Ok(reading)
     }
 
     /// Reads the run of a worker that is gone.
     fn collect(&mut self, mark: LogPosition, life: &Heartbeat) -> RunReading {
         let known = life.session.clone().map(SessionId::new);
-        let [out, err] = self.output.lengths();
+        let [out, err] = self.at.output.lengths();
         let most = crate::agents::MOST_PRINTED;
         if out
             .saturating_sub(mark.out)
             .max(err.saturating_sub(mark.err))
             > most
         {
-            self.output.cut([mark.out, mark.err], most);
+            self.at.output.cut([mark.out, mark.err], most);
             return RunReading {
-                outcome: flooded(),
                 session: known,
-                usage: RunUsage::default(),
+                ..empty_reading(flooded())
             };
         }
-        let mut heard = self.coder.kind.read(&RunOutput {
-            out: &self.output.out_since(mark.out, MOST_OUT),
-            err: &self.output.err_since(mark.err, MOST_ERR),
+        let mut reading = self.coder.kind.read(&RunOutput {
+            out: &self.at.output.out_since(mark.out, MOST_OUT),
+            err: &self.at.output.err_since(mark.err, MOST_ERR),
             exit: None,
             begins: mark.begins,
             now: now(),
         });
-        heard.session = heard.session.or(known);
+        reading.session = reading.session.or(known);
         self.know_total(mark.begins, mark.out);
-        self.count(heard.usage, mark.begins);
-        heard
+        self.count(reading.usage, mark.begins);
+        reading
     }
 
     fn count(&mut self, usage: RunUsage, begins: bool) {
-        if !self.coder.kind.counts_from_the_beginning() {
+        if !self.coder.kind.program().counts_from_the_beginning {
             self.usage.add(usage);
         } else if usage != RunUsage::default() {
             let before = self.total.filter(|_| !begins).unwrap_or_default();
@@ -340,7 +293,7 @@ impl SessionRun<'_> {
     /// Finds out what the session had used before a run that goes on with it, where the agent counts so; what the run
     /// printed begins there.
     fn know_total(&mut self, begins: bool, from: u64) {
-        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
+        if self.coder.kind.program().counts_from_the_beginning && self.total.is_none() && !begins {
             self.total = Some(self.used_before(from));
         }
     }
@@ -348,48 +301,49 @@ impl SessionRun<'_> {
     /// Finds what the session had used, in what it printed before its output had this length.
     fn used_before(&self, from: u64) -> RunUsage {
         let used = |out: String| {
-            let heard = self.coder.kind.read(&RunOutput {
+            let reading = self.coder.kind.read(&RunOutput {
                 out: &out,
                 err: "",
                 exit: None,
                 begins: false,
                 now: now(),
             });
-            Some(heard.usage).filter(|usage| *usage != RunUsage::default())
+            Some(reading.usage).filter(|usage| *usage != RunUsage::default())
         };
         let earlier = || {
-            let earlier = self.job.earlier()?;
-            let path = self.worker.volumes.log(&earlier.id, "out");
+            let earlier = self.at.job.earlier()?;
+            let path = self.at.worker.volumes.log(&earlier.id, "out");
             used(exec::tail_of(&path, MOST_EARLIER))
         };
         let start = from.saturating_sub(MOST_EARLIER as u64);
         let length = usize::try_from(from - start).unwrap_or(MOST_EARLIER);
-        used(self.output.head_since(start, length))
+        used(self.at.output.head_since(start, length))
             .or_else(earlier)
             .unwrap_or_default()
     }
 
-    /// Says that the model is asked again, and when: to whoever looks on, and by the heartbeat.
-    fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
+    /// Reports that the model is asked again, and when: to the person who watches, and by the heartbeat.
+    fn report_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
         let until = now().plus(wait);
-        let status = fault.status.map(|status| format!(" ({status})"));
-        let status = status.unwrap_or_default();
-        tracing::info!(command = %self.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
-        vital.wait_until(until);
+        let status = fault.status_text();
+        tracing::info!(command = %self.at.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
+        vital.current().blocked_until = Some(until);
         let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));
-        self.worker.tell(super::WorkerEvent::Waits { said, until });
+        self.at
+            .worker
+            .notify(super::WorkerEvent::Waits { said, until });
     }
 
     /// Waits, and shows meanwhile that this is wanted.
     async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<(), WorkStop> {
-        let signs = HeartbeatSource {
-            output: Some(self.output),
+        let source = HeartbeatSource {
+            output: Some(self.at.output),
             of: None,
             always: true,
         };
         tokio::select! {
             biased;
-            halt = self.worker.attend(vital, &signs) => return Err(halt),
+            halt = self.at.worker.attend(vital, &source) => return Err(halt),
             () = sleep(wait) => {}
         }
         self.left = self.left.saturating_sub(wait);
@@ -413,10 +367,19 @@ impl SessionRun<'_> {
         };
         let bytes = left.as_ref().map(|(_, bytes)| bytes.as_slice());
         Finished {
-            report: Some(self.coder.report(self.job, &course, bytes)),
+            report: Some(self.coder.report(self.at.job, &course, bytes)),
             stop,
             left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
         }
+    }
+}
+
+/// Returns the reading of a run that printed nothing of use.
+fn empty_reading(outcome: RunOutcome) -> RunReading {
+    RunReading {
+        outcome,
+        session: None,
+        usage: RunUsage::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! the lock until it has reported; so a command whose lock is free but there was left behind by a worker that died.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -23,36 +23,21 @@ const LONGEST_PASS: Duration = Duration::from_secs(30);
 /// The most that is read of a lock.
 const LONGEST: u64 = 1024;
 
-/// A command that is this worker's and nobody else's.
+/// A command that this worker alone has.
 #[derive(Debug)]
 pub(super) struct Claim {
     /// Those in which the command lies.
     volumes: Volumes,
     id: CommandId,
-    /// Closed, and so unlocked, with the claim; signed by whoever has it.
+    /// Closed, and so unlocked, with the claim; signed by the worker that has it.
     lock: File,
 }
 
-/// Who has a command, as its lock says: the agent, and on a second line the role that the command is assigned to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Signature {
-    agent: String,
-    assignee: Option<String>,
-}
-
-impl Signature {
-    /// Reads what a lock says; `None` if nobody has signed it.
-    fn read(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let agent = lines.next()?.to_owned();
-        let assignee = lines.next().map(str::to_owned);
-        Some(Self { agent, assignee })
-    }
-
-    fn text(&self) -> String {
-        let assignee = self.assignee.iter().map(|role| format!("\n{role}"));
-        self.agent.clone() + &assignee.collect::<String>()
-    }
+/// Takes commands for a worker: for its agent, as locks name it, and of some roles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimer<'a> {
+    pub(super) agent: &'a str,
+    pub(super) role: &'a RoleFilter,
 }
 
 /// Commands that a worker leaves alone for a while, longer each time: something still runs for them that it cannot end.
@@ -77,74 +62,42 @@ impl PassedOver {
     }
 }
 
-impl Claim {
-    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has, of
-    /// those that are named first if there is one.
+impl Claimer<'_> {
+    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that no worker has,
+    /// of those that are named first if there is one.
     ///
     /// # Errors
     /// What the file system says.
     pub(super) fn next(
+        self,
         volumes: &Volumes,
-        agent: &str,
-        role: &RoleFilter,
         passed: &PassedOver,
         first: &BTreeSet<CommandId>,
-    ) -> Result<Option<Self>, VolumesError> {
-        match Self::left(volumes, agent, role, passed)? {
-            Some(claim) => Ok(Some(claim)),
-            None => Self::fresh(volumes, agent, role, first),
-        }
-    }
-
-    /// Takes a command that a dead worker like this one left behind.
-    fn left(
-        volumes: &Volumes,
-        agent: &str,
-        role: &RoleFilter,
-        passed: &PassedOver,
-    ) -> Result<Option<Self>, VolumesError> {
+    ) -> Result<Option<Claim>, VolumesError> {
         for id in volumes.locked()? {
             if !passed.has(&id)
-                && let Some(claim) = Self::take_up(volumes, &id, agent, role)?
+                && let Some(claim) = self.take_up(volumes, &id)?
             {
                 return Ok(Some(claim));
             }
         }
-        Ok(None)
-    }
-
-    fn fresh(
-        volumes: &Volumes,
-        agent: &str,
-        role: &RoleFilter,
-        first: &BTreeSet<CommandId>,
-    ) -> Result<Option<Self>, VolumesError> {
         let mut waiting = Vec::new();
-        for volumes in role.from(volumes) {
-            waiting.extend(
-                volumes
-                    .waiting()?
-                    .into_iter()
-                    .map(|id| (id, volumes.clone())),
-            );
+        for volumes in self.role.from(volumes) {
+            let ids = volumes.waiting()?.into_iter();
+            waiting.extend(ids.map(|id| (id, volumes.clone())));
         }
-        let rank = |id: &CommandId| (!first.contains(id), id.clone());
-        waiting.sort_by_cached_key(|(id, _)| rank(id));
+        waiting.sort_by_cached_key(|(id, _)| (!first.contains(id), id.clone()));
         for (id, volumes) in waiting {
-            if let Some(claim) = Self::take(&volumes, &id, agent, role)? {
+            if let Some(claim) = self.take(&volumes, &id)? {
                 return Ok(Some(claim));
             }
         }
         Ok(None)
     }
 
-    fn take_up(
-        volumes: &Volumes,
-        id: &CommandId,
-        agent: &str,
-        role: &RoleFilter,
-    ) -> Result<Option<Self>, VolumesError> {
-        let Some((mut claim, before)) = Self::lock(volumes, id, false)? else {
+    /// Takes a command that a dead worker like this one left behind.
+    fn take_up(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>, VolumesError> {
+        let Some((mut claim, signed)) = Claim::lock(volumes, id, false)? else {
             return Ok(None);
         };
         let everywhere = volumes.everywhere();
@@ -155,45 +108,40 @@ impl Claim {
         };
         let Some(taken) = there(Folder::CommandsProcessed) else {
             if there(Folder::CommandsPending).is_none() {
-                // Withdrawn in the instant before it was taken, or removed by somebody.
+                // Withdrawn in the instant before it was taken, or removed by another program.
                 claim.finish()?;
             }
             return Ok(None);
         };
-        let mine = match before {
-            Some(signed) => {
-                signed.agent == agent && role.takes_from(taken, signed.assignee.as_deref())
-            }
+        let mut signed = signed.lines();
+        let mine = match signed.next() {
+            Some(agent) => agent == self.agent && self.role.takes_from(taken, signed.next()),
             None => {
                 let assignee = assignee(taken, Folder::CommandsProcessed, id);
-                role.takes_from(taken, assignee.as_deref())
+                self.role.takes_from(taken, assignee.as_deref())
             }
         };
         claim.volumes = taken.clone();
         Ok(Some(claim).filter(|_| mine))
     }
 
-    /// Takes a command that nobody has; `None` if it is for others, or somebody was faster.
+    /// Takes a command that no worker has; `None` if it is for others, or another worker was faster.
     ///
     /// # Errors
     /// What the file system says.
     pub(super) fn take(
+        self,
         volumes: &Volumes,
         id: &CommandId,
-        agent: &str,
-        role: &RoleFilter,
-    ) -> Result<Option<Self>, VolumesError> {
+    ) -> Result<Option<Claim>, VolumesError> {
         let assignee = assignee(volumes, Folder::CommandsPending, id);
-        if !role.takes_from(volumes, assignee.as_deref()) {
+        if !self.role.takes_from(volumes, assignee.as_deref()) {
             return Ok(None);
         }
-        let Some((mut claim, _)) = Self::lock(volumes, id, true)? else {
+        let Some((mut claim, _)) = Claim::lock(volumes, id, true)? else {
             return Ok(None);
         };
-        claim.sign(&Signature {
-            agent: agent.to_owned(),
-            assignee,
-        })?;
+        claim.sign(self.agent, assignee.as_deref())?;
         match volumes.claim(id) {
             Ok(()) => {
                 tracing::info!(command = %id, "taken");
@@ -202,7 +150,7 @@ impl Claim {
             Err(error) => {
                 let left = matches!(
                     error.kind(),
-                    // Somebody was faster, or the same command was taken once before.
+                    // Another worker was faster, or the same command was taken once before.
                     io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
                 );
                 claim.finish()?;
@@ -210,14 +158,16 @@ impl Claim {
             }
         }
     }
+}
 
-    /// Locks a command's claim and returns with it who signed it before. `None` if somebody else has it, or if there
+impl Claim {
+    /// Locks a command's claim and returns with it the signature that was there. `None` if another worker has it, or if there
     /// is none and none is to be made.
     fn lock(
         volumes: &Volumes,
         id: &CommandId,
         make: bool,
-    ) -> Result<Option<(Self, Option<Signature>)>, VolumesError> {
+    ) -> Result<Option<(Self, String)>, VolumesError> {
         let path = volumes.claim_lock(id);
         let locked = || -> io::Result<Option<(File, String)>> {
             let mut options = OpenOptions::new();
@@ -232,13 +182,8 @@ impl Claim {
                 }
                 opened => opened?,
             };
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-            // Whoever had it may have finished and removed it since it was opened.
-            if !same_file(&file, &path) {
+            // The worker that had it may have finished and removed it since it was opened.
+            if !own_files::lock(&file)? || !same_file(&file, &path) {
                 return Ok(None);
             }
             let mut before = String::new();
@@ -252,14 +197,16 @@ impl Claim {
                 id: id.clone(),
                 lock: file,
             };
-            (claim, Signature::read(&before))
+            (claim, before)
         }))
     }
 
-    fn sign(&mut self, signature: &Signature) -> Result<(), VolumesError> {
+    /// Writes into the lock who has the command: the agent, and on a second line the role that the command is assigned to.
+    fn sign(&mut self, agent: &str, assignee: Option<&str>) -> Result<(), VolumesError> {
+        let text: Vec<&str> = [agent].into_iter().chain(assignee).collect();
         self.lock
             .set_len(0)
-            .and_then(|()| self.lock.write_all(signature.text().as_bytes()))
+            .and_then(|()| self.lock.write_all(text.join("\n").as_bytes()))
             .map_err(|error| VolumesError::new("write", &self.volumes.claim_lock(&self.id), error))
     }
 
@@ -272,7 +219,7 @@ impl Claim {
         &self.volumes
     }
 
-    /// Lets go of a command with which nothing was begun, so that whoever looks next takes it.
+    /// Lets go of a command with which nothing was begun, so that the next worker takes it.
     ///
     /// # Errors
     /// What the file system says; the command is taken up again then.
@@ -290,7 +237,7 @@ impl Claim {
     }
 }
 
-/// Returns the role that a command is assigned to, on one line; `None` if it is anybody's, or cannot be read.
+/// Returns the role that a command is assigned to, on one line; `None` if it is for all, or cannot be read.
 fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String> {
     let text = volumes.read_command(folder, id).ok()?;
     let assignee = CommandFile::parse(&text).ok()?.assignee?;

@@ -10,40 +10,32 @@ mod role_filter;
 mod worker_loop;
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use crate::agents::{Agent, Retries};
-use crate::config::Timing;
+use crate::agents::Agent;
+use crate::config::Config;
 use crate::plan::{ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError};
 use agent_doer::AgentDoer;
 pub use role_filter::RoleFilter;
 use worker_loop::Worker;
 
-/// What a worker needs to know.
+/// What a worker works with.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// The root of the volumes.
-    pub root: PathBuf,
+    pub config: Arc<Config>,
     pub agent: Agent,
     /// Whose commands it takes.
     pub role: RoleFilter,
-    /// Names of variables that the agent gets besides those that every child gets.
-    pub env: Vec<String>,
     /// An agent may work that long on a command.
     pub deadline: Duration,
-    /// The daemon ends an agent that is silent for so long.
-    pub silence: Duration,
-    /// With a model that fails behind a coding agent.
-    pub again: Retries,
-    pub fitness: WorkerHealth,
-    pub timing: Timing,
-    /// Is told what the worker does, for a person who looks on.
-    pub told: Option<UnboundedSender<WorkerEvent>>,
+    pub health: WorkerHealth,
+    /// Gets what the worker does, for a person who watches.
+    pub events: Option<UnboundedSender<WorkerEvent>>,
 }
 
 /// What a worker does.
@@ -71,7 +63,7 @@ impl WorkerHealth {
         drop(self.watch().wait_for(|lost| *lost).await);
     }
 
-    /// Shows whether a worker has found so: it does before the report of it is there.
+    /// Becomes true when a worker has found so, before the report of it is there.
     pub fn watch(&self) -> watch::Receiver<bool> {
         self.lost.subscribe()
     }
@@ -80,7 +72,7 @@ impl WorkerHealth {
         *self.lost.borrow()
     }
 
-    /// Tells the others; false if another was first.
+    /// Notes that the agent cannot work; false if another worker was first.
     fn lose(&self) -> bool {
         self.lost
             .send_if_modified(|lost| !std::mem::replace(lost, true))
@@ -106,30 +98,27 @@ pub async fn run(
     options: WorkerOptions,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
-    let volumes = Volumes::open(&options.root)?;
+    let volumes = Volumes::open(&options.config.root())?;
     let (stop, stopping) = watch::channel(false);
-    let fitness = options.fitness.clone();
+    let health = options.health.clone();
     let worker = Worker {
         volumes,
+        config: options.config,
         role: options.role,
-        silence: options.silence,
-        look: options.timing.work,
-        fitness: options.fitness,
-        told: options.told,
-        news: watch::channel(0).1,
+        health: options.health,
+        events: options.events,
+        changes: watch::channel(0).1,
         stopping,
     };
     let doer = AgentDoer {
         agent: options.agent,
-        env: options.env,
         deadline: options.deadline,
-        again: options.again,
     };
     let mut working = std::pin::pin!(worker.work(&doer));
     tokio::select! {
         ended = &mut working => return ended,
         () = shutdown => {}
-        () = fitness.lost() => {}
+        () = health.lost() => {}
     }
     stop.send_replace(true);
     working.await

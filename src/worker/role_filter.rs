@@ -7,7 +7,7 @@ use crate::volumes::{Folder, Volumes};
 /// Which commands a worker takes, by the role that they are assigned to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RoleFilter {
-    /// All that lie in the common folder, whoever they are assigned to.
+    /// All that lie in the common folder, for every role.
     #[default]
     All,
     /// Those of this role: in the common folder, and in the role's own if it has one.
@@ -17,21 +17,16 @@ pub enum RoleFilter {
 }
 
 impl RoleFilter {
-    /// Returns whether a command in the common folder is one for this worker.
-    pub(super) fn takes(&self, assignee: Option<&str>) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(role) => assignee == Some(role),
-            Self::Except(roles) => assignee.is_none_or(|role| !roles.contains(role)),
-        }
-    }
-
     /// Returns whether a command is one for this worker, by where it lies and whom it is assigned to.
     pub(super) fn takes_from(&self, volumes: &Volumes, assignee: Option<&str>) -> bool {
-        match volumes.role() {
-            // Whatever lies in a role's own folder is for that role.
-            Some(own) => matches!(self, Self::Only(role) if role == own),
-            None => self.takes(assignee),
+        // Everything in a role's own folder is for that role.
+        let own = volumes.role();
+        match self {
+            Self::All => own.is_none(),
+            Self::Only(role) => own.or(assignee) == Some(role),
+            Self::Except(roles) => {
+                own.is_none() && assignee.is_none_or(|role| !roles.contains(role))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::command_claim::{Claim, PassedOver};
+use super::command_claim::{Claim, Claimer, PassedOver};
 use super::*;
 use crate::exec::{ChildOutput, alive};
 use crate::plan::{CommandId, Report, ReportStatus};
@@ -17,10 +17,6 @@ use crate::volumes::{CommandPlace, Folder, Heartbeat};
 use crate::wire::report_file::parse;
 
 const LONG: Duration = Duration::from_secs(30);
-const ONCE: Retries = Retries {
-    most: 1,
-    delay: Duration::ZERO,
-};
 
 struct Given {
     root: tempfile::TempDir,
@@ -70,6 +66,16 @@ impl Given {
         Self { root, volumes }
     }
 
+    fn config(&self) -> Arc<Config> {
+        let mut config = Config::default();
+        config.volumes.root = self.root.path().to_owned();
+        config.run.task_timeout = LONG;
+        config.worker.env = vec![];
+        config.worker.retries = 1;
+        config.worker.retry_delay = Duration::ZERO;
+        Arc::new(config)
+    }
+
     fn start(&self, agent: Agent) -> Running {
         self.start_with(agent, LONG)
     }
@@ -84,16 +90,12 @@ impl Given {
 
     fn start_as(&self, role: RoleFilter, agent: Agent, deadline: Duration) -> Running {
         let options = WorkerOptions {
-            root: self.root.path().to_owned(),
+            config: self.config(),
             agent,
             role,
-            env: vec![],
             deadline,
-            silence: LONG,
-            again: ONCE,
-            fitness: WorkerHealth::default(),
-            timing: Timing::default(),
-            told: None,
+            health: WorkerHealth::default(),
+            events: None,
         };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(run(options, async move {
@@ -165,8 +167,12 @@ fn what_others_wait_for_goes_before_what_is_older() {
     let given = Given::new();
     let [older, waited, later] = ["task-1", "task-2", "task-3"].map(|id| given.of_person(id, ""));
     let first = BTreeSet::from([waited.clone(), CommandId::new("task-0")]);
-    let (role, passed) = (RoleFilter::All, PassedOver::default());
-    let next = || Claim::next(&given.volumes, "shell", &role, &passed, &first).unwrap();
+    let passed = PassedOver::default();
+    let claimer = Claimer {
+        agent: "shell",
+        role: &RoleFilter::All,
+    };
+    let next = || claimer.next(&given.volumes, &passed, &first).unwrap();
     let claims: Vec<Claim> = std::iter::from_fn(next).collect();
     let ids: Vec<&CommandId> = claims.iter().map(Claim::id).collect();
     assert_eq!(ids, [&waited, &older, &later]);
@@ -252,18 +258,15 @@ async fn stopping_worker_claims_only_end_commands() {
     let worker = Worker {
         role: RoleFilter::All,
         volumes: given.volumes.clone(),
-        silence: LONG,
-        look: Timing::default().work,
-        fitness: WorkerHealth::default(),
-        told: None,
-        news: watch::channel(0).1,
+        config: given.config(),
+        health: WorkerHealth::default(),
+        events: None,
+        changes: watch::channel(0).1,
         stopping: watch::channel(true).1,
     };
     let doer = AgentDoer {
         agent: shell(),
-        env: vec![],
         deadline: LONG,
-        again: ONCE,
     };
     worker.work(&doer).await.unwrap();
     let whereabouts = |id| given.volumes.whereabouts(id).unwrap();

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -13,18 +12,19 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::activity::Pulse;
-use super::command_claim::{Claim, PassedOver};
+use super::command_claim::{Claim, Claimer, PassedOver};
 use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
 use crate::agents::{CodingAgent, MOST_PRINTED};
+use crate::config::Config;
 use crate::exec::ChildOutput;
 use crate::plan::{CommandId, ReportStatus, SessionId, Time};
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
 
-/// How often the heartbeat is renewed while somebody does something.
+/// How often the heartbeat is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);
-/// How often it is looked whether the command is cancelled, an agent left behind has ended, or one prints without end.
+/// The interval of the checks whether the command is cancelled, an agent left behind has ended, or one prints without end.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// An agent names its session in its first lines, if it does.
 const HEAD: usize = 64 * 1024;
@@ -61,15 +61,12 @@ pub(super) trait Doer {
 /// A worker: takes the commands of a role out of the files, one at a time.
 pub(super) struct Worker {
     pub(super) volumes: Volumes,
+    pub(super) config: Arc<Config>,
     pub(super) role: RoleFilter,
-    /// The daemon ends whoever is silent for so long.
-    pub(super) silence: Duration,
-    /// How often it is looked for commands where nothing tells of one.
-    pub(super) look: Duration,
-    pub(super) fitness: WorkerHealth,
-    pub(super) told: Option<UnboundedSender<WorkerEvent>>,
+    pub(super) health: WorkerHealth,
+    pub(super) events: Option<UnboundedSender<WorkerEvent>>,
     /// Moves when there may be something to do although no file has come.
-    pub(super) news: watch::Receiver<u64>,
+    pub(super) changes: watch::Receiver<u64>,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
@@ -112,80 +109,63 @@ impl From<VolumesError> for WorkStop {
     }
 }
 
-/// What the heartbeat of whoever works on a command is made of.
+/// The heartbeat of the agent that works on a command.
 pub(super) struct RunVitals<'a> {
     id: &'a CommandId,
-    started: Time,
-    /// When it had printed something last when it was last noted.
-    heard: Option<Time>,
-    /// 0 until the agent's process runs.
-    pub(super) pid: AtomicU32,
-    now: Mutex<CurrentRun>,
-}
-
-/// What changes from run to run.
-#[derive(Clone, Default)]
-pub(super) struct CurrentRun {
-    pub(super) session: Option<SessionId>,
-    run: Option<LogPosition>,
-    /// It goes on then, after a fault of its model.
-    waits: Option<Time>,
-    /// What it says of its model, which it only asks again.
-    fault: Option<String>,
+    heartbeat: Mutex<Heartbeat>,
 }
 
 impl<'a> RunVitals<'a> {
     pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
+        let heartbeat = Heartbeat {
+            started_at: Some(started),
+            ..Heartbeat::default()
+        };
         Self {
             id,
-            started,
-            heard: None,
-            pid: AtomicU32::new(0),
-            now: Mutex::default(),
+            heartbeat: Mutex::new(heartbeat),
         }
     }
 
     /// Goes on with the heartbeat of a worker that is gone, whose agent may still run.
-    pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: u32) -> Self {
-        let current = CurrentRun {
-            session: life.session.clone().map(SessionId::new),
-            run: life.run,
-            ..CurrentRun::default()
+    pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: Option<u32>) -> Self {
+        let heartbeat = Heartbeat {
+            pid,
+            started_at: life.started_at.or_else(|| Some(now())),
+            blocked_until: None,
+            model_fails: None,
+            ..life.clone()
         };
         Self {
-            heard: life.last_output_at,
-            pid: AtomicU32::new(pid),
-            now: Mutex::new(current),
-            ..Self::new(id, life.started_at.unwrap_or_else(now))
+            id,
+            heartbeat: Mutex::new(heartbeat),
         }
     }
 
     /// Begins a run.
     pub(super) fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
-        self.pid.store(0, Ordering::Relaxed);
-        *self.current() = CurrentRun {
-            session: session.cloned(),
+        let mut current = self.current();
+        *current = Heartbeat {
+            session: session.map(SessionId::to_string),
+            started_at: current.started_at,
             run: Some(run),
-            ..CurrentRun::default()
+            ..Heartbeat::default()
         };
     }
 
-    /// Notes that nothing runs before then.
-    pub(super) fn wait_until(&self, until: Time) {
-        self.current().waits = Some(until);
-    }
-
     pub(super) fn session(&self) -> Option<SessionId> {
-        self.current().session.clone()
+        self.current().session.clone().map(SessionId::new)
     }
 
-    pub(super) fn current(&self) -> MutexGuard<'_, CurrentRun> {
-        // What is in there is whole at every moment.
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn current(&self) -> MutexGuard<'_, Heartbeat> {
+        // A panic leaves it whole: each change is one assignment.
+        self.heartbeat
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is looked for while somebody works on a command.
+/// What counts as a heartbeat while an agent works on a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeartbeatSource<'a> {
     /// What an agent prints; without one the heartbeat is renewed in any case.
@@ -206,14 +186,15 @@ impl Worker {
         let wake = Arc::new(Notify::new());
         let from = self.role.from(&self.volumes);
         let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
-        let (mut news, mut stopping) = (self.news.clone(), self.stopping.clone());
-        let mut pause = self.look;
+        let (mut changes, mut stopping) = (self.changes.clone(), self.stopping.clone());
+        let interval = self.config.timing.work;
+        let mut pause = interval;
         let mut passed = PassedOver::default();
-        while !*stopping.borrow_and_update() && !self.fitness.is_lost() {
-            news.borrow_and_update();
+        while !*stopping.borrow_and_update() && !self.health.is_lost() {
+            changes.borrow_and_update();
             pause = match self.work_once(doer, &mut passed).await {
                 Ok(true) => continue,
-                Ok(false) => self.look,
+                Ok(false) => interval,
                 Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
                 Err(error) => {
                     tracing::warn!(error = chain(error), "the worker tries again");
@@ -222,7 +203,7 @@ impl Worker {
             };
             tokio::select! {
                 () = wake.notified() => {}
-                Ok(()) = news.changed() => {}
+                Ok(()) = changes.changed() => {}
                 () = sleep(pause) => {}
                 _ = stopping.changed() => {}
             }
@@ -234,6 +215,13 @@ impl Worker {
         Ok(())
     }
 
+    fn claimer<'a>(&'a self, doer: &'a impl Doer) -> Claimer<'a> {
+        Claimer {
+            agent: doer.name(),
+            role: &self.role,
+        }
+    }
+
     /// Has the next command done; false if there is none.
     async fn work_once(
         &self,
@@ -241,7 +229,7 @@ impl Worker {
         passed: &mut PassedOver,
     ) -> Result<bool, WorkerError> {
         let first = doer.first();
-        let next = Claim::next(&self.volumes, doer.name(), &self.role, passed, &first)?;
+        let next = self.claimer(doer).next(&self.volumes, passed, &first)?;
         let Some(claim) = next else {
             return Ok(false);
         };
@@ -265,22 +253,18 @@ impl Worker {
         match self.result(doer, &claim).await {
             Ok(Finished { report, stop, left }) => {
                 let began = left.as_ref().is_some_and(|(_, report)| report.is_some());
-                if stop.is_some() && !self.fitness.lose() && !began {
+                if stop.is_some() && !self.health.lose() && !began {
                     if let Some((inbox, _)) = left {
                         inbox.close();
                     }
                     return Ok(claim.give_back()?);
                 }
-                match report {
-                    Some(report) => {
-                        self.submit(claim, &report, left).await?;
-                        self.tell(WorkerEvent::Reported(Some(report.report.status)));
-                    }
-                    None => {
-                        claim.finish()?;
-                        self.tell(WorkerEvent::Reported(None));
-                    }
+                match &report {
+                    Some(report) => self.submit(claim, report, left).await?,
+                    None => claim.finish()?,
                 }
+                let status = report.map(|file| file.report.status);
+                self.notify(WorkerEvent::Reported(status));
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
                         agent: doer.name().to_owned(),
@@ -319,8 +303,7 @@ impl Worker {
             for id in volumes.waiting()? {
                 let ends = read(&volumes, Folder::CommandsPending, &id)
                     .is_ok_and(|command| command.kind == CommandType::End);
-                let take = || Claim::take(&volumes, &id, doer.name(), &self.role);
-                if ends && let Some(claim) = take()? {
+                if ends && let Some(claim) = self.claimer(doer).take(&volumes, &id)? {
                     self.carry_out(doer, claim).await?;
                 }
             }
@@ -328,27 +311,28 @@ impl Worker {
         Ok(())
     }
 
-    /// Tells whoever looks on; nobody has to.
-    pub(super) fn tell(&self, told: WorkerEvent) {
-        if let Some(teller) = &self.told {
-            drop(teller.send(told));
+    /// Reports what the worker does to the person who watches, if one does.
+    pub(super) fn notify(&self, event: WorkerEvent) {
+        if let Some(events) = &self.events {
+            drop(events.send(event));
         }
     }
 
-    /// Keeps the heartbeat as long as whoever works on a command does something, and says why that may not go on any longer.
+    /// Renews the heartbeat as long as the agent that works on a command does something, and returns why that must end.
     pub(super) async fn attend(
         &self,
         vital: &RunVitals<'_>,
-        signs: &HeartbeatSource<'_>,
+        source: &HeartbeatSource<'_>,
     ) -> WorkStop {
         let mark = self.volumes.cancel_mark(vital.id);
         let mut stopping = self.stopping.clone();
         let begun = vital.current().run.map(|run| [run.out, run.err]);
-        let lengths = || signs.output.map_or([0, 0], ChildOutput::lengths);
+        let lengths = || source.output.map_or([0, 0], ChildOutput::lengths);
         let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
-        let mut pulse = Pulse::new(vital.heard, begun);
-        let every = BEAT.min(self.silence / 5).max(LOOK);
+        let mut pulse = Pulse::new(vital.current().last_output_at, begun);
+        // Several heartbeats fit into the silence after which the daemon ends an agent.
+        let every = BEAT.min(self.config.run.task_timeout / 5).max(LOOK);
         let mut next_beat = Instant::now();
         loop {
             if mark.exists() {
@@ -362,30 +346,30 @@ impl Worker {
             if printed(0).max(printed(1)) > MOST_PRINTED {
                 return WorkStop::Flooded;
             }
-            if let (Some(kind), Some(output)) = (signs.of, signs.output)
+            if let (Some(kind), Some(output)) = (source.of, source.output)
                 && lengths[0] > searched
                 && vital.session().is_none()
             {
                 searched = lengths[0];
                 let found = kind.session(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
-                    vital.current().session = found;
+                    vital.current().session = found.map(|session| session.to_string());
                     // At once: without it a crash would lose the session.
                     next_beat = Instant::now();
                     pulse.quicken();
                 }
             }
             if Instant::now() >= next_beat {
-                let pid = vital.pid.load(Ordering::Relaxed);
-                let beats = match signs.output.filter(|_| !signs.always) {
-                    Some(output) => pulse.beats(output, pid, signs.of),
+                let pid = vital.current().pid.unwrap_or(0);
+                let beats = match source.output.filter(|_| !source.always) {
+                    Some(output) => pulse.beats(output, pid, source.of),
                     None => true,
                 };
                 let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
-                let begins = fault.is_some() && vital.current().fault.is_none();
+                let begins = fault.is_some() && vital.current().model_fails.is_none();
                 if beats || begins {
-                    vital.current().fault = fault;
-                    self.beat(vital, signs.output.and_then(ChildOutput::last_written));
+                    vital.current().model_fails = fault;
+                    self.beat(vital, source.output.and_then(ChildOutput::last_written));
                 }
                 next_beat = Instant::now() + every;
             }
@@ -412,21 +396,8 @@ impl Worker {
         vital: &RunVitals<'_>,
         last_written: Option<SystemTime>,
     ) -> Result<(), VolumesError> {
-        let CurrentRun {
-            session,
-            run,
-            waits,
-            fault,
-        } = vital.current().clone();
-        let life = Heartbeat {
-            pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
-            session: session.map(|session| session.to_string()),
-            started_at: Some(vital.started),
-            last_output_at: last_written.and_then(time_of),
-            blocked_until: waits,
-            model_fails: fault,
-            run,
-        };
+        let mut life = vital.current();
+        life.last_output_at = last_written.and_then(time_of);
         self.volumes.live(vital.id, &life)
     }
 

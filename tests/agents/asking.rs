@@ -4,7 +4,7 @@ use super::*;
 
 use std::fs;
 
-use crate::common::env::{DEADLINE, lives, wait_until};
+use crate::common::env::{lives, wait_until};
 
 /// Stands for Claude Code: records its questions and how it was called, and answers with the content of a file for that
 /// question.
@@ -28,18 +28,14 @@ impl Scene {
     /// A scene in which a script answers as Claude Code does.
     fn with_fake(config: &str) -> Self {
         let mut scene = Self::new(config);
-        scene
-            .env
-            .write("fake/claude.sh", &format!("#!/bin/sh\n{FAKE}"));
-        let program = scene.env.path("fake/claude.sh");
+        scene.write("fake/claude.sh", &format!("#!/bin/sh\n{FAKE}"));
+        let program = scene.path("fake/claude.sh");
         fs::set_permissions(
             &program,
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
         )
         .unwrap();
-        scene
-            .env
-            .show_script("claude", &format!("exec {} \"$@\"", program.display()));
+        scene.show_script("claude", &format!("exec {} \"$@\"", program.display()));
         for kind in ["plan", "judge", "audit", "summarise"] {
             scene.says(kind, &answer(kind).to_string());
         }
@@ -80,28 +76,17 @@ impl Scene {
 #[test]
 fn agent_plans_judges_and_audits() {
     let mut scene = Scene::with_fake("llm.provider = 'agent'");
-    scene.env.set("PLANTED", "canary");
+    scene.set("PLANTED", "canary");
     let ran = scene.reach(&[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stdout
-            .contains("The greeting is written, says the agent."),
-        "{ran:?}"
-    );
+    ran.has_stdout("The greeting is written, says the agent.");
 
-    assert!(scene.asked("plan").contains("Make a greeting"));
-    assert!(scene.asked("judge").contains("Write the greeting"));
-    let called = scene.env.read("fake/called");
-    assert!(!called.contains("canary"), "{called}");
-    assert!(
-        !called.contains("acceptEdits") && !called.contains("--session-id"),
-        "{called}"
-    );
-    let workspace = scene.env.path("volumes/workspace");
-    assert!(
-        !called.contains(&format!("{}\n", workspace.display())),
-        "{called}"
-    );
+    has(scene.asked("plan"), "Make a greeting");
+    has(scene.asked("judge"), "Write the greeting");
+    let called = scene.read("fake/called");
+    lacks(&called, ["canary", "acceptEdits", "--session-id"]);
+    let workspace = scene.path("volumes/workspace");
+    lacks(&called, format!("{}\n", workspace.display()));
     let usage = &scene.status()["usage"];
     assert_eq!(usage["llm_input_tokens"], 400, "{usage}");
     assert_eq!(usage["llm_output_tokens"], 40, "{usage}");
@@ -111,33 +96,25 @@ fn agent_plans_judges_and_audits() {
 fn agent_repeats_unusable_answer_once() {
     let scene = Scene::with_fake("llm.provider = 'agent'");
     scene.says("plan.once", "I would make a file.");
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(scene.asked("plan").contains("I would make a file."));
+    scene.exits(0, "plan 'Make a greeting'");
+    has(scene.asked("plan"), "I would make a file.");
 }
 
 #[test]
 fn agent_with_login_plans_without_key() {
     let scene = Scene::with_fake("");
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    scene.env.write("home/.claude/.credentials.json", "{}");
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stderr
-            .contains("the coding agent claude plans and judges"),
-        "{ran:?}"
-    );
+    scene.exits(2, "plan 'Make a greeting'");
+    scene.write("home/.claude/.credentials.json", "{}");
+    let ran = scene.exits(0, "plan 'Make a greeting'");
+    ran.has_stderr("the coding agent claude plans and judges");
 }
 
 #[test]
 fn planning_error_quotes_agent() {
     let scene = Scene::with_fake("llm.provider = 'agent'\nllm.tries = 1");
     let failed = |event: Value| {
-        scene.env.write("fake/plan", &format!("{event}\n"));
-        let ran = scene.run(&["plan", "Make a greeting"]);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
+        scene.write("fake/plan", &format!("{event}\n"));
+        let ran = scene.exits(1, "plan 'Make a greeting'");
         ran.stderr
     };
     let of_model = |status: u16| {
@@ -163,42 +140,40 @@ fn planning_error_quotes_agent() {
 #[test]
 fn hanging_agent_is_killed_with_children() {
     let mut scene = Scene::new("llm.provider = 'agent'\nllm.timeout = '1s'\nllm.tries = 1");
-    let pid = scene.env.path("pid");
-    scene.env.show_script(
+    let pid = scene.path("pid");
+    scene.show_script(
         "claude",
         &format!(
             "[ \"$1\" = --version ] && {{ echo 2.1.330; exit; }}\ntrap '' TERM\nsleep 1000 & echo $! > {}\nwait",
             pid.display()
         ),
     );
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("did not answer within 1s"), "{ran:?}");
-    assert!(!lives(scene.env.read("pid").trim()));
+    scene.refuses(1, "plan 'Make a greeting'", "did not answer within 1s");
+    assert!(!lives(scene.read("pid").trim()));
 }
 
 #[test]
 fn next_daemon_ends_leftover_planning_agent() {
     let scene = Scene::with_fake("llm.provider = 'agent'");
-    let pid = scene.env.path("pid");
+    let pid = scene.path("pid");
     let hangs = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 2.1.330; exit; }}\necho $$ >> {}\nexec sleep 1000\n",
         pid.display()
     );
-    let answers = scene.env.read("fake/claude.sh");
-    scene.env.write("fake/claude.sh", &hangs);
-    let mut daemon = scene.env.start(&["run", "Make a greeting", "--no-input"]);
+    let answers = scene.read("fake/claude.sh");
+    scene.write("fake/claude.sh", &hangs);
+    let mut daemon = scene.start("run 'Make a greeting' --no-input");
     let asked = || fs::read_to_string(&pid).unwrap_or_default();
-    wait_until("the agent is asked", DEADLINE, || asked().ends_with('\n'));
+    wait_until("the agent is asked", || asked().ends_with('\n'));
     daemon.child.kill().unwrap();
     daemon.wait();
     assert!(lives(asked().trim()), "nothing is left behind");
 
-    scene.env.write("fake/claude.sh", &answers);
-    let _next = scene.env.start(&["resume", "--no-input"]);
-    wait_until("it is ended", DEADLINE, || !lives(asked().trim()));
-    let active = Exchange::at(scene.env.path("volumes"));
-    wait_until("its mark is gone", DEADLINE, || {
+    scene.write("fake/claude.sh", &answers);
+    let _next = scene.start("resume --no-input");
+    wait_until("it is ended", || !lives(asked().trim()));
+    let active = Exchange::at(scene.path("volumes"));
+    wait_until("its mark is gone", || {
         let names = active.names("active");
         !names.iter().any(|name| name.contains(".question"))
     });
@@ -207,8 +182,7 @@ fn next_daemon_ends_leftover_planning_agent() {
 #[test]
 fn missing_agent_is_reported_immediately() {
     let scene = Scene::new("llm.provider = 'agent'");
-    let ran = scene.run(&["run", "Make a greeting"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = scene.exits(2, "run 'Make a greeting'");
     insta::assert_snapshot!(ran.stderr, @r#"
     error: `llm.provider` is "agent", but no coding agent is installed
     Hint: install one (claude, codex, gemini, opencode), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out

@@ -3,8 +3,7 @@
 use super::*;
 
 fn told(scene: &Scene) -> String {
-    let doctor = scene.run(&["doctor"]);
-    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    let doctor = scene.exits(0, "doctor");
     let about = [
         "model", "claude", "codex", "gemini", "opencode", "aider", "agents",
     ];
@@ -15,7 +14,7 @@ fn told(scene: &Scene) -> String {
         shown
     });
     let text: Vec<&str> = lines.collect();
-    let text = scene.env.normal(&text.join("\n"));
+    let text = scene.normal(&text.join("\n"));
     // The programs lie in a folder of their own.
     text.lines()
         .map(|line| match (line.find(" /"), line.find("/shown/")) {
@@ -36,15 +35,11 @@ fn doctor_lists_usable_agents_and_missing_parts() {
                    Hint: to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent
     --  agents     not installed: claude, codex, gemini, opencode, aider
     ");
-    scene
-        .env
-        .show_script("claude", "echo '2.1.330 (Claude Code)'");
-    scene.env.show_script("codex", "echo 'codex-cli 0.2.0'");
-    scene
-        .env
-        .show_script("gemini", "echo 'cannot find module x' >&2; exit 1");
-    scene.env.show_script("opencode", "echo 1.18.33");
-    scene.env.show_script("aider", "echo aider 0.86.2");
+    scene.show_script("claude", "echo '2.1.330 (Claude Code)'");
+    scene.show_script("codex", "echo 'codex-cli 0.2.0'");
+    scene.show_script("gemini", "echo 'cannot find module x' >&2; exit 1");
+    scene.show_script("opencode", "echo 1.18.33");
+    scene.show_script("aider", "echo aider 0.86.2");
     insta::assert_snapshot!(told(&scene), @r"
     --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready): plans come from plan files, rules judge
                    Hint: to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent
@@ -57,7 +52,7 @@ fn doctor_lists_usable_agents_and_missing_parts() {
     ok  opencode   1.18.33 at [BIN]/opencode
     ok  aider      0.86.2 at [BIN]/aider
     ");
-    scene.env.write("home/.claude/.credentials.json", "{}");
+    scene.write("home/.claude/.credentials.json", "{}");
     insta::assert_snapshot!(told(&scene).lines().take(2).collect::<Vec<_>>().join("\n"), @r"
     ok  model      the coding agent claude is asked (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set)
     ok  claude     2.1.330 at [BIN]/claude; [FOLDER]/home/.claude/.credentials.json is there
@@ -67,11 +62,11 @@ fn doctor_lists_usable_agents_and_missing_parts() {
 #[test]
 fn doctor_reads_key_name_from_codex_config() {
     let mut scene = Scene::new("[worker]\nenv = [\"MY_KEY\"]\n");
-    scene.env.show_script("codex", "echo 'codex-cli 0.169.0'");
+    scene.show_script("codex", "echo 'codex-cli 0.169.0'");
     let config = "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"http://127.0.0.1:1/v1\"\nenv_key = \"MY_KEY\"\n";
-    scene.env.write("home/.codex/config.toml", config);
+    scene.write("home/.codex/config.toml", config);
     // A login does not help if the configuration chooses another provider.
-    scene.env.write("home/.codex/auth.json", "{}");
+    scene.write("home/.codex/auth.json", "{}");
     let codex = |scene: &Scene| {
         let told = told(scene);
         let mut lines = told.lines().skip_while(|line| !line.contains(" codex  "));
@@ -83,17 +78,15 @@ fn doctor_reads_key_name_from_codex_config() {
     --  codex      0.169.0 at [BIN]/codex; no login seen: its provider `mine` of [FOLDER]/home/.codex/config.toml has its key in MY_KEY, which is not set or not named in [worker] env
                    Hint: run `codex` once and log in, or set its key
     ");
-    scene.env.set("MY_KEY", "sk-canary");
+    scene.set("MY_KEY", "sk-canary");
     insta::assert_snapshot!(codex(&scene), @"ok  codex      0.169.0 at [BIN]/codex; its provider is `mine` of [FOLDER]/home/.codex/config.toml, and MY_KEY is set");
     // A variable that is not passed on does not count.
-    scene.env.write("config.toml", "");
+    scene.write("config.toml", "");
     insta::assert_snapshot!(codex(&scene), @r"
     --  codex      0.169.0 at [BIN]/codex; no login seen: its provider `mine` of [FOLDER]/home/.codex/config.toml has its key in MY_KEY, which is not set or not named in [worker] env
                    Hint: run `codex` once and log in, or set its key
     ");
-    scene
-        .env
-        .write("home/.codex/config.toml", &config.replace("env_key", "key"));
+    scene.write("home/.codex/config.toml", &config.replace("env_key", "key"));
     insta::assert_snapshot!(codex(&scene), @"ok  codex      0.169.0 at [BIN]/codex; its provider is `mine` of [FOLDER]/home/.codex/config.toml");
 }
 
@@ -105,8 +98,7 @@ fn doctor_finds_installed_agents() {
         if !scene.install(agent, &vendor) {
             continue;
         }
-        let doctor = scene.run(&["doctor", "--json"]);
-        assert_eq!(doctor.code, Some(0), "{doctor:?}");
+        let doctor = scene.exits(0, "doctor --json");
         let findings: Value = serde_json::from_str(&doctor.stdout).unwrap();
         let finding = findings
             .as_array()
@@ -115,6 +107,6 @@ fn doctor_finds_installed_agents() {
             .find(|finding| finding["about"] == agent)
             .unwrap_or_else(|| panic!("{agent}: {findings}"));
         assert_eq!(finding["state"], "good", "{finding}");
-        assert!(!doctor.stdout.contains("sk-canary"), "{findings}");
+        doctor.lacks_stdout("sk-canary");
     }
 }

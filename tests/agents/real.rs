@@ -24,9 +24,8 @@ fn asks(agent: &str) {
     if !scene.install(agent, &vendor) {
         return;
     }
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("Write the greeting"), "{ran:?}");
+    let ran = scene.exits(0, "plan 'Make a greeting'");
+    ran.has_stdout("Write the greeting");
     let heard = vendor.heard();
     assert!(heard.iter().any(|heard| heard.was_told("Make a greeting")));
 }
@@ -38,33 +37,17 @@ fn claude_with_refused_key_is_not_retried() {
     if !scene.install("claude", &vendor) {
         return;
     }
-    let ran = scene.run(&["plan", "Make a greeting"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr.contains("refuses the key (status 401)"),
-        "{ran:?}"
-    );
-    assert!(!ran.stderr.contains("sk-canary"), "{ran:?}");
+    let ran = scene.exits(1, "plan 'Make a greeting'");
+    ran.has_stderr("refuses the key (status 401)");
+    ran.lacks_stderr("sk-canary");
 }
 
 #[test]
-fn claude_plans() {
-    asks("claude");
-}
-
-#[test]
-fn codex_plans() {
-    asks("codex");
-}
-
-#[test]
-fn gemini_plans() {
-    asks("gemini");
-}
-
-#[test]
-fn opencode_plans() {
-    asks("opencode");
+fn installed_agents_plan() {
+    for agent in ["claude", "codex", "gemini", "opencode"] {
+        row(agent);
+        asks(agent);
+    }
 }
 
 /// Has one agent do everything: plan, work, judge, audit, summarise.
@@ -74,17 +57,12 @@ fn reaches_a_goal(agent: &str) {
     if !scene.install(agent, &vendor) {
         return;
     }
-    let ran = scene.run(&["run", "Make a greeting", "--agent", agent, "--no-input"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stdout
-            .contains("The greeting is written, says the agent."),
-        "{ran:?}"
+    let ran = scene.exits(
+        0,
+        ["run", "Make a greeting", "--agent", agent, "--no-input"],
     );
-    assert_eq!(
-        scene.env.read("volumes/workspace/hello.txt").trim(),
-        "hello"
-    );
+    ran.has_stdout("The greeting is written, says the agent.");
+    assert_eq!(scene.read("volumes/workspace/hello.txt").trim(), "hello");
     let usage = &scene.status()["usage"];
     assert!(
         usage["llm_input_tokens"].as_u64() >= Some(4 * READ),
@@ -93,19 +71,17 @@ fn reaches_a_goal(agent: &str) {
 }
 
 #[test]
-fn claude_alone_completes_goal() {
-    reaches_a_goal("claude");
-}
-
-#[test]
-fn codex_alone_completes_goal() {
-    reaches_a_goal("codex");
+fn one_agent_alone_completes_goal() {
+    for agent in ["claude", "codex"] {
+        row(agent);
+        reaches_a_goal(agent);
+    }
 }
 
 #[test]
 fn claude_permission_denial_asks_human() {
     let mut scene = Scene::new("llm.provider = 'none'");
-    scene.env.write("plan.md", PLAN);
+    scene.write("plan.md", PLAN);
     let vendor = Vendor::start(|heard| match heard.turns.last() {
         Some(Turn::Tool(_)) => Say::Text("I could not run it.".into()),
         _ => Say::Call(
@@ -116,15 +92,7 @@ fn claude_permission_denial_asks_human() {
     if !scene.install("claude", &vendor) {
         return;
     }
-    let ran = scene.run(&[
-        "run",
-        "--plan",
-        "plan.md",
-        "--agent",
-        "claude",
-        "--no-input",
-    ]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.exits(4, "run --plan plan.md --agent claude --no-input");
     let reports = scene.reports();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert_eq!(
@@ -132,25 +100,27 @@ fn claude_permission_denial_asks_human() {
         Some("PARTIAL_SUCCESS"),
         "{reports:?}"
     );
-    assert!(reports[0].text.contains("curl example.com"), "{reports:?}");
+    has(&reports[0].text, "curl example.com");
 }
 
 #[test]
 fn refused_key_fails_task_and_names_key() {
     for agent in ["claude", "codex"] {
         let mut scene = Scene::new("llm.provider = 'none'\nrun.max_attempts = 1");
-        scene.env.write("plan.md", PLAN);
+        scene.write("plan.md", PLAN);
         let vendor = Vendor::start(|_| Say::Fault(401));
         if !scene.install(agent, &vendor) {
             continue;
         }
-        let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        scene.exits(
+            4,
+            ["run", "--plan", "plan.md", "--agent", agent, "--no-input"],
+        );
         let reports = scene.reports();
         assert_eq!(reports.len(), 1, "{agent}: {reports:?}");
         assert_eq!(reports[0].field("status"), Some("FAILED"), "{reports:?}");
-        assert!(reports[0].text.contains("key"), "{reports:?}");
-        assert!(!reports[0].text.contains("sk-canary"), "{reports:?}");
+        has(&reports[0].text, "key");
+        lacks(&reports[0].text, "sk-canary");
     }
 }
 
@@ -162,8 +132,8 @@ const TWICE: &str = "llm.provider = 'none'\n[run]\nchecks = ['twice']\n[checks]\
 
 /// Has an agent do a task and fail a check, so that it does the task again; `None` if the agent is not installed.
 fn sent_back(mut scene: Scene, agent: &str) -> Option<(Scene, Vendor)> {
-    scene.env.write("plan.md", PLAN);
-    let (first, second) = (scene.made(), scene.env.path("volumes/workspace/again.txt"));
+    scene.write("plan.md", PLAN);
+    let (first, second) = (scene.made(), scene.path("volumes/workspace/again.txt"));
     let vendor = Vendor::start(move |heard| {
         let file = if heard.was_told("`twice`") {
             &second
@@ -175,7 +145,7 @@ fn sent_back(mut scene: Scene, agent: &str) -> Option<(Scene, Vendor)> {
     if !scene.install(agent, &vendor) {
         return None;
     }
-    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
+    let ran = scene.run(["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
     let reports = scene.reports();
     assert_eq!(ran.code, Some(0), "{ran:?}\n{reports:?}");
     assert_eq!(reports.len(), 2, "{reports:?}");
@@ -188,10 +158,7 @@ fn works(agent: &str) {
         return;
     };
     let reports = scene.reports();
-    assert_eq!(
-        scene.env.read("volumes/workspace/hello.txt").trim(),
-        "hello"
-    );
+    assert_eq!(scene.read("volumes/workspace/hello.txt").trim(), "hello");
     for report in &reports {
         assert_eq!(report.field("status"), Some("SUCCESS"), "{report:?}");
         let tokens = |name: &str| {
@@ -207,60 +174,39 @@ fn works(agent: &str) {
         );
     }
     assert!(reports[0].field("session_id").is_some(), "{reports:?}");
-    assert_eq!(
-        reports[0].field("session_id"),
-        reports[1].field("session_id")
-    );
+    let expected = reports[1].field("session_id");
+    assert_eq!(reports[0].field("session_id"), expected);
     // The second attempt is requested in the conversation of the first.
     let heard = vendor.heard();
-    let again = heard
-        .iter()
-        .find(|heard| heard.was_told("`twice`"))
-        .unwrap();
+    let mut again = heard.iter();
+    let again = again.find(|heard| heard.was_told("`twice`")).unwrap();
     assert!(again.was_told("BANANA"), "{:?}", again.turns);
     assert!(again.turns.contains(&Turn::Model), "{:?}", again.turns);
 }
 
 #[test]
-fn claude_works_and_continues_session() {
-    works("claude");
-}
-
-#[test]
-fn codex_works_and_continues_session() {
-    works("codex");
-}
-
-#[test]
-fn gemini_works_and_continues_session() {
-    works("gemini");
-}
-
-#[test]
-fn opencode_works_and_continues_session() {
-    works("opencode");
-}
-
-#[test]
-fn aider_works_and_continues_session() {
-    works("aider");
+fn installed_agents_work_and_continue_sessions() {
+    for agent in ["claude", "codex", "gemini", "opencode", "aider"] {
+        row(agent);
+        works(agent);
+    }
 }
 
 /// Has an agent do a task, fail a check after which its sessions are gone, and begin a new session.
 fn works_after_a_loss(agent: &str, sessions: &str) {
     let scene = Scene::new("");
-    let sessions = scene.env.path("home").join(sessions);
+    let sessions = scene.path("home").join(sessions);
     let lose = format!("rm -rf '{}'; test -s again.txt", sessions.display());
     let config = TWICE.replace(
         "'test', '-s', 'again.txt'",
         &format!("'sh', '-c', \"{lose}\""),
     );
-    scene.env.write("config.toml", &config);
+    scene.write("config.toml", &config);
     let Some((scene, vendor)) = sent_back(scene, agent) else {
         return;
     };
     let reports = scene.reports();
-    assert!(reports[1].text.contains("was lost"), "{reports:?}");
+    has(&reports[1].text, "was lost");
     let session = |at: usize| reports[at].field("session_id");
     assert!(session(0).is_some(), "{reports:?}");
     assert_ne!(session(0), session(1));
@@ -271,21 +217,14 @@ fn works_after_a_loss(agent: &str, sessions: &str) {
 }
 
 #[test]
-fn claude_restarts_after_lost_session() {
-    works_after_a_loss("claude", ".claude/projects");
-}
-
-#[test]
-fn codex_restarts_after_lost_session() {
-    works_after_a_loss("codex", ".codex/sessions");
-}
-
-#[test]
-fn gemini_restarts_after_lost_session() {
-    works_after_a_loss("gemini", ".gemini/tmp");
-}
-
-#[test]
-fn opencode_restarts_after_lost_session() {
-    works_after_a_loss("opencode", ".local/share/opencode");
+fn installed_agents_restart_after_lost_session() {
+    for (agent, sessions) in [
+        ("claude", ".claude/projects"),
+        ("codex", ".codex/sessions"),
+        ("gemini", ".gemini/tmp"),
+        ("opencode", ".local/share/opencode"),
+    ] {
+        row(agent);
+        works_after_a_loss(agent, sessions);
+    }
 }

@@ -9,9 +9,8 @@ fn silent_attempt_times_out_and_active_one_does_not() {
     let silent = "[ $run = 1 ] && sleep 1000
         for i in 1 2 3 4 5 6 7 8 9 10; do say; date +%s >> $notes/$run/spoke; sleep 0.5; done; result 'made'";
     let scene = Scene::configured(silent, "[run]\ntask_timeout = \"3s\"\nmax_attempts = 20\n");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let log = scene.env.run(&["log"]).stdout;
+    scene.run().exits(0);
+    let log = scene.env.run("log").stdout;
     let ended = log.matches("no heartbeat").count();
     assert_eq!(ended + 1, scene.runs(), "{log}");
     for run in 2..=u32::try_from(ended).unwrap() {
@@ -33,49 +32,40 @@ fn agent_that_only_retries_its_model_times_out() {
         "say; if [ $run = 1 ]; then while :; do echo '{again}'; sleep 0.1; done; fi; result 'made'"
     );
     let scene = Scene::configured(&script, "[run]\ntask_timeout = \"2s\"\n");
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     let told = "no heartbeat for 2 s: its agent only asked a model again that fails: 500";
-    let log = scene.env.run(&["log"]).stdout;
-    assert!(log.contains(told), "{log}");
-    let why = scene.env.run(&["why", "1"]).stdout;
-    assert!(why.contains(told), "{why}");
+    has(scene.env.run("log").stdout, told);
+    has(scene.env.run("why 1").stdout, told);
 }
 
 #[test]
 fn worker_reports_model_retry_with_time() {
     let scene = Scene::with("[ -e @NOTES@/mended ] || fault 529; result 'made'");
-    let config = scene.env.read("config.toml");
+    let config = scene.read("config.toml");
     let patient = config.replace("\"10ms\"", "\"1h\"");
-    scene.env.write("config.toml", &patient);
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    let told = File::create(scene.env.path("worker.log")).unwrap();
-    let mut worker = scene.env.command(&["worker", "--agent", "claude"]);
-    let mut worker = Running {
-        child: worker.stderr(told).spawn().unwrap(),
-    };
-    wait_until("the log tells it", DEADLINE, || {
-        scene.env.run(&["log"]).stdout.contains("is asked again at")
+    scene.write("config.toml", &patient);
+    let mut daemon = scene.start("run --plan plan.md");
+    let told = File::create(scene.path("worker.log")).unwrap();
+    let mut worker = scene.spawn("worker --agent claude", Stdio::null(), told);
+    wait_until("the log tells it", || {
+        scene.env.run("log").stdout.contains("is asked again at")
     });
-    let log = scene.env.run(&["log"]).stdout;
+    let log = scene.env.run("log").stdout;
     assert_eq!(log.matches("is asked again at").count(), 1, "{log}");
-    let status = scene.env.run(&["status"]).stdout;
-    assert!(
-        status.contains("its model fails and is asked again in"),
-        "{status}"
-    );
-    let status: Value = serde_json::from_str(&scene.env.run(&["status", "--json"]).stdout).unwrap();
+    let status = scene.env.run("status").stdout;
+    has(&status, "its model fails and is asked again in");
+    let status: Value = serde_json::from_str(&scene.env.run("status --json").stdout).unwrap();
     let until = status["tasks"][0]["waits_until"].as_str().unwrap();
-    let log = scene.env.run(&["log"]).stdout;
+    let log = scene.env.run("log").stdout;
     assert!(until.starts_with("20"), "{until}: {log}");
-    let told = scene.env.read("worker.log");
+    let told = scene.read("worker.log");
     let line = "1 · Make the part: the model fails (529): API Error; it is asked again at ";
     assert_eq!(told.matches(line).count(), 1, "{told}");
     // The next worker does not wait for what this one waited for.
-    scene.env.write("notes/mended", "");
+    scene.write("notes/mended", "");
     worker.child.kill().unwrap();
     worker.wait();
-    let _next = scene.env.start(&["worker", "--agent", "claude"]);
+    let _next = scene.start("worker --agent claude");
     assert_eq!(daemon.wait().code(), Some(0));
 }
 
@@ -84,20 +74,15 @@ fn unknown_start_error_is_retried_once() {
     let scene = Scene::with(
         "[ $run = 1 ] && { echo 'cannot allocate memory' >&2; exit 1; }; result 'made'",
     );
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.run().exits(0);
     assert_eq!(scene.runs(), 2);
-    assert_eq!(
-        scene.session(1).0,
-        scene.session(2).0,
-        "it begins, as the first did"
-    );
+    // It begins, as the first did.
+    assert_eq!(scene.session(1).0, scene.session(2).0);
     assert_eq!(scene.reports().len(), 1);
     let always = Scene::with("echo 'cannot allocate memory' >&2; exit 1");
-    let ran = always.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let ran = always.run().exits(4);
     assert_eq!(always.runs(), 2);
-    assert!(ran.stderr.contains("cannot allocate memory"), "{ran:?}");
+    ran.has_stderr("cannot allocate memory");
 }
 
 #[test]
@@ -106,27 +91,17 @@ fn orphaned_agent_with_endless_output_is_stopped() {
         "say; until [ -e @NOTES@/go ]; do sleep 0.05; done; yes '{\"type\":\"assistant\"}'",
         "[run]\nmax_attempts = 1\n",
     );
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md", "--no-input"]);
-    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
-    wait_until("the agent works", DEADLINE, || {
-        let life = scene.exchange.texts("active", ".json").concat();
-        scene.runs() == 1 && life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
-    });
-    worker.child.kill().unwrap();
-    worker.wait();
-    scene.env.write("notes/go", "");
-    let _next = scene.env.start(&["worker", "--agent", "claude"]);
-    assert_eq!(daemon.wait().code(), Some(4));
+    scene.orphaned("claude", 4, || scene.runs() == 1, || scene.go());
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    assert!(report.contains("it printed more than 64 MiB"), "{report}");
+    has(&report, "it printed more than 64 MiB");
 }
 
 #[test]
 fn agent_starts_only_after_first_heartbeat() {
     let scene = Scene::with("say; result 'made'");
-    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
-    wait_until("the command waits", DEADLINE, || {
+    let mut daemon = scene.start("run --plan plan.md");
+    wait_until("the command waits", || {
         scene.exchange.names("commands/pending").len() == 1
     });
     let [command] = scene.exchange.names("commands/pending").try_into().unwrap();
@@ -134,8 +109,8 @@ fn agent_starts_only_after_first_heartbeat() {
     // A folder in its place cannot be replaced by a file.
     let in_the_way = scene.exchange.path("active").join(format!("{id}.json"));
     fs::create_dir_all(in_the_way.join("full")).unwrap();
-    let _worker = scene.env.start(&["worker", "--agent", "claude"]);
-    wait_until("the worker has tried", DEADLINE, || {
+    let _worker = scene.start("worker --agent claude");
+    wait_until("the worker has tried", || {
         scene.exchange.names("commands/processed").len() == 1
             && scene
                 .exchange
@@ -155,10 +130,9 @@ fn agent_with_endless_output_is_stopped() {
         "yes '{\"type\":\"assistant\"}'",
         "[run]\nmax_attempts = 1\n",
     );
-    let ran = scene.run();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.run().exits(4);
     let [report] = scene.reports().try_into().unwrap();
-    assert!(report.contains("it printed more than 64 MiB"), "{report}");
+    has(&report, "it printed more than 64 MiB");
     for name in scene.exchange.names("logs") {
         let length = fs::metadata(scene.exchange.path("logs").join(&name))
             .unwrap()

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::env::{DEADLINE, wait_until};
+use super::env::wait_until;
 
 /// How often the agent scans for commands.
 const LOOK: Duration = Duration::from_millis(5);
@@ -162,7 +162,7 @@ impl Exchange {
     /// Waits for a command that fits, and leaves it where it is.
     pub fn await_command(&self, what: &str, fits: impl Fn(&Command) -> bool) -> Command {
         let mut found = None;
-        wait_until(what, DEADLINE, || {
+        wait_until(what, || {
             found = self.pending().into_iter().find(&fits);
             found.is_some()
         });
@@ -235,7 +235,7 @@ impl Exchange {
 
     /// Waits until a folder has a file with that name.
     pub fn await_name(&self, folder: &str, name: &str) {
-        wait_until(&format!("{folder}/{name} is there"), DEADLINE, || {
+        wait_until(&format!("{folder}/{name} is there"), || {
             self.path(folder).join(name).exists()
         });
     }
@@ -243,7 +243,7 @@ impl Exchange {
     /// Waits until so many questions are open, and returns their texts with their ids.
     pub fn await_questions(&self, count: usize) -> Vec<(String, String)> {
         let mut found = Vec::new();
-        wait_until(&format!("{count} questions are open"), DEADLINE, || {
+        wait_until(&format!("{count} questions are open"), || {
             found = self.questions();
             found.len() == count
         });

@@ -26,7 +26,7 @@ pub struct TestEnv {
     variables: Vec<(String, String)>,
     /// The replacements for folders of the PATH.
     programs: TempDir,
-    patience: Duration,
+    limit: Duration,
 }
 
 /// The result of a run of the program.
@@ -68,13 +68,13 @@ impl TestEnv {
                 ("PLAN_AGENT_TIMING".to_owned(), "0.1".to_owned()),
             ],
             programs,
-            patience: DEADLINE,
+            limit: DEADLINE,
         }
     }
 
     /// Increases the wait for the program: some real agents take a while to start on a busy machine.
     pub fn be_patient(&mut self) {
-        self.patience = 5 * DEADLINE;
+        self.limit = 5 * DEADLINE;
     }
 
     /// Sets a variable for the runs that follow.
@@ -149,10 +149,10 @@ impl TestEnv {
     }
 
     /// Returns the program with its arguments, to be run in the folder.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: impl Args) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plan-agent"));
         command
-            .args(args)
+            .args(args.words())
             .current_dir(self.folder.path())
             .env_clear()
             .envs(self.variables.iter().cloned())
@@ -161,12 +161,12 @@ impl TestEnv {
     }
 
     /// Returns the program as started by another one, whose own arguments come first.
-    pub fn command_under(&self, starter: &[&str], args: &[&str]) -> Command {
+    pub fn command_under(&self, starter: &[&str], args: impl Args) -> Command {
         let mut command = Command::new(starter[0]);
         command
             .args(&starter[1..])
             .arg(env!("CARGO_BIN_EXE_plan-agent"))
-            .args(args)
+            .args(args.words())
             .current_dir(self.folder.path())
             .env_clear()
             .envs(self.variables.iter().cloned())
@@ -175,12 +175,24 @@ impl TestEnv {
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub fn run(&self, args: impl Args) -> Ran {
         self.run_command(self.command(args))
     }
 
+    /// Runs the program to its end, which must have this exit code.
+    #[track_caller]
+    pub fn exits(&self, code: i32, args: impl Args) -> Ran {
+        self.run(args).exits(code)
+    }
+
+    /// Runs the program to its end, which must have this exit code, and these parts on the standard error output.
+    #[track_caller]
+    pub fn refuses(&self, code: i32, args: impl Args, parts: impl Parts) {
+        self.exits(code, args).has_stderr(parts);
+    }
+
     /// Runs the program to its end, as started by another one.
-    pub fn run_under(&self, starter: &[&str], args: &[&str]) -> Ran {
+    pub fn run_under(&self, starter: &[&str], args: impl Args) -> Ran {
         self.run_command(self.command_under(starter, args))
     }
 
@@ -193,7 +205,7 @@ impl TestEnv {
         let stdout = read_all(child.stdout.take().unwrap());
         let stderr = read_all(child.stderr.take().unwrap());
         let mut running = Running { child };
-        let code = running.wait_for(self.patience).code();
+        let code = running.wait_for(self.limit).code();
         Ran {
             stdout: stdout.recv_timeout(DEADLINE).unwrap(),
             stderr: stderr.recv_timeout(DEADLINE).unwrap(),
@@ -202,7 +214,7 @@ impl TestEnv {
     }
 
     /// Runs the program to its end with its output on a terminal of 80 columns, without colours.
-    pub fn run_on_terminal(&self, args: &[&str]) -> Ran {
+    pub fn run_on_terminal(&self, args: impl Args) -> Ran {
         let (mut running, terminal) = self.on_terminal(args, |_| Stdio::null());
         let code = running.wait().code();
         let shown = terminal.ended.recv_timeout(DEADLINE);
@@ -215,11 +227,15 @@ impl TestEnv {
     }
 
     /// Starts the program for a person at a terminal.
-    pub fn start_on_terminal(&self, args: &[&str]) -> (Running, Terminal) {
+    pub fn start_on_terminal(&self, args: impl Args) -> (Running, Terminal) {
         self.on_terminal(args, |terminal| terminal.into())
     }
 
-    fn on_terminal(&self, args: &[&str], stdin: impl FnOnce(File) -> Stdio) -> (Running, Terminal) {
+    fn on_terminal(
+        &self,
+        args: impl Args,
+        stdin: impl FnOnce(File) -> Stdio,
+    ) -> (Running, Terminal) {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         let master = openpt(flags).unwrap();
         grantpt(&master).unwrap();
@@ -246,13 +262,14 @@ impl TestEnv {
     }
 
     /// Starts the program and lets it run; its output is dropped.
-    pub fn start(&self, args: &[&str]) -> Running {
-        let child = self
-            .command(args)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+    pub fn start(&self, args: impl Args) -> Running {
+        self.spawn(args, Stdio::null(), Stdio::null())
+    }
+
+    /// Starts the program with this output.
+    pub fn spawn(&self, args: impl Args, out: impl Into<Stdio>, err: impl Into<Stdio>) -> Running {
+        let mut command = self.command(args);
+        let child = command.stdout(out).stderr(err).spawn().unwrap();
         Running { child }
     }
 
@@ -279,7 +296,84 @@ impl TestEnv {
     }
 }
 
+/// The arguments of a program: its words with spaces between them, those with spaces of their own in `'…'`; or a list.
+pub trait Args {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Args for str {
+    fn words(&self) -> Vec<&str> {
+        let parts = self.split('\'').enumerate();
+        let words = parts.flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        words.collect()
+    }
+}
+
+impl Args for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl Args for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Args for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Args for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+impl<T: Args + ?Sized> Args for &T {
+    fn words(&self) -> Vec<&str> {
+        (**self).words()
+    }
+}
+
 impl Ran {
+    /// Checks the exit code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// Checks that the standard output has these parts.
+    #[track_caller]
+    pub fn has_stdout(&self, parts: impl Parts) {
+        has(&self.stdout, parts);
+    }
+
+    /// Checks that the standard error output has these parts.
+    #[track_caller]
+    pub fn has_stderr(&self, parts: impl Parts) {
+        has(&self.stderr, parts);
+    }
+
+    /// Checks that the standard output has none of these parts.
+    #[track_caller]
+    pub fn lacks_stdout(&self, parts: impl Parts) {
+        lacks(&self.stdout, parts);
+    }
+
+    /// Checks that the standard error output has none of these parts.
+    #[track_caller]
+    pub fn lacks_stderr(&self, parts: impl Parts) {
+        lacks(&self.stderr, parts);
+    }
+
     /// Returns all output that a person sees, for a snapshot.
     pub fn seen(&self, env: &TestEnv) -> String {
         let code = self
@@ -300,7 +394,7 @@ impl Terminal {
         let all = Arc::clone(&shown);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal that nobody writes to any more ends with an error.
+            // A terminal without writers ends with an error.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 all.lock().unwrap().extend(&bytes[..count]);
             }
@@ -322,7 +416,7 @@ impl Terminal {
 
     /// Waits until a text is shown, and then types a line.
     pub fn answer(&mut self, shown: &str, line: &str) {
-        wait_until(&format!("`{shown}` is shown"), DEADLINE, || {
+        wait_until(&format!("`{shown}` is shown"), || {
             self.shown().contains(shown)
         });
         writeln!(self.keys, "{line}").unwrap();
@@ -335,9 +429,9 @@ impl Running {
         self.wait_for(DEADLINE)
     }
 
-    fn wait_for(&mut self, patience: Duration) -> ExitStatus {
+    fn wait_for(&mut self, most: Duration) -> ExitStatus {
         let mut status = None;
-        wait_until("the program ends", patience, || {
+        wait_at_most(most, "the program ends", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
@@ -354,8 +448,15 @@ impl Drop for Running {
 }
 
 /// Waits until a condition holds, and fails the test after the deadline.
-pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + deadline;
+#[track_caller]
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_at_most(DEADLINE, what, condition);
+}
+
+/// Waits until a condition holds; for the few tests in which [`DEADLINE`] would be too short or too long.
+#[track_caller]
+pub fn wait_at_most(most: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + most;
     loop {
         let looked = Instant::now();
         if condition() {
@@ -414,10 +515,73 @@ pub fn await_standstill(pid: u32) {
     }
 }
 
+/// Checks that a text has a part, or each of several.
+#[track_caller]
+pub fn has(text: impl AsRef<str>, parts: impl Parts) {
+    let text = text.as_ref();
+    for part in parts.each() {
+        assert!(text.contains(part), "no `{part}`: {text}");
+    }
+}
+
+/// Checks how a text begins.
+#[track_caller]
+pub fn begins(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(
+        text.starts_with(part),
+        "it does not begin with `{part}`: {text}"
+    );
+}
+
+/// Checks that a text does not have a part, or none of several.
+#[track_caller]
+pub fn lacks(text: impl AsRef<str>, parts: impl Parts) {
+    let text = text.as_ref();
+    for part in parts.each() {
+        assert!(!text.contains(part), "`{part}` is in it: {text}");
+    }
+}
+
+/// A part of a text, or several.
+pub trait Parts {
+    fn each(&self) -> Vec<&str>;
+}
+
+impl Parts for str {
+    fn each(&self) -> Vec<&str> {
+        vec![self]
+    }
+}
+
+impl Parts for String {
+    fn each(&self) -> Vec<&str> {
+        vec![self]
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> Parts for [S; N] {
+    fn each(&self) -> Vec<&str> {
+        self.iter().map(AsRef::as_ref).collect()
+    }
+}
+
+impl<T: Parts + ?Sized> Parts for &T {
+    fn each(&self) -> Vec<&str> {
+        (**self).each()
+    }
+}
+
 /// Prints that a test checks nothing here, and why.
-#[expect(clippy::print_stdout, reason = "nobody else is told")]
+#[expect(clippy::print_stdout, reason = "it is shown with the test")]
 pub fn skip(why: &str) {
     println!("skipped: {why}");
+}
+
+/// Prints the row of a table that a test is about to check, so that a failure shows it.
+#[expect(clippy::print_stdout, reason = "it is shown if the test fails")]
+pub fn row(row: impl std::fmt::Debug) {
+    println!("row: {row:?}");
 }
 
 /// Reads the first line of a stream and closes it, as `head -n 1` does.
@@ -446,7 +610,7 @@ fn read_all(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (done, text) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A terminal that nobody writes to any more ends with an error.
+        // A terminal without writers ends with an error.
         drop(stream.read_to_end(&mut bytes));
         // Nobody waits for it any more when the test has failed.
         drop(done.send(String::from_utf8_lossy(&bytes).into_owned()));

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::env::{TestEnv, skip};
+use super::env::{Args, TestEnv, skip};
 
 /// A project with a commit, and with uncommitted changes of the person.
 pub struct Project {
@@ -27,7 +27,7 @@ impl Project {
         env.write("project/a.txt", "one\ntwo\nthree\n");
         env.write("project/b.txt", "b\n");
         env.write("project/.gitignore", "built\n");
-        project.git(&["init", "--quiet", "--initial-branch", "main"]);
+        project.git("init --quiet --initial-branch main");
         // A hook of the person would reveal who runs it.
         for name in [
             "pre-commit",
@@ -44,17 +44,17 @@ impl Project {
             fs::write(&hook, script).unwrap();
             fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
         }
-        project.git(&["add", "."]);
-        project.git(&["commit", "--quiet", "-m", "begin"]);
+        project.git("add .");
+        project.git("commit --quiet -m begin");
         env.write("project/b.txt", "b, and in no commit\n");
         env.write("project/staged.txt", "staged\n");
-        project.git(&["add", "staged.txt"]);
+        project.git("add staged.txt");
         env.write("project/untracked.txt", "untracked\n");
         Some(project)
     }
 
     /// Runs git as the person would, but without the hooks.
-    pub fn git(&self, words: &[&str]) -> String {
+    pub fn git(&self, words: impl Args) -> String {
         git(&self.folder, words)
     }
 
@@ -71,12 +71,12 @@ impl Project {
         let index = fs::read(self.folder.join(".git/index")).unwrap();
         let head = fs::read_to_string(self.folder.join(".git/HEAD")).unwrap();
         let text = format!("{files}{index:?}\n{head}");
-        text + &self.git(&["for-each-ref", "refs/heads/main", "refs/tags", "refs/stash"])
+        text + &self.git("for-each-ref refs/heads/main refs/tags refs/stash")
     }
 
     /// Checks that nothing is broken or locked, and that no hook ran.
     pub fn sound(&self) {
-        self.git(&["fsck", "--strict", "--no-dangling"]);
+        self.git("fsck --strict --no-dangling");
         let locks = ["HEAD.lock", "index.lock", "packed-refs.lock"];
         for lock in locks {
             assert!(!self.folder.join(".git").join(lock).exists(), "{lock}");
@@ -87,19 +87,15 @@ impl Project {
 }
 
 /// Runs git in a folder as a person would, but without hooks.
-pub fn git(folder: &Path, words: &[&str]) -> String {
+pub fn git(folder: &Path, words: impl Args) -> String {
     let ran = Command::new("git")
-        .args([
-            "-c",
-            "user.name=person",
-            "-c",
-            "user.email=person@localhost",
-        ])
+        .args(["-c", "user.name=person"])
+        .args(["-c", "user.email=person@localhost"])
         .args(["-c", "core.hooksPath=/dev/null"])
-        .args(words)
+        .args(words.words())
         .current_dir(folder)
         .output()
         .unwrap();
-    assert!(ran.status.success(), "git {words:?}: {ran:?}");
+    assert!(ran.status.success(), "git {:?}: {ran:?}", words.words());
     String::from_utf8(ran.stdout).unwrap()
 }

@@ -21,9 +21,8 @@ pub fn texts() -> Vec<(&'static str, Vec<u8>)> {
         })
         .collect();
     let list = vec!["x"; 3_000].join(", ");
-    let nested_maps: String = (0..3_000)
-        .map(|depth| format!("{}k:\n", " ".repeat(depth)))
-        .collect();
+    let nested_maps = (0..3_000).map(|depth| format!("{}k:\n", " ".repeat(depth)));
+    let nested_maps: String = nested_maps.collect();
     vec![
         (
             "alias bomb of nine levels",

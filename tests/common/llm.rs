@@ -11,10 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::env::DEADLINE;
 use super::http::{Request, Server, send};
-
-/// How long a test waits for a condition before it fails; passing tests never wait that long.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the server answers one request.
 #[derive(Clone, Debug)]
@@ -187,14 +185,14 @@ impl LlmServer {
         let outcome = self
             .shared
             .news
-            .wait_timeout_while(asked, PATIENCE, |asked| asked.is_empty());
+            .wait_timeout_while(asked, DEADLINE, |asked| asked.is_empty());
         !outcome.unwrap().1.timed_out()
     }
 
     /// Waits until a client has left an answer that hangs; false if none does.
     pub fn client_left(&self) -> bool {
         let gone = self.gone.lock().unwrap();
-        gone.recv_timeout(PATIENCE).is_ok()
+        gone.recv_timeout(DEADLINE).is_ok()
     }
 }
 
@@ -349,11 +347,20 @@ fn half(stream: &mut TcpStream, body: &str) -> std::io::Result<()> {
 
 /// Returns the kind of question, by the schema of the answer, or by the form of it that the system part shows.
 fn kind(asked: &Asked) -> &'static str {
-    let has = |property: &str| match asked.schema() {
-        Some(schema) => schema["properties"].get(property).is_some(),
-        None => asked.system().contains(&format!("\"{property}\":")),
-    };
-    [
+    match asked.schema() {
+        Some(schema) => question_with(|field| schema["properties"].get(field).is_some()),
+        None => question(asked.system()),
+    }
+    .unwrap_or_default()
+}
+
+/// Returns the kind of question in a text, by the form of the answer that it shows.
+pub fn question(text: &str) -> Option<&'static str> {
+    question_with(|field| text.contains(&format!("\"{field}\":")))
+}
+
+fn question_with(has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let kinds = [
         ("decision", "judge"),
         ("edits", "replan"),
         ("met", "audit"),
@@ -362,8 +369,7 @@ fn kind(asked: &Asked) -> &'static str {
         ("steps", "steps"),
         ("simple", "strategy"),
         ("answer", "ask"),
-    ]
-    .into_iter()
-    .find(|(property, _)| has(property))
-    .map_or("", |(_, kind)| kind)
+    ];
+    let mut kinds = kinds.into_iter();
+    kinds.find(|(field, _)| has(field)).map(|(_, kind)| kind)
 }

@@ -5,11 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::env::{DEADLINE, Running, TestEnv};
+use super::env::{Args, DEADLINE, Running, TestEnv};
 
 /// Returns a tool's answer: the JSON of its text, or the prose of the notebook as a result with its metadata.
 pub fn said(result: &mut Value) -> Value {
@@ -32,7 +31,7 @@ pub struct Mcp {
 
 impl Mcp {
     /// Starts `plan-agent mcp` with more arguments, and initializes as clients do.
-    pub fn start(env: &TestEnv, args: &[&str]) -> Self {
+    pub fn start(env: &TestEnv, args: impl Args) -> Self {
         let mut mcp = Self::begin(env, args);
         let begun = mcp.initialize("test", "2025-06-18");
         assert_eq!(begun["serverInfo"]["name"], "plan-agent", "{begun}");
@@ -40,9 +39,9 @@ impl Mcp {
     }
 
     /// Starts the program and sends nothing yet.
-    pub fn begin(env: &TestEnv, args: &[&str]) -> Self {
+    pub fn begin(env: &TestEnv, args: impl Args) -> Self {
         let mut child = env
-            .command(&[&["mcp"], args].concat())
+            .command([&["mcp"], &args.words()[..]].concat())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -99,8 +98,8 @@ impl Mcp {
     }
 
     /// Reads the next message of any kind; `None` once the program has ended. Every line has to be a message.
-    pub fn message(&mut self, patience: Duration) -> Option<Value> {
-        let line = match self.lines.recv_timeout(patience) {
+    pub fn message(&mut self) -> Option<Value> {
+        let line = match self.lines.recv_timeout(DEADLINE) {
             Ok(line) => line,
             Err(mpsc::RecvTimeoutError::Disconnected) => return None,
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("waited in vain for a message"),
@@ -115,7 +114,7 @@ impl Mcp {
     /// Waits for the answer to a request; `None` if the program ends before.
     pub fn answer(&mut self, id: u64) -> Option<Value> {
         loop {
-            let message = self.message(DEADLINE)?;
+            let message = self.message()?;
             if message["id"] == id {
                 return Some(message);
             }
@@ -157,14 +156,12 @@ impl Mcp {
 
     /// Waits for a notification with this method.
     pub fn news(&mut self, method: &str) -> Value {
-        let end = Instant::now() + DEADLINE;
         loop {
             let at = self.news.iter().position(|news| news["method"] == method);
             if let Some(news) = at.and_then(|at| self.news.remove(at)) {
                 return news;
             }
-            let left = end.saturating_duration_since(Instant::now());
-            let message = self.message(left).expect("the program has ended");
+            let message = self.message().expect("the program has ended");
             self.news.push_back(message);
         }
     }
@@ -177,7 +174,7 @@ impl Mcp {
     /// Closes the input and waits for the end; returns the messages that came in the meantime.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.input.take());
-        let rest = std::iter::from_fn(|| self.message(DEADLINE)).collect();
+        let rest = std::iter::from_fn(|| self.message()).collect();
         (self.running.wait(), rest)
     }
 }

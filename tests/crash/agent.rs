@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use super::scene::{Act, Scene, Way};
-use crate::common::env::{DEADLINE, wait_until};
+use crate::common::env::wait_until;
 
 /// How often the agent scans its folder.
 const LOOK: Duration = Duration::from_millis(2);
@@ -167,7 +167,7 @@ impl Agent {
             daemon.alive = false;
             daemon.kills += 1;
         }
-        wait_until("the agent reports to nobody", DEADLINE, || {
+        wait_until("the agent reports to nobody", || {
             let jobs = self.shared.jobs.lock().unwrap();
             let held = |job: &Job| job.act.way == Way::WhileDead && self.shared.may_report();
             !jobs.iter().any(held)

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::env::{Running, TestEnv};
+use crate::common::env::{Running, TestEnv, has};
 
 /// Mounts a small disk for the exchange folder, acts as the agent, and fills the disk to the last byte while the daemon should
 /// apply a report. Ends with 77 if mounting is not possible.
@@ -37,7 +37,7 @@ fn daemon_waits_out_full_disk() {
     env.write("plan.md", "# Parts\n\n- [ ] First\n- [ ] Second\n");
     env.write("script", SCRIPT);
     env.write("volumes/.gitkeep", "");
-    let daemon = env.command(&[]);
+    let daemon = env.command([]);
     let child = Command::new("unshare")
         .args([
             "--map-root-user",
@@ -62,17 +62,15 @@ fn daemon_waits_out_full_disk() {
     }
     let said = env.read("said");
     assert!(status.success(), "{status}\n{said}");
-    assert!(said.contains("the plan store failed"), "{said}");
+    has(&said, "the plan store failed");
     env.write(
         "config.toml",
         "[llm]\nprovider = \"none\"\n[volumes]\nroot = \"left\"\n",
     );
-    let status = env.run(&["status", "--json"]);
+    let status = env.run("status --json");
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert_eq!(status["plan"]["status"], "completed", "{said}");
     assert_eq!(status["progress"]["completed"], 2, "{said}");
-    assert!(
-        env.read("left/workspace/MISSION.md")
-            .contains("2 of 2 tasks settled")
-    );
+    let part = "2 of 2 tasks settled";
+    has(env.read("left/workspace/MISSION.md"), part);
 }

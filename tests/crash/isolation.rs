@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use plan_agent::exec::alive;
 use plan_agent::plan::{Attempt, MERGE_CHECK, PlanState};
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, next_words};
 use super::stage::{Chance, Tempo};
 use crate::common::agent::{Act, Agent, Exchange};
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{Running, TestEnv, times, wait_until};
 use crate::common::git::Project;
 
 /// Four tasks, the last one after the others; two change the same line.
@@ -72,7 +72,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
     let agent = Agent::start(&exchange, |command| {
         let folder = Path::new(command.field("workspace").unwrap());
         let task = command.task();
-        wait_until("the first three begin from one commit", DEADLINE, || {
+        wait_until("the first three begin from one commit", || {
             (1..=3).all(|other| folder.with_file_name(format!("task-{other}")).exists())
         });
         if task == 4 {
@@ -96,11 +96,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
     let mut kills = 0;
     let mut settled = false;
     while !settled {
-        let words: &[&str] = match Ledger::of(env) {
-            Some(_) => &["resume"],
-            None => &["run", "--plan", "plan.md"],
-        };
-        let mut life = env.start(words);
+        let mut life = env.start(next_words(env));
         let busy = await_work(env, &mut life, tempo);
         tempo.sleep(chance.below(2_000));
         // It may have ended already: then there is nothing to kill.
@@ -110,8 +106,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
         settled = Ledger::of(env).is_some_and(|ledger| ledger.plan.status().settled());
         assert_eq!(project.of_the_person(), before);
     }
-    let ran = env.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    env.exits(0, "resume");
     drop(agent);
     examine(env, project);
     assert_eq!(project.of_the_person(), before);
@@ -138,10 +133,10 @@ fn examine(env: &TestEnv, project: &Project) {
     assert_eq!(*plan.status(), PlanState::Completed);
     let branch = format!("plan-agent/{}", plan.id());
     let line = plan.head().line.clone().unwrap();
-    let at = project.git(&["rev-parse", &branch]);
+    let at = project.git(["rev-parse", &branch]);
     assert_eq!(at.trim(), line.tip);
     let span = format!("{}..{branch}", line.base);
-    let titles = project.git(&["log", "--first-parent", "--format=%s", &span]);
+    let titles = project.git(["log", "--first-parent", "--format=%s", &span]);
     let mut titles: Vec<&str> = titles.lines().collect();
     titles.sort_unstable();
     let expected = [
@@ -153,22 +148,19 @@ fn examine(env: &TestEnv, project: &Project) {
     assert_eq!(titles, expected);
     for task in 1..=4 {
         let file = format!("{branch}:{task}.txt");
-        assert_eq!(project.git(&["show", &file]), "made\n");
+        assert_eq!(project.git(["show", &file]), "made\n");
     }
-    let text = project.git(&["show", &format!("{branch}:a.txt")]);
+    let text = project.git(["show", &format!("{branch}:a.txt")]);
     assert_eq!(text, "one\nONE AND TWO\nthree\n");
     let clash = |attempt: &&Attempt| {
         let mut checks = attempt.checks.iter().flatten();
         checks.any(|check| check.name == MERGE_CHECK)
     };
-    assert_eq!(
-        plan.attempts().filter(clash).count(),
-        1,
-        "two changed the same line"
-    );
+    // Two changed the same line.
+    assert_eq!(plan.attempts().filter(clash).count(), 1);
     project.sound();
     // All results were accepted, so all worktrees are removed.
-    let list = project.git(&["worktree", "list", "--porcelain"]);
+    let list = project.git("worktree list --porcelain");
     assert_eq!(list.matches("worktree ").count(), 1, "{list}");
     let left = fs::read_dir(&line.folder).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();

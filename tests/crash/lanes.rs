@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use plan_agent::plan::{Event, PlanState, TaskId, TaskState};
+use plan_agent::plan::{Decision, Event, PlanState, TaskId, TaskState};
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, next_words};
 use super::stage::Chance;
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_at_most};
 
 /// Returns the number of tasks of the plan, and of kills.
 fn size() -> (u32, usize) {
@@ -148,16 +148,13 @@ impl<'a> Players<'a> {
     }
 
     fn daemon(env: &TestEnv) -> Running {
-        let words: &[&str] = match Ledger::of(env) {
-            Some(_) => &["resume"],
-            None => &["run", "--plan", "plan.md"],
-        };
-        env.start(&[words, &["--team", "team.yaml", "--no-input"]].concat())
+        let words = next_words(env);
+        env.start(format!("{words} --team team.yaml --no-input"))
     }
 
     fn worker(env: &TestEnv) -> Running {
         let words = ["worker", "--role", "slow", "--agent", "command", "--"];
-        env.start(&[&words[..], &argv("slow")].concat())
+        env.start([&words[..], &argv("slow")].concat())
     }
 
     /// Kills one of them, and starts another in its place.
@@ -191,7 +188,7 @@ fn ten_lanes_with_kills_decide_each_task_once() {
         std::thread::sleep(Duration::from_micros(chance.below(500_000)));
         players.kill(&mut chance);
     }
-    wait_until("the plan is completed", 2 * DEADLINE, || {
+    wait_at_most(2 * DEADLINE, "the plan is completed", || {
         match players.daemon.child.try_wait().unwrap() {
             Some(status) if status.code() == Some(0) => true,
             // No worker took a command for a while: that is for a person, or for the next worker.
@@ -221,7 +218,7 @@ fn decided_once_and_in_order(ledger: &Ledger) {
     let mut once = BTreeSet::new();
     let mut completed = BTreeSet::new();
     let mut timed_out = 0;
-    let mut judged: BTreeMap<TaskId, Vec<&str>> = BTreeMap::new();
+    let mut judged: BTreeMap<TaskId, Vec<Decision>> = BTreeMap::new();
     for event in ledger.log.iter().flat_map(|change| &change.delta.events) {
         let words = match event {
             Event::Issued { task, attempt, .. } => {
@@ -237,7 +234,7 @@ fn decided_once_and_in_order(ledger: &Ledger) {
                 decision,
                 ..
             } => {
-                judged.entry(*task).or_default().push(decision.as_str());
+                judged.entry(*task).or_default().push(*decision);
                 format!("{command} is judged")
             }
             Event::Completed { task, .. } => {
@@ -258,7 +255,12 @@ fn decided_once_and_in_order(ledger: &Ledger) {
         assert_eq!(task.status, TaskState::Completed);
         assert_eq!(task.result.as_deref(), Some(&*format!("By {role}.")));
         let verdicts = &judged[&task.number];
-        assert_eq!(verdicts.last(), Some(&"next"), "task {}", task.number);
+        assert_eq!(
+            verdicts.last(),
+            Some(&Decision::Next),
+            "task {}",
+            task.number
+        );
         assert!(role != "failing" || verdicts.len() >= 2, "{verdicts:?}");
     }
     let silent = |role: &str| role == "silent";

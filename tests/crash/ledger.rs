@@ -1,7 +1,6 @@
 //! The contents of the store while no process has it open, and what must hold for them at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
 
 use plan_agent::plan::{
@@ -11,12 +10,21 @@ use plan_agent::store::{Change, Store};
 use sha2::{Digest, Sha256};
 
 use super::stage::Stage;
-use crate::common::env::{DEADLINE, TestEnv, wait_until};
+use crate::common::core::block_on;
+use crate::common::env::{TestEnv, wait_until};
 
 /// The only plan of a folder, with its complete log.
 pub struct Ledger {
     pub plan: Plan,
     pub log: Vec<Change>,
+}
+
+/// Returns the command line that a person would type next.
+pub fn next_words(env: &TestEnv) -> &'static str {
+    match Ledger::of(env) {
+        Some(_) => "resume",
+        None => "run --plan plan.md",
+    }
 }
 
 impl Ledger {
@@ -29,11 +37,7 @@ impl Ledger {
                 fs::copy(path, copy.path().join(name)).unwrap();
             }
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        block_on(async {
             let store = Store::open(&copy.path().join("plan-agent.db"), Time::default)
                 .await
                 .unwrap();
@@ -51,62 +55,36 @@ impl Ledger {
     pub fn outline(&self) -> String {
         let plan = &self.plan;
         let head = plan.head();
-        let mut text = format!(
-            "{} {:?} replans {} audited {:?}\n",
-            head.status.as_str(),
-            head.outcome,
-            head.replans,
-            head.audited
-        );
+        let state = (&head.status, &head.outcome, &head.replans, &head.audited);
+        let mut lines = vec![format!("{state:?}")];
         for task in plan.tasks() {
-            writeln!(
-                text,
-                "{} {:?} {:?} after {:?}: {} {:?} {:?} attempts {} failures {} note {:?}",
+            let what = (
                 task.number,
-                task.name,
-                task.description,
-                task.dependencies,
-                task.status.as_str(),
-                task.result,
-                // The snapshot of the folder, and the names of other agents at work, may differ.
-                task.evidence.as_ref().map(|evidence| evidence.verified),
-                task.attempts,
-                task.failures,
-                task.note
-            )
-            .unwrap();
+                &task.name,
+                &task.description,
+                &task.dependencies,
+            );
+            // The snapshot of the folder, and the names of other agents at work, may differ.
+            let verified = task.evidence.as_ref().map(|evidence| evidence.verified);
+            let state = (&task.status, &task.result, verified);
+            let counts = (task.attempts, task.failures, &task.note);
+            lines.push(format!("{what:?} {state:?} {counts:?}"));
             for attempt in plan.attempts_of(task.number) {
+                let what = (attempt.number, &attempt.kind, &attempt.session);
+                let state = (&attempt.state, attempt.rejections);
                 let report = attempt.report.as_ref();
-                writeln!(
-                    text,
-                    "  {} {:?} {:?} {:?} rejections {} report {:?} verdict {:?}",
-                    attempt.number,
-                    attempt.kind,
-                    attempt.session,
-                    attempt.state,
-                    attempt.rejections,
-                    report.map(|report| (report.status, &report.results, &report.session)),
-                    attempt.verdict.as_ref().map(|verdict| (
-                        verdict.decision,
-                        &verdict.reason,
-                        &verdict.feedback
-                    )),
-                )
-                .unwrap();
+                let report = report.map(|report| (report.status, &report.results, &report.session));
+                let verdict = attempt.verdict.as_ref();
+                let verdict = verdict.map(|one| (one.decision, &one.reason, &one.feedback));
+                lines.push(format!("  {what:?} {state:?} {report:?} {verdict:?}"));
             }
         }
         for session in plan.sessions() {
-            writeln!(
-                text,
-                "{:?} of {} ended {}",
-                session.id,
-                session.task,
-                session.end.is_some()
-            )
-            .unwrap();
+            let state = (&session.id, session.task, session.end.is_some());
+            lines.push(format!("{state:?}"));
         }
-        writeln!(text, "{} questions", plan.questions().count()).unwrap();
-        text
+        lines.push(format!("{} questions", plan.questions().count()));
+        lines.join("\n")
     }
 
     /// Returns the text of every command that was ever decided, by its id.
@@ -163,15 +141,10 @@ impl Watch {
         };
         let seqs: Vec<i64> = ledger.log.iter().map(|change| change.seq).collect();
         let last = i64::try_from(seqs.len()).unwrap();
-        assert_eq!(
-            seqs,
-            (1..=last).collect::<Vec<_>>(),
-            "no change is missing or twice"
-        );
-        assert!(
-            last >= self.lives.last().copied().unwrap_or(0),
-            "a change that was seen is gone"
-        );
+        // No change is missing or twice.
+        assert_eq!(seqs, (1..=last).collect::<Vec<_>>());
+        // No change that was seen is gone.
+        assert!(last >= self.lives.last().copied().unwrap_or(0));
         self.lives.push(last);
         // Everything that was visible outside had been decided before.
         let commands = ledger.commands();
@@ -286,24 +259,21 @@ impl Watch {
     pub fn audit(&self, stage: &Stage) {
         let ledger = Ledger::of(&stage.env).unwrap();
         assert!(ledger.plan.status().settled());
-        wait_until("the agent takes the last commands", DEADLINE, || {
+        wait_until("the agent takes the last commands", || {
             files(stage, "commands/pending").is_empty()
         });
         let record = stage.agent.record();
         assert_eq!(record.faults, [""; 0]);
         let commands = ledger.commands();
-        assert_eq!(
-            commands, record.seen,
-            "every command that was decided was seen"
-        );
+        // Every command that was decided was seen.
+        assert_eq!(commands, record.seen);
         let files = |folder| files(stage, folder);
         for empty in ["commands/withdrawn", "reports/pending", "questions/pending"] {
             assert_eq!(files(empty), BTreeMap::new(), "{empty}");
         }
         let taken = files("commands/processed");
-        let named = commands
-            .into_iter()
-            .map(|(command, text)| (format!("{command}.md"), text));
+        let named = commands.into_iter();
+        let named = named.map(|(command, text)| (format!("{command}.md"), text));
         assert_eq!(taken, named.collect::<BTreeMap<_, _>>());
         let mut rejected = files("reports/rejected");
         let mut processed = files("reports/processed");
@@ -338,11 +308,8 @@ impl Watch {
                 assert!(!reason.is_empty(), "no reason beside {}", report.name);
             }
         }
-        assert_eq!(
-            (processed, rejected),
-            (BTreeMap::new(), BTreeMap::new()),
-            "nobody brought these"
-        );
+        // The agent brought all of them.
+        assert_eq!((processed, rejected), (BTreeMap::new(), BTreeMap::new()));
         assert_eq!(files("reports/stale"), BTreeMap::new());
     }
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::agent::{Agent, Bell, News, Pace};
-use super::ledger::Ledger;
+use super::ledger::next_words;
 use super::scene::Scene;
 use super::trace::kill_traced;
-use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
+use crate::common::env::{Running, TestEnv, wait_until};
 use crate::common::llm::{Answer, LlmServer};
 
 /// A folder in which a plan is carried out.
@@ -58,16 +58,12 @@ impl Stage {
         }
     }
 
-    /// Returns the command line that a person would type next.
-    pub fn next_words(&self) -> Vec<&'static str> {
-        match Ledger::of(&self.env) {
-            Some(_) => vec!["resume"],
-            None => vec!["run", "--plan", "plan.md"],
-        }
+    pub fn next_words(&self) -> &'static str {
+        next_words(&self.env)
     }
 
     /// Starts a daemon.
-    pub fn begin(&self, words: &[&str]) -> Life {
+    pub fn begin(&self, words: &str) -> Life {
         self.spawn(self.env.command(words))
     }
 
@@ -173,7 +169,7 @@ impl Tempo {
     ) -> bool {
         let (began, pid) = (Instant::now(), running.child.id());
         let mut came_sooner = false;
-        wait_until("the daemon is announced or over", DEADLINE, || {
+        wait_until("the daemon is announced or over", || {
             came_sooner = sooner();
             let over = |running: &mut Running| running.child.try_wait().unwrap().is_some();
             came_sooner || announced(env, pid) || over(running)
@@ -231,10 +227,7 @@ impl Chance {
 }
 
 impl Drop for Chance {
-    #[expect(
-        clippy::print_stderr,
-        reason = "whoever looks at a failed test needs the seed"
-    )]
+    #[expect(clippy::print_stderr, reason = "the seed repeats a failed test")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the same choices again: {}={}", self.variable, self.seed);

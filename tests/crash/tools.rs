@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use crate::common::env::{DEADLINE, TestEnv, times};
+use crate::common::env::{TestEnv, times};
 use crate::common::mcp::Mcp;
 use crate::crash::stage::Chance;
 use crate::tools::crowd::{PLAN, add, begin, look};
@@ -23,7 +23,7 @@ struct Told {
 fn disturb(env: &TestEnv, dialect: &str, chances: &[(u64, u64)]) -> Told {
     let mut told = Told::default();
     for (life, (answers, pause)) in chances.iter().enumerate() {
-        let mut mcp = Mcp::start(env, &["--dialect", dialect, "--plan", PLAN]);
+        let mut mcp = Mcp::start(env, ["--dialect", dialect, "--plan", PLAN]);
         let mut under_way = Vec::new();
         for number in 0..ASKED {
             let name = format!("{dialect}-{life}-{number}");
@@ -33,13 +33,13 @@ fn disturb(env: &TestEnv, dialect: &str, chances: &[(u64, u64)]) -> Told {
             under_way.push((mcp.request("tools/call", call).expect("it reads"), name));
         }
         for _ in 0..*answers {
-            let answer = mcp.message(DEADLINE).expect("it answers");
+            let answer = mcp.message().expect("it answers");
             acknowledge(&answer, &under_way, &mut told);
         }
         thread::sleep(std::time::Duration::from_micros(*pause));
         mcp.running.child.kill().unwrap();
         // Answers that it had written by then count.
-        while let Some(answer) = mcp.message(DEADLINE) {
+        while let Some(answer) = mcp.message() {
             acknowledge(&answer, &under_way, &mut told);
         }
     }
@@ -74,10 +74,8 @@ async fn acknowledged_calls_of_killed_server_persist_once() {
     });
     let (_, kept) = look(env).await;
     for told in &told {
-        assert!(
-            told.acknowledged.len() < told.asked.len(),
-            "no kill was in time"
-        );
+        // Some kill came in time.
+        assert!(told.acknowledged.len() < told.asked.len());
         let lost: Vec<_> = told
             .acknowledged
             .iter()

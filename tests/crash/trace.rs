@@ -42,7 +42,7 @@ pub fn possible() -> bool {
 
 impl Stage {
     /// Starts a daemon with a fault ahead of it.
-    pub fn begin_with(&self, words: &[&str], fault: Fault) -> Life {
+    pub fn begin_with(&self, words: &str, fault: Fault) -> Life {
         let Fault { call, what, at } = fault;
         let daemon = self.env.command(words);
         let mut traced = Command::new("strace");
@@ -67,10 +67,8 @@ impl Stage {
     /// Returns the number of the call that met the fault first, all threads together; `None` if none did.
     pub fn met(&self, ended: ExitStatus) -> Option<usize> {
         let calls = self.env.read("calls");
-        let began: Vec<&str> = calls
-            .lines()
-            .filter(|line| !line.contains("resumed>"))
-            .collect();
+        let began = calls.lines().filter(|line| !line.contains("resumed>"));
+        let began: Vec<&str> = began.collect();
         match ended.signal() {
             // A killed thread makes no further call.
             Some(9) => Some(began.len()),

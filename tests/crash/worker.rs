@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use plan_agent::plan::{AttemptState, PlanState};
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, next_words};
 use super::stage::Chance;
-use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
+use crate::common::env::{Running, TestEnv, times, wait_until};
 
 const TASKS: usize = 8;
 
@@ -23,8 +23,6 @@ rmdir "$name.busy"
 printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\nMade by hand.\n' > "$name.part"
 mv "$name.part" "$1"
 "#;
-
-const WORDS: [&str; 6] = ["--agent", "command", "--", "sh", "agent.sh", "{report}"];
 
 /// As [`AGENT`], but under the name of a coding agent: it submits no report, its last message is the result.
 const CODING: &str = r#"
@@ -48,10 +46,10 @@ enum Hand {
 }
 
 impl Hand {
-    fn words(self) -> &'static [&'static str] {
+    fn words(self) -> &'static str {
         match self {
-            Self::Command => &WORDS,
-            Self::Coding => &["--agent", "claude"],
+            Self::Command => "--agent command -- sh agent.sh {report}",
+            Self::Coding => "--agent claude",
         }
     }
 }
@@ -89,10 +87,8 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
     let env = folder();
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
     let daemon = (victim == Victim::Worker).then(|| {
-        let daemon = env.start(&["run", "--plan", "plan.md"]);
-        wait_until("the daemon has a plan", DEADLINE, || {
-            Ledger::of(&env).is_some()
-        });
+        let daemon = env.start("run --plan plan.md");
+        wait_until("the daemon has a plan", || Ledger::of(&env).is_some());
         daemon
     });
     for _ in 0..times(20, 200) {
@@ -117,10 +113,8 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
         assert_eq!(attempt.state, AttemptState::Judged);
         assert_eq!(attempt.report.as_ref().unwrap().results, "Made by hand.");
     }
-    assert!(
-        !env.path("volumes/workspace/overlap").exists(),
-        "two agents on one task"
-    );
+    // No task has two agents simultaneously.
+    assert!(!env.path("volumes/workspace/overlap").exists());
     let begun: BTreeMap<String, usize> = fs::read_dir(env.path("volumes/workspace"))
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -138,19 +132,17 @@ fn folder() -> TestEnv {
     let mut env = TestEnv::new();
     env.show_script("claude", CODING);
     env.write("config.toml", "[llm]\nprovider = \"none\"\n");
-    let tasks: Vec<String> = (1..=TASKS)
-        .map(|number| format!("- [ ] Part {number}\n"))
-        .collect();
+    let tasks = (1..=TASKS).map(|number| format!("- [ ] Part {number}\n"));
+    let tasks: Vec<String> = tasks.collect();
     env.write("plan.md", &format!("# Parts\n\n{}", tasks.concat()));
     env.write("volumes/workspace/agent.sh", AGENT);
     env
 }
 
 fn begin(env: &TestEnv, victim: Victim, hand: Hand) -> Running {
-    let words: &[&str] = match (victim, Ledger::of(env)) {
-        (Victim::Worker, _) => &["worker"],
-        (Victim::Both, Some(_)) => &["resume"],
-        (Victim::Both, None) => &["run", "--plan", "plan.md"],
+    let words = match victim {
+        Victim::Worker => "worker",
+        Victim::Both => next_words(env),
     };
-    env.start(&[words, hand.words()].concat())
+    env.start(format!("{words} {}", hand.words()))
 }

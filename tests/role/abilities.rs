@@ -31,6 +31,15 @@ fn with_files_at(mut scene: Scene, workplace: &Workplace) -> Scene {
     scene
 }
 
+/// Returns the parameters of an action on a file or a check.
+fn params(action: &str, on: &str) -> Value {
+    match action {
+        "run_check" => json!({"name": on}),
+        "write_file" => json!({"path": on, "content": "x"}),
+        _ => json!({"path": on}),
+    }
+}
+
 #[tokio::test]
 async fn actions_skip_private_files_and_mark_running_check() {
     let workspace = tempfile::tempdir().unwrap();
@@ -42,20 +51,16 @@ async fn actions_skip_private_files_and_mark_running_check() {
         marks: Some(active.clone()),
         ..Workplace::of(workspace.path())
     };
-    for (name, params) in [
-        ("read_file", json!({"path": "own/secret"})),
-        (
-            "write_file",
-            json!({"path": "own/active/x", "content": "x"}),
-        ),
-        ("write_file", json!({"path": "own/new/x", "content": "x"})),
+    for (name, path) in [
+        ("read_file", "own/secret"),
+        ("write_file", "own/active/x"),
+        ("write_file", "own/new/x"),
     ] {
-        let scene =
-            with_files_at(Scene::new().await, &workplace).with_steps(vec![action(name, params)]);
+        let steps = vec![action(name, params(name, path))];
+        let scene = with_files_at(Scene::new().await, &workplace).with_steps(steps);
         scene.given("Review it").await;
-        let (status, result) = scene.result();
-        assert_eq!(status, ERROR);
-        assert!(result.contains("is plan-agent's own"), "{result}");
+        let result = scene.failure();
+        has(&result, "is plan-agent's own");
     }
     assert_eq!(
         std::fs::read_dir(workspace.path().join("own"))
@@ -87,8 +92,7 @@ async fn actions_read_and_write_workspace_files() {
         action("run_check", json!({"name": "good"})),
     ]);
     scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, COMPLETED);
+    let result = scene.success();
     assert!(result.starts_with("good: exit 0\nfine\n"), "{result}");
     let written = std::fs::read_to_string(workspace.path().join("out/a.txt")).unwrap();
     assert_eq!(written, "new after old");
@@ -101,56 +105,35 @@ async fn actions_reject_paths_outside_workspace() {
     std::fs::write(outside.path().join("secret"), "secret").unwrap();
     std::os::unix::fs::symlink(outside.path(), workspace.path().join("way")).unwrap();
     std::fs::write(workspace.path().join("binary"), [0xff, 0xfe, 0x00]).unwrap();
-    for (name, params, reason) in [
+    for (name, on, reason) in [
+        ("read_file", "../x", "`../x` leads out of the workspace"),
         (
             "read_file",
-            json!({"path": "../x"}),
-            "`../x` leads out of the workspace",
-        ),
-        (
-            "read_file",
-            json!({"path": "/etc/passwd"}),
+            "/etc/passwd",
             "is not relative to the workspace",
         ),
-        (
-            "read_file",
-            json!({"path": "way/secret"}),
-            "cannot read `way/secret`",
-        ),
-        ("read_file", json!({"path": "none"}), "cannot read `none`"),
-        (
-            "read_file",
-            json!({"path": "binary"}),
-            "`binary` is no text file",
-        ),
+        ("read_file", "way/secret", "cannot read `way/secret`"),
+        ("read_file", "none", "cannot read `none`"),
+        ("read_file", "binary", "`binary` is no text file"),
+        ("write_file", "way/new", "cannot write `way/new`"),
         (
             "write_file",
-            json!({"path": "way/new", "content": "x"}),
-            "cannot write `way/new`",
-        ),
-        (
-            "write_file",
-            json!({"path": "MISSION.md", "content": "x"}),
+            "MISSION.md",
             "is written by plan-agent itself",
         ),
-        (
-            "write_file",
-            json!({"path": "a/.GIT/hooks/x", "content": "x"}),
-            "is git's own",
-        ),
-        ("run_check", json!({"name": "bad"}), "bad: exit 3\nbroken"),
+        ("write_file", "a/.GIT/hooks/x", "is git's own"),
+        ("run_check", "bad", "bad: exit 3\nbroken"),
         (
             "run_check",
-            json!({"name": "godo"}),
+            "godo",
             "there is no check `godo`; is `good` meant?",
         ),
     ] {
-        let scene = with_files(Scene::new().await, workspace.path())
-            .with_steps(vec![action(name, params.clone())]);
+        row((name, on));
+        let steps = vec![action(name, params(name, on))];
+        let scene = with_files(Scene::new().await, workspace.path()).with_steps(steps);
         scene.given("Review it").await;
-        let (status, result) = scene.result();
-        assert_eq!(status, ERROR, "{name} {params}");
-        assert!(result.contains(reason), "{name} {params}: {result}");
+        has(scene.failure(), reason);
     }
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
 }
@@ -162,8 +145,7 @@ async fn read_file_truncates_long_file() {
     let scene = with_files(Scene::new().await, workspace.path())
         .with_steps(vec![action("read_file", json!({"path": "long"}))]);
     scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, COMPLETED);
+    let result = scene.success();
     assert!(
         result.ends_with("\n[134464 more bytes]\n"),
         "{}",

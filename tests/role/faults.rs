@@ -75,7 +75,7 @@ async fn unstored_answer_is_stored_later() {
         let inner = Arc::clone(scene.model.as_ref().unwrap());
         let mut mind = inner.mind();
         let unlucky = Unlucky { inner, place };
-        mind.model = Model::new(Arc::new(unlucky), RetryPolicy::default());
+        mind.model = Model::new(Arc::new(unlucky), &LlmConfig::default());
         let mut role = Role::new(
             scene.settings.clone(),
             scene.store.clone(),
@@ -85,9 +85,9 @@ async fn unstored_answer_is_stored_later() {
             scene.tools.clone(),
         )
         .unwrap();
-        role.process_message(task(description)).await.unwrap();
-        assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
-        assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1, "paid once");
+        gets(&mut role, task(description)).await;
+        assert_eq!(scene.success(), "hi");
+        assert_eq!(scene.asked().len(), 1, "paid once");
     }
 }
 
@@ -139,9 +139,9 @@ async fn store_fault_fails_no_step() {
     );
     assert!(scene.office.updates().is_empty());
     mends(&place);
-    role.process_message(task("Review it")).await.unwrap();
-    assert_eq!(scene.result(), (COMPLETED, "a word".to_owned()));
-    assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1);
+    gets(&mut role, task("Review it")).await;
+    assert_eq!(scene.success(), "a word");
+    assert_eq!(scene.asked().len(), 1);
 }
 
 #[tokio::test]
@@ -154,10 +154,7 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
         .await;
     scene.handed_out("damaged", ROLE, "request-9").await;
     // So large that its rows are written immediately.
-    let large = TaskSpec {
-        name: "One more".to_owned(),
-        ..TaskSpec::default()
-    };
+    let large = new_task("One more");
     let large = vec![large; 300];
     let damaged = PlanId::new("damaged");
     let change = scene.store.change(&damaged, "test", "more", |draft| {
@@ -188,23 +185,19 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
     let mut role = scene.given("Review it").await;
     let request = role.state().pending_collaboration_request_id.clone();
     // A wait of a plan that cannot be read has ended.
-    assert_eq!(
-        (scene.waits().await, scene.ends().await),
-        (1, vec![RoleRequestEnd::TakenBack])
-    );
+    let expected = (1, vec![RoleRequestEnd::TakenBack]);
+    assert_eq!((scene.waits().await, scene.ends().await), expected);
     let answered = answer(&request.unwrap(), COMPLETED, "mended");
-    role.process_message(answered).await.unwrap();
-    assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
-    assert_eq!(
-        (scene.waits().await, scene.ends().await),
-        (
-            0,
-            vec![RoleRequestEnd::TakenBack, RoleRequestEnd::Completed]
-        )
+    gets(&mut role, answered).await;
+    assert_eq!(scene.success(), "mended");
+    let expected = (
+        0,
+        vec![RoleRequestEnd::TakenBack, RoleRequestEnd::Completed],
     );
+    assert_eq!((scene.waits().await, scene.ends().await), expected);
     let mut other = task_named("task-2", "Review it");
     other.plan_id = Some(PlanId::new("topplan"));
-    role.process_message(other).await.unwrap();
-    role.process_message(cancel("task-2")).await.unwrap();
+    gets(&mut role, other).await;
+    gets(&mut role, cancel("task-2")).await;
     assert_eq!(role.state().status.as_str(), "idle");
 }

@@ -2,30 +2,30 @@
 
 use std::path::Path;
 
-use plan_agent::role::{McpError, McpServer, McpSettings, plan_tools};
+use plan_agent::config::{Config, McpConfig};
+use plan_agent::role::{McpError, McpServer, plan_tools};
 use plan_agent::tools::Toolbox;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
-fn server(argv: &[&str], folder: &Path, timeout: Duration) -> McpSettings {
-    McpSettings {
-        name: "docs".to_owned(),
-        argv: argv.iter().map(ToString::to_string).collect(),
-        cwd: folder.to_owned(),
+async fn started(argv: &[&str], folder: &Path, timeout: Duration) -> Result<Abilities, McpError> {
+    let config = McpConfig {
+        command: argv.iter().map(ToString::to_string).collect(),
         env: Vec::new(),
         timeout,
-        marks: None,
-    }
+    };
+    McpServer::start("docs", &config, folder, None).await
 }
 
-/// Returns our own server, which writes its pid before it begins.
-fn ours(folder: &Path) -> McpSettings {
+/// Starts our own server, which writes its pid before it begins.
+async fn ours(folder: &Path, timeout: Duration) -> Abilities {
     let script = format!(
         "echo $$ > pid; exec {} mcp --dialect tasks",
         env!("CARGO_BIN_EXE_plan-agent")
     );
-    server(&["sh", "-c", &script], folder, LONG)
+    let argv = ["sh", "-c", &script];
+    started(&argv, folder, timeout).await.unwrap()
 }
 
 fn uses(tool: &str, params: Value) -> StepSpec {
@@ -42,7 +42,7 @@ fn uses(tool: &str, params: Value) -> StepSpec {
 #[tokio::test]
 async fn role_uses_plan_tools() {
     let mut scene = Scene::new().await;
-    let toolbox = Toolbox::new(scene.store.clone(), Default::default(), "reviewer");
+    let toolbox = Toolbox::new(scene.store.clone(), &Config::default(), "reviewer");
     scene.tools = plan_tools(&toolbox);
     let scene = scene.with_steps(vec![
         uses("plan.TaskCreate", json!({"subject": "Mend it"})),
@@ -52,21 +52,10 @@ async fn role_uses_plan_tools() {
         ),
     ]);
     scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(
-        result.starts_with("Step 2, Use plan.TaskUpdate, failed: {"),
-        "{result}"
-    );
+    let result = scene.failure();
+    begins(&result, "Step 2, Use plan.TaskUpdate, failed: {");
     let plan = scene.plan().await;
-    assert!(
-        plan.nth(0)
-            .unwrap()
-            .result
-            .as_deref()
-            .unwrap()
-            .contains("Mend it")
-    );
+    has(plan.nth(0).unwrap().result.as_deref().unwrap(), "Mend it");
     // The plan of the tools is not the internal plan.
     let current = scene.store.current("tasks", 9).await.unwrap();
     assert_eq!(current.len(), 1);
@@ -76,7 +65,7 @@ async fn role_uses_plan_tools() {
 async fn role_restarts_ended_mcp_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut scene = Scene::new().await;
-    scene.tools = McpServer::start(ours(folder.path())).await.unwrap();
+    scene.tools = ours(folder.path(), LONG).await;
     let names: Vec<&str> = scene.tools.names().collect();
     assert_eq!(
         names,
@@ -115,9 +104,11 @@ async fn role_restarts_ended_mcp_server() {
     kill_process(pid, Signal::KILL).unwrap();
     let mut again = None;
     for number in 2..60 {
-        role.process_message(task_named(&format!("task-{number}"), "Review it"))
-            .await
-            .unwrap();
+        gets(
+            &mut role,
+            task_named(&format!("task-{number}"), "Review it"),
+        )
+        .await;
         // The first call may meet the end of the previous one.
         again = scene.office.updates().pop();
         if again
@@ -135,12 +126,7 @@ async fn role_restarts_ended_mcp_server() {
 async fn hanging_mcp_server_costs_one_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let mut scene = Scene::new().await;
-    scene.tools = McpServer::start(McpSettings {
-        timeout: Duration::from_secs(5),
-        ..ours(folder.path())
-    })
-    .await
-    .unwrap();
+    scene.tools = ours(folder.path(), Duration::from_secs(5)).await;
     let scene = scene.with_steps(vec![uses(
         "docs.TaskCreate",
         json!({"subject": "{{context}}"}),
@@ -149,13 +135,10 @@ async fn hanging_mcp_server_costs_one_timeout() {
     let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let mut role = scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(result.contains("did not answer within 5s"), "{result}");
+    let result = scene.failure();
+    has(&result, "did not answer within 5s");
     // The role does not wait for it again: another one is started.
-    role.process_message(task_named("task-2", "Review it"))
-        .await
-        .unwrap();
+    gets(&mut role, task_named("task-2", "Review it")).await;
     let again = scene.office.updates().pop().unwrap();
     assert_eq!(again.status, COMPLETED, "{}", again.result);
 }
@@ -164,40 +147,26 @@ async fn hanging_mcp_server_costs_one_timeout() {
 async fn faulty_mcp_server_start_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let short = Duration::from_millis(300);
-    for (argv, timeout, said) in [
+    for (script, timeout, said) in [
+        ("echo 'no token' >&2; exit 3", LONG, "no token"),
+        ("exec sleep 1000", short, "did not answer within 300ms"),
         (
-            &["no-such-server"][..],
-            LONG,
-            "cannot be started: cannot start `no-such-server`",
-        ),
-        (
-            &["sh", "-c", "echo 'no token' >&2; exit 3"],
-            LONG,
-            "no token",
-        ),
-        (
-            &["sh", "-c", "exec sleep 1000"],
+            "echo hello; exec sleep 1000",
             short,
             "did not answer within 300ms",
         ),
-        (
-            &["sh", "-c", "echo hello; exec sleep 1000"],
-            short,
-            "did not answer within 300ms",
-        ),
-        (
-            &["sh", "-c", "exec cat /dev/zero"],
-            LONG,
-            "ended before it said who it is",
-        ),
+        ("exec cat /dev/zero", LONG, "ended before it said who it is"),
     ] {
-        let error = McpServer::start(server(argv, folder.path(), timeout))
-            .await
-            .unwrap_err();
-        assert!(error.to_string().contains(said), "{argv:?}: {error}");
+        row(script);
+        let argv = ["sh", "-c", script];
+        let error = started(&argv, folder.path(), timeout).await.unwrap_err();
+        has(error.to_string(), said);
     }
-    let nowhere = server(&["true"], Path::new("/no/such/folder"), LONG);
-    let error = McpServer::start(nowhere).await.unwrap_err();
+    let missing = started(&["no-such-server"], folder.path(), LONG).await;
+    let error = missing.unwrap_err().to_string();
+    has(&error, "cannot be started: cannot start `no-such-server`");
+    let nowhere = Path::new("/no/such/folder");
+    let error = started(&["true"], nowhere, LONG).await.unwrap_err();
     assert!(matches!(error, McpError::Start { .. }), "{error}");
 }
 
@@ -205,8 +174,9 @@ async fn faulty_mcp_server_start_is_an_error() {
 async fn mcp_server_gets_only_listed_variables() {
     let folder = tempfile::tempdir().unwrap();
     let script = "env > seen";
-    let settings = server(&["sh", "-c", script], folder.path(), LONG);
-    McpServer::start(settings).await.unwrap_err();
+    let argv = ["sh", "-c", script];
+    started(&argv, folder.path(), LONG).await.unwrap_err();
     let seen = std::fs::read_to_string(folder.path().join("seen")).unwrap();
-    assert!(seen.contains("PATH=") && !seen.contains("CARGO"), "{seen}");
+    has(&seen, "PATH=");
+    lacks(&seen, "CARGO");
 }

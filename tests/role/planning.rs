@@ -32,15 +32,10 @@ async fn strategy_prefers_template_then_simple_then_free_form() {
     ] {
         let mut answer = steps.clone();
         answer["answer"] = json!("a poem");
-        let scene = Scene::new()
-            .await
-            .with_steps(vec![says("one")])
-            .with_model([answer]);
+        let scene = acting(vec![says("one")]).await.with_model([answer]);
         scene.given(description).await;
-        assert_eq!(
-            chosen(&scene).await,
-            (strategy.to_owned(), reason.to_owned())
-        );
+        let expected = (strategy.to_owned(), reason.to_owned());
+        assert_eq!(chosen(&scene).await, expected);
         assert_eq!(scene.result().0, COMPLETED, "{description}");
         assert_eq!(scene.plan().await.head().source.as_deref(), Some(strategy));
     }
@@ -48,9 +43,7 @@ async fn strategy_prefers_template_then_simple_then_free_form() {
 
 #[tokio::test]
 async fn simple_task_takes_one_model_call() {
-    let mut scene = Scene::new()
-        .await
-        .with_model([json!({"answer": "Roses are red."})]);
+    let mut scene = thinking([json!({"answer": "Roses are red."})]).await;
     scene.settings.prompt = "You are a poet.".to_owned();
     scene.given("Write a poem.").await;
     let update = scene.update();
@@ -64,26 +57,25 @@ async fn simple_task_takes_one_model_call() {
         (1, 100, 10)
     );
     assert!((update.spent.cost_usd - 0.5).abs() < 1e-9);
-    let asked = scene.model.as_ref().unwrap().asked();
-    assert!(asked[0].system.contains("You are a poet."));
-    assert!(asked[0].prompt.contains("Write a poem.") && asked[0].prompt.contains("in a hurry"));
+    let asked = scene.asked();
+    has(&asked[0].system, "You are a poet.");
+    has(&asked[0].prompt, ["Write a poem.", "in a hurry"]);
 }
 
 #[tokio::test]
 async fn model_classifies_task_when_configured() {
     for (simple, strategy) in [(true, "simple"), (false, "free_form")] {
         let steps = json!([{"name": "Say", "uses": "echo", "params": {"text": "hi"}}]);
-        let mut scene = Scene::new().await.with_model([
+        let mut scene = thinking([
             json!({"reason": "because", "simple": simple}),
             json!({"reason": "it fits", "steps": steps, "answer": "hi"}),
-        ]);
-        scene.settings.classify = true;
+        ])
+        .await;
+        scene.settings.config.classify = true;
         scene.given("Write a poem.").await;
-        assert_eq!(
-            chosen(&scene).await,
-            (strategy.to_owned(), "the model says: because".to_owned())
-        );
-        assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
+        let expected = (strategy.to_owned(), "the model says: because".to_owned());
+        assert_eq!(chosen(&scene).await, expected);
+        assert_eq!(scene.success(), "hi");
         assert_eq!(scene.model.as_ref().unwrap().kinds()[0], "strategy");
         assert_eq!(scene.update().spent.calls, 2);
     }
@@ -91,10 +83,10 @@ async fn model_classifies_task_when_configured() {
 
 #[tokio::test]
 async fn model_plans_own_steps_and_requests() {
-    let scene = Scene::new().await.with_model([planned(json!([
+    let scene = thinking([planned(json!([
         {"name": "Greet", "uses": "echo", "params": [{"name": "text", "value": "hello "}, {"name": "times", "value": "2"}]},
         {"name": "Ask the coder", "uses": "role:coder", "params": [{"name": "description", "value": "mend {{steps.1.result}}"}]},
-    ]))]);
+    ]))]).await;
     let role = scene.given("Read it. Then have it mended.").await;
     let plan = role.state().internal_plan.as_ref().unwrap();
     let kinds: Vec<_> = plan
@@ -108,24 +100,17 @@ async fn model_plans_own_steps_and_requests() {
     assert!(
         matches!(kinds[1].1, StepDoes::RequestCollaboration { target, .. } if target == "coder")
     );
-    assert_eq!(
-        scene.office.sent()[0].description.as_deref(),
-        Some("mend hello hello ")
-    );
+    let expected = Some("mend hello hello ");
+    assert_eq!(scene.office.sent()[0].description.as_deref(), expected);
     // The prompt offers the registered abilities, and the roles that the role may ask.
-    let asked = &scene.model.as_ref().unwrap().asked()[0];
-    for offered in [
+    let asked = &scene.asked()[0];
+    let offered = [
         "\"echo\" (action)",
         "\"ask\" (action)",
         "\"role:coder\" (role): writes code",
         "\"role:tester\"",
-    ] {
-        assert!(
-            asked.system.contains(offered),
-            "{offered}: {}",
-            asked.system
-        );
-    }
+    ];
+    has(&asked.system, offered);
     let schema = serde_json::to_value(&asked.schema).unwrap();
     let names = &schema["properties"]["steps"]["items"]["properties"]["uses"]["enum"];
     assert_eq!(names, &json!(["ask", "echo", "role:coder", "role:tester"]));
@@ -134,26 +119,21 @@ async fn model_plans_own_steps_and_requests() {
 #[tokio::test]
 async fn invalid_steps_are_retried_with_problem() {
     let good = json!({"name": "Say", "uses": "echo", "params": {"text": "hi"}});
+    let one = |uses: &str, params: Value| json!([{"name": "x", "uses": uses, "params": params}]);
     for (wrong, told) in [
-        (
-            json!([{"name": "x", "uses": "shell", "params": []}]),
-            "step 1: `shell` is not offered",
-        ),
+        (one("shell", json!([])), "step 1: `shell` is not offered"),
         (json!([]), "`steps` is empty"),
+        (one("echo", json!([])), "step 1: `echo`: `text` is missing"),
         (
-            json!([{"name": "x", "uses": "echo", "params": []}]),
-            "step 1: `echo`: `text` is missing",
-        ),
-        (
-            json!([{"name": "x", "uses": "echo", "params": {"text": "a", "loud": "b"}}]),
+            one("echo", json!({"text": "a", "loud": "b"})),
             "step 1: `echo`: `loud` is no field",
         ),
         (
-            json!([{"name": "x", "uses": "echo", "params": {"text": "a", "times": "many"}}]),
+            one("echo", json!({"text": "a", "times": "many"})),
             "`times` is",
         ),
         (
-            json!([{"name": "x", "uses": "echo", "params": {"text": "{{steps.1.result}}"}}]),
+            one("echo", json!({"text": "{{steps.1.result}}"})),
             "step 1: `{{steps.1.result}}` is not there",
         ),
         (
@@ -161,11 +141,11 @@ async fn invalid_steps_are_retried_with_problem() {
             "step 2: `{{task.mood}}` is not there",
         ),
         (
-            json!([{"name": "x", "uses": "role:coder", "params": []}]),
+            one("role:coder", json!([])),
             "step 1: nothing is asked of coder",
         ),
         (
-            json!([{"name": "x", "uses": "role:coder", "params": {"description": "a", "when": "now"}}]),
+            one("role:coder", json!({"description": "a", "when": "now"})),
             "a request takes no `when`",
         ),
         (
@@ -173,19 +153,13 @@ async fn invalid_steps_are_retried_with_problem() {
             "4 steps are too many: at most 3",
         ),
     ] {
-        let mut scene = Scene::new()
-            .await
-            .with_model([planned(wrong), planned(json!([good]))]);
-        scene.settings.max_steps = 3;
+        let mut scene = thinking([planned(wrong), planned(json!([good]))]).await;
+        scene.settings.config.max_steps = 3;
         scene.given("Read it. Then write it.").await;
-        assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
-        let asked = scene.model.as_ref().unwrap().asked();
+        assert_eq!(scene.success(), "hi");
+        let asked = scene.asked();
         assert_eq!(asked.len(), 2);
-        assert!(
-            asked[1].prompt.contains(told),
-            "{told}: {}",
-            asked[1].prompt
-        );
+        has(&asked[1].prompt, told);
     }
 }
 
@@ -193,29 +167,22 @@ async fn invalid_steps_are_retried_with_problem() {
 async fn unplannable_task_fails_with_reason() {
     let scene = Scene::new().await;
     scene.given("Write a poem.").await;
-    let (status, reason) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(
-        reason.contains("no template fits the task, and the role has no language model"),
-        "{reason}"
-    );
-    let scene = Scene::new().await.with_model([json!({"nonsense": true})]);
+    let reason = scene.failure();
+    let part = "no template fits the task, and the role has no language model";
+    has(&reason, part);
+    let scene = thinking([json!({"nonsense": true})]).await;
     scene.given("Read it. Then write it.").await;
-    let (status, reason) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(
-        reason.contains("gave no usable answer to `steps`"),
-        "{reason}"
-    );
+    let reason = scene.failure();
+    has(&reason, "gave no usable answer to `steps`");
     assert_eq!(scene.update().spent.calls, 2);
-    let scene = Scene::new().await.with_model([json!({})]);
+    let scene = thinking([json!({})]).await;
     scene.given("  ").await;
-    assert!(scene.result().1.contains("does not say what is to be done"));
+    has(&scene.result().1, "does not say what is to be done");
 }
 
 #[tokio::test]
 async fn templates_with_unknown_names_are_rejected() {
-    let scene = Scene::new().await.with_steps(vec![
+    let scene = acting(vec![
         action("ecko", json!({"text": "a"})),
         action("echo", json!({"words": "a"})),
         says("{{steps.3.result}}"),
@@ -228,7 +195,8 @@ async fn templates_with_unknown_names_are_rejected() {
                 params: Map::new(),
             },
         },
-    ]);
+    ])
+    .await;
     let faults = scene.try_role().unwrap_err();
     insta::assert_snapshot!(faults, @r"
     role `reviewer`, template `standard`, step 1: there is no action `ecko`; is `echo` meant?

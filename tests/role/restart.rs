@@ -34,7 +34,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
     if !cut(polls, role.process_message(task(description))).await {
         killed = true;
         role = scene.role();
-        role.process_message(task(description)).await.unwrap();
+        gets(&mut role, task(description)).await;
     }
     for _ in 0..5 {
         let Some(request) = role.state().pending_collaboration_request_id.clone() else {
@@ -42,7 +42,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
         };
         // The role also ends in the middle of the wait.
         role = scene.role();
-        role.process_message(task(description)).await.unwrap();
+        gets(&mut role, task(description)).await;
         assert_eq!(
             role.state().pending_collaboration_request_id.as_ref(),
             Some(&request)
@@ -51,9 +51,9 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
         if !cut(polls, role.process_message(reply.clone())).await {
             killed = true;
             role = scene.role();
-            role.process_message(task(description)).await.unwrap();
+            gets(&mut role, task(description)).await;
             // The reply may not have been persisted, and arrives again then.
-            role.process_message(reply).await.unwrap();
+            gets(&mut role, reply).await;
         }
     }
     assert_eq!(role.state().status.as_str(), "idle");
@@ -79,12 +79,12 @@ fn counting() -> (Arc<dyn Ability>, Arc<AtomicUsize>) {
 async fn kill_at_any_point_loses_and_repeats_nothing() {
     let mut stages = 0;
     for polls in 1.. {
-        let mut scene = Scene::new().await.with_model([planned(json!([
+        let mut scene = thinking([planned(json!([
             {"name": "Think", "uses": "count", "params": []},
             {"name": "Ask the coder", "uses": "role:coder", "params": {"description": "mend {{steps.1.result}}"}},
             {"name": "Ask the coder", "uses": "role:coder", "params": {"description": "mend it again"}},
             {"name": "Say", "uses": "echo", "params": {"text": "done: {{steps.3.result}}"}},
-        ]))]);
+        ]))]).await;
         let (count_up, count) = counting();
         scene.actions.add(count_up);
         let killed = with_kills(polls, &scene, "Read it. Then write it.").await;
@@ -93,11 +93,7 @@ async fn kill_at_any_point_loses_and_repeats_nothing() {
         updates.dedup();
         assert_eq!(updates.len(), 1, "after {polls} polls: {updates:?}");
         assert_eq!(updates[0].status, COMPLETED);
-        assert!(
-            updates[0].result.starts_with("done: mended"),
-            "{}",
-            updates[0].result
-        );
+        begins(&updates[0].result, "done: mended");
         // Each request has one id and one text, however often it was sent.
         let mut sent = scene.office.sent.lock().unwrap().clone();
         sent.sort_by(|a, b| a.0.id.cmp(&b.0.id));
@@ -105,7 +101,7 @@ async fn kill_at_any_point_loses_and_repeats_nothing() {
         assert_eq!(sent.len(), 2, "after {polls} polls: {sent:?}");
         // The model is asked again only if the role was killed while it asked; a step is repeated only if the role was killed
         // during it.
-        let asked = scene.model.as_ref().unwrap().asked().len();
+        let asked = scene.asked().len();
         assert!(asked <= 2, "asked {asked} times after {polls} polls");
         assert!(count.load(Ordering::Relaxed) <= 2);
         let plans = scene.store.plans().await.unwrap();
@@ -123,9 +119,7 @@ async fn kill_at_any_point_loses_and_repeats_nothing() {
 async fn stored_answer_is_not_requested_again() {
     // The answer is persisted before the step is completed: a role that ends in between reads it.
     for polls in 1.. {
-        let scene = Scene::new()
-            .await
-            .with_model([json!({"answer": "first"}), json!({"answer": "second"})]);
+        let scene = thinking([json!({"answer": "first"}), json!({"answer": "second"})]).await;
         let mut role = scene.role();
         let ended = cut(polls, role.process_message(task("Write a poem."))).await;
         let paid = scene
@@ -135,18 +129,10 @@ async fn stored_answer_is_not_requested_again() {
             .unwrap()
             .is_some()
             && scene.plan().await.asks().any(|ask| ask.answered.is_some());
-        let asked = scene.model.as_ref().unwrap().asked().len();
-        scene
-            .role()
-            .process_message(task("Write a poem."))
-            .await
-            .unwrap();
+        let asked = scene.asked().len();
+        gets(&mut scene.role(), task("Write a poem.")).await;
         if paid {
-            assert_eq!(
-                scene.model.as_ref().unwrap().asked().len(),
-                asked,
-                "after {polls} polls"
-            );
+            assert_eq!(scene.asked().len(), asked, "after {polls} polls");
             assert_eq!(scene.office.updates().last().unwrap().result, "first");
         }
         if ended {
@@ -157,35 +143,31 @@ async fn stored_answer_is_not_requested_again() {
 
 #[tokio::test]
 async fn answer_before_repeated_task_is_stored() {
-    let scene = Scene::new()
-        .await
-        .with_steps(vec![asks("coder", "mend it")]);
+    let scene = acting(vec![asks("coder", "mend it")]).await;
     let request = scene.given("Review it").await.state().clone();
     let request = request.pending_collaboration_request_id.unwrap();
     let mut role = scene.role();
     let reply = answer(&request, COMPLETED, "mended");
-    role.process_message(reply.clone()).await.unwrap();
+    gets(&mut role, reply.clone()).await;
     assert_eq!(role.state().status.as_str(), "idle");
     assert!(scene.office.updates().is_empty());
-    role.process_message(task("Review it")).await.unwrap();
-    assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
+    gets(&mut role, task("Review it")).await;
+    assert_eq!(scene.success(), "mended");
     assert_eq!(scene.office.sent().len(), 1);
     // A repetition changes nothing.
-    scene.role().process_message(reply).await.unwrap();
+    gets(&mut scene.role(), reply).await;
     assert_eq!(scene.office.updates().len(), 1);
 }
 
 #[tokio::test]
 async fn answer_for_other_role_is_ignored() {
-    let mut scene = Scene::new()
-        .await
-        .with_steps(vec![asks("coder", "mend it")]);
+    let mut scene = acting(vec![asks("coder", "mend it")]).await;
     let request = scene.given("Review it").await.state().clone();
     let request = request.pending_collaboration_request_id.unwrap();
     scene.settings.id = id("review");
     let mut reply = answer(&request, COMPLETED, "mended");
     reply.to = id("review");
-    scene.role().process_message(reply).await.unwrap();
+    gets(&mut scene.role(), reply).await;
     let plan = scene.plan().await;
     assert!(plan.attempt(request.command()).unwrap().report.is_none());
 }
@@ -193,33 +175,19 @@ async fn answer_for_other_role_is_ignored() {
 #[tokio::test]
 async fn kill_around_timeout_makes_one_new_request() {
     for polls in 1.. {
-        let mut scene = Scene::new()
-            .await
-            .with_steps(vec![asks("coder", "mend it")]);
+        let mut scene = acting(vec![asks("coder", "mend it")]).await;
         scene.settings.on_timeout = OnTimeout::Retry;
         let mut role = scene.given("Review it").await;
-        let first = role
-            .state()
-            .pending_collaboration_request_id
-            .clone()
-            .unwrap();
+        let first = awaited(&role);
         let until = role.waits_until().unwrap();
         let ended = cut(polls, role.timed_out(until)).await;
         let mut role = scene.role();
-        role.process_message(task("Review it")).await.unwrap();
-        let mut second = role
-            .state()
-            .pending_collaboration_request_id
-            .clone()
-            .unwrap();
+        gets(&mut role, task("Review it")).await;
+        let mut second = awaited(&role);
         if second == first {
             // The request had not been abandoned yet.
             role.timed_out(until).await.unwrap();
-            second = role
-                .state()
-                .pending_collaboration_request_id
-                .clone()
-                .unwrap();
+            second = awaited(&role);
         }
         assert_ne!(second, first);
         assert!(
@@ -230,10 +198,8 @@ async fn kill_around_timeout_makes_one_new_request() {
                 .all(|request| *request == first)
         );
         assert!(!scene.office.withdrawn().is_empty(), "after {polls} polls");
-        role.process_message(answer(&second, COMPLETED, "mended"))
-            .await
-            .unwrap();
-        assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
+        gets(&mut role, answer(&second, COMPLETED, "mended")).await;
+        assert_eq!(scene.success(), "mended");
         if ended {
             break;
         }
@@ -243,9 +209,7 @@ async fn kill_around_timeout_makes_one_new_request() {
 #[tokio::test]
 async fn kill_around_cancel_abandons_task() {
     for polls in 1.. {
-        let scene = Scene::new()
-            .await
-            .with_steps(vec![asks("coder", "mend it")]);
+        let scene = acting(vec![asks("coder", "mend it")]).await;
         let mut role = scene.given("Review it").await;
         let ended = cut(polls, role.process_message(cancel("task-1"))).await;
         // In an archived plan open requests would be overlooked.
@@ -254,11 +218,7 @@ async fn kill_around_cancel_abandons_task() {
             plan.head().archive_state == ArchiveState::Current || plan.recalls().count() == 0,
             "after {polls} polls"
         );
-        scene
-            .role()
-            .process_message(cancel("task-1"))
-            .await
-            .unwrap();
+        gets(&mut scene.role(), cancel("task-1")).await;
         assert_eq!(scene.plan().await.status().as_str(), "abandoned");
         assert_eq!(scene.plan().await.recalls().count(), 0);
         assert!(!scene.office.withdrawn().is_empty(), "after {polls} polls");

@@ -7,17 +7,16 @@ use super::*;
 
 #[tokio::test]
 async fn steps_run_in_order_and_see_earlier_results() {
-    let scene = Scene::new().await.with_steps(vec![
+    let scene = acting(vec![
         says("a{{task.name}}"),
         action("echo", json!({"text": "{{steps.1.result}}b", "times": 2})),
         says("{{steps.2.result}} and \\{{steps.2.result}}"),
-    ]);
+    ])
+    .await;
     scene.given("Review\n\nall").await;
     let plan = scene.plan().await;
-    let results: Vec<_> = plan
-        .tasks()
-        .map(|task| task.result.clone().unwrap())
-        .collect();
+    let results = plan.tasks().map(|task| task.result.clone().unwrap());
+    let results: Vec<_> = results.collect();
     assert_eq!(
         results,
         [
@@ -30,24 +29,19 @@ async fn steps_run_in_order_and_see_earlier_results() {
 
 #[tokio::test]
 async fn inserted_text_is_not_expanded() {
-    let scene = Scene::new().await.with_steps(vec![
+    let scene = acting(vec![
         says("{{task.description}}"),
         says("{{steps.1.result}}"),
-    ]);
+    ])
+    .await;
     scene.given("Review {{steps.1.result}} {{context}}").await;
     let result = scene.result().1;
-    assert!(
-        result.starts_with("Review {{steps.1.result}} {{context}}\n"),
-        "{result}"
-    );
+    begins(&result, "Review {{steps.1.result}} {{context}}\n");
 }
 
 #[tokio::test]
 async fn action_error_fails_task_and_skips_rest() {
-    let mut scene =
-        Scene::new()
-            .await
-            .with_steps(vec![says("one"), action("fails", json!({})), says("three")]);
+    let mut scene = acting(vec![says("one"), action("fails", json!({})), says("three")]).await;
     let schema = json!({"type": "object", "properties": {}});
     scene
         .actions
@@ -55,13 +49,11 @@ async fn action_error_fails_task_and_skips_rest() {
             Err("the disk is full".to_owned())
         }));
     let role = scene.given("Review it").await;
-    assert_eq!(
-        scene.result(),
-        (
-            ERROR,
-            "Step 2, Do fails, failed: the disk is full".to_owned()
-        )
+    let expected = (
+        ERROR,
+        "Step 2, Do fails, failed: the disk is full".to_owned(),
     );
+    assert_eq!(scene.result(), expected);
     let plan = scene.plan().await;
     let states: Vec<_> = plan.tasks().map(|task| task.status).collect();
     assert_eq!(
@@ -93,30 +85,26 @@ async fn panicking_or_hanging_action_fails_its_step() {
     ] {
         let mut scene = Scene::new().await;
         scene.actions.add(odd);
-        scene.settings.step_timeout = Duration::from_millis(20);
+        scene.settings.config.step_timeout = Duration::from_millis(20);
         let scene = scene.with_steps(vec![action("odd", json!({}))]);
         scene.given("Review it").await;
-        assert_eq!(
-            scene.result(),
-            (ERROR, format!("Step 1, Do odd, failed: {reason}"))
-        );
+        let expected = (ERROR, format!("Step 1, Do odd, failed: {reason}"));
+        assert_eq!(scene.result(), expected);
     }
 }
 
 #[tokio::test]
 async fn step_parameters_are_converted_to_schema() {
-    let scene = Scene::new().await.with_steps(vec![
+    let scene = acting(vec![
         says("3"),
         action("echo", json!({"text": "x", "times": "{{steps.1.result}}"})),
         action("echo", json!({"text": "x", "times": "{{context}}"})),
-    ]);
+    ])
+    .await;
     scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
-    assert!(
-        result.contains("Step 3, Do echo, failed: `times` is \"in a hurry\", not a whole number"),
-        "{result}"
-    );
+    let result = scene.failure();
+    let part = "Step 3, Do echo, failed: `times` is \"in a hurry\", not a whole number";
+    has(&result, part);
     assert_eq!(
         scene.plan().await.nth(1).unwrap().result.as_deref(),
         Some("xxx")
@@ -126,9 +114,7 @@ async fn step_parameters_are_converted_to_schema() {
 #[tokio::test]
 async fn step_result_is_bounded_and_printable() {
     let schema = || json!({"type": "object", "properties": {}});
-    let mut scene = Scene::new()
-        .await
-        .with_steps(vec![action("loud", json!({}))]);
+    let mut scene = acting(vec![action("loud", json!({}))]).await;
     scene
         .actions
         .add(ability("loud", "is loud", schema(), async |_| {
@@ -158,8 +144,7 @@ async fn inserted_text_is_bounded() {
     scene.actions.add(Arc::clone(&loud));
     let scene = scene.with_steps(vec![action("loud", json!({})), says(&often)]);
     scene.given("Review it").await;
-    let (status, result) = scene.result();
-    assert_eq!(status, ERROR);
+    let result = scene.failure();
     assert!(
         result.starts_with("Step 2, Do echo, failed: what stands in double braces"),
         "{result}"
@@ -176,39 +161,27 @@ async fn inserted_text_is_bounded() {
 
 #[tokio::test]
 async fn waiting_role_queues_tasks_up_to_limit() {
-    let scene = Scene::new()
-        .await
-        .with_steps(vec![asks("coder", "mend it")]);
+    let scene = acting(vec![asks("coder", "mend it")]).await;
     let mut role = scene.given("Review it").await;
     for number in 2..=18 {
-        role.process_message(task_named(&format!("task-{number}"), "Review it"))
-            .await
-            .unwrap();
+        gets(
+            &mut role,
+            task_named(&format!("task-{number}"), "Review it"),
+        )
+        .await;
     }
     // A repetition is the same.
-    role.process_message(task_named("task-2", "Review it"))
-        .await
-        .unwrap();
+    gets(&mut role, task_named("task-2", "Review it")).await;
     let update = scene.update();
     assert_eq!(
         (update.assignment.as_str(), update.status),
         ("task-18", REJECTED)
     );
-    assert!(
-        update.result.contains("16 tasks wait already"),
-        "{}",
-        update.result
-    );
-    role.process_message(cancel("task-3")).await.unwrap();
+    has(&update.result, "16 tasks wait already");
+    gets(&mut role, cancel("task-3")).await;
     for _ in 0..16 {
-        let request = role
-            .state()
-            .pending_collaboration_request_id
-            .clone()
-            .unwrap();
-        role.process_message(answer(&request, COMPLETED, "mended"))
-            .await
-            .unwrap();
+        let request = awaited(&role);
+        gets(&mut role, answer(&request, COMPLETED, "mended")).await;
     }
     assert_eq!(role.state().status.as_str(), "idle");
     let done = scene
@@ -217,10 +190,8 @@ async fn waiting_role_queues_tasks_up_to_limit() {
         .into_iter()
         .filter(|update| update.status == COMPLETED);
     let done: Vec<_> = done.map(|update| update.assignment.to_string()).collect();
-    let expected: Vec<_> = (1..=17)
-        .filter(|number| *number != 3)
-        .map(|number| format!("task-{number}"))
-        .collect();
+    let expected = (1..=17).filter(|number| *number != 3);
+    let expected: Vec<_> = expected.map(|number| format!("task-{number}")).collect();
     assert_eq!(done, expected);
 }
 
@@ -252,11 +223,11 @@ async fn role_state_follows_work() {
     let states: Vec<_> = steps.iter().map(|step| step.status).collect();
     assert_eq!(states, [TaskState::Completed, TaskState::InProgress]);
     // Work that was dropped half-way is abandoned like any other.
-    role.process_message(cancel("task-1")).await.unwrap();
+    gets(&mut role, cancel("task-1")).await;
     assert_eq!(role.state().status, RoleStatus::Idle);
     assert!(role.state().current_step_index.is_none());
 
-    let scene = Scene::new().await.with_model([json!({})]);
+    let scene = thinking([json!({})]).await;
     let mut role = scene.role();
     let begun = scene.model.as_ref().unwrap().hangs();
     tokio::select! {

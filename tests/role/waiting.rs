@@ -4,22 +4,16 @@ use plan_agent::plan::{AttemptState, TaskState};
 use plan_agent::role::{OnTimeout, RoleError};
 
 use super::*;
+use crate::common::core::new_report;
 
 /// A scene in which the role asks the coder between two steps of its own.
 async fn scene() -> Scene {
-    Scene::new().await.with_steps(vec![
+    acting(vec![
         says("a flaw"),
         asks("coder", "mend {{steps.1.result}}"),
         says("done: {{steps.2.result}}"),
     ])
-}
-
-fn awaited(role: &Role) -> RequestId {
-    assert_eq!(role.state().status.as_str(), "waiting_for_collaboration");
-    role.state()
-        .pending_collaboration_request_id
-        .clone()
-        .unwrap()
+    .await
 }
 
 #[tokio::test]
@@ -34,10 +28,8 @@ async fn request_is_stored_sent_and_awaited() {
     );
     assert!(state.is_waiting_for(&request));
     let (sent, text) = scene.office.sent.lock().unwrap()[0].clone();
-    assert_eq!(
-        (sent.kind, &*sent.from, sent.to.clone()),
-        (MessageKind::CollaborationRequest, "reviewer", id("coder"))
-    );
+    let expected = (MessageKind::CollaborationRequest, "reviewer", id("coder"));
+    assert_eq!((sent.kind, &*sent.from, sent.to.clone()), expected);
     assert_eq!(sent.request_id.as_ref(), Some(&request));
     assert_eq!(sent.plan_id, Some(scene.plan_id().await));
     assert_eq!(
@@ -64,32 +56,23 @@ async fn answer_resumes_plan_at_request() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    role.process_message(answer(&request, COMPLETED, "mended"))
-        .await
-        .unwrap();
-    let (status, result) = scene.result();
-    assert_eq!(status, COMPLETED);
+    gets(&mut role, answer(&request, COMPLETED, "mended")).await;
+    let result = scene.success();
     assert!(result.starts_with("done: mended\n"), "{result}");
     assert!(role.state().pending_collaboration_request_id.is_none());
     let plan = scene.plan().await;
-    assert_eq!(
-        plan.attempt(request.command()).unwrap().state,
-        AttemptState::Judged
-    );
+    let expected = AttemptState::Judged;
+    assert_eq!(plan.attempt(request.command()).unwrap().state, expected);
     assert!(scene.office.withdrawn().is_empty());
 }
 
 #[tokio::test]
 async fn answer_completes_plan_ending_in_request() {
-    let scene = Scene::new()
-        .await
-        .with_steps(vec![asks("coder", "mend it")]);
+    let scene = acting(vec![asks("coder", "mend it")]).await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    role.process_message(answer(&request, COMPLETED, json!({"files": 2})))
-        .await
-        .unwrap();
-    assert_eq!(scene.result(), (COMPLETED, r#"{"files":2}"#.to_owned()));
+    gets(&mut role, answer(&request, COMPLETED, json!({"files": 2}))).await;
+    assert_eq!(scene.success(), r#"{"files":2}"#);
 }
 
 #[tokio::test]
@@ -98,15 +81,11 @@ async fn error_or_rejected_answer_fails_step() {
         let scene = scene().await;
         let mut role = scene.given("Review it").await;
         let request = awaited(&role);
-        role.process_message(answer(&request, status, "no time"))
-            .await
-            .unwrap();
+        gets(&mut role, answer(&request, status, "no time")).await;
         let expected = format!("Step 2, Ask coder, failed: coder answered `{word}`: no time");
-        assert_eq!(scene.result(), (ERROR, expected));
-        assert_eq!(
-            scene.plan().await.nth(2).unwrap().status,
-            TaskState::Skipped
-        );
+        assert_eq!(scene.failure(), expected);
+        let expected = TaskState::Skipped;
+        assert_eq!(scene.plan().await.nth(2).unwrap().status, expected);
     }
 }
 
@@ -127,13 +106,10 @@ async fn report_recorded_by_other_process_is_the_answer() {
     report(&scene, &request, "mended").await;
     let mut look = answer(&request, COMPLETED, "other words");
     look.status = None;
-    role.process_message(look).await.unwrap();
+    gets(&mut role, look).await;
     assert!(scene.result().1.starts_with("done: mended"));
-    assert_eq!(
-        scene.update().spent.input_tokens,
-        30,
-        "what the other one used is counted"
-    );
+    // What the other one used is counted.
+    assert_eq!(scene.update().spent.input_tokens, 30);
 }
 
 /// Records a report as the daemon does.
@@ -142,20 +118,9 @@ pub(super) async fn report(scene: &Scene, request: &RequestId, results: &str) {
     let plan = scene.plan_id().await;
     let change = move |draft: &mut plan_agent::plan::Draft<'_>| {
         let report = plan_agent::plan::Report {
-            name: "report.md".to_owned(),
-            status: plan_agent::plan::ReportStatus::Success,
-            session: None,
-            results,
             pitfalls: "none".to_owned(),
-            next_steps: String::new(),
-            question: None,
-            blocked_until: None,
-            collaboration: None,
             input_tokens: 30,
-            output_tokens: 0,
-            cost_usd: 0.0,
-            hash: "abc".to_owned(),
-            received: draft.now(),
+            ..new_report("x", &results, draft.now())
         };
         draft.report(&command, report)
     };
@@ -168,33 +133,23 @@ pub(super) async fn report(scene: &Scene, request: &RequestId, results: &str) {
 
 #[tokio::test]
 async fn stale_or_misdirected_answers_change_nothing() {
-    let scene = Scene::new()
-        .await
-        .with_steps(vec![asks("coder", "one"), asks("coder", "two")]);
+    let scene = acting(vec![asks("coder", "one"), asks("coder", "two")]).await;
     let mut role = scene.given("Review it").await;
     let first = awaited(&role);
     let stranger = answer(&CommandId::new("task-9").into(), COMPLETED, "x");
     let mut nameless = answer(&first, COMPLETED, "x");
     nameless.request_id = None;
     for message in [stranger, nameless] {
-        role.process_message(message).await.unwrap();
+        gets(&mut role, message).await;
         assert_eq!(awaited(&role), first);
     }
-    role.process_message(answer(&first, COMPLETED, "1"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&first, COMPLETED, "1")).await;
     let second = awaited(&role);
     assert_ne!(first, second);
-    role.process_message(answer(&first, ERROR, "again"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&first, ERROR, "again")).await;
     assert_eq!(awaited(&role), second);
-    role.process_message(answer(&second, COMPLETED, "2"))
-        .await
-        .unwrap();
-    role.process_message(answer(&second, COMPLETED, "2"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&second, COMPLETED, "2")).await;
+    gets(&mut role, answer(&second, COMPLETED, "2")).await;
     assert!(scene.result().1.starts_with("2\n"));
 }
 
@@ -227,13 +182,9 @@ async fn refused_request_fails_step_immediately() {
             // No role had the time to answer.
             let ends = vec![RoleRequestEnd::TakenBack; usize::from(sending)];
             assert_eq!((scene.waits().await, scene.ends().await), (0, ends));
-            let (status, result) = scene.result();
-            assert_eq!(status, ERROR);
-            assert!(
-                result.starts_with("Step 2, Ask coder, failed: "),
-                "{result}"
-            );
-            assert!(result.contains(&refused.to_string()), "{result}");
+            let result = scene.failure();
+            begins(&result, "Step 2, Ask coder, failed: ");
+            has(&result, refused.to_string());
             assert_eq!(role.state().status.as_str(), "idle");
             // A request that may have been sent is withdrawn.
             assert_eq!(scene.office.withdrawn().len(), usize::from(sending));
@@ -260,12 +211,10 @@ async fn unsent_request_is_sent_later() {
         if restart {
             role = scene.role();
         }
-        role.process_message(task("Review it")).await.unwrap();
+        gets(&mut role, task("Review it")).await;
         let request = awaited(&role);
         assert_eq!(scene.office.sent().len(), 1);
-        role.process_message(answer(&request, COMPLETED, "mended"))
-            .await
-            .unwrap();
+        gets(&mut role, answer(&request, COMPLETED, "mended")).await;
         assert!(scene.result().1.starts_with("done: mended"));
         assert!(scene.office.withdrawn().is_empty());
     }
@@ -282,18 +231,14 @@ async fn request_timeout_fails_step() {
         .unwrap();
     assert_eq!(awaited(&role), request);
     role.timed_out(until).await.unwrap();
-    assert_eq!(
-        scene.result(),
-        (
-            ERROR,
-            "Step 2, Ask coder, failed: no answer within 600s".to_owned()
-        )
+    let expected = (
+        ERROR,
+        "Step 2, Ask coder, failed: no answer within 600s".to_owned(),
     );
+    assert_eq!(scene.result(), expected);
     assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
     assert_eq!(scene.plan().await.recalls().count(), 0);
-    role.process_message(answer(&request, COMPLETED, "late"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&request, COMPLETED, "late")).await;
     assert_eq!(scene.office.updates().len(), 1);
 }
 
@@ -319,9 +264,7 @@ async fn request_is_retried_twice_after_timeout() {
         requests.push(awaited(&role));
     }
     // The first one answers now: too late.
-    role.process_message(answer(&requests[0], COMPLETED, "late"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&requests[0], COMPLETED, "late")).await;
     report(&scene, &requests[1], "late too").await;
     role.look_again().await.unwrap();
     assert_eq!(awaited(&role), requests[2]);
@@ -345,25 +288,13 @@ async fn rest_is_replanned_once_after_timeout() {
     role.timed_out(role.waits_until().unwrap()).await.unwrap();
     let second = awaited(&role);
     assert_eq!(scene.office.withdrawn(), [first]);
-    assert_eq!(
-        scene.office.sent()[1].description.as_deref(),
-        Some("test a flaw")
-    );
-    let asked = &scene.model.as_ref().unwrap().asked()[0];
-    assert!(
-        asked.prompt.contains("no answer within 600s")
-            && asked.prompt.contains("The first of them is step 3"),
-        "{}",
-        asked.prompt
-    );
-    role.process_message(answer(&second, COMPLETED, "fine"))
-        .await
-        .unwrap();
-    assert!(
-        scene.result().1.starts_with("tested: fine\n"),
-        "{}",
-        scene.result().1
-    );
+    let expected = Some("test a flaw");
+    assert_eq!(scene.office.sent()[1].description.as_deref(), expected);
+    let asked = &scene.asked()[0];
+    has(&asked.prompt, "no answer within 600s");
+    has(&asked.prompt, "The first of them is step 3");
+    gets(&mut role, answer(&second, COMPLETED, "fine")).await;
+    begins(&scene.result().1, "tested: fine\n");
     assert_eq!(scene.result().0, COMPLETED);
     // The role does not plan around a second timeout.
     let mut again = super::waiting::scene().await.with_model([planned(json!([
@@ -374,13 +305,8 @@ async fn rest_is_replanned_once_after_timeout() {
     for _ in 0..2 {
         role.timed_out(role.waits_until().unwrap()).await.unwrap();
     }
-    assert_eq!(
-        again.result(),
-        (
-            ERROR,
-            "Step 3, Ask the tester, failed: no answer within 600s".to_owned()
-        )
-    );
+    let expected = "Step 3, Ask the tester, failed: no answer within 600s";
+    assert_eq!(again.failure(), expected);
 }
 
 #[tokio::test]
@@ -388,39 +314,31 @@ async fn cancel_abandons_task_and_withdraws_request() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    role.process_message(cancel("task-1")).await.unwrap();
+    gets(&mut role, cancel("task-1")).await;
     assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
     assert_eq!(role.state().status.as_str(), "idle");
     assert!(role.state().current_task.is_none() && role.waits_until().is_none());
     assert_eq!(scene.plan().await.status().as_str(), "abandoned");
     assert!(scene.office.updates().is_empty(), "nobody waits for it");
-    role.process_message(answer(&request, COMPLETED, "late"))
-        .await
-        .unwrap();
+    gets(&mut role, answer(&request, COMPLETED, "late")).await;
     assert!(scene.office.updates().is_empty());
     // A role that does not know of it also abandons it, after a restart.
     let other = super::waiting::scene().await;
     let request = awaited(&other.given("Review it").await);
-    other
-        .role()
-        .process_message(cancel("task-1"))
-        .await
-        .unwrap();
+    gets(&mut other.role(), cancel("task-1")).await;
     assert_eq!(other.office.withdrawn(), [request]);
 }
 
 #[tokio::test]
 async fn collaboration_request_is_handled_like_task() {
-    let scene = Scene::new().await.with_steps(vec![says("fine")]);
+    let scene = acting(vec![says("fine")]).await;
     let mut role = scene.role();
     let mut message = task("Review it");
     message.kind = MessageKind::CollaborationRequest;
     message.from = "architect".to_owned();
-    role.process_message(message).await.unwrap();
+    gets(&mut role, message).await;
     let update = scene.update();
-    assert_eq!(
-        (update.kind, &*update.from),
-        (MessageKind::CollaborationRequest, "architect")
-    );
+    let expected = (MessageKind::CollaborationRequest, "architect");
+    assert_eq!((update.kind, &*update.from), expected);
     assert_eq!((update.status, &*update.result), (COMPLETED, "fine"));
 }

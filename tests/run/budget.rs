@@ -24,52 +24,36 @@ fn asked(scene: &Scene) -> (String, String) {
 fn used_attempts_pause_plan_until_raised() {
     let scene = Scene::by_rules("budget.attempts = 2");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "--plan", "chain.md"]);
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    let ran = scene.exits(6, "run --plan chain.md");
     assert_eq!(scene.tasks(), ["completed", "completed", "pending"]);
     let (id, reason) = asked(&scene);
-    assert!(
-        reason.starts_with("budget: 2 of 2 attempts used"),
-        "{reason}"
+    begins(&reason, "budget: 2 of 2 attempts used");
+    ran.has_stdout([&reason, &format!("plan-agent answer {id} more|abort")]);
+    has(
+        scene.read(&format!("volumes/questions/pending/question-{id}.md")),
+        "budget: 2 of 2",
     );
-    assert!(ran.stdout.contains(&reason), "{}", ran.stdout);
-    assert!(
-        ran.stdout
-            .contains(&format!("plan-agent answer {id} more|abort")),
-        "{}",
-        ran.stdout
-    );
-    let file = scene
-        .env
-        .read(&format!("volumes/questions/pending/question-{id}.md"));
-    assert!(file.contains("budget: 2 of 2"), "{file}");
 
-    let still = scene.run(&["resume", "--json"]);
-    assert_eq!(still.code, Some(6), "{still:?}");
+    let still = scene.exits(6, "resume --json");
     assert_eq!(lines(&still.stdout).pop().unwrap()["exit"], 6);
     assert_eq!(asked(&scene).0, id, "it is the same question");
     assert_eq!(agent.attempts().len(), 2);
 
-    scene.works(&["answer", "more"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer more");
+    scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);
     let usage = &scene.status()["usage"];
-    assert_eq!(
-        (&usage["attempts"], &usage["budget"]["attempts"]),
-        (&json!(3), &json!(4))
-    );
+    assert_eq!(picked(usage, "attempts budget/attempts"), json!([3, 4]));
 }
 
 #[test]
 fn budget_question_allows_abort() {
     let scene = Scene::by_rules("budget.attempts = 1");
     let agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
+    assert_eq!(scene.run("run --plan chain.md").code, Some(6));
     let (id, _) = asked(&scene);
     scene.fill_in(&id, "abort", "enough");
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    scene.exits(3, "resume");
     assert_eq!(agent.attempts().len(), 1);
     assert_eq!(scene.status()["plan"]["status"], "abandoned");
 }
@@ -78,35 +62,31 @@ fn budget_question_allows_abort() {
 fn raised_budget_needs_no_answer() {
     let scene = Scene::by_rules("budget.attempts = 1");
     let _agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
+    assert_eq!(scene.run("run --plan chain.md").code, Some(6));
     let (id, _) = asked(&scene);
-    scene.env.write(
+    scene.write(
         "config.toml",
         "llm.provider = 'none'\nbudget.attempts = 'none'",
     );
-    scene.works(&["resume"]);
+    scene.works("resume");
     let closed = scene.events_named("question_closed");
     assert_eq!((closed.len(), &closed[0]["question"]), (1, &json!(id)));
     assert_eq!(scene.questions(), []);
     let usage = &scene.status()["usage"];
-    assert_eq!(
-        (&usage["attempts"], &usage["budget"]["attempts"]),
-        (&json!(3), &Value::Null)
-    );
+    assert_eq!(picked(usage, "attempts budget/attempts"), json!([3, null]));
 }
 
 #[test]
 fn attempt_in_progress_ends_after_budget_limit() {
     let scene = Scene::by_rules("budget.attempts = 1\nrun.max_parallel = 2");
-    let foreground = scene.start(&["run", "--plan", "two.md"]);
+    let foreground = scene.start("run --plan two.md");
     let command = scene.take_any();
     scene.await_status("paused");
     scene.submit(
         &command.id,
         &crate::common::agent::report("SUCCESS", "done"),
     );
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    foreground.end().exits(6);
     assert_eq!(scene.tasks(), ["completed", "pending"]);
     assert_eq!(scene.events_named("issued").len(), 1);
 }
@@ -114,29 +94,19 @@ fn attempt_in_progress_ends_after_budget_limit() {
 #[test]
 fn llm_calls_count_in_advance_and_skip_summary() {
     for shape in SHAPES {
-        let server = LlmServer::start(|asked| match asked.kind.as_str() {
-            "plan" => planned(&[("First", &[]), ("Second", &[1])]),
-            _ => all_well(asked),
-        });
+        let server = planning(&[("First", &[]), ("Second", &[1])]);
         let scene = Scene::with_model(&server, shape, "budget.llm_calls = 2");
         let agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
-        assert_eq!(ran.code, Some(6), "{ran:?}");
+        scene.exits(6, "run 'Do it'");
         assert_eq!(server.asked().len(), 2, "the plan and a verdict");
         assert_eq!(agent.attempts(), [(1, 1)], "nobody could judge another");
         let (_, reason) = asked(&scene);
         assert!(reason.starts_with("budget: 2 of 2 calls used"), "{reason}");
 
-        scene.works(&["answer", "more"]);
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.works("answer more");
+        let ran = scene.exits(0, "resume");
         assert_eq!(server.asked().len(), 4, "a verdict and the audit");
-        assert!(
-            ran.stdout
-                .contains("No model was asked to sum it up: 4 of 4 calls of the budget used."),
-            "{}",
-            ran.stdout
-        );
+        ran.has_stdout("No model was asked to sum it up: 4 of 4 calls of the budget used.");
     }
 }
 
@@ -145,59 +115,45 @@ fn retried_llm_calls_count() {
     let server = LlmServer::start(|_| Answer::error(503, "try later"));
     let config = "budget.llm_calls = 3\nllm.tries = 9\nllm.retry_delay = '1ms'";
     let scene = Scene::with_model(&server, Shape::Chat, config);
-    assert_eq!(scene.run(&["run", "Do it"]).code, Some(1), "no plan");
+    assert_eq!(scene.run("run 'Do it'").code, Some(1), "no plan");
     assert_eq!(server.asked().len(), 3);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    scene.exits(6, "resume");
     assert!(asked(&scene).1.starts_with("budget: 3 of 3 calls used"));
     assert_eq!(server.asked().len(), 3);
 
-    let ran = scene.run(&["plan", "Do something else"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    scene.exits(1, "plan 'Do something else'");
     assert_eq!(server.asked().len(), 6, "each plan has its own budget");
 }
 
 #[test]
 fn report_waits_when_budget_forbids_judge() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("Only", &[])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("Only", &[])]);
     let scene = Scene::with_model(&server, Shape::Messages, "");
     let agent = scene.agent(|_| dear(30));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    scene.exits(6, "run 'Do it'");
     assert!(asked(&scene).1.starts_with("budget: $30 of $20 used"));
-    assert_eq!(
-        (server.count("judge"), scene.tasks()),
-        (0, vec!["in_progress".to_owned()])
-    );
-    let status = scene.works(&["status"]);
-    assert!(
-        status.contains("Used: model 1 of 500 calls, 16 of 5M tokens · agents 1 of 200 attempts, 1k tokens · $30 of $20"),
-        "{status}"
+    let expected = (0, vec!["in_progress".to_owned()]);
+    assert_eq!((server.count("judge"), scene.tasks()), expected);
+    let status = scene.works("status");
+    has(
+        &status,
+        "Used: model 1 of 500 calls, 16 of 5M tokens · agents 1 of 200 attempts, 1k tokens · $30 of $20",
     );
 
-    scene.works(&["answer", "more"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer more");
+    scene.exits(0, "resume");
     assert_eq!((server.count("judge"), agent.attempts().len()), (1, 1));
-    let why = scene.works(&["why", "1"]);
-    assert!(
-        why.contains("used: agent 1k tokens · judge 1 call, 16 tokens · $30"),
-        "{why}"
-    );
+    let why = scene.works("why 1");
+    let part = "used: agent 1k tokens · judge 1 call, 16 tokens · $30";
+    has(&why, part);
 }
 
 #[test]
 fn llm_tokens_are_limited() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[]), ("Second", &[1])]);
     let scene = Scene::with_model(&server, Shape::Chat, "budget.llm_tokens = 20");
     let agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "Do it"]).code, Some(6));
+    assert_eq!(scene.run("run 'Do it'").code, Some(6));
     assert!(asked(&scene).1.starts_with("budget: 32 of 20 tokens used"));
     assert_eq!(agent.attempts(), [(1, 1)]);
 }
@@ -206,22 +162,20 @@ fn llm_tokens_are_limited() {
 fn wall_time_stops_while_only_human_is_awaited() {
     let scene = Scene::by_rules("budget.wall_time = '1ms'");
     let agent = scene.agent(|_| Act::success("done"));
-    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let daemon = scene.leave("run --plan chain.md");
     let (id, text) = scene.await_questions(1).remove(0);
-    assert!(text.contains("of 1 ms used"), "{text}");
+    has(&text, "of 1 ms used");
     assert_eq!(agent.attempts(), [(1, 1)]);
     let used = || scene.status()["usage"]["wall_seconds"].as_f64().unwrap();
     let before = used();
-    let told = scene.run(&["resume"]);
-    assert_eq!(told.code, Some(6), "{told:?}");
-    assert!(told.stderr.contains("answer more"), "{}", told.stderr);
-    scene.works(&["answer", &id, "more"]);
+    scene.refuses(6, "resume", "answer more");
+    scene.works(["answer", &id, "more"]);
     // Another millisecond: enough for one more task.
     scene.await_events("asked", 2);
     let (id, _) = asked(&scene);
     assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
     assert!(used() > before);
-    scene.works(&["answer", &id, "more"]);
+    scene.works(["answer", &id, "more"]);
     scene.await_status("completed");
     scene.await_end();
     drop(daemon);
@@ -235,24 +189,15 @@ fn killed_llm_call_still_counts() {
     });
     let scene = Scene::with_model(&server, Shape::Messages, "budget.llm_calls = 2");
     let agent = scene.agent(|_| Act::success("done"));
-    let daemon = scene.leave(&["run", "Do it"]);
-    wait_until("the judge is asked", DEADLINE, || {
-        server.count("judge") == 1
-    });
-    assert_eq!(
-        scene.status()["plan"]["status"],
-        "running",
-        "the last call is waited for"
-    );
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    let daemon = scene.leave("run 'Do it'");
+    wait_until("the judge is asked", || server.count("judge") == 1);
+    // The last call is waited for.
+    assert_eq!(scene.status()["plan"]["status"], "running");
+    kill(&scene, daemon);
     for _ in 0..3 {
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(6), "{ran:?}");
+        scene.exits(6, "resume");
     }
     assert_eq!((server.asked().len(), agent.attempts().len()), (2, 1));
-    assert_eq!(
-        asked(&scene).1.split(" used").next(),
-        Some("budget: 2 of 2 calls")
-    );
+    let expected = Some("budget: 2 of 2 calls");
+    assert_eq!(asked(&scene).1.split(" used").next(), expected);
 }

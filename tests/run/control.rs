@@ -6,20 +6,19 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::common::env::lives;
+use crate::common::env::{lives, wait_at_most};
 
 #[test]
 fn pause_withdraws_unclaimed_command_until_resume() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let first = scene.await_any();
-    scene.works(&["pause"]);
+    scene.works("pause");
     scene.await_name("commands/withdrawn", &format!("{}.md", first.id));
     scene.await_events("withdrawn", 1);
     assert_eq!(scene.status()["plan"]["status"], "paused");
 
-    let said = scene.works(&["resume"]);
-    assert!(said.contains("goes on"), "{said}");
+    has(scene.works("resume"), "goes on");
     let again = scene.take_any();
     assert_ne!(again.id, first.id);
     scene.succeed(&again, "done");
@@ -29,58 +28,44 @@ fn pause_withdraws_unclaimed_command_until_resume() {
 #[test]
 fn paused_plan_finishes_running_attempt() {
     let scene = Scene::by_rules("");
-    let foreground = scene.start(&["run", "--plan", "chain.md", "--no-input"]);
+    let foreground = scene.start("run --plan chain.md --no-input");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
-    scene.works(&["pause"]);
+    scene.works("pause");
     scene.succeed(&first, "done");
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    foreground.end().exits(4);
     assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
 }
 
 #[test]
 fn abort_ends_plan_of_foreground_run() {
     let scene = Scene::by_rules("");
-    let foreground = scene.start(&["run", "--plan", "chain.md", "--json"]);
+    let foreground = scene.start("run --plan chain.md --json");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    scene.works(&["abort", &plan]);
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let plan = plan_id(&scene);
+    scene.works(["abort", &plan]);
+    let ran = foreground.end().exits(3);
     let last = lines(&ran.stdout).pop().unwrap();
-    assert_eq!(
-        (&last["status"], &last["exit"]),
-        (&json!("abandoned"), &json!(3))
-    );
+    assert_eq!(picked(&last, "status exit"), json!(["abandoned", 3]));
     scene.await_name("active", &format!("{}.cancel", first.id));
-    let again = scene.run(&["resume"]);
-    assert_eq!(again.code, Some(3), "{again:?}");
+    scene.exits(3, "resume");
 }
 
 #[test]
 fn detached_daemon_answers_commands_and_stops() {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let daemon = scene.leave("run --plan chain.md");
     let first = scene.take_any();
     let status = scene.status();
     assert_eq!(status["daemon"]["pid"], daemon.pid.as_raw_pid());
-    for args in [
-        &["plans"][..],
-        &["show"],
-        &["why", "1"],
-        &["log"],
-        &["status"],
-    ] {
+    for args in ["plans", "show", "why 1", "log", "status"] {
         scene.works(args);
     }
-    let said = scene.works(&["stop"]);
-    assert!(said.contains("resume"), "{said}");
+    has(scene.works("stop"), "resume");
     let status = scene.status();
     assert_eq!(status["daemon"], Value::Null);
     assert_eq!(status["last_daemon"]["why"], "it was asked to stop");
@@ -89,19 +74,16 @@ fn detached_daemon_answers_commands_and_stops() {
 
     scene.succeed(&first, "while nobody looked");
     let agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["resume"]);
-    assert_eq!(
-        agent.attempts(),
-        [(2, 1), (3, 1)],
-        "the first is not dispatched again"
-    );
+    scene.works("resume");
+    // The first is not dispatched again.
+    assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
     assert_eq!(scene.status()["tasks"][0]["result"], "while nobody looked");
 }
 
 #[test]
 fn second_daemon_exits_and_names_first() {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let daemon = scene.leave("run --plan one.md");
     let pid = format!("pid {}", daemon.pid.as_raw_pid());
     for args in [
         &["run", "--plan", "one.md"][..],
@@ -115,15 +97,11 @@ fn second_daemon_exits_and_names_first() {
             continue;
         }
         assert_eq!(second.code, Some(5), "{second:?}");
-        assert!(second.stderr.contains(&pid), "{}", second.stderr);
-        assert!(second.stderr.contains("Hint:"), "{}", second.stderr);
+        second.has_stderr(["Hint:", &pid]);
     }
-    let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
-    assert_eq!(
-        plans.as_array().unwrap().len(),
-        1,
-        "the second left no plan behind"
-    );
+    let plans: Value = scene.json("plans --json");
+    // The second left no plan behind.
+    assert_eq!(plans.as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -136,7 +114,7 @@ fn concurrent_starts_make_one_plan() {
         thread::scope(|threads| {
             for _ in 0..6 {
                 let (done, scene, args) = (done.clone(), &scene, args);
-                threads.spawn(move || done.send(scene.run(&args)).unwrap());
+                threads.spawn(move || done.send(scene.run(args)).unwrap());
             }
             let mut losers = 0;
             for _ in 0..ends {
@@ -145,18 +123,17 @@ fn concurrent_starts_make_one_plan() {
                     continue;
                 }
                 assert_eq!(ran.code, Some(5), "{ran:?}");
-                assert!(ran.stderr.contains("(pid "), "{}", ran.stderr);
-                assert!(ran.stderr.contains("Hint:"), "{}", ran.stderr);
+                ran.has_stderr(["(pid ", "Hint:"]);
                 losers += 1;
             }
             assert_eq!(losers, 5);
             // The daemon that holds the folder is known to the others before its plan is made.
-            wait_until("the plan is made", DEADLINE, || {
-                !scene.works(&["plans", "--json"]).starts_with("[]")
+            wait_until("the plan is made", || {
+                !scene.works("plans --json").starts_with("[]")
             });
-            scene.works(&["stop"]);
+            scene.works("stop");
         });
-        let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
+        let plans: Value = scene.json("plans --json");
         assert_eq!(plans.as_array().unwrap().len(), 1, "{plans}");
     }
 }
@@ -164,48 +141,41 @@ fn concurrent_starts_make_one_plan() {
 #[test]
 fn resume_after_kill_repeats_nothing() {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let daemon = scene.leave("run --plan chain.md");
     let first = scene.take_any();
     scene.succeed(&first, "done");
     let second = scene.await_command("the second task", |command| command.task() == 2);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
 
     let agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["resume"]);
+    scene.works("resume");
     assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
-    assert_eq!(
-        agent.seen()[0].text,
-        second.text,
-        "the same id with the same text"
-    );
+    // The same id with the same text.
+    assert_eq!(agent.seen()[0].text, second.text);
     assert_eq!(scene.events_named("judged").len(), 3);
 }
 
 #[test]
 fn status_shows_how_last_daemon_ended() {
     let scene = Scene::by_rules("");
-    let _first = scene.leave(&["run", "--plan", "chain.md"]);
-    scene.works(&["stop"]);
-    let status = scene.works(&["status"]);
-    assert!(
-        status.contains("The last one ended at ") && status.contains(": it was asked to stop."),
-        "{status}"
-    );
-    let next = scene.leave(&["resume"]);
-    let status = scene.works(&["status"]);
-    assert!(!status.contains("The last one"), "{status}");
-    wait_until("it says that it is there", DEADLINE, || {
+    let _first = scene.leave("run --plan chain.md");
+    scene.works("stop");
+    let status = scene.works("status");
+    has(&status, "The last one ended at ");
+    has(&status, ": it was asked to stop.");
+    let next = scene.leave("resume");
+    let status = scene.works("status");
+    lacks(&status, "The last one");
+    wait_until("it says that it is there", || {
         scene.env.path("volumes/daemon.json").exists()
     });
     assert_eq!(scene.status()["last_daemon"], Value::Null);
-    kill_process(next.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    let pid = next.pid.as_raw_pid();
+    kill(&scene, next);
     let gone = &scene.status()["last_daemon"];
-    assert_eq!(gone["pid"], next.pid.as_raw_pid());
+    assert_eq!(gone["pid"], pid);
     assert!(gone["started_at"].is_string(), "{gone}");
-    let status = scene.works(&["status"]);
-    assert!(status.contains("is gone without a word"), "{status}");
+    has(scene.works("status"), "is gone without a word");
 }
 
 #[test]
@@ -220,16 +190,15 @@ fn leftover_check_ends_before_rerun() {
         text.lines().map(str::to_owned).collect()
     };
     let _agent = scene.agent(|_| Act::success("done"));
-    let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    wait_until("the check runs", DEADLINE, || runs().len() == 1);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    let daemon = scene.leave("run --plan one.md");
+    wait_until("the check runs", || runs().len() == 1);
+    kill(&scene, daemon);
     assert!(lives(&runs()[0]), "the check survives its daemon");
 
-    let _daemon = scene.leave(&["resume"]);
-    wait_until("the check runs again", DEADLINE, || runs().len() == 2);
+    let _daemon = scene.leave("resume");
+    wait_until("the check runs again", || runs().len() == 2);
     assert!(!lives(&runs()[0]), "two checks at once");
-    scene.env.write("go", "");
+    scene.write("go", "");
     scene.await_status("completed");
     assert_eq!(runs().len(), 2);
     assert_eq!(scene.names("active"), [".tmp"]);
@@ -238,25 +207,24 @@ fn leftover_check_ends_before_rerun() {
 #[test]
 fn unfiled_stale_report_is_filed_after_kill() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.succeed(&second, "in time");
     scene.await_events("completed", 1);
     // While a file is in the place of the folder, nothing can be archived there.
     let folder = scene.path("reports/stale");
-    wait_until("the folder is away", DEADLINE, || {
+    wait_until("the folder is away", || {
         fs::remove_dir(&folder).is_ok() && fs::write(&folder, "").is_ok()
     });
     scene.fail(&first, "late");
     scene.await_events("stale", 1);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     fs::remove_file(folder).unwrap();
 
-    let _daemon = scene.leave(&["resume"]);
+    let _daemon = scene.leave("resume");
     let name = format!("report-{}.md", first.id);
-    wait_until("the report is filed", DEADLINE, || {
+    wait_until("the report is filed", || {
         !scene.path("reports/pending").join(&name).exists()
     });
     assert_eq!(scene.names("reports/stale"), [name]);
@@ -266,18 +234,17 @@ fn unfiled_stale_report_is_filed_after_kill() {
 #[test]
 fn unfiled_unreadable_report_counts_once_after_kill() {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let daemon = scene.leave("run --plan one.md");
     let first = scene.take_any();
     let folder = scene.path("reports/rejected");
     fs::remove_dir(&folder).unwrap();
     fs::write(&folder, "").unwrap();
     scene.submit(&first.id, "no front matter");
     let repair = scene.take_any();
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     fs::remove_file(folder).unwrap();
 
-    let _daemon = scene.leave(&["resume"]);
+    let _daemon = scene.leave("resume");
     let name = format!("report-{}.md", first.id);
     scene.await_name("reports/rejected", &name);
     scene.succeed(&repair, "done");
@@ -288,32 +255,26 @@ fn unfiled_unreadable_report_counts_once_after_kill() {
 #[test]
 fn run_names_unread_files_at_end() {
     let scene = Scene::by_rules("");
-    let foreground = scene.start(&["run", "--plan", "one.md"]);
+    let foreground = scene.start("run --plan one.md");
     let only = scene.take_any();
     scene.drop_report("notes.txt", b"not a report");
     scene.succeed(&only, "done");
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(
-        scene.env.normal(&ran.stderr),
-        "! unread files are left in `[FOLDER]/volumes/reports/pending`: notes.txt\n"
-    );
+    let ran = foreground.end().exits(0);
+    let expected = "! unread files are left in `[FOLDER]/volumes/reports/pending`: notes.txt\n";
+    assert_eq!(scene.env.normal(&ran.stderr), expected);
 }
 
 #[test]
 fn signals_end_run_resumably() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
-        let foreground = scene.start(&["run", "--plan", "chain.md"]);
+        let foreground = scene.start("run --plan chain.md");
         let first = scene.take_any();
         foreground.signal(signal);
-        let ran = foreground.end();
-        assert_eq!(ran.code, Some(code), "{ran:?}");
-        assert!(ran.stdout.contains("plan-agent resume"), "{}", ran.stdout);
+        foreground.end().exits(code).has_stdout("plan-agent resume");
         scene.succeed(&first, "done");
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.exits(0, "resume");
     }
 }
 
@@ -322,12 +283,11 @@ fn signal_before_plan_leaves_nothing() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
         let pipe = scene.pipe("pipe.md");
-        let foreground = scene.start(&["run", "--plan", "pipe.md"]);
+        let foreground = scene.start("run --plan pipe.md");
         // The open returns when the program reads the pipe; the program waits then.
         let _written = File::options().write(true).open(pipe).unwrap();
         foreground.signal(signal);
-        let ran = foreground.end();
-        assert_eq!(ran.code, Some(code), "{ran:?}");
+        let ran = foreground.end().exits(code);
         assert_eq!(ran.stderr, "stopped; no plan was made\n");
         assert!(!scene.env.path("volumes").exists());
     }
@@ -337,11 +297,10 @@ fn signal_before_plan_leaves_nothing() {
 fn signal_before_plan_lookup_shows_resume_hint() {
     let scene = Scene::by_rules("");
     let pipe = scene.pipe("pipe.toml");
-    let foreground = scene.start(&["resume", "abc", "--agent", "shell", "--config", "pipe.toml"]);
+    let foreground = scene.start("resume abc --agent shell --config pipe.toml");
     let _written = File::options().write(true).open(pipe).unwrap();
     foreground.signal(Signal::TERM);
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(143), "{ran:?}");
+    let ran = foreground.end().exits(143);
     insta::assert_snapshot!(ran.stderr, @"stopped; `plan-agent --config pipe.toml resume abc --agent shell` goes on where it was");
 }
 
@@ -350,29 +309,18 @@ fn signal_before_daemon_start_keeps_plan() {
     let scene = Scene::by_rules("");
     let pipe = scene.pipe("pipe.toml");
     let open = || File::options().write(true).open(&pipe).unwrap();
-    let foreground = scene.start(&[
-        "run",
-        "--plan",
-        "one.md",
-        "--detach",
-        "--config",
-        "pipe.toml",
-    ]);
+    let foreground = scene.start("run --plan one.md --detach --config pipe.toml");
     writeln!(open(), "llm.provider = 'none'").unwrap();
-    wait_until("the plan is made", DEADLINE, || {
-        scene.run(&["status"]).code == Some(0)
-    });
+    wait_until("the plan is made", || scene.run("status").code == Some(0));
     // The daemon also reads the configuration, and waits there.
     let _written = open();
     foreground.signal(Signal::TERM);
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(143), "{ran:?}");
+    let ran = foreground.end().exits(143);
     let hint = "`plan-agent --config pipe.toml resume ";
-    assert!(ran.stderr.contains(hint), "{}", ran.stderr);
+    ran.has_stderr(hint);
     assert_eq!(scene.status()["daemon"], Value::Null);
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume");
 }
 
 #[test]
@@ -383,23 +331,21 @@ fn signal_during_llm_call_loses_nothing() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    let foreground = scene.start(&["run", "Do it", "--json"]);
+    let foreground = scene.start("run 'Do it' --json");
     assert!(server.is_asked());
     foreground.signal(Signal::TERM);
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(143), "{ran:?}");
+    let ran = foreground.end().exits(143);
     assert_eq!(lines(&ran.stdout).last().unwrap()["exit"], 143);
     assert!(server.client_left());
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume");
     assert_eq!(scene.status()["plan"]["goal"], "Do it");
 }
 
 #[test]
 fn exchange_folder_may_be_recreated() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let _daemon = scene.leave("run --plan chain.md");
     let first = scene.take_any();
     for folder in ["reports", "commands", "questions", "active"] {
         // Moved first: the daemon may create it again before the last file in it is gone.
@@ -407,7 +353,7 @@ fn exchange_folder_may_be_recreated() {
         fs::rename(scene.path(folder), &gone).unwrap();
         fs::remove_dir_all(gone).unwrap();
     }
-    wait_until("the folders are there again", DEADLINE, || {
+    wait_until("the folders are there again", || {
         [
             "reports/pending",
             "commands/pending",
@@ -428,10 +374,9 @@ fn exchange_folder_may_be_recreated() {
 #[test]
 fn next_daemon_reissues_lost_command_under_same_id() {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let daemon = scene.leave("run --plan one.md");
     let first = scene.await_any();
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    kill(&scene, daemon);
     fs::remove_file(
         scene
             .path("commands/pending")
@@ -439,43 +384,39 @@ fn next_daemon_reissues_lost_command_under_same_id() {
     )
     .unwrap();
     let agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["resume"]);
+    scene.works("resume");
     assert_eq!(agent.seen()[0].text, first.text);
 }
 
 #[test]
 fn two_tasks_run_in_parallel() {
     let scene = Scene::by_rules("run.max_parallel = 2");
-    let foreground = scene.start(&["run", "--plan", "two.md"]);
-    wait_until("both commands are there", DEADLINE, || {
-        scene.pending().len() == 2
-    });
+    let foreground = scene.start("run --plan two.md");
+    wait_until("both commands are there", || scene.pending().len() == 2);
     for command in scene.pending().iter().rev() {
         scene.succeed(command, "done");
     }
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    foreground.end().exits(0);
 }
 
 #[test]
 fn start_waits_for_lock_of_killed_daemon() {
     let scene = Scene::by_rules("");
-    drop(scene.leave(&["run", "--plan", "one.md"]));
+    drop(scene.leave("run --plan one.md"));
     scene.await_end();
     // The lock file still names the killed daemon.
     let lock = File::open(scene.path("daemon.lock")).unwrap();
     lock.lock().unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
-    let mut foreground = scene.start(&["resume"]);
+    let mut foreground = scene.start("resume");
     let pid = Pid::from_child(&foreground.running.child);
-    wait_until("it tries again and again", DEADLINE, || {
+    wait_until("it tries again and again", || {
         let ended = foreground.running.child.try_wait().unwrap().is_some();
         // Each try ends with a pause.
         ended || pauses(pid, "plan-agent").max(pauses(pid, "tokio-rt-worker")) >= 40
     });
     drop(lock);
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    foreground.end().exits(0);
 }
 
 /// Returns how often the threads of a process with a name have paused.
@@ -495,29 +436,24 @@ fn daemon_that_lost_lock_exits() {
     for replaced in [false, true] {
         let scene = Scene::by_rules("");
         let lock = scene.path("daemon.lock");
-        let first = scene.start(&["run", "--plan", "chain.md"]);
+        let first = scene.start("run --plan chain.md");
         let command = scene.take_any();
         match replaced {
             true => {
-                scene.env.write("other.lock", "");
+                scene.write("other.lock", "");
                 fs::rename(scene.env.path("other.lock"), &lock).unwrap();
             }
             false => fs::remove_file(&lock).unwrap(),
         }
-        let mut second = scene.env.start(&["resume"]);
+        let mut second = scene.env.start("resume");
         let note = || {
             let text = fs::read_to_string(scene.path("daemon.json")).ok()?;
             serde_json::from_str::<Value>(&text).ok()?["pid"].as_u64()
         };
         let noted = Some(u64::from(second.child.id()));
-        wait_until("the second has the folder", DEADLINE, || note() == noted);
-        let ran = first.end();
-        assert_eq!(ran.code, Some(5), "{ran:?}");
-        assert!(
-            ran.stderr.contains("daemon.lock` was removed or replaced")
-                && ran.stderr.contains("Hint:"),
-            "{ran:?}"
-        );
+        wait_until("the second has the folder", || note() == noted);
+        let ran = first.end().exits(5);
+        ran.has_stderr(["daemon.lock` was removed or replaced", "Hint:"]);
         assert_eq!(note(), noted, "its note stays");
         scene.succeed(&command, "done");
         let _agent = scene.agent(|_| Act::success("done"));
@@ -529,27 +465,25 @@ fn daemon_that_lost_lock_exits() {
 #[test]
 fn signal_ends_run_while_store_is_busy() {
     for (args, code) in [
-        (&["run", "--plan", "chain.md"][..], Some(143)),
-        (&["run", "--plan", "chain.md", "--json"], Some(143)),
-        (&["run", "--plan", "chain.md", "--detach"], None),
+        ("run --plan chain.md", Some(143)),
+        ("run --plan chain.md --json", Some(143)),
+        ("run --plan chain.md --detach", None),
     ] {
         let scene = Scene::by_rules("");
         let mut foreground = scene.start(args);
         let command = scene.take_any();
         let pid = || scene.status()["daemon"]["pid"].as_i64();
-        wait_until("it says that it is there", DEADLINE, || pid().is_some());
+        wait_until("it says that it is there", || pid().is_some());
         let pid = pid().unwrap();
         let busy = rusqlite::Connection::open(scene.path("plan-agent.db")).unwrap();
         busy.execute_batch("BEGIN IMMEDIATE").unwrap();
         scene.succeed(&command, "done");
         let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         let before = pauses(pid, "store");
-        wait_until("the store waits", DEADLINE, || {
-            pauses(pid, "store") >= before + 100
-        });
+        wait_until("the store waits", || pauses(pid, "store") >= before + 100);
         kill_process(pid, Signal::TERM).unwrap();
         // The store itself fails after half a minute.
-        wait_until("it ends", Duration::from_secs(20), || {
+        wait_at_most(Duration::from_secs(20), "it ends", || {
             !lives(&pid.as_raw_pid().to_string())
         });
         if let Some(code) = code {
@@ -558,8 +492,7 @@ fn signal_ends_run_while_store_is_busy() {
         busy.execute_batch("ROLLBACK").unwrap();
         drop(foreground);
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.exits(0, "resume");
         assert_eq!(scene.events_named("judged").len(), 3);
     }
 }

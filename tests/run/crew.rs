@@ -23,16 +23,14 @@ fn scene(max_parallel: u32, roles: &str, plan: &[(&str, &str)]) -> Scene {
 
 fn scene_with(config: &str, roles: &str, plan: &[(&str, &str)]) -> Scene {
     let scene = Scene::by_rules(config);
-    scene.env.write("volumes/workspace/worker.sh", WORKER);
-    scene
-        .env
-        .write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
+    scene.write("volumes/workspace/worker.sh", WORKER);
+    scene.write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
     let task = |(name, role): &(&str, &str)| match *role {
         "" => format!("## {name}\n\nMake it.\n\n"),
         role => format!("## {name}\n\n- assignee: {role}\n\nMake it.\n\n"),
     };
     let tasks: String = plan.iter().map(task).collect();
-    scene.env.write("plan.md", &format!("# Parts\n\n{tasks}"));
+    scene.write("plan.md", &format!("# Parts\n\n{tasks}"));
     scene
 }
 
@@ -48,7 +46,7 @@ fn results(scene: &Scene) -> Vec<String> {
     tasks.iter().map(result).collect()
 }
 
-const RUN: [&str; 5] = ["run", "--plan", "plan.md", "--team", "team.yaml"];
+const RUN: &str = "run --plan plan.md --team team.yaml";
 
 #[test]
 fn roles_use_own_or_command_line_agent() {
@@ -66,10 +64,8 @@ fn roles_use_own_or_command_line_agent() {
         ("Six", "coder"),
     ];
     let scene = scene(4, &roles, &plan);
-    let general = ["--no-input", "--agent", "command", "--"];
-    let general = [&general[..], &["sh", "worker.sh", "general", "{report}"]].concat();
-    let ran = scene.run(&[&RUN[..], &general].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let general = "--no-input --agent command -- sh worker.sh general {report}";
+    scene.exits(0, format!("{RUN} {general}"));
     let who = ["coder", "tester", "general", "general", "general", "coder"];
     assert_eq!(results(&scene), who.map(|who| format!("Done by {who}.")));
     let count = |folder: &str| {
@@ -93,12 +89,11 @@ fn role_concurrency_is_bounded_by_lanes() {
     let scene = scene(6, &(role("coder", 3) + &role("tester", 1)), &plan);
     for who in ["coder", "tester"] {
         let file = format!("volumes/workspace/{who}.does");
-        scene.env.write(&file, "sleep 0.1\n");
+        scene.write(&file, "sleep 0.1\n");
     }
-    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, format!("{RUN} --no-input"));
     let most = |who: &str| {
-        let together = scene.env.read(&format!("volumes/workspace/{who}.together"));
+        let together = scene.read(&format!("volumes/workspace/{who}.together"));
         let counts = together.lines().map(|line| line.parse::<u32>().unwrap());
         counts.max().unwrap()
     };
@@ -111,9 +106,8 @@ fn default_lanes_are_sum_of_roles() {
     let scene = scene_with("", &role("coder", 2), &[("One", "coder"), ("Two", "coder")]);
     // Neither ends before the other has begun.
     let meet = ": > \"met.$$\"; until [ \"$(ls | grep -c '^met\\.')\" = 2 ]; do sleep 0.02; done\n";
-    scene.env.write("volumes/workspace/coder.does", meet);
-    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.write("volumes/workspace/coder.does", meet);
+    scene.exits(0, format!("{RUN} --no-input"));
 }
 
 #[test]
@@ -121,18 +115,16 @@ fn silent_agent_blocks_no_other_role() {
     let mut plan: Vec<(&str, &str)> = vec![("Silent", "stuck")];
     plan.extend([("Part", "coder"); 9]);
     let scene = scene(10, &(role("stuck", 1) + &role("coder", 9)), &plan);
-    scene
-        .env
-        .write("volumes/workspace/stuck.does", "sleep 1000\n");
-    let _daemon = scene.leave(&RUN);
-    wait_until("nine are done", DEADLINE, || {
+    scene.write("volumes/workspace/stuck.does", "sleep 1000\n");
+    let _daemon = scene.leave(RUN);
+    wait_until("nine are done", || {
         scene.status()["progress"]["completed"] == 9
     });
     assert_eq!(scene.tasks()[0], "in_progress");
     let status = scene.status();
     let tasks = status["tasks"].as_array().unwrap();
     assert!(tasks.iter().all(|task| task["attempts"] == 1), "{status}");
-    scene.works(&["stop"]);
+    scene.works("stop");
 }
 
 #[test]
@@ -154,22 +146,20 @@ printf '%s\n' '{{"type":"result","is_error":false,"permission_denials":[],"sessi
         notes = notes.display()
     );
     scene.env.show_script("claude", &script);
-    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let ran = scene.exits(4, format!("{RUN} --no-input"));
     let told = "! no more tasks of `reviewer` are taken: the agent `claude` cannot work";
     assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
     assert_eq!(&results(&scene)[4..], ["Done by coder."; 4]);
-    assert!(scene.env.read("notes/runs").lines().count() <= 3);
+    assert!(scene.read("notes/runs").lines().count() <= 3);
     let [(question, text)] = &scene.questions()[..] else {
         panic!("one question: {ran:?}");
     };
-    assert!(text.contains("unknown option"), "{text}");
+    has(text, "unknown option");
     assert_eq!(scene.pending().len(), 0, "what was not begun went back");
 
-    scene.env.write("notes/mended", "");
-    scene.works(&["answer", question, "reply", "--note", "mended"]);
-    let ran = scene.run(&["resume", "--team", "team.yaml", "--no-input"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.write("notes/mended", "");
+    scene.works(["answer", question, "reply", "--note", "mended"]);
+    scene.exits(0, "resume --team team.yaml --no-input");
     assert_eq!(&results(&scene)[..4], ["Reviewed."; 4]);
 }
 
@@ -180,10 +170,8 @@ fn run_checks_role_agents_before_start() {
         "- {id: coder, kind: files, worker: codex}\n",
         &[("One", "coder")],
     );
-    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("the role `coder`"), "{ran:?}");
-    assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+    let ran = scene.exits(2, format!("{RUN} --no-input"));
+    ran.has_stderr(["the role `coder`", "Hint: "]);
     assert!(!scene.env.path("volumes/plan-agent.db").exists());
 }
 
@@ -197,14 +185,15 @@ fn separate_worker_reads_role_from_team() {
         (vec!["--role", "reviewer"], "which agent is to work?"),
         (vec!["--role", "architect"], "works inside the daemon"),
     ] {
-        let ran = scene.run(&[&["worker", "--team", "team.yaml"], &words[..]].concat());
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains(says), "{ran:?}");
+        scene.refuses(
+            2,
+            [&["worker", "--team", "team.yaml"], &words[..]].concat(),
+            says,
+        );
     }
     // Without the team, roles are only labels, and the worker of a role takes its assigned tasks.
-    let _daemon = scene.leave(&["run", "--plan", "plan.md"]);
-    let team = ["worker", "--role", "coder", "--team", "team.yaml"];
-    let _worker = scene.env.start(&team);
+    let _daemon = scene.leave("run --plan plan.md");
+    let _worker = scene.env.start("worker --role coder --team team.yaml");
     let two = scene.take("the one for the reviewer", |command| {
         command.field("assignee") == Some("reviewer")
     });
@@ -229,8 +218,8 @@ fn role_without_worker_takes_no_lane() {
         &roles,
         &plan,
     );
-    let _daemon = scene.leave(&RUN);
-    wait_until("the coder has done its tasks", DEADLINE, || {
+    let _daemon = scene.leave(RUN);
+    wait_until("the coder has done its tasks", || {
         scene.status()["progress"]["completed"] == 2
     });
     // As many commands wait as may be in progress simultaneously.
@@ -238,6 +227,6 @@ fn role_without_worker_takes_no_lane() {
     // A late worker finds them; a claimed command is in progress like any other.
     let first = scene.take_any();
     scene.succeed(&first, "Boo.");
-    wait_until("it counts", DEADLINE, || results(&scene)[0] == "Boo.");
-    scene.works(&["stop"]);
+    wait_until("it counts", || results(&scene)[0] == "Boo.");
+    scene.works("stop");
 }

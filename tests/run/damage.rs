@@ -1,4 +1,4 @@
-//! What somebody else, or a broken disk, does to the database: it is reported, nothing goes on as if there had been no plans,
+//! What another process, or a broken disk, does to the database: it is reported, nothing goes on as if there had been no plans,
 //! and what is left can be read.
 
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +32,7 @@ impl Files {
 /// Leaves a plan behind whose second task is at work, and kills its daemon.
 fn killed() -> (Scene, Command) {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let daemon = scene.leave("run --plan chain.md");
     let first = scene.take_any();
     scene.succeed(&first, "done");
     let second = scene.take_any();
@@ -69,21 +69,16 @@ fn changes_lost_with_a_damaged_journal_are_reported_until_the_plan_goes_on() {
         "warning: the database lost {} changes of plan `{plan}`: it goes up to {left}, {committed} were committed",
         committed - left
     );
-    for args in [
-        &["status", "--json"][..],
-        &["plans"],
-        &["tool", "TaskList", "{}"],
-    ] {
+    for args in ["status --json", "plans", "tool TaskList {}"] {
         let ran = scene.run(args);
         assert!(ran.stderr.starts_with(&lost), "{args:?}: {ran:?}");
-        assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+        ran.has_stderr("Hint: ");
     }
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains(&lost), "{ran:?}");
+    let ran = scene.exits(0, "resume");
+    ran.has_stderr(&lost);
     assert!(scene.daemon_log().contains(&lost["warning: ".len()..]));
-    let ran = scene.run(&["status"]);
+    let ran = scene.run("status");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
 }
 
@@ -94,15 +89,12 @@ fn a_plan_that_is_gone_with_the_journal_is_reported() {
     fs::remove_file(scene.path(JOURNAL)).unwrap();
     let lost = format!("lost plan `{plan}`: {committed} changes of it had been committed");
     for _ in 0..2 {
-        let ran = scene.run(&["status"]);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.stderr.contains(&lost), "{ran:?}");
+        scene.refuses(1, "status", &lost);
     }
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains(&lost), "{ran:?}");
-    assert_eq!(scene.run(&["status"]).stderr, "");
+    let ran = scene.exits(0, "run --plan one.md");
+    ran.has_stderr(&lost);
+    assert_eq!(scene.run("status").stderr, "");
 }
 
 #[test]
@@ -117,14 +109,14 @@ fn notes_that_a_power_cut_tore_or_took_back_are_no_alarm() {
     let cases = cuts.flat_map(|cut| [whole[..cut].to_vec(), whole[cut..].to_vec(), torn(cut)]);
     for notes in cases {
         fs::write(&path, &notes).unwrap();
-        let ran = scene.run(&["plans"]);
+        let ran = scene.run("plans");
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{notes:?}");
     }
     // What is added to a torn line is read.
     fs::write(&path, &whole[..whole.len() - 3]).unwrap();
     scene.succeed(&second, "done");
     let _agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["resume"]).code, Some(0));
+    assert_eq!(scene.run("resume").code, Some(0));
     let committed = last_change(&scene);
     let notes = fs::read_to_string(&path).unwrap();
     assert_eq!(
@@ -141,15 +133,14 @@ fn notes_in_whose_place_something_else_is_stop_nobody() {
     fs::create_dir(scene.path("")).unwrap();
     std::os::unix::fs::symlink(&theirs, scene.path(NOTES)).unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "run --plan one.md");
     assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
 }
 
 #[test]
 fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
     let scene = Scene::by_rules("");
-    let mut foreground = scene.start(&["run", "--plan", "chain.md"]);
+    let mut foreground = scene.start("run --plan chain.md");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
     let left = Files::of(&scene);
@@ -157,25 +148,13 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
     fs::write(scene.path(DATABASE), "").unwrap();
     scene.succeed(&first, "done");
     let said = || fs::read_to_string(&foreground.err).unwrap();
-    wait_until("it says so", DEADLINE, || {
-        said().contains("was emptied or cut short")
-    });
+    wait_until("it says so", || said().contains("was emptied or cut short"));
     assert!(foreground.running.child.try_wait().unwrap().is_none());
-    for args in [
-        &["status"][..],
-        &["plans"],
-        &["tool", "TaskList", "{}"],
-        &["resume"],
-    ] {
+    for args in ["status", "plans", "tool TaskList {}", "resume"] {
         let ran = scene.run(args);
         assert_ne!(ran.code, Some(0), "{args:?}: {ran:?}");
-        if args != ["resume"] {
-            assert!(
-                ran.stderr
-                    .contains("plans were in it, and the file is empty"),
-                "{ran:?}"
-            );
-            assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+        if args != "resume" {
+            ran.has_stderr(["plans were in it, and the file is empty", "Hint: "]);
         }
     }
     foreground.signal(Signal::TERM);
@@ -184,48 +163,38 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
     let Files([(database, _), (journal, bytes)]) = &left;
     assert_eq!(fs::read(database).unwrap(), b"");
     assert!(fs::read(journal).unwrap().starts_with(bytes));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr
-            .contains("plans were in it, and the file is empty"),
-        "{ran:?}"
-    );
+    scene.refuses(1, "resume", "plans were in it, and the file is empty");
     left.put_back();
     assert_eq!(last_change(&scene), committed);
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume");
     assert_eq!(scene.tasks(), ["completed"; 3]);
 }
 
 #[test]
 fn a_daemon_whose_journal_is_removed_says_so_and_loses_nothing() {
     let scene = Scene::by_rules("");
-    let mut foreground = scene.start(&["run", "--plan", "chain.md"]);
+    let mut foreground = scene.start("run --plan chain.md");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
     let committed = last_change(&scene);
     fs::remove_file(scene.path(JOURNAL)).unwrap();
     scene.succeed(&first, "done");
     let said = || fs::read_to_string(&foreground.err).unwrap();
-    wait_until("it says so", DEADLINE, || {
-        said().contains("was removed or replaced")
-    });
+    wait_until("it says so", || said().contains("was removed or replaced"));
     foreground.signal(Signal::KILL);
     foreground.running.wait();
     drop(fs::remove_file(scene.path(INDEX)));
     assert_eq!(last_change(&scene), committed);
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume");
     assert_eq!(scene.tasks(), ["completed"; 3]);
 }
 
 #[test]
 fn an_empty_file_where_plans_were_is_no_new_database() {
     let (scene, _) = killed();
-    let doctor = scene.works(&["doctor"]);
+    let doctor = scene.works("doctor");
     let size = doctor.lines().find(|line| line.contains("  database  "));
     assert!(
         size.is_some_and(|size| size.starts_with("ok") && size.ends_with(" MiB")),
@@ -237,27 +206,21 @@ fn an_empty_file_where_plans_were_is_no_new_database() {
             true => fs::write(path, "").unwrap(),
             false => fs::remove_file(path).unwrap(),
         }
-        for args in [&["status"][..], &["plans"], &["log"], &["resume"]] {
+        for args in ["status", "plans", "log", "resume"] {
             let ran = scene.run(args);
             assert_ne!(ran.code, Some(0), "{args:?}: {ran:?}");
             let expected = format!("plans were in it, and {what}");
             // What a command that goes on with a plan makes first is an empty folder at most.
             assert!(ran.stderr.contains(&expected), "{args:?}: {ran:?}");
-            assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+            ran.has_stderr("Hint: ");
         }
-        let doctor = scene.run(&["doctor"]);
-        assert_eq!(doctor.code, Some(1), "{doctor:?}");
-        assert!(
-            doctor
-                .stdout
-                .contains("!!  database   failed to open the plan store"),
-            "{doctor:?}"
-        );
+        let ran = scene.exits(1, "doctor");
+        ran.has_stdout("!!  database   failed to open the plan store");
     }
     for name in [JOURNAL, NOTES] {
         fs::remove_file(scene.path(name)).unwrap();
     }
-    let ran = scene.run(&["plans"]);
+    let ran = scene.run("plans");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
 }
 
@@ -295,7 +258,7 @@ fn close(scene: &Scene) {
 fn plans_in_a_folder_that_cannot_be_written_to_can_be_read() {
     let scene = Scene::by_rules("");
     let task = json!({"subject": "Count", "description": "Count it"}).to_string();
-    scene.works(&["tool", "TaskCreate", &task]);
+    scene.works(["tool", "TaskCreate", &task]);
     let reads: [&[&str]; 6] = [
         &["status", "--json"],
         &["show"],
@@ -322,7 +285,7 @@ fn plans_in_a_folder_that_cannot_be_written_to_can_be_read() {
         }
         let ran = run_read_only(&scene, &["tool", "TaskCreate", &task]).unwrap();
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.stdout.contains("readonly database"), "{ran:?}");
+        ran.has_stdout("readonly database");
     }
-    assert_eq!(scene.works(&["log", "--json"]), expected[2]);
+    assert_eq!(scene.works("log --json"), expected[2]);
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
+use crate::common::git::git;
 
 /// A plan of one task that produces files.
 fn producing(files: &str) -> String {
@@ -16,9 +17,7 @@ fn producing(files: &str) -> String {
 #[test]
 fn retry_names_missing_produced_file() {
     let scene = Scene::by_rules("");
-    scene
-        .env
-        .write("one.md", &producing("one.txt, src/two.txt"));
+    scene.write("one.md", &producing("one.txt, src/two.txt"));
     let workspace = scene.env.path("volumes/workspace");
     let agent = scene.agent(move |command| {
         fs::create_dir_all(workspace.join("src")).unwrap();
@@ -29,25 +28,20 @@ fn retry_names_missing_produced_file() {
         }
         Act::success("both are there")
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
     let first = agent.command(1, 1);
-    assert!(
-        first.body().contains("- `one.txt`\n- `src/two.txt`\n"),
-        "{}",
-        first.body()
-    );
+    has(first.body(), "- `one.txt`\n- `src/two.txt`\n");
     for (attempt, told) in [
         (2, "The check `file src/two.txt` failed (missing)."),
         (3, "The check `file src/two.txt` failed (empty)."),
     ] {
         let body = agent.command(1, attempt).body().to_owned();
-        assert!(body.contains(told), "{body}");
-        assert!(!body.contains("`file one.txt`"), "{body}");
+        has(&body, told);
+        lacks(&body, "`file one.txt`");
     }
     assert_eq!(scene.status()["tasks"][0]["verified"], true);
-    let why = scene.works(&["why", "1"]);
-    assert!(why.contains("file src/two.txt: 4 bytes"), "{why}");
+    has(scene.works("why 1"), "file src/two.txt: 4 bytes");
 }
 
 #[test]
@@ -65,20 +59,16 @@ fn plan_rejects_produced_file_outside_workspace() {
             "one.md:8:13: `up/b.txt` leads out of the workspace through a link",
         ),
     ] {
-        scene.env.write("one.md", &producing(files));
-        let ran = scene.run(&["run", "--plan", "one.md"]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        scene.write("one.md", &producing(files));
+        scene.refuses(2, "run --plan one.md", told);
     }
-    assert!(
-        !scene.env.path("volumes/plan-agent.db").exists(),
-        "nothing was begun"
-    );
+    // Nothing was begun.
+    assert!(!scene.env.path("volumes/plan-agent.db").exists());
 }
 
 /// Returns the recorded changes of the last attempt: how they were found, and what changed.
 fn changes(scene: &Scene) -> (String, Vec<String>) {
-    let shown: Value = serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
+    let shown: Value = scene.json("show --format json");
     let rows = shown["rows"].as_array().unwrap();
     let attempt = rows.iter().filter_map(|row| row.get("attempt")).next_back();
     let changes = &attempt.unwrap()["changes"];
@@ -91,32 +81,9 @@ fn changes(scene: &Scene) -> (String, Vec<String>) {
     )
 }
 
-/// Runs git in a folder; false if there is no git.
-fn git(folder: &Path, words: &[&str]) -> bool {
-    let names = ["-c", "user.name=x", "-c", "user.email=x@localhost"];
-    let ran = std::process::Command::new("git")
-        .args(names)
-        .args(words)
-        .current_dir(folder)
-        .output();
-    match ran {
-        Err(_) => {
-            skip("git is not installed");
-            false
-        }
-        Ok(ran) => {
-            assert!(ran.status.success(), "{ran:?}");
-            true
-        }
-    }
-}
-
 #[test]
 fn judge_prompt_lists_changed_files() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[]), ("Second", &[1])]);
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let workspace = scene.env.path("volumes/workspace");
     let _agent = scene.agent(move |command| {
@@ -126,29 +93,26 @@ fn judge_prompt_lists_changed_files() {
         }
         Act::success("it is there")
     });
-    scene.works(&["run", "Do it"]);
+    scene.works("run 'Do it'");
     let asked = server.asked();
     let judged: Vec<_> = asked.iter().filter(|asked| asked.kind == "judge").collect();
     for (asked, told) in judged.iter().zip([
         "- Files changed: src/one.txt\n",
         "- Nothing changed: no file in the workspace was written.\n",
     ]) {
-        assert!(asked.prompt().contains(told), "{}", asked.prompt());
+        has(asked.prompt(), told);
     }
     assert_eq!(judged.len(), 2);
-    let why = scene.works(&["why", "1"]);
-    assert!(why.contains("     changed: src/one.txt\n"), "{why}");
+    has(scene.works("why 1"), "     changed: src/one.txt\n");
     let audited = asked.iter().find(|asked| asked.kind == "audit").unwrap();
-    assert!(audited.prompt().contains("changed: src/one.txt"));
+    has(audited.prompt(), "changed: src/one.txt");
 }
 
 #[test]
 fn changes_are_found_in_large_folder() {
     let scene = Scene::by_rules("");
     for number in 0..200 {
-        scene
-            .env
-            .write(&format!("volumes/workspace/many/{number}"), "x");
+        scene.write(&format!("volumes/workspace/many/{number}"), "x");
     }
     let workspace = scene.env.path("volumes/workspace");
     let _agent = scene.agent(move |_| {
@@ -156,10 +120,26 @@ fn changes_are_found_in_large_folder() {
         fs::remove_file(workspace.join("many/8")).unwrap();
         Act::success("done")
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     let (seen, files) = changes(&scene);
     assert_eq!(seen, "listing");
     assert_eq!(files, ["many/7", "many/8 (removed)"]);
+}
+
+/// Makes a folder a repository with a commit; false if there is no git.
+fn committed(folder: &Path) -> bool {
+    let there = std::process::Command::new("git")
+        .arg("--version")
+        .output()
+        .is_ok();
+    if there {
+        git(folder, "init --quiet");
+        git(folder, "add .");
+        git(folder, "commit --quiet -m first");
+    } else {
+        skip("git is not installed");
+    }
+    there
 }
 
 /// The state of git when the command was dispatched is still known to the next daemon, and the repository stays as it was.
@@ -173,26 +153,23 @@ fn git_finds_changes_after_kill() {
         ("gone", "2"),
         ("src/a", "3"),
     ] {
-        scene.env.write(&format!("volumes/workspace/{name}"), text);
+        scene.write(&format!("volumes/workspace/{name}"), text);
     }
-    if !git(&workspace, &["init", "--quiet"]) {
+    if !committed(&workspace) {
         return;
     }
-    git(&workspace, &["add", "."]);
-    git(&workspace, &["commit", "--quiet", "-m", "first"]);
-    scene.env.write("volumes/workspace/src/b", "by the person");
+    scene.write("volumes/workspace/src/b", "by the person");
     let index = fs::read(workspace.join(".git/index")).unwrap();
-    let args = ["run", "--plan", "one.md"];
-    let mut first = scene.start(&args);
+    let mut first = scene.start("run --plan one.md");
     let command = scene.take_any();
     fs::remove_file(workspace.join("gone")).unwrap();
-    scene.env.write("volumes/workspace/src/a", "changed");
-    scene.env.write("volumes/workspace/build/out", "ignored");
+    scene.write("volumes/workspace/src/a", "changed");
+    scene.write("volumes/workspace/build/out", "ignored");
     first.running.child.kill().unwrap();
     first.running.wait();
     let agent = scene.agent(|_| Act::success(""));
-    let resumed = scene.start(&["resume"]);
-    scene.env.write("volumes/workspace/new", "x");
+    let resumed = scene.start("resume");
+    scene.write("volumes/workspace/new", "x");
     scene.submit(
         &command.id,
         &crate::common::agent::report("SUCCESS", "done"),
@@ -211,29 +188,27 @@ fn git_finds_changes_after_kill() {
 fn broken_repository_is_not_reported_as_unchanged() {
     let scene = Scene::by_rules("");
     let workspace = scene.env.path("volumes/workspace");
-    scene.env.write("volumes/workspace/gone", "1");
-    if !git(&workspace, &["init", "--quiet"]) {
+    scene.write("volumes/workspace/gone", "1");
+    if !committed(&workspace) {
         return;
     }
-    git(&workspace, &["add", "."]);
-    git(&workspace, &["commit", "--quiet", "-m", "first"]);
     let _agent = scene.agent(move |_| {
         fs::remove_file(workspace.join("gone")).unwrap();
         fs::remove_file(workspace.join(".git/HEAD")).unwrap();
         Act::success("done")
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     let (seen, files) = changes(&scene);
     assert_eq!((seen.as_str(), files.len()), ("times", 0));
-    let why = scene.works(&["why", "1"]);
-    assert!(why.contains("removed ones are not seen"), "{why}");
-    assert!(!why.contains("no file changed"), "{why}");
+    let why = scene.works("why 1");
+    has(&why, "removed ones are not seen");
+    lacks(&why, "no file changed");
 }
 
 #[test]
 fn evidence_names_concurrent_task() {
     let scene = Scene::by_rules("run.max_parallel = 2");
-    let run = scene.start(&["run", "--plan", "two.md"]);
+    let run = scene.start("run --plan two.md");
     let left = scene.take_task(1);
     let right = scene.take_task(2);
     for command in [left, right] {
@@ -243,9 +218,9 @@ fn evidence_names_concurrent_task() {
     let ended = { run }.running.wait();
     assert!(ended.success(), "{ended:?}");
     for (task, other) in [("1", 2), ("2", 1)] {
-        let why = scene.works(&["why", task]);
+        let why = scene.works(["why", task]);
         let told = format!("task {other} was at work in the same folder");
-        assert!(why.contains(&told), "{why}");
+        has(&why, &told);
     }
 }
 
@@ -271,13 +246,13 @@ fn clear_success_needs_no_judge_call() {
         2 => Act::Report(crate::common::agent::report("PARTIAL_SUCCESS", "half")),
         _ => Act::success("done"),
     });
-    scene.works(&["run", "Do it"]);
+    scene.works("run 'Do it'");
     let asked = server.asked();
     let judges = asked.iter().filter(|asked| asked.kind == "judge");
     assert_eq!(judges.map(judged).collect::<Vec<_>>(), [(2, 1), (3, 1)]);
-    let why = scene.works(&["why", "1"]);
+    let why = scene.works("why 1");
     let told = "next by rules: SUCCESS, every check passes: no doubt to ask the model about";
-    assert!(why.contains(told), "{why}");
+    has(&why, told);
 }
 
 /// The checks do not get an agent's key, because they run code that the agent wrote.
@@ -288,23 +263,21 @@ fn check_gets_only_listed_variables() {
     let mut scene = Scene::by_rules(config);
     scene.env.set("AGENT_KEY", "canary");
     scene.env.set("CARGO_HOME", "/cargo");
-    let ran = scene.run(&[
-        "run", "--plan", "one.md", "--agent", "command", "--", "echo", "done",
-    ]);
+    let ran = scene.run("run --plan one.md --agent command -- echo done");
     assert_eq!(
         ran.code,
         Some(4),
         "a report is made of what it says: {ran:?}"
     );
-    let seen = scene.env.read("volumes/workspace/seen.txt");
-    assert!(seen.contains("CARGO_HOME=/cargo\n"), "{seen}");
-    assert!(!seen.contains("canary"), "{seen}");
+    let seen = scene.read("volumes/workspace/seen.txt");
+    has(&seen, "CARGO_HOME=/cargo\n");
+    lacks(&seen, "canary");
 }
 
 #[test]
 fn run_rejects_unusable_workspace() {
     let scene = Scene::by_rules("");
-    scene.env.write("file", "");
+    scene.write("file", "");
     for (named, told) in [
         (
             "nowhere",
@@ -312,36 +285,24 @@ fn run_rejects_unusable_workspace() {
         ),
         ("file", "[FOLDER]/file` is no folder\nHint: name a folder"),
     ] {
-        let ran = scene.run(&["run", "--plan", "one.md", "--workspace", named]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(
-            ran.seen(&scene.env).contains(told),
-            "{}",
-            ran.seen(&scene.env)
-        );
-        scene.env.write(
+        let ran = scene.exits(2, ["run", "--plan", "one.md", "--workspace", named]);
+        has(ran.seen(&scene.env), told);
+        scene.write(
             "config.toml",
             &format!("llm.provider = 'none'\nrun.workspace = '{named}'"),
         );
-        let ran = scene.run(&["run", "--plan", "one.md"]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(
-            ran.seen(&scene.env).contains(told),
-            "{}",
-            ran.seen(&scene.env)
-        );
-        scene.env.write("config.toml", "llm.provider = 'none'");
+        let ran = scene.exits(2, "run --plan one.md");
+        has(ran.seen(&scene.env), told);
+        scene.write("config.toml", "llm.provider = 'none'");
     }
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
     fs::create_dir(scene.env.path("nowhere")).unwrap();
-    let run = scene.start(&["run", "--plan", "one.md", "--workspace", "nowhere"]);
+    let run = scene.start("run --plan one.md --workspace nowhere");
     scene.await_any();
     drop(run);
     fs::remove_dir_all(scene.env.path("nowhere")).unwrap();
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("nowhere` does not exist"), "{ran:?}");
-    scene.works(&["abort", scene.status()["plan"]["id"].as_str().unwrap()]);
+    scene.refuses(2, "resume", "nowhere` does not exist");
+    scene.works(["abort", scene.status()["plan"]["id"].as_str().unwrap()]);
 }
 
 #[test]
@@ -354,7 +315,6 @@ fn run_rejects_read_only_workspace() {
     let scene = Scene::by_rules("");
     fs::create_dir(scene.env.path("locked")).unwrap();
     fs::set_permissions(scene.env.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
-    let ran = scene.run(&["run", "--plan", "one.md", "--workspace", "locked"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("cannot be written to"), "{ran:?}");
+    let part = "cannot be written to";
+    scene.refuses(2, "run --plan one.md --workspace locked", part);
 }

@@ -147,14 +147,12 @@ fn plan(liars: &[Liar]) -> String {
 }
 
 fn start(scene: &Scene) -> Agent {
-    scene
-        .env
-        .write("volumes/workspace/old.txt", "from before\n");
-    scene.env.write("lies.md", &plan(&liars()));
+    scene.write("volumes/workspace/old.txt", "from before\n");
+    scene.write("lies.md", &plan(&liars()));
     let workspace = scene.env.path("volumes/workspace");
     // The time of the last write is known only in ticks of the file system's clock.
     let old = workspace.join("old.txt");
-    wait_until("the file is old", DEADLINE, || {
+    wait_until("the file is old", || {
         let changed = fs::metadata(&old).unwrap().modified().unwrap();
         changed
             .elapsed()
@@ -192,37 +190,26 @@ fn nobody_is_believed(scene: &Scene) {
     let [honest, unchecked] = &tasks[liars.len()..] else {
         panic!("{tasks:?}");
     };
-    assert_eq!(
-        (&honest["status"], &honest["verified"]),
-        (&json!("completed"), &json!(true))
-    );
-    assert_eq!(
-        (&unchecked["status"], &unchecked["verified"]),
-        (&json!("completed"), &json!(false))
-    );
+    for (task, verified) in [(honest, true), (unchecked, false)] {
+        let expected = json!(["completed", verified]);
+        assert_eq!(picked(task, "status verified"), expected);
+    }
 }
 
 #[test]
 fn rules_reject_false_success() {
     let scene = Scene::by_rules(CONFIG);
     let _agent = start(&scene);
-    let ran = scene.run(&["run", "--plan", "lies.md", "--no-input"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.exits(4, "run --plan lies.md --no-input");
     nobody_is_believed(&scene);
     let last = liars().len() + 2;
-    let why = scene.works(&["why", &last.to_string()]);
-    assert!(why.contains("on the agent's word: no check ran"), "{why}");
-    let mission = scene.env.read("volumes/workspace/MISSION.md");
-    for told in [
-        "honest — completed, verified",
-        "unchecked — completed, unverified",
-    ] {
-        assert!(mission.contains(told), "{mission}");
-    }
-    let page = scene.works(&["status", "--limit", "100"]);
-    for told in ["honest · verified", "unchecked · unverified"] {
-        assert!(page.contains(told), "{page}");
-    }
+    let part = "on the agent's word: no check ran";
+    has(scene.works(["why", &last.to_string()]), part);
+    let mission = scene.read("volumes/workspace/MISSION.md");
+    has(&mission, "honest — completed, verified");
+    has(&mission, "unchecked — completed, unverified");
+    let page = scene.works("status --limit 100");
+    has(&page, ["honest · verified", "unchecked · unverified"]);
 }
 
 /// The model says `next` to everything.
@@ -231,7 +218,6 @@ fn false_success_is_rejected_despite_model() {
     let server = LlmServer::start(all_well);
     let scene = Scene::with_model(&server, Shape::Chat, CONFIG);
     let _agent = start(&scene);
-    let ran = scene.run(&["run", "--plan", "lies.md", "--no-input"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.exits(4, "run --plan lies.md --no-input");
     nobody_is_believed(&scene);
 }

@@ -26,7 +26,7 @@ fn transient_llm_faults_are_retried() {
         });
         let scene = Scene::with_model(&server, shape, "");
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
+        let ran = scene.run("run 'Do it'");
         assert_eq!(ran.code, Some(0), "{shape:?}: {ran:?}");
         let counts = ["plan", "judge", "audit", "summarise"].map(|kind| server.count(kind));
         assert_eq!(
@@ -48,41 +48,8 @@ fn hanging_model_is_retried() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "llm.timeout = '1s'");
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["run", "Do it"]);
+    scene.works("run 'Do it'");
     assert!(server.count("plan") >= 3);
-}
-
-/// Unusable answers are requested once more, with their problem.
-#[test]
-fn unusable_answer_is_requested_once_more() {
-    let unusable = || {
-        [
-            (Answer::Text("Sure, here is your plan!".to_owned()), "JSON"),
-            (Answer::Json(json!({"steps": []})), "tasks"),
-            (planned(&[]), "`tasks` is empty"),
-            (planned(&[("A", &[2]), ("B", &[1])]), "circle"),
-            (planned(&[("A", &[7])]), "numbered from 1 to 1"),
-            (Answer::Cut("{\"name\": \"half a pl".to_owned()), ""),
-        ]
-    };
-    for (index, (_, complaint)) in unusable().into_iter().enumerate() {
-        let server = LlmServer::start(move |asked| match (asked.kind.as_str(), asked.nth) {
-            ("plan", 0) => unusable()[index].0.clone(),
-            ("plan", _) => planned(&[("First", &[])]),
-            _ => all_well(asked),
-        });
-        let scene = Scene::with_model(&server, SHAPES[index % 2], "");
-        let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
-        assert_eq!(ran.code, Some(0), "{index}: {ran:?}");
-        assert_eq!(server.count("plan"), 2, "{index}");
-        let again = &server.asked()[1];
-        assert!(
-            again.prompt().contains(complaint),
-            "{index}: {}",
-            again.prompt()
-        );
-    }
 }
 
 /// A lasting fault of a model: its answers, one after the other and the last one repeatedly, what a person sees, and how often
@@ -193,11 +160,11 @@ fn no_plan_comes(shape: Shape, fault: &Lasting) {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", fault, &mended);
     let scene = fault.scene(&server, shape);
-    let ran = scene.run(&["run", "Do a thing"]);
+    let ran = scene.run("run 'Do a thing'");
     assert_eq!(ran.code, Some(1), "{told}: {ran:?}");
     let all = format!("{}{}", ran.stdout, ran.stderr);
     assert!(all.contains(told), "{told} in {all}");
-    assert!(ran.stderr.contains("plan-agent resume"), "{}", ran.stderr);
+    ran.has_stderr("plan-agent resume");
     assert_eq!(server.count("plan"), asked, "{told}");
     let status = scene.status();
     assert_eq!(status["plan"]["status"], "idle", "{told}");
@@ -208,7 +175,7 @@ fn no_plan_comes(shape: Shape, fault: &Lasting) {
     // The usual retries, so that a busy machine is no fault.
     scene.write_config(&server, shape, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
+    let ran = scene.run("resume");
     assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
     assert_eq!(server.count("plan"), asked + 1, "{told}");
     assert_eq!(agent.attempts(), [(1, 1)]);
@@ -226,6 +193,11 @@ fn unusable_plan_keeps_goal() {
     let faults = [
         Lasting::of(Answer::error(401, "who are you"), "401", 1),
         Lasting::of(Answer::error(404, "no such model"), "no such model", 1),
+        Lasting::of(
+            Answer::Redirect("http://127.0.0.1:1/".to_owned()),
+            "redirects to another place",
+            1,
+        ),
         Lasting::of(planned(&[]), "`tasks` is empty", 2),
         Lasting::of(plan("many"), "no usable answer", 2),
         Lasting::of(planned(&[("A", &[2]), ("B", &[1])]), "circle", 2),
@@ -258,23 +230,21 @@ fn no_judgement_comes(shape: Shape, fault: &Lasting) {
     let scene = fault.scene(&server, shape);
     let agent = scene.agent(|_| Act::success("done"));
     // The plan is a file, so that the first call of the model is the judge's.
-    let ran = scene.run(&["run", "--plan", "one.md"]);
+    let ran = scene.run("run --plan one.md");
     assert_eq!(ran.code, Some(4), "{told}: {ran:?}");
     assert_eq!(server.count("judge"), asked, "{told}");
     let status = scene.status();
     let question = &status["questions"][0];
     let reason = question["reason"].as_str().unwrap();
     assert!(reason.contains(told), "{told} in {reason}");
-    assert_eq!(
-        question["choices"],
-        json!(["accept", "retry", "skip", "abort"])
-    );
+    let expected = json!(["accept", "retry", "skip", "abort"]);
+    assert_eq!(question["choices"], expected);
     assert_eq!(status["tasks"][0]["status"], "in_progress", "{told}");
 
     mended.store(true, Ordering::SeqCst);
     scene.write_config(&server, shape, "");
-    scene.works(&["answer", "retry"]);
-    let ran = scene.run(&["resume"]);
+    scene.works("answer retry");
+    let ran = scene.run("resume");
     assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
     assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
     assert_eq!(server.count("judge"), asked + 1, "{told}");
@@ -299,8 +269,7 @@ fn default_llm_tries_are_five() {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", &Lasting::of(passing(500), "500", 5), &mended);
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    let ran = scene.run(&["run", "Do a thing"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    scene.exits(1, "run 'Do a thing'");
     assert_eq!(server.count("plan"), 5);
 }
 
@@ -312,49 +281,20 @@ fn resume_plans_goal_without_plan() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
-    let planned = scene.run(&["plan", "Do it"]);
-    assert_eq!(planned.code, Some(1), "{planned:?}");
-    assert!(
-        planned.stderr.contains("no such model"),
-        "{}",
-        planned.stderr
-    );
-    assert!(
-        planned.stderr.contains("plan-agent resume"),
-        "{}",
-        planned.stderr
-    );
+    let ran = scene.exits(1, "plan 'Do it'");
+    ran.has_stderr(["no such model", "plan-agent resume"]);
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["resume"]);
+    scene.works("resume");
 }
 
-#[test]
-fn failed_judge_call_asks_human() {
-    let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
-        ("plan", _) => planned(&[("First", &[])]),
-        ("judge", 0) => Answer::error(401, "the key has expired"),
-        _ => all_well(asked),
-    });
-    let scene = Scene::with_model(&server, Shape::Chat, "");
-    let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    let question = scene.status()["questions"][0].clone();
-    assert!(
-        question["reason"]
-            .to_string()
-            .contains("the key has expired"),
-        "{question}"
-    );
-    assert_eq!(
-        question["choices"],
-        json!(["accept", "retry", "skip", "abort"])
-    );
-    scene.works(&["answer", "retry"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
-    assert_eq!(["plan", "judge"].map(|kind| server.count(kind)), [1, 2]);
+/// Returns the values of the headers of a request.
+fn headers(asked: &Asked) -> String {
+    let values: Vec<&str> = asked
+        .headers
+        .iter()
+        .map(|(_, value)| value.as_str())
+        .collect();
+    values.join(" ")
 }
 
 #[test]
@@ -364,16 +304,8 @@ fn api_key_reaches_only_model() {
         let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
             ("plan", 0) => {
                 // A server that repeats its whole request.
-                let headers: Vec<String> = asked
-                    .headers
-                    .iter()
-                    .map(|(_, value)| value.clone())
-                    .collect();
-                Answer::Status(
-                    429,
-                    Some("0".to_owned()),
-                    json!({"error": {"message": headers.join(" ")}}).to_string(),
-                )
+                let body = json!({"error": {"message": headers(asked)}}).to_string();
+                Answer::Status(429, Some("0".to_owned()), body)
             }
             ("plan", _) => planned(&[("First", &[])]),
             ("judge", 0) => {
@@ -383,14 +315,7 @@ fn api_key_reaches_only_model() {
                     .unwrap();
                 verdict("retry", &format!("Use {key}."))
             }
-            ("judge", _) => {
-                let headers: Vec<String> = asked
-                    .headers
-                    .iter()
-                    .map(|(_, value)| value.clone())
-                    .collect();
-                Answer::Status(401, None, headers.join(" "))
-            }
+            ("judge", _) => Answer::Status(401, None, headers(asked)),
             _ => all_well(asked),
         });
         let mut scene = Scene::with_model(&server, shape, "");
@@ -399,29 +324,22 @@ fn api_key_reaches_only_model() {
         scene.env.set("PLAN_AGENT_LOG", "trace");
         let script =
             "env > environment.txt; tr '\\0' ' ' < /proc/$PPID/cmdline > parent.txt; echo done";
-        let ran = scene.run(&[
+        let ran = scene.run([
             "run", "Do it", "--agent", "command", "--", "sh", "-c", script,
         ]);
         assert_eq!(ran.code, Some(4), "{shape:?}: {ran:?}");
-        assert!(
-            server.asked().iter().all(|asked| asked
-                .headers
-                .iter()
-                .any(|(_, value)| value.contains(CANARY))),
-            "the model is given the key"
-        );
+        let with_key = |asked: &Asked| headers(asked).contains(CANARY);
+        assert!(server.asked().iter().all(with_key));
         assert!(
             !ran.stdout.contains(CANARY) && !ran.stderr.contains(CANARY),
             "{shape:?}: {ran:?}"
         );
-        let environment = scene.env.read("volumes/workspace/environment.txt");
-        assert!(environment.contains("PATH="), "{environment}");
+        has(scene.read("volumes/workspace/environment.txt"), "PATH=");
         let mut read = 0;
         each_file(&scene.env.path(""), &mut |path, bytes| {
             read += 1;
-            let seen = bytes
-                .windows(CANARY.len())
-                .any(|window| window == CANARY.as_bytes());
+            let mut seen = bytes.windows(CANARY.len());
+            let seen = seen.any(|window| window == CANARY.as_bytes());
             assert!(!seen, "{shape:?}: the key is in {}", path.display());
         });
         assert!(read > 10, "{read} files were looked at");
@@ -431,18 +349,14 @@ fn api_key_reaches_only_model() {
 /// A person's own server gets any text as the key; the words of its model are not changed.
 #[test]
 fn short_api_key_is_not_masked_in_answers() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("Run pytest", &[])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("Run pytest", &[])]);
     let mut scene = Scene::with_model(&server, Shape::Chat, "");
     scene.env.set("OPENAI_API_KEY", "test");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "run 'Do it'");
     drop(agent);
-    let commands = scene.texts("commands/processed", ".md").concat();
-    assert!(commands.contains("Run pytest"), "{commands}");
+    let part = "Run pytest";
+    has(scene.texts("commands/processed", ".md").concat(), part);
 }
 
 fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) {
@@ -457,25 +371,11 @@ fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) {
 }
 
 #[test]
-fn llm_redirects_are_not_followed() {
-    let elsewhere = LlmServer::start(all_well);
-    let there = elsewhere.url();
-    let server = LlmServer::start(move |_| Answer::Redirect(format!("{there}/v1/messages")));
-    let mut scene = Scene::with_model(&server, Shape::Messages, "");
-    scene.env.set("ANTHROPIC_API_KEY", "sk-canary");
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert_eq!(elsewhere.asked().len(), 0);
-}
-
-#[test]
 fn run_rejects_remote_plain_http() {
     let mut scene =
         Scene::new("llm.provider = 'openai'\nllm.base_url = 'http://models.example/v1'\n");
     scene.env.set("OPENAI_API_KEY", "sk-canary");
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("config.toml:2"), "{}", ran.stderr);
+    scene.refuses(2, "run 'Do it'", ["config.toml:2", "would send the key"]);
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
 
@@ -483,7 +383,7 @@ fn run_rejects_remote_plain_http() {
 fn bad_input_gives_one_error_and_no_files() {
     let given = |config: &str, plan: &str, args: &[&str]| {
         let scene = Scene::by_rules(config);
-        scene.env.write("plan.md", plan);
+        scene.write("plan.md", plan);
         let ran = scene.run(args);
         assert!(
             !scene.env.path("volumes").exists(),
@@ -540,11 +440,9 @@ fn bad_input_gives_one_error_and_no_files() {
 #[test]
 fn broken_prompt_fails_at_start() {
     let scene = Scene::by_rules("");
-    scene.env.write("prompts/command.md", "fine\n{{ nowhere");
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("prompts/command.md"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("command.md:2: "), "{}", ran.stderr);
+    scene.write("prompts/command.md", "fine\n{{ nowhere");
+    let ran = scene.exits(2, "run --plan one.md");
+    ran.has_stderr(["prompts/command.md", "command.md:2: "]);
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
 
@@ -565,15 +463,11 @@ fn failed_replan_asks_human() {
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert_eq!(
-        scene.status()["questions"][0]["choices"],
-        json!(["retry", "abort"])
-    );
-    scene.works(&["answer", "retry"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(4, "run 'Do it'");
+    let expected = json!(["retry", "abort"]);
+    assert_eq!(scene.status()["questions"][0]["choices"], expected);
+    scene.works("answer retry");
+    scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
     assert_eq!(server.count("replan"), 3);
 }
@@ -587,14 +481,10 @@ fn failed_audit_can_be_approved_by_human() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert_eq!(
-        scene.status()["questions"][0]["choices"],
-        json!(["approve", "retry", "abort"])
-    );
-    scene.works(&["answer", "approve", "--note", "I looked at it"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(4, "run 'Do it'");
+    let expected = json!(["approve", "retry", "abort"]);
+    assert_eq!(scene.status()["questions"][0]["choices"], expected);
+    scene.works("answer approve --note 'I looked at it'");
+    scene.exits(0, "resume");
     assert_eq!(server.count("audit"), 1);
 }

@@ -28,8 +28,7 @@ fn scarce(kind: &str, most: u32, agent: &[&str]) {
     let script = format!("{limit} && exec \"$@\"");
     let starter = ["unshare", "-Ur", "sh", "-c", &script, "sh"];
     let args = [&["run", "--plan", "one.md"], agent].concat();
-    let ran = scene.env.run_under(&starter, &args);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.env.run_under(&starter, &args).exits(0);
     let log = scene.daemon_log();
     let told = log.matches("not every folder can be watched").count();
     let watchers = if agent.is_empty() { 1 } else { 2 };
@@ -37,18 +36,14 @@ fn scarce(kind: &str, most: u32, agent: &[&str]) {
 }
 
 #[test]
-fn plan_runs_without_inotify() {
-    scarce("max_inotify_instances", 0, &[]);
-}
-
-#[test]
-fn plan_runs_without_watches() {
-    scarce("max_inotify_watches", 0, &[]);
-}
-
-#[test]
-fn plan_runs_with_partial_watches() {
-    scarce("max_inotify_watches", 3, &[]);
+fn plan_runs_without_enough_inotify() {
+    for (kind, most) in [
+        ("max_inotify_instances", 0),
+        ("max_inotify_watches", 0),
+        ("max_inotify_watches", 3),
+    ] {
+        scarce(kind, most, &[]);
+    }
 }
 
 #[test]
@@ -69,7 +64,7 @@ fn report_is_found_after_event_overflow() {
         return skip(&format!("no `{QUEUE}`"));
     };
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let daemon = scene.leave("run --plan one.md");
     let command = scene.take_any();
     daemon.freeze();
     // Each rename is at least two events; the renames of one thread are sequential, so none is left out.
@@ -86,14 +81,13 @@ fn report_is_found_after_event_overflow() {
     scene.await_status("completed");
     assert_eq!(scene.status()["tasks"][0]["result"], "done");
     assert!(scene.events_named("timed_out").is_empty());
-    let log = scene.daemon_log();
-    assert!(log.contains("events were lost"), "{log}");
+    has(scene.daemon_log(), "events were lost");
 }
 
 #[test]
 fn removed_folder_and_commands_are_restored() {
     let scene = Scene::by_rules("run.max_parallel = 2");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let left = scene.take_task(1);
     let right = scene.await_command("the other task", |command| command.task() == 2);
     for folder in ["reports", "commands/pending"] {
@@ -101,7 +95,7 @@ fn removed_folder_and_commands_are_restored() {
     }
     let again = scene.take_task(2);
     assert_eq!((&again.id, &again.text), (&right.id, &right.text));
-    wait_until("the folder for reports is there", DEADLINE, || {
+    wait_until("the folder for reports is there", || {
         scene.path("reports/pending").is_dir() && scene.path("reports/.tmp").is_dir()
     });
     for command in [left, right] {
@@ -118,7 +112,7 @@ fn removed_folder_and_commands_are_restored() {
 #[test]
 fn removed_question_is_written_again() {
     let scene = Scene::by_rules("run.max_attempts = 1");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.take_any();
     scene.fail(&command, "not today");
     let asked = scene.await_questions(1);
@@ -131,7 +125,7 @@ fn removed_question_is_written_again() {
 #[test]
 fn folder_recreated_by_others_is_scanned() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let _daemon = scene.leave("run --plan chain.md");
     let folder = scene.path("reports/pending");
     for task in 1..=3 {
         let command = scene.take("the next task", |command| command.task() == task);
@@ -142,6 +136,5 @@ fn folder_recreated_by_others_is_scanned() {
         scene.succeed(&command, "done");
     }
     scene.await_status("completed");
-    let log = scene.daemon_log();
-    assert!(log.contains("watched again"), "{log}");
+    has(scene.daemon_log(), "watched again");
 }

@@ -1,24 +1,14 @@
 //! Earlier states of a plan, shown and restored, and the plans that tools have made alongside those of the daemon.
 
-use plan_agent::plan::{ArchiveState, PlanHead, PlanId, TaskChanges, TaskId, TaskSpec};
-use plan_agent::plan_time::Clock;
+use plan_agent::plan::{ArchiveState, PlanHead, PlanId, TaskChanges, TaskId};
 use plan_agent::store::Store;
-use plan_agent::volumes::Volumes;
 
 use super::*;
+use crate::common::core::{block_on, new_task, open_store};
 
 /// Uses the store of a scene as a tool would.
 fn with_store<T>(scene: &Scene, act: impl AsyncFnOnce(Store) -> T) -> T {
-    let volumes = Volumes::open(&scene.env.path("volumes")).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let clock = Clock::start();
-        let file = volumes.database();
-        let store = Store::open(&file, move || clock.now()).await.unwrap();
-        act(store).await
-    })
+    block_on(async { act(open_store(&scene.env).await).await })
 }
 
 /// Makes a plan of the tools of `tasks` with one task, and returns its id.
@@ -27,11 +17,7 @@ async fn make(store: &Store, key: &str) -> PlanId {
     head.owner = "tasks".to_owned();
     let made = store.create(head, "claude", "TaskCreate", |draft| {
         draft.created();
-        let task = TaskSpec {
-            name: "Write the notes".to_owned(),
-            ..TaskSpec::default()
-        };
-        draft.add_tasks(vec![task], None)?;
+        draft.add_tasks(vec![new_task("Write the notes")], None)?;
         Ok(draft.plan().id().clone())
     });
     made.await.unwrap()
@@ -48,12 +34,12 @@ async fn delete(store: &Store, id: &PlanId) {
 fn completed_plan_is_restored_and_rerun() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(0));
+    assert_eq!(scene.run("run --plan chain.md").code, Some(0));
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);
     let events = scene.events();
     let first = events.iter().find(|event| event["event"] == "completed");
     let at = first.unwrap()["seq"].to_string();
-    let then = |format: &str| scene.works(&["show", "--format", format, "--at", &at]);
+    let then = |format: &str| scene.works(["show", "--format", format, "--at", &at]);
     for (format, said) in [
         ("md", "First"),
         ("json", "\"completed\""),
@@ -63,12 +49,8 @@ fn completed_plan_is_restored_and_rerun() {
         assert!(then(format).contains(said), "{format}: {}", then(format));
     }
 
-    let said = scene.works(&["restore", "--at", &at]);
-    assert!(
-        said.contains(&format!("as it was after change {at}")),
-        "{said}"
-    );
-    assert!(said.contains("resume"), "{said}");
+    let said = scene.works(["restore", "--at", &at]);
+    has(&said, ["resume", &format!("as it was after change {at}")]);
     let status = scene.status();
     assert_eq!(status["plan"]["status"], "paused");
     assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
@@ -80,14 +62,14 @@ fn completed_plan_is_restored_and_rerun() {
             &json!("command line")
         )
     );
-    let log = scene.works(&["log"]);
+    let log = scene.works("log");
     let line = format!(
         "restored to what it was after change {at}  (command line: restored to change {at})"
     );
-    assert!(log.contains(&line), "{log}");
+    has(&log, &line);
 
     // The log loses nothing, and the numbers of the attempts continue.
-    assert_eq!(scene.run(&["resume"]).code, Some(0));
+    assert_eq!(scene.run("resume").code, Some(0));
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1), (2, 2), (3, 2)]);
     assert_eq!(scene.tasks(), ["completed"; 3]);
     assert_eq!(scene.events()[..events.len()], events);
@@ -96,22 +78,20 @@ fn completed_plan_is_restored_and_rerun() {
 #[test]
 fn restore_refuses_plan_of_running_daemon() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
     let before = scene.events();
-    let ran = scene.run(&["restore", "--at", "1"]);
-    assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(ran.stderr.contains("carries out plan"), "{ran:?}");
-    assert!(ran.stderr.contains("Hint: `plan-agent stop`"), "{ran:?}");
+    let ran = scene.exits(5, "restore --at 1");
+    ran.has_stderr(["carries out plan", "Hint: `plan-agent stop`"]);
     assert_eq!(scene.events(), before);
 
     // The task that was in progress is done again: the agent is asked to stop, and its late report has no effect.
-    scene.works(&["stop"]);
+    scene.works("stop");
     let at = before.last().unwrap()["seq"].to_string();
-    scene.works(&["restore", "--at", &at]);
+    scene.works(["restore", "--at", &at]);
     assert_eq!(scene.tasks(), ["pending"]);
-    let _daemon = scene.leave(&["resume"]);
+    let _daemon = scene.leave("resume");
     scene.await_name("active", &format!("{}.cancel", first.id));
     let second = scene.take_any();
     assert_ne!(second.id, first.id);
@@ -126,27 +106,19 @@ fn restore_refuses_plan_of_running_daemon() {
 fn restore_names_unknown_change() {
     let scene = Scene::by_rules("");
     let id = with_store(&scene, async |store| make(&store, "release").await);
-    let ran = scene.run(&["restore", id.as_str(), "--at", "7"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(
-        ran.stderr.contains("plan `release` has no change `7`"),
-        "{ran:?}"
-    );
-    let ran = scene.run(&["restore", id.as_str(), "--at", "1"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr.contains("the plan is as it was after change 1"),
-        "{ran:?}"
-    );
+    let ran = scene.exits(2, ["restore", id.as_str(), "--at", "7"]);
+    ran.has_stderr("plan `release` has no change `7`");
+    let part = "the plan is as it was after change 1";
+    scene.refuses(1, ["restore", id.as_str(), "--at", "1"], part);
 }
 
 #[test]
 fn tool_plans_are_listed_but_not_default() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "--plan", "one.md"]).code, Some(0));
+    assert_eq!(scene.run("run --plan one.md").code, Some(0));
     drop(agent);
-    let own = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let own = plan_id(&scene);
     let second = with_store(&scene, async |store| {
         let first = make(&store, "release").await;
         delete(&store, &first).await;
@@ -184,24 +156,18 @@ fn tool_plans_are_listed_but_not_default() {
     release  idle       [TIME]  Release it  (tasks, deleted)
     OWN  completed  [TIME]  One
     ");
-    let all: Value = serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
-    let known: Vec<_> = all
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|plan| {
-            [&plan["key"], &plan["owner"], &plan["archive_state"]]
-                .map(|word| word.as_str().unwrap())
-        })
-        .collect();
+    let all: Value = scene.json("plans --all --json");
+    let known = all.as_array().unwrap().iter();
+    let known = known.map(|plan| picked(plan, "key owner archive_state"));
+    let known: Vec<Value> = known.collect();
     assert_eq!(
-        known,
-        [
+        json!(known),
+        json!([
             ["old one", "tasks", "history"],
             ["release", "tasks", "current"],
             ["release", "tasks", "deleted"],
             [own.as_str(), "daemon", "current"],
-        ]
+        ])
     );
 
     // The newest plan of all is not the newest one of the daemon.
@@ -214,8 +180,7 @@ fn tool_plans_are_listed_but_not_default() {
         2  [TIME]  task 1: started
         2  [TIME]  started
     ");
-    let ran = scene.run(&["resume", "release"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = scene.exits(2, "resume release");
     insta::assert_snapshot!(ran.seen(&scene.env), @r"
     error: plan `release~2` is carried out by those who use it through the tools of `tasks`
     Hint: `plan-agent show release~2 > FILE` and `plan-agent run --plan FILE` make a plan of your own of it
@@ -223,27 +188,23 @@ fn tool_plans_are_listed_but_not_default() {
     ");
 
     // A person restores the state before a tool's change. This pauses nothing: its callers continue by themselves.
-    let said = scene.works(&["restore", "release", "--at", "1"]);
-    assert!(!said.contains("resume"), "{said}");
-    let plan = scene.works(&["show", "release", "--format", "json"]);
-    assert!(
-        plan.contains("Write the notes") && !plan.contains("Write them"),
-        "{plan}"
-    );
-    assert!(!plan.contains("in_progress"), "{plan}");
+    lacks(scene.works("restore release --at 1"), "resume");
+    let plan = scene.works("show release --format json");
+    has(&plan, "Write the notes");
+    lacks(&plan, ["Write them", "in_progress"]);
 }
 
 #[test]
 fn restored_tool_plan_stays_current_or_archived() {
     let scene = Scene::by_rules("");
-    let tool = |name: &str, arguments: &str| scene.works(&["tool", name, arguments]);
+    let tool = |name: &str, arguments: &str| scene.works(["tool", name, arguments]);
     let create = |goal: &str| {
         let task = json!({"name": "Task", "dependencies": [], "reasoning": "r"});
         tool(
             "createPlan",
             &json!({"goal": goal, "tasks": [task]}).to_string(),
         );
-        let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
+        let plans: Value = scene.json("plans --json");
         plans[0]["id"].as_str().unwrap().to_owned()
     };
     let old = create("Old");
@@ -252,16 +213,16 @@ fn restored_tool_plan_stays_current_or_archived() {
     assert_ne!(old, new);
     let current = || {
         tool("skipTask", r#"{"task_id": 1, "reason": "x"}"#);
-        let shown = scene.works(&["plans", "--json"]);
+        let shown = scene.works("plans --json");
         let plans: Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(plans.as_array().unwrap().len(), 1, "{plans}");
         (plans[0]["id"] == new.as_str(), plans[0]["status"].clone())
     };
     assert_eq!(current(), (true, json!("completed")));
-    scene.works(&["restore", &new, "--at", "1"]);
+    scene.works(["restore", &new, "--at", "1"]);
     assert_eq!(current(), (true, json!("completed")));
-    scene.works(&["restore", &old, "--at", "1"]);
-    scene.works(&["restore", &new, "--at", "1"]);
+    scene.works(["restore", &old, "--at", "1"]);
+    scene.works(["restore", &new, "--at", "1"]);
     assert_eq!(current(), (true, json!("completed")));
 }
 
@@ -272,7 +233,7 @@ fn deleted_plan_is_restored_if_key_is_free() {
         let first = make(&store, "release").await;
         delete(&store, &first).await;
     });
-    scene.works(&["restore", "release", "--at", "1"]);
+    scene.works("restore release --at 1");
     with_store(&scene, async |store| {
         let first = store.find("release").await.unwrap().unwrap();
         assert_eq!(first.as_str(), "release");

@@ -13,7 +13,7 @@ fn told(scene: &Scene, name: &str) -> Vec<Value> {
 }
 
 fn log(scene: &Scene) -> String {
-    scene.env.read("volumes/logs/hooks.log")
+    scene.read("volumes/logs/hooks.log")
 }
 
 #[test]
@@ -24,53 +24,26 @@ fn hooks_receive_changes_question_and_end_once() {
         2 => Act::failed("the port is taken"),
         _ => Act::success("done"),
     });
-    let ran = scene.run(&["run", "--plan", "chain.md"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.exits(4, "run --plan chain.md");
     let asked = told(&scene, "question");
     assert_eq!(asked.len(), 1, "{asked:?}");
     let question = &asked[0]["question"];
-    assert_eq!(
-        (
-            &asked[0]["event"],
-            &asked[0]["plan"]["name"],
-            &asked[0]["plan"]["status"]
-        ),
-        (&json!("question"), &json!("A chain"), &json!("running"))
-    );
-    assert_eq!(
-        (
-            &question["about"],
-            &question["task"],
-            &question["task_name"],
-            &question["choices"]
-        ),
-        (
-            &json!("failures"),
-            &json!(2),
-            &json!("Second"),
-            &json!(["retry", "skip", "abort"])
-        )
-    );
+    let expected = json!(["question", "A chain", "running"]);
+    assert_eq!(picked(&asked[0], "event plan/name plan/status"), expected);
+    let expected = json!(["failures", 2, "Second", ["retry", "skip", "abort"]]);
+    assert_eq!(picked(question, "about task task_name choices"), expected);
     let text = fs::read_to_string(question["file"].as_str().unwrap()).unwrap();
     assert!(text.contains(question["id"].as_str().unwrap()), "{text}");
     assert_eq!(told(&scene, "finish"), [] as [Value; 0]);
 
-    scene.works(&["answer", "skip"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer skip");
+    scene.exits(0, "resume");
     assert_eq!(told(&scene, "question").len(), 1);
     let finish = told(&scene, "finish");
     assert_eq!(finish.len(), 1);
-    assert_eq!(
-        (&finish[0]["plan"]["status"], &finish[0]["plan"]["skipped"]),
-        (&json!("completed"), &json!(1))
-    );
-    assert!(
-        finish[0]["outcome"]
-            .as_str()
-            .unwrap()
-            .contains("2 of 3 tasks")
-    );
+    let ended = picked(&finish[0], "plan/status plan/skipped");
+    assert_eq!(ended, json!(["completed", 1]));
+    has(finish[0]["outcome"].as_str().unwrap(), "2 of 3 tasks");
 
     let changes = told(&scene, "change");
     let mut next = 1;
@@ -93,25 +66,17 @@ fn slow_hook_blocks_nothing_and_gets_batched_changes() {
     let slow = "hooks.on_change = ['sh', '-c', 'cat >> change.jsonl; while ! test -e go; do sleep 0.01; done']";
     let scene = Scene::by_rules(slow);
     let _agent = scene.agent(|_| Act::success("done"));
-    let foreground = scene.start(&["run", "--plan", "chain.md"]);
-    wait_until("the hook runs", DEADLINE, || {
-        told(&scene, "change").len() == 1
-    });
+    let foreground = scene.start("run --plan chain.md");
+    wait_until("the hook runs", || told(&scene, "change").len() == 1);
     scene.await_status("completed");
-    assert_eq!(
-        told(&scene, "change").len(),
-        1,
-        "it still hears of the first"
-    );
-    scene.env.write("go", "");
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // The hook still runs for the first change.
+    assert_eq!(told(&scene, "change").len(), 1);
+    scene.write("go", "");
+    foreground.end().exits(0);
     let told = told(&scene, "change");
     assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(
-        told[0]["change"]["to"].as_i64().unwrap() + 1,
-        told[1]["change"]["from"]
-    );
+    let expected = &told[1]["change"]["from"];
+    assert_eq!(told[0]["change"]["to"].as_i64().unwrap() + 1, *expected);
     assert_eq!(told[1]["change"]["to"], scene.status()["plan"]["seq"]);
 }
 
@@ -132,12 +97,11 @@ fn bad_hook_is_ended_and_logged() {
             "hooks.on_finish = {argv}\nhooks.timeout = '{timeout}'"
         ));
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "--plan", "one.md"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = scene.exits(0, "run --plan one.md");
         let notice = format!("! the hook `on_finish` failed: {why}");
         assert!(ran.stderr.contains(&notice), "{notice}: {}", ran.stderr);
         let log = log(&scene);
-        assert!(log.contains(&format!("on_finish: {why}")), "{log}");
+        has(&log, format!("on_finish: {why}"));
         assert!(log.len() < 10_000, "{}", log.len());
         assert_eq!(log.contains("  no mail today"), why == "exit 3", "{log}");
     }
@@ -151,12 +115,10 @@ fn hook_gets_only_listed_variables() {
     scene.env.set("MAIL_TOKEN", "for-the-hook");
     scene.env.set("OTHER_KEY", "canary");
     let _agent = scene.agent(|_| Act::success("done"));
-    assert_eq!(scene.run(&["run", "--plan", "one.md"]).code, Some(0));
-    let env = scene.env.read("env.txt");
-    assert!(
-        env.contains("MAIL_TOKEN=for-the-hook") && !env.contains("canary"),
-        "{env}"
-    );
+    assert_eq!(scene.run("run --plan one.md").code, Some(0));
+    let env = scene.read("env.txt");
+    has(&env, "MAIL_TOKEN=for-the-hook");
+    lacks(&env, "canary");
     let folder = scene.env.path("").canonicalize().unwrap();
     assert!(env.trim_end().ends_with(folder.to_str().unwrap()), "{env}");
 }
@@ -166,14 +128,11 @@ fn open_question_hook_repeats_after_kill() {
     let config = format!("run.max_attempts = 1\n{}", heard("question"));
     let scene = Scene::by_rules(&config);
     let _agent = scene.agent(|_| Act::failed("the port is taken"));
-    let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    wait_until("the person is told", DEADLINE, || {
-        told(&scene, "question").len() == 1
-    });
-    assert!(scene.daemon_log().contains("a person is asked"));
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
-    assert_eq!(scene.run(&["resume"]).code, Some(4));
+    let daemon = scene.leave("run --plan one.md");
+    wait_until("the person is told", || told(&scene, "question").len() == 1);
+    has(scene.daemon_log(), "a person is asked");
+    kill(&scene, daemon);
+    assert_eq!(scene.run("resume").code, Some(4));
     let told = told(&scene, "question");
     assert_eq!(told.len(), 2);
     assert_eq!(told[0]["question"], told[1]["question"]);
@@ -189,14 +148,13 @@ fn next_daemon_ends_leftover_hook() {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     };
     let lives = |pid: i32| rustix::process::test_kill_process(Pid::from_raw(pid).unwrap()).is_ok();
-    let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    wait_until("the hook hangs", DEADLINE, || pids().len() == 1);
-    kill_process(daemon.pid, Signal::KILL).unwrap();
-    scene.await_end();
+    let daemon = scene.leave("run --plan one.md");
+    wait_until("the hook hangs", || pids().len() == 1);
+    kill(&scene, daemon);
     assert!(lives(pids()[0]));
-    let _next = scene.leave(&["resume"]);
-    wait_until("the next hook hangs", DEADLINE, || pids().len() == 2);
-    wait_until("the first one is gone", DEADLINE, || !lives(pids()[0]));
+    let _next = scene.leave("resume");
+    wait_until("the next hook hangs", || pids().len() == 2);
+    wait_until("the first one is gone", || !lives(pids()[0]));
     kill_process(Pid::from_raw(pids()[1]).unwrap(), Signal::KILL).unwrap();
-    scene.works(&["stop"]);
+    scene.works("stop");
 }

@@ -13,7 +13,7 @@ use crate::common::hostile::{KINDS, laborious, slips, texts};
 #[test]
 fn hostile_files_are_filed_without_effect() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let secret = secret(&scene);
 
@@ -47,30 +47,26 @@ fn hostile_files_are_filed_without_effect() {
         }
     }
 
-    wait_until("every one of them is filed with a reason", DEADLINE, || {
+    wait_until("every one of them is filed with a reason", || {
         scene.names("reports/rejected").len() == 2 * dropped.len()
     });
     assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
     let rejected = scene.names("reports/rejected");
     for name in &dropped {
-        assert!(rejected.contains(name), "{name}");
-        assert!(rejected.contains(&format!("{name}.reason.md")), "{name}");
+        for name in [name, &format!("{name}.reason.md")] {
+            assert!(rejected.contains(name), "{name}");
+        }
     }
-    assert_eq!(
-        fs::read_to_string(&secret).unwrap(),
-        report("SUCCESS", "a secret")
-    );
-    assert_eq!(
-        scene.tasks(),
-        ["in_progress", "pending"],
-        "none of them is a success"
-    );
+    let expected = report("SUCCESS", "a secret");
+    assert_eq!(fs::read_to_string(&secret).unwrap(), expected);
+    // None of them is a success.
+    assert_eq!(scene.tasks(), ["in_progress", "pending"]);
     for text in scene.texts("reports/rejected", ".reason.md") {
         assert!(
             text.chars().all(|c| c == '\n' || !c.is_control()),
             "no escapes: {text:?}"
         );
-        assert!(!text.contains("a secret"));
+        lacks(&text, "a secret");
     }
     finish(&scene, &first);
 }
@@ -79,7 +75,7 @@ fn hostile_files_are_filed_without_effect() {
 fn hostile_report_with_valid_name_is_rejected() {
     let texts = texts().into_iter().map(|(_, text)| text).chain(slips());
     let texts: Vec<Vec<u8>> = texts.collect();
-    let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
+    let (scene, _daemon, commands) = handed_out(texts.len() + KINDS.len());
     let secret = secret(&scene);
     for (command, text) in commands.iter().zip(&texts) {
         scene.drop_report(&format!("report-{}.md", command.id), text);
@@ -108,7 +104,7 @@ fn unreadable_heartbeats_do_no_harm() {
         vec![b'"'; 8 << 20],
         vec![0xff; 100],
     ];
-    let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
+    let (scene, _daemon, commands) = handed_out(texts.len() + KINDS.len());
     let secret = secret(&scene);
     let sign = |command: &Command| scene.path(format!("active/{}.json", command.id));
     for (command, text) in commands.iter().zip(&texts) {
@@ -134,16 +130,15 @@ fn report_escapes_reach_no_terminal() {
         "---\nstatus: SUCCESS\ntitle: <script>alert(1)</script>\n---\n# {hostile}\n\n## Core results\n\ndone {hostile}\n\n## {hostile}\n\nx\n"
     );
     let _agent = scene.agent(move |_| Act::Report(text.clone()));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = scene.exits(0, "run --plan one.md");
     let shown = [
         ran.stdout,
-        scene.works(&["status"]),
-        scene.works(&["status", "--json"]),
-        scene.works(&["show"]),
-        scene.works(&["log"]),
-        scene.works(&["why", "1"]),
-        scene.env.read("volumes/workspace/MISSION.md"),
+        scene.works("status"),
+        scene.works("status --json"),
+        scene.works("show"),
+        scene.works("log"),
+        scene.works("why 1"),
+        scene.read("volumes/workspace/MISSION.md"),
     ];
     for text in shown {
         let bad = |c: char| {
@@ -157,7 +152,7 @@ fn report_escapes_reach_no_terminal() {
 #[test]
 fn expensive_reports_are_read() {
     let texts = laborious();
-    let (scene, _daemon, commands) = many(texts.len());
+    let (scene, _daemon, commands) = handed_out(texts.len());
     for (command, (_, text)) in commands.iter().zip(&texts) {
         scene.drop_report(&format!("report-{}.md", command.id), text);
     }
@@ -165,52 +160,12 @@ fn expensive_reports_are_read() {
     assert!(scene.events_named("rejected").is_empty());
 }
 
-#[test]
-fn report_for_withdrawn_command_is_stale() {
-    let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.take_any();
-    let second = scene.await_attempt(2);
-    scene.succeed(&first, "late, but the first");
-    scene.await_name("commands/withdrawn", &format!("{}.md", second.id));
-    scene.succeed(&second, "nobody asked for this");
-    scene.await_name("reports/stale", &format!("report-{}.md", second.id));
-    assert_eq!(scene.status()["tasks"][0]["result"], "late, but the first");
-    let judged = scene.events_named("judged");
-    assert!(judged.iter().all(|event| event["command"] != second.id));
-}
-
-#[test]
-fn first_of_three_same_name_reports_counts() {
-    let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.take_any();
-    let name = format!("report-{}.md", first.id);
-    scene.succeed(&first, "done");
-    scene.await_name("reports/processed", &name);
-    scene.fail(&first, "not at all");
-    scene.await_name("reports/stale", &name);
-    scene.succeed(&first, "done");
-    scene.await_name("reports/processed", &format!("report-{}-2.md", first.id));
-
-    assert_eq!(scene.events_named("reported").len(), 1);
-    assert_eq!(scene.events_named("judged").len(), 1);
-    assert_eq!(scene.status()["tasks"][0]["result"], "done");
-    assert_eq!(
-        scene.texts("reports/stale", ".md"),
-        [report("FAILED", "not at all")]
-    );
-    let second = scene.take_task(2);
-    scene.succeed(&second, "done");
-    scene.await_status("completed");
-}
-
 /// The next one arrives in the moment in which the previous one is moved away.
 #[test]
 fn successive_same_name_reports_are_all_filed() {
     const REPORTS: usize = 300;
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let name = "report-task-again.md";
     let place = scene.path("reports/pending").join(name);
@@ -225,7 +180,7 @@ fn successive_same_name_reports_are_all_filed() {
 /// Each text contains its number at its beginning and at its end, and all have the same length.
 #[test]
 fn rewritten_report_is_read_whole() {
-    let (scene, _daemon, commands) = many(24);
+    let (scene, _daemon, commands) = handed_out(24);
     let result = |round: usize| format!("begin {round} {} end {round}", "x".repeat(60));
     for round in 0..4 {
         let text = report("SUCCESS", &result(round));
@@ -262,7 +217,7 @@ fn rewritten_report_is_read_whole() {
 #[test]
 fn vanishing_reports_do_no_harm() {
     let scene = Scene::by_rules("");
-    let run = scene.start(&["run", "--plan", "two.md"]);
+    let run = scene.start("run --plan two.md");
     let first = scene.take_any();
     let (stop, rounds) = (
         Arc::new(AtomicBool::new(false)),
@@ -297,7 +252,7 @@ fn vanishing_reports_do_no_harm() {
         })
     };
     let gone_by = |count: usize| {
-        wait_until("the storm goes on", DEADLINE, || {
+        wait_until("the storm goes on", || {
             rounds.load(Ordering::SeqCst) >= count
         });
     };
@@ -308,8 +263,7 @@ fn vanishing_reports_do_no_harm() {
     stop.store(true, Ordering::SeqCst);
     let kept = storm.join().unwrap();
     scene.succeed(&second, "done");
-    let ran = run.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = run.end().exits(0);
     assert_eq!(ran.stderr, "", "nothing of it is a person's business");
     let rejected = scene.names("reports/rejected");
     let reports = rejected.iter().filter(|name| !name.ends_with(".reason.md"));
@@ -322,7 +276,7 @@ fn vanishing_reports_do_no_harm() {
 fn files_twenty_thousand_reports() {
     const FILES: usize = 20_000;
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     for number in 0..FILES {
         scene.drop_report(&format!("report-task-flood-{number}.md"), b"x");
@@ -330,7 +284,7 @@ fn files_twenty_thousand_reports() {
     // The last report does not wait until all of the others are archived.
     scene.succeed(&first, "done");
     let second = scene.take_task(2);
-    wait_until("every one of them is filed", FLOOD, || {
+    wait_until("every one of them is filed", || {
         scene.names("reports/pending").is_empty()
     });
     let rejected = scene.names("reports/rejected");
@@ -339,9 +293,6 @@ fn files_twenty_thousand_reports() {
     scene.await_status("completed");
     assert_eq!(scene.events_named("reported").len(), 2);
 }
-
-/// Far longer than a flood takes; a test that reaches it hangs.
-const FLOOD: std::time::Duration = std::time::Duration::from_secs(180);
 
 /// As [`wait_until`], without a pause in between.
 fn wait_eagerly(what: &str, mut condition: impl FnMut() -> bool) {
@@ -353,24 +304,6 @@ fn wait_eagerly(what: &str, mut condition: impl FnMut() -> bool) {
         );
         thread::yield_now();
     }
-}
-
-/// A daemon that waits for `count` reports.
-fn many(count: usize) -> (Scene, Left, Vec<Command>) {
-    let scene = Scene::by_rules("run.max_parallel = 100");
-    let tasks: String = (1..=count)
-        .map(|n| format!("## Task {n}\n\nDo it.\n\n"))
-        .collect();
-    scene.env.write(
-        "many.md",
-        &format!("---\nname: Many\ngoal: Survive\n---\n\n{tasks}"),
-    );
-    let daemon = scene.leave(&["run", "--plan", "many.md"]);
-    wait_until("every command is there", DEADLINE, || {
-        scene.pending().len() == count
-    });
-    let commands = scene.pending();
-    (scene, daemon, commands)
 }
 
 /// A report that would be a success, outside of the exchange folder.

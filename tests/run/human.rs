@@ -31,23 +31,22 @@ fn stubborn(command: &Command) -> Act {
 fn three_failures_ask_human_and_other_tasks_continue() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let (id, text) = scene.await_questions(1).remove(0);
-    assert!(text.contains("3 times in a row"), "{text}");
-    assert!(text.contains("FAILED"), "{text}");
-    wait_until("the other task is done", DEADLINE, || {
+    has(&text, ["3 times in a row", "FAILED"]);
+    wait_until("the other task is done", || {
         scene.tasks() == ["in_progress", "completed"]
     });
     let mission = scene.env.path("volumes/workspace/MISSION.md");
-    wait_until("the question stands in MISSION.md", DEADLINE, || {
+    wait_until("the question stands in MISSION.md", || {
         fs::read_to_string(&mission).unwrap().contains(&id)
     });
 
-    scene.works(&["answer", &id, "retry", "--note", "use port 8081"]);
+    scene.works(["answer", &id, "retry", "--note", "use port 8081"]);
     scene.await_status("completed");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3), (2, 1), (1, 4)]);
     let told = agent.command(1, 4);
-    assert!(told.body().contains("use port 8081"), "{}", told.body());
+    has(told.body(), "use port 8081");
     scene.await_end();
     assert_eq!(scene.questions(), []);
     scene.await_name("questions/answered", &format!("question-{id}.md"));
@@ -57,17 +56,15 @@ fn three_failures_ask_human_and_other_tasks_continue() {
 fn first_answer_wins_and_second_is_refused() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let (id, _) = scene.await_questions(1).remove(0);
     scene.fill_in(&id, "retry", "see: port 8081");
     scene.await_status("completed");
-    assert!(agent.command(1, 4).body().contains("see: port 8081"));
+    has(agent.command(1, 4).body(), "see: port 8081");
     let answered = scene.events_named("answered");
     assert_eq!((answered.len(), &answered[0]["by"]), (1, &json!("file")));
 
-    let second = scene.run(&["answer", &id, "abort"]);
-    assert_eq!(second.code, Some(1), "{second:?}");
-    assert!(second.stderr.contains("retry"), "{}", second.stderr);
+    scene.refuses(1, ["answer", &id, "abort"], "retry");
     assert_eq!(scene.status()["plan"]["status"], "completed");
 }
 
@@ -79,9 +76,9 @@ fn late_file_answer_gets_notice() {
         1..=3 => Act::failed("the port is taken"),
         _ => Act::Leave,
     });
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let (id, text) = scene.await_questions(1).remove(0);
-    scene.works(&["answer", &id, "retry"]);
+    scene.works(["answer", &id, "retry"]);
     let (question, complaint) = (
         format!("question-{id}.md"),
         format!("question-{id}.problem.md"),
@@ -100,11 +97,9 @@ fn late_file_answer_gets_notice() {
     scene.await_name("questions/answered", &complaint);
     let told = fs::read_to_string(scene.path("questions/answered").join(&complaint));
     let told = told.unwrap();
-    assert!(
-        told.contains("answered already: retry (by command line); `abort` in its file"),
-        "{told}"
-    );
-    wait_until("both files are put away", DEADLINE, || {
+    let part = "answered already: retry (by command line); `abort` in its file";
+    has(&told, part);
+    wait_until("both files are put away", || {
         scene.names("questions/pending").is_empty()
     });
     assert_eq!(scene.status()["plan"]["status"], "running");
@@ -114,14 +109,14 @@ fn late_file_answer_gets_notice() {
 fn invalid_answer_gets_problem_file() {
     let scene = Scene::by_rules("");
     let _agent = scene.agent(stubborn);
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let (id, _) = scene.await_questions(1).remove(0);
     let complaint = format!("question-{id}.problem.md");
     // `accept` is not offered: the report says FAILED. `perhaps` is no answer at all.
     for wrong in ["perhaps", "accept"] {
         scene.fill_in(&id, wrong, "");
         let path = scene.path("questions/pending").join(&complaint);
-        wait_until("the complaint is there", DEADLINE, || {
+        wait_until("the complaint is there", || {
             fs::read_to_string(&path)
                 .is_ok_and(|text| text.contains(wrong) && text.contains("retry"))
         });
@@ -130,10 +125,8 @@ fn invalid_answer_gets_problem_file() {
                 .path("questions/pending")
                 .join(format!("question-{id}.md")),
         );
-        assert!(
-            text.unwrap().contains(&format!("answer: {wrong}")),
-            "the person's file is left alone"
-        );
+        // The person's file is left alone.
+        assert!(text.unwrap().contains(&format!("answer: {wrong}")));
     }
     assert!(scene.events_named("answered").is_empty());
     scene.fill_in(&id, "skip", "not needed");
@@ -146,29 +139,18 @@ fn invalid_answer_gets_problem_file() {
 fn no_input_run_exits_4_and_resumes_after_answer() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
-    let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert_eq!(
-        scene.tasks(),
-        ["in_progress", "completed"],
-        "what can go on goes on first"
-    );
+    let ran = scene.exits(4, "run --plan two.md --no-input");
+    // What can go on goes on first.
+    assert_eq!(scene.tasks(), ["in_progress", "completed"]);
     let question = scene.status()["questions"][0].clone();
     let id = question["id"].as_str().unwrap();
-    assert!(
-        ran.stdout.contains(&format!("plan-agent answer {id}")),
-        "{}",
-        ran.stdout
-    );
+    ran.has_stdout(format!("plan-agent answer {id}"));
 
-    let still = scene.run(&["resume", "--no-input"]);
-    assert_eq!(still.code, Some(4), "{still:?}");
+    scene.exits(4, "resume --no-input");
     assert_eq!(agent.attempts().len(), 4, "nothing is repeated");
 
-    let said = scene.works(&["answer", "retry"]);
-    assert!(said.contains("plan-agent resume"), "{said}");
-    let ran = scene.run(&["resume", "--no-input"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    has(scene.works("answer retry"), "plan-agent resume");
+    scene.exits(0, "resume --no-input");
     assert_eq!(agent.attempts().last(), Some(&(1, 4)));
 }
 
@@ -180,10 +162,10 @@ fn human_can_skip_task_or_abort_plan() {
     ] {
         let scene = Scene::by_rules("");
         let _agent = scene.agent(stubborn);
-        assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(4));
-        scene.works(&["answer", choice, "--note", "because"]);
+        assert_eq!(scene.run("run --plan chain.md").code, Some(4));
+        scene.works(["answer", choice, "--note", "because"]);
         assert_eq!(scene.tasks()[0], tasks[0], "at once");
-        let ran = scene.run(&["resume"]);
+        let ran = scene.run("resume");
         if choice == "skip" {
             assert_eq!(ran.code, Some(code), "{ran:?}");
         }
@@ -197,11 +179,7 @@ fn human_can_request_replan() {
         "plan" => planned(&[("First", &[]), ("Second", &[1])]),
         "judge" if judged(asked).0 == 1 => verdict("retry", "The port is taken; take another one."),
         "replan" => {
-            assert!(
-                asked.prompt().contains("take a socket instead"),
-                "{}",
-                asked.prompt()
-            );
+            has(asked.prompt(), "take a socket instead");
             Answer::Json(json!({"reason": "A socket.", "edits": [
                 {"action": "add", "task": null, "reason": "", "name": "A socket", "description": "Take a socket.",
                  "constraints": null, "expected_output": "It listens.", "depends_on": []},
@@ -213,9 +191,9 @@ fn human_can_request_replan() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(stubborn);
-    assert_eq!(scene.run(&["run", "Listen"]).code, Some(4));
-    scene.works(&["answer", "replan", "--note", "take a socket instead"]);
-    scene.works(&["resume"]);
+    assert_eq!(scene.run("run Listen").code, Some(4));
+    scene.works("answer replan --note 'take a socket instead'");
+    scene.works("resume");
     assert_eq!(scene.tasks(), ["skipped", "completed", "completed"]);
     assert_eq!(agent.attempts()[..3], [(1, 1), (1, 2), (1, 3)]);
 }
@@ -230,24 +208,18 @@ fn agent_can_ask_human() {
         ),
         _ => Act::success("it listens"),
     });
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.exits(4, "run --plan one.md");
     let question = scene.status()["questions"][0].clone();
     assert_eq!(question["reason"], "Which port shall it be?");
-    assert_eq!(
-        question["choices"],
-        json!(["reply", "retry", "skip", "abort"])
-    );
+    let expected = json!(["reply", "retry", "skip", "abort"]);
+    assert_eq!(question["choices"], expected);
 
-    let empty = scene.run(&["answer", "reply"]);
-    assert_eq!(empty.code, Some(2), "{empty:?}");
-    assert!(empty.stderr.contains("--note"), "{}", empty.stderr);
-    scene.works(&["answer", "reply", "--note", "8081"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.refuses(2, "answer reply", "--note");
+    scene.works("answer reply --note 8081");
+    scene.exits(0, "resume");
     let told = agent.command(1, 2);
     assert_eq!((told.kind(), told.session()), ("continue", "s-1"));
-    assert!(told.body().contains("8081"), "{}", told.body());
+    has(told.body(), "8081");
 }
 
 /// Makes an editor visible that does this with the file `$1`, and starts a plan that waits to be approved and is edited with
@@ -255,8 +227,7 @@ fn agent_can_ask_human() {
 fn edits(scene: &mut Scene, script: &str) -> (Running, Terminal) {
     scene.env.show_script("my-editor", script);
     scene.env.set("EDITOR", "my-editor");
-    let args = ["run", "--plan", "one.md", "--review"];
-    let (running, mut terminal) = scene.env.start_on_terminal(&args);
+    let (running, mut terminal) = scene.env.start_on_terminal("run --plan one.md --review");
     terminal.answer("(a note may follow) > ", "edit");
     (running, terminal)
 }
@@ -268,7 +239,7 @@ fn plan_can_be_edited_before_approval() {
         &mut scene,
         "sed -i 's/^## .*/## Another/' \"$1\"; touch edited",
     );
-    wait_until("it is edited", DEADLINE, || {
+    wait_until("it is edited", || {
         scene.env.path("edited").exists() && terminal.shown().matches("> ").count() >= 2
     });
     let _agent = scene.agent(|_| Act::success("done"));
@@ -284,13 +255,13 @@ fn signal_or_plan_end_closes_editor() {
         let script = "echo precious >> \"$1\"; echo $$ > editor; while :; do sleep 0.02; done";
         let (mut running, terminal) = edits(&mut scene, script);
         let pid = || fs::read_to_string(scene.env.path("editor")).unwrap_or_default();
-        wait_until("the editor works", DEADLINE, || pid().ends_with('\n'));
+        wait_until("the editor works", || pid().ends_with('\n'));
         let editor = pid().trim().to_owned();
         match by_signal {
             true => kill_process(Pid::from_child(&running.child), Signal::TERM).unwrap(),
             false => {
-                let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-                scene.works(&["abort", &plan]);
+                let plan = plan_id(&scene);
+                scene.works(["abort", &plan]);
             }
         }
         assert_eq!(running.wait().code(), Some(code), "{}", terminal.shown());
@@ -319,21 +290,15 @@ fn question_ids_are_unique() {
         if let Err(why) = scene.env.preload("chance", CHANCE) {
             return skip(&why);
         }
-        let tasks: String = (1..=4)
-            .map(|number| format!("## Task {number}\n\nDo it.\n\n"))
-            .collect();
-        let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
-        scene.env.write("many.md", &plan);
+        scene.write("many.md", &many(4));
         // The file belongs to a plan that is no longer in the store.
         let name = format!("question-{DRAWN}.md");
-        scene
-            .env
-            .write(&format!("volumes/{earlier}/{name}"), "Of long ago.\n");
+        scene.write(&format!("volumes/{earlier}/{name}"), "Of long ago.\n");
         let _agent = scene.agent(|command| match command.attempt() {
             1 => Act::failed("not today"),
             _ => Act::success("done"),
         });
-        let _daemon = scene.leave(&["run", "--plan", "many.md"]);
+        let _daemon = scene.leave("run --plan many.md");
         let asked = scene.await_events("asked", 4);
         let mut ids: Vec<&str> = asked
             .iter()
@@ -346,12 +311,10 @@ fn question_ids_are_unique() {
         ids.dedup();
         assert_eq!(ids.len(), 4, "{asked:?}");
         for id in ids {
-            scene.works(&["answer", id, "retry"]);
+            scene.works(["answer", id, "retry"]);
         }
         scene.await_status("completed");
-        let kept = scene
-            .env
-            .read(&format!("volumes/questions/answered/{name}"));
+        let kept = scene.read(&format!("volumes/questions/answered/{name}"));
         assert_eq!(kept, "Of long ago.\n");
     }
 }

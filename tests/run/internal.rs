@@ -2,12 +2,13 @@
 //! waits, and ends with the task for which it was made.
 
 use plan_agent::plan::{
-    ArchiveState, AttemptKind, AttemptState, CommandId, NewCommand, PlanHead, PlanId, PlanPolicy,
-    PlanState, ROLE, TaskId, TaskSpec, Time,
+    ArchiveState, AttemptState, CommandId, PlanHead, PlanId, PlanPolicy, PlanState, ROLE, TaskId,
+    Time,
 };
 use plan_agent::store::Store;
 
 use super::*;
+use crate::common::core::{new_command, new_task};
 
 /// The role's request to another one.
 const REQUEST: &str = "task-0190a0b0-0000-7000-8000-000000000001";
@@ -34,22 +35,14 @@ impl Internal {
         let mut head = PlanHead::new(PlanId::new(key), "Review", Time::default());
         ROLE.clone_into(&mut head.owner);
         head.parent = Some(PlanId::new(parent));
-        let issue = NewCommand {
-            id: CommandId::new(request),
-            kind: AttemptKind::New,
-            session: None,
-            text: format!(
-                "---\nid: {request}\nsession_id: auto\ncommand_type: new\nassignee: coder\nrequest_id: {request}\n---\n\nMend it.\n"
-            ),
-        };
+        let text = format!(
+            "---\nid: {request}\nsession_id: auto\ncommand_type: new\nassignee: coder\nrequest_id: {request}\n---\n\nMend it.\n"
+        );
+        let issue = new_command(request, &text);
         let pending = scene.env.path("volumes/commands/pending");
         fs::write(pending.join(format!("{request}.md")), &issue.text).unwrap();
         let made = self.store.create(head, "reviewer", "made", move |draft| {
-            let task = TaskSpec {
-                name: "Ask the coder".to_owned(),
-                ..TaskSpec::default()
-            };
-            draft.make_tasks(vec![task])?;
+            draft.make_tasks(vec![new_task("Ask the coder")])?;
             draft.start(PlanPolicy::default(), "")?;
             draft.issue(TaskId(1), issue)?;
             Ok(draft.plan().id().clone())
@@ -79,13 +72,13 @@ impl Internal {
 }
 
 fn plan_of(scene: &Scene) -> String {
-    scene.status()["plan"]["id"].as_str().unwrap().to_owned()
+    plan_id(scene)
 }
 
 #[test]
 fn request_report_is_recorded_in_internal_plan() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.take_any();
     let internal = Internal::of(&scene);
     let key = format!("role:reviewer:{}", command.id);
@@ -105,11 +98,11 @@ fn request_report_is_recorded_in_internal_plan() {
 
     // It is shown only on request, and the plan that is carried out does not know of it.
     assert_eq!(scene.tasks(), ["in_progress"]);
-    assert!(!scene.works(&["plans"]).contains("reviewer"));
-    assert!(!scene.works(&["plans", "--json"]).contains("reviewer"));
-    assert!(scene.works(&["plans", "--all", "--json"]).contains(&key));
-    assert_eq!(scene.run(&["status", "role"]).code, Some(2));
-    assert!(scene.works(&["status", &key]).contains("Ask the coder"));
+    lacks(scene.works("plans"), "reviewer");
+    lacks(scene.works("plans --json"), "reviewer");
+    has(scene.works("plans --all --json"), &key);
+    assert_eq!(scene.run("status role").code, Some(2));
+    has(scene.works(["status", &key]), "Ask the coder");
     scene.submit(&command.id, &crate::common::agent::report("SUCCESS", "ok"));
     scene.await_status("completed");
 }
@@ -117,7 +110,7 @@ fn request_report_is_recorded_in_internal_plan() {
 #[test]
 fn internal_plans_and_requests_end_with_parent_plan() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.take_any();
     let internal = Internal::of(&scene);
     let key = format!("role:reviewer:{}", command.id);
@@ -134,7 +127,7 @@ fn internal_plans_and_requests_end_with_parent_plan() {
     let key = format!("role:architect:{third}");
     let strange = internal.waits(&scene, &key, "nobody", &third);
 
-    scene.works(&["abort", &plan_of(&scene)]);
+    scene.works(["abort", &plan_of(&scene)]);
     scene.await_end();
     let ended = (PlanState::Abandoned, ArchiveState::History);
     for plan in [&plan, &deeper] {
@@ -151,7 +144,7 @@ fn internal_plans_and_requests_end_with_parent_plan() {
 #[test]
 fn next_daemon_ends_leftover_internal_plans() {
     let scene = Scene::by_rules("");
-    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let daemon = scene.leave("run --plan chain.md");
     let command = scene.take_any();
     let internal = Internal::of(&scene);
     let top = plan_of(&scene);
@@ -174,19 +167,17 @@ fn next_daemon_ends_leftover_internal_plans() {
     let over = internal.waits(&scene, "role:reviewer:task-other", &top, &third);
     let pid = daemon.pid.as_raw_pid().to_string();
     drop(daemon);
-    wait_until("it has gone", DEADLINE, || !crate::common::env::lives(&pid));
+    wait_until("it has gone", || !crate::common::env::lives(&pid));
 
-    let _daemon = scene.leave(&["resume", &top]);
+    let _daemon = scene.leave(["resume", &top]);
     let withdrawn = [&second, &third].map(|id| format!("{id}.md"));
-    wait_until("what nobody waits for is taken back", DEADLINE, || {
+    wait_until("what nobody waits for is taken back", || {
         let done = (PlanState::Abandoned, ArchiveState::History);
         internal.status(&over) == done && internal.status(&ended) == done
     });
     assert_eq!(scene.names("commands/withdrawn"), withdrawn);
     // Requests that are still waiting stay.
-    assert_eq!(
-        internal.status(&waits),
-        (PlanState::Running, ArchiveState::Current)
-    );
+    let expected = (PlanState::Running, ArchiveState::Current);
+    assert_eq!(internal.status(&waits), expected);
     assert_eq!(internal.state(&waits, REQUEST), AttemptState::Open);
 }

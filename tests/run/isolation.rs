@@ -11,37 +11,38 @@ struct Isolated {
     project: Project,
 }
 
-impl Isolated {
-    fn new(config: &str) -> Option<Self> {
-        let scene = Scene::by_rules(&format!(
-            "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 2\n{config}"
-        ));
-        let project = Project::new(&scene.env)?;
-        Some(Self { scene, project })
-    }
+fn isolated(config: &str) -> Option<Isolated> {
+    let scene = Scene::by_rules(&format!(
+        "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 2\n{config}"
+    ));
+    let project = Project::new(&scene.env)?;
+    Some(Isolated { scene, project })
+}
 
+impl Deref for Isolated {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.scene
+    }
+}
+
+impl Isolated {
     fn plan(&self) -> String {
-        self.scene.status()["plan"]["id"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        plan_id(&self.scene)
     }
 
     /// Returns a file on the branch of the results.
     fn result(&self, file: &str) -> String {
         let name = format!("plan-agent/{}:{file}", self.plan());
-        self.project.git(&["show", &name])
+        self.project.git(["show", &name])
     }
 
     /// Returns the titles of the accepted results, the first one first.
     fn accepted(&self) -> Vec<String> {
         let span = format!("main..plan-agent/{}", self.plan());
         let words = ["log", "--first-parent", "--reverse", "--format=%s", &span];
-        self.project
-            .git(&words)
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        self.project.git(words).lines().map(str::to_owned).collect()
     }
 }
 
@@ -56,11 +57,9 @@ fn write(command: &Command, name: &str, text: &str) {
 
 #[test]
 fn parallel_results_merge_into_one_branch() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let before = isolated.project.of_the_person();
-    let agent = isolated.scene.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let before = scene.project.of_the_person();
+    let agent = scene.agent(|command| {
         let folder = folder(command);
         assert_eq!(fs::read_to_string(folder.join("b.txt")).unwrap(), "b\n");
         if command.task() == 1 {
@@ -68,114 +67,71 @@ fn parallel_results_merge_into_one_branch() {
         } else {
             // An agent may commit by itself.
             write(command, "a.txt", "one\nTWO\nthree\n");
-            git(
-                folder,
-                &["commit", "--quiet", "--all", "-m", "by the agent"],
-            );
+            git(folder, ["commit", "--quiet", "--all", "-m", "by the agent"]);
             write(command, "built", "ignored\n");
         }
         Act::success("done")
     });
-    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = scene.exits(0, "run --plan two.md");
     assert_eq!(agent.attempts().len(), 2);
-    assert_eq!(isolated.result("left.txt"), "left\n");
-    assert_eq!(isolated.result("a.txt"), "one\nTWO\nthree\n");
-    assert_eq!(isolated.project.of_the_person(), before);
-    let plan = isolated.plan();
-    assert!(
-        ran.stdout.contains(&format!("git merge plan-agent/{plan}")),
-        "{}",
-        ran.stdout
-    );
-    assert!(
-        ran.stderr.contains("changes that are in no commit"),
-        "{}",
-        ran.stderr
-    );
+    assert_eq!(scene.result("left.txt"), "left\n");
+    assert_eq!(scene.result("a.txt"), "one\nTWO\nthree\n");
+    assert_eq!(scene.project.of_the_person(), before);
+    let plan = scene.plan();
+    ran.has_stdout(format!("git merge plan-agent/{plan}"));
+    ran.has_stderr("changes that are in no commit");
     // A worktree that holds only accepted results is removed.
+    assert!(!scene.path(format!("worktrees/{plan}/task-1")).exists());
     assert!(
-        !isolated
-            .scene
-            .env
-            .path(format!("volumes/worktrees/{plan}/task-1"))
-            .exists()
-    );
-    assert!(
-        isolated
-            .scene
-            .env
-            .path(format!("volumes/worktrees/{plan}/task-2/built"))
+        scene
+            .path(format!("worktrees/{plan}/task-2/built"))
             .exists()
     );
     let told = agent.command(1, 1);
     let branch = format!("on the branch `plan-agent-task/{plan}/1`");
-    assert!(told.body().contains(&branch), "{}", told.body());
-    let why = isolated.scene.works(&["why", "2"]);
-    assert!(why.contains("merged aside as "), "{why}");
-    let status = isolated.scene.works(&["status"]);
-    assert!(
-        status.contains(&format!("Results: the branch plan-agent/{plan}")),
-        "{status}"
-    );
-    let doctor = isolated.scene.works(&["doctor"]);
-    assert!(doctor.contains("tasks can have worktrees of"), "{doctor}");
-    let diff = isolated.scene.works(&["diff", "2"]);
-    assert!(
-        diff.contains("-two\n+TWO\n") && !diff.contains("left"),
-        "{diff}"
-    );
-    isolated.project.sound();
+    has(told.body(), &branch);
+    has(scene.works("why 2"), "merged aside as ");
+    let part = format!("Results: the branch plan-agent/{plan}");
+    has(scene.works("status"), part);
+    has(scene.works("doctor"), "tasks can have worktrees of");
+    let diff = scene.works("diff 2");
+    has(&diff, "-two\n+TWO\n");
+    lacks(&diff, "left");
+    scene.project.sound();
 }
 
 #[test]
 fn merge_conflict_is_given_to_agent() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let before = isolated.project.of_the_person();
-    let agent = isolated.scene.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let before = scene.project.of_the_person();
+    let agent = scene.agent(|command| {
         let word = ["LEFT", "RIGHT"][command.task() as usize - 1];
         if command.attempt() == 1 {
             write(command, "a.txt", &format!("one\n{word}\nthree\n"));
         } else {
             let text = fs::read_to_string(folder(command).join("a.txt")).unwrap();
-            assert!(
-                text.contains("<<<<<<<") && text.contains("LEFT") && text.contains("RIGHT"),
-                "{text}"
-            );
+            has(&text, ["<<<<<<<", "LEFT", "RIGHT"]);
             write(command, "a.txt", "one\nLEFT AND RIGHT\nthree\n");
         }
         Act::success("done")
     });
-    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "run --plan two.md");
     let attempts = agent.attempts();
     let &(task, attempt) = attempts.last().unwrap();
     assert_eq!((attempts.len(), attempt), (3, 2), "{attempts:?}");
     let retry = agent.command(task, 2);
-    assert!(
-        retry.body().contains("The check `merge` failed"),
-        "{}",
-        retry.body()
-    );
-    assert!(
-        retry.body().contains("`a.txt`") && retry.body().contains(">>>>>>>"),
-        "{}",
-        retry.body()
-    );
-    assert_eq!(isolated.result("a.txt"), "one\nLEFT AND RIGHT\nthree\n");
-    assert_eq!(isolated.accepted().len(), 2);
-    assert_eq!(isolated.project.of_the_person(), before);
-    isolated.project.sound();
+    has(retry.body(), ["The check `merge` failed", "`a.txt`"]);
+    has(retry.body(), ">>>>>>>");
+    assert_eq!(scene.result("a.txt"), "one\nLEFT AND RIGHT\nthree\n");
+    assert_eq!(scene.accepted().len(), 2);
+    assert_eq!(scene.project.of_the_person(), before);
+    scene.project.sound();
 }
 
 #[test]
 fn unresolved_conflict_asks_human() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let agent = isolated.scene.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let agent = scene.agent(|command| {
         if command.attempt() == 1 {
             write(
                 command,
@@ -185,59 +141,40 @@ fn unresolved_conflict_asks_human() {
         }
         Act::success("done")
     });
-    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.exits(4, "run --plan two.md");
     let &(task, attempt) = agent.attempts().last().unwrap();
     assert_eq!(attempt, 3);
     let last = agent.command(task, 3);
-    assert!(
-        last.body()
-            .contains("still have the marks of a conflict: `a.txt`"),
-        "{}",
-        last.body()
-    );
-    let question = isolated.scene.status()["questions"][0].clone();
+    has(last.body(), "still have the marks of a conflict: `a.txt`");
+    let question = scene.status()["questions"][0].clone();
     assert_eq!(question["task"], task);
-    assert!(
-        question["reason"]
-            .as_str()
-            .unwrap()
-            .contains("marks of a conflict: `a.txt`"),
-        "{question}"
-    );
-    assert!(
-        !question["choices"].to_string().contains("accept"),
-        "{question}"
-    );
-    assert_eq!(isolated.accepted().len(), 1);
+    let part = "marks of a conflict: `a.txt`";
+    has(question["reason"].as_str().unwrap(), part);
+    lacks(question["choices"].to_string(), "accept");
+    assert_eq!(scene.accepted().len(), 1);
     // The person skips the task: its work is still there.
-    isolated.scene.works(&["answer", "skip"]);
-    let ran = isolated.scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let plan = isolated.plan();
+    scene.works("answer skip");
+    scene.exits(0, "resume");
+    let plan = scene.plan();
     let branch = format!("plan-agent-task/{plan}/{task}:a.txt");
-    assert_eq!(
-        isolated.project.git(&["show", &branch]),
-        format!("one\n{task}\nthree\n")
-    );
+    let expected = format!("one\n{task}\nthree\n");
+    assert_eq!(scene.project.git(["show", &branch]), expected);
     assert!(
-        isolated
-            .scene
-            .env
-            .path(format!("volumes/worktrees/{plan}/task-{task}/a.txt"))
+        scene
+            .path(format!("worktrees/{plan}/task-{task}/a.txt"))
             .exists()
     );
-    isolated.project.sound();
+    scene.project.sound();
 }
 
 #[test]
 fn checks_run_on_merged_result() {
-    let Some(isolated) = Isolated::new(
+    let Some(scene) = isolated(
         "run.checks = ['few']\nchecks.few = { run = ['sh', '-c', 'test $(ls *.txt | wc -l) -lt 4'] }",
     ) else {
         return;
     };
-    let agent = isolated.scene.agent(|command| {
+    let agent = scene.agent(|command| {
         let name = format!("{}.txt", command.task());
         if command.attempt() == 1 {
             write(command, &name, "new\n");
@@ -247,140 +184,118 @@ fn checks_run_on_merged_result() {
         }
         Act::success("done")
     });
-    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "run --plan two.md");
     let &(task, attempt) = agent.attempts().last().unwrap();
     assert_eq!(attempt, 2);
     let retry = agent.command(task, 2);
-    assert!(
-        retry.body().contains("The check `few` failed"),
-        "{}",
-        retry.body()
-    );
-    let why = isolated.scene.works(&["why", &task.to_string()]);
+    has(retry.body(), "The check `few` failed");
+    let why = scene.works(["why", &task.to_string()]);
     let (_, second) = why.split_once("\n  2  ").unwrap();
     let theirs = format!("{}.txt", 3 - task);
-    assert!(
-        second.contains("b.txt") && !second.contains(&theirs),
-        "{why}"
-    );
-    let plan = isolated.plan();
+    has(second, "b.txt");
+    lacks(second, &theirs);
+    let plan = scene.plan();
     let names = ["ls-tree", "--name-only", &format!("plan-agent/{plan}")];
     assert_eq!(
-        isolated
+        scene
             .project
-            .git(&names)
+            .git(names)
             .lines()
             .filter(|name| name.ends_with(".txt"))
             .count(),
         3
     );
-    assert_eq!(isolated.result("b.txt"), "new\n");
-    assert_eq!(isolated.scene.status()["tasks"][0]["verified"], true);
-    isolated.project.sound();
+    assert_eq!(scene.result("b.txt"), "new\n");
+    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+    scene.project.sound();
 }
 
 #[test]
 fn human_commits_on_branch_ask_and_are_kept() {
     for back in [false, true] {
-        let Some(isolated) = Isolated::new("") else {
-            return;
-        };
-        let (folder, exchange) = (isolated.project.folder.clone(), isolated.scene.clone());
-        let _agent = isolated.scene.agent(move |command| {
+        let Some(scene) = isolated("") else { return };
+        let (folder, exchange) = (scene.project.folder.clone(), scene.clone());
+        let _agent = scene.agent(move |command| {
             write(command, &format!("{}.txt", command.task()), "made\n");
             if command.task() == 2 {
                 let branch = format!("plan-agent/{}", command.field("plan").unwrap());
-                wait_until("the first result is on the branch", DEADLINE, || {
-                    git(&folder, &["ls-tree", "--name-only", &branch]).contains("1.txt")
+                wait_until("the first result is on the branch", || {
+                    git(&folder, ["ls-tree", "--name-only", &branch]).contains("1.txt")
                 });
                 let tree = format!("{branch}^{{tree}}");
                 let theirs = git(
                     &folder,
-                    &["commit-tree", &tree, "-p", &branch, "-m", "by the person"],
+                    ["commit-tree", &tree, "-p", &branch, "-m", "by the person"],
                 );
-                git(&folder, &["branch", "--force", &branch, theirs.trim()]);
+                git(&folder, ["branch", "--force", &branch, theirs.trim()]);
             }
             Act::success("done")
         });
-        let ran = isolated.scene.run(&["run", "--plan", "chain.md"]);
-        assert_eq!(ran.code, Some(4), "{ran:?}");
-        assert!(
-            ran.stderr.contains("somebody else moved the branch"),
-            "{}",
-            ran.stderr
-        );
+        scene.refuses(4, "run --plan chain.md", "somebody else moved the branch");
         assert_eq!(exchange.questions().len(), 1);
-        let branch = format!("plan-agent/{}", isolated.plan());
-        let theirs = isolated.project.git(&["log", "-1", "--format=%s", &branch]);
+        let branch = format!("plan-agent/{}", scene.plan());
+        let theirs = scene.project.git(["log", "-1", "--format=%s", &branch]);
         assert_eq!(theirs, "by the person\n", "it is where the person put it");
         if back {
-            isolated
+            scene
                 .project
-                .git(&["branch", "--force", &branch, &format!("{branch}~1")]);
-            isolated.scene.works(&["answer", "retry"]);
+                .git(["branch", "--force", &branch, &format!("{branch}~1")]);
+            scene.works("answer retry");
         } else {
-            isolated.scene.works(&["answer", "accept"]);
+            scene.works("answer accept");
         }
-        let ran = isolated.scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.exits(0, "resume");
         for name in ["1.txt", "2.txt", "3.txt"] {
-            assert_eq!(isolated.result(name), "made\n");
+            assert_eq!(scene.result(name), "made\n");
         }
-        let all = isolated.project.git(&["log", "--format=%s", &branch]);
+        let all = scene.project.git(["log", "--format=%s", &branch]);
         assert_eq!(all.contains("by the person"), !back, "{all}");
-        isolated.project.sound();
+        scene.project.sound();
     }
 }
 
 #[test]
-fn checked_out_branch_is_not_moved() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let aside = isolated.scene.env.path("aside");
-    let (folder, place) = (isolated.project.folder.clone(), aside.clone());
-    let _agent = isolated.scene.agent(move |command| {
-        write(command, "one.txt", "made\n");
-        let branch = format!("plan-agent/{}", command.field("plan").unwrap());
-        wait_until("the branch is there", DEADLINE, || {
-            git(&folder, &["branch", "--list", &branch]).contains(&branch)
+fn checked_out_branch_is_not_moved_and_result_kept() {
+    for answer in ["retry", "abort"] {
+        let Some(scene) = isolated("") else { return };
+        let aside = scene.env.path("aside");
+        let (folder, place) = (scene.project.folder.clone(), aside.clone());
+        let _agent = scene.agent(move |command| {
+            write(command, "one.txt", "made\n");
+            let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+            wait_until("the branch is there", || {
+                git(&folder, ["branch", "--list", &branch]).contains(&branch)
+            });
+            let place = place.to_str().unwrap();
+            git(&folder, ["worktree", "add", "--quiet", place, &branch]);
+            Act::success("done")
         });
-        git(
-            &folder,
-            &[
-                "worktree",
-                "add",
-                "--quiet",
-                place.to_str().unwrap(),
-                &branch,
-            ],
-        );
-        Act::success("done")
-    });
-    let ran = isolated.scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("is checked out in"), "{}", ran.stderr);
-    assert_eq!(git(&aside, &["status", "--porcelain"]), "");
-    git(&aside, &["switch", "--quiet", "--detach"]);
-    isolated.scene.works(&["answer", "retry"]);
-    let ran = isolated.scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(isolated.result("one.txt"), "made\n");
+        scene.refuses(4, "run --plan one.md", "is checked out in");
+        assert_eq!(git(&aside, "status --porcelain"), "");
+        if answer == "retry" {
+            git(&aside, "switch --quiet --detach");
+            scene.works("answer retry");
+            scene.exits(0, "resume");
+            assert_eq!(scene.result("one.txt"), "made\n");
+        } else {
+            scene.works("answer abort");
+            scene.run("resume");
+            let branch = format!("plan-agent-task/{}/1:one.txt", scene.plan());
+            assert_eq!(scene.project.git(["show", &branch]), "made\n");
+        }
+    }
 }
 
 #[test]
 fn run_rejects_workspace_without_worktrees() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let env = &isolated.scene.env;
+    let Some(scene) = isolated("") else { return };
+    let env = &scene.env;
     fs::create_dir(env.path("plain")).unwrap();
     fs::create_dir(env.path("empty")).unwrap();
     fs::create_dir(env.path("project/sub")).unwrap();
     fs::create_dir(env.path("bare")).unwrap();
-    git(&env.path("empty"), &["init", "--quiet"]);
-    git(&env.path("bare"), &["init", "--quiet", "--bare"]);
+    git(&env.path("empty"), "init --quiet");
+    git(&env.path("bare"), "init --quiet --bare");
     // Folders for tests may be within another project.
     let around = env
         .path("plain")
@@ -397,61 +312,44 @@ fn run_rejects_workspace_without_worktrees() {
         ("bare", "is a git repository without files"),
         ("project/sub", "is a folder within the git project"),
     ] {
-        let ran = env.run(&["run", "--plan", "one.md", "--workspace", workspace]);
+        let ran = env.run(["run", "--plan", "one.md", "--workspace", workspace]);
         assert_eq!(ran.code, Some(2), "{workspace}: {ran:?}");
-        assert!(
-            ran.stderr.contains(said) && ran.stderr.contains("Hint: "),
-            "{}",
-            ran.stderr
-        );
+        ran.has_stderr(["Hint: ", said]);
     }
-    isolated.project.git(&["branch", "plan-agent"]);
-    let ran = env.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(
-        ran.stderr.contains("is called `plan-agent`"),
-        "{}",
-        ran.stderr
-    );
-    assert!(
-        !env.path("volumes/plan-agent.db").exists(),
-        "no plan was made"
-    );
+    scene.project.git("branch plan-agent");
+    let ran = env.exits(2, "run --plan one.md");
+    ran.has_stderr("is called `plan-agent`");
+    // No plan was made.
+    assert!(!env.path("volumes/plan-agent.db").exists());
     env.write("bin/git", "#!/bin/sh\necho git version 2.30.1\n");
     fs::set_permissions(
         env.path("bin/git"),
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )
     .unwrap();
-    let mut old = env.command(&["run", "--plan", "one.md"]);
+    let mut old = env.command("run --plan one.md");
     old.env("PATH", env.path("bin"));
     let ran = old.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(said.contains("git 2.30 is too old"), "{said}");
+    has(&said, "git 2.30 is too old");
     old.env("PATH", env.path("plain"));
-    let said = String::from_utf8_lossy(&old.output().unwrap().stderr).into_owned();
-    assert!(said.contains("there is no git on this machine"), "{said}");
+    has(
+        String::from_utf8_lossy(&old.output().unwrap().stderr),
+        "there is no git on this machine",
+    );
     env.write(
         "config.toml",
         "run.isolation = 'worktree'\nrun.session = 'plan'\n",
     );
-    let ran = env.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(
-        ran.stderr.contains("a session stays in one folder"),
-        "{}",
-        ran.stderr
-    );
+    env.refuses(2, "run --plan one.md", "a session stays in one folder");
 }
 
 #[test]
 fn checked_out_file_is_not_produced() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
+    let Some(scene) = isolated("") else { return };
     let plan = "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: b.txt\n\nMake it.\n";
-    isolated.scene.env.write("produces.md", plan);
-    let agent = isolated.scene.agent(|command| {
+    scene.write("produces.md", plan);
+    let agent = scene.agent(|command| {
         let mode = |mode| {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             fs::set_permissions(folder(command).join("b.txt"), mode).unwrap();
@@ -466,134 +364,106 @@ fn checked_out_file_is_not_produced() {
         }
         Act::success("it is there")
     });
-    let ran = isolated.scene.run(&["run", "--plan", "produces.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = scene.exits(0, "run --plan produces.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
     let retry = agent.command(1, 2);
-    assert!(
-        retry.body().contains("was there before the plan began"),
-        "{}",
-        retry.body()
-    );
-    assert_eq!(isolated.accepted(), [""; 0]);
-    assert!(
-        ran.stdout.contains("Nothing was accepted that changes"),
-        "{}",
-        ran.stdout
-    );
-    let none = isolated.scene.run(&["diff", "1"]);
+    has(retry.body(), "was there before the plan began");
+    assert_eq!(scene.accepted(), [""; 0]);
+    ran.has_stdout("Nothing was accepted that changes");
+    let none = scene.run("diff 1");
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
-    isolated.project.sound();
+    scene.project.sound();
 }
 
 #[test]
 fn diff_is_raw_for_programs_and_escaped_for_terminal() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    isolated.scene.env.write("three.md", CHAIN);
-    let run = isolated.scene.start(&["run", "--plan", "three.md"]);
-    let first = isolated.scene.take_any();
+    let Some(scene) = isolated("") else { return };
+    scene.write("three.md", CHAIN);
+    let run = scene.start("run --plan three.md");
+    let first = scene.take_any();
     write(&first, "a.txt", "one\n\u{1b}]0;title\u{7}two\nthree\n");
     write(&first, "new.txt", "new\n");
-    let raw = isolated.scene.works(&["diff", "1"]);
-    assert!(
-        raw.contains("+\u{1b}]0;title\u{7}two") && raw.contains("new file"),
-        "{raw}"
-    );
-    let shown = isolated.scene.env.run_on_terminal(&["diff", "1"]);
-    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let raw = scene.works("diff 1");
+    has(&raw, ["+\u{1b}]0;title\u{7}two", "new file"]);
+    let shown = scene.env.run_on_terminal("diff 1").exits(0);
     assert!(
         !shown.stdout.contains('\u{1b}') && shown.stdout.contains("+two"),
         "{shown:?}"
     );
-    let figures = isolated.scene.works(&["diff", "1", "--stat"]);
-    assert!(figures.contains("2 files changed"), "{figures}");
+    let figures = scene.works("diff 1 --stat");
+    has(&figures, "2 files changed");
     // Git itself cannot add a repository without a commit.
-    git(folder(&first), &["init", "--quiet", "begun"]);
-    let with = isolated.scene.run(&["diff", "1"]);
+    git(folder(&first), "init --quiet begun");
+    let with = scene.run("diff 1");
     assert_eq!((with.code, &with.stdout), (Some(0), &raw), "{with:?}");
-    assert!(
-        with.stderr.contains("`begun` is a git repository"),
-        "{with:?}"
-    );
-    let all = isolated.scene.works(&["diff"]);
+    with.has_stderr("`begun` is a git repository");
+    let all = scene.works("diff");
     let one = "2 files changed, 2 insertions(+), 1 deletion(-)";
     assert!(all.starts_with("1 · ") && all.contains(one), "{all}");
     assert_eq!(all.lines().count(), 1, "{all}");
-    let all = isolated.scene.works(&["diff", "--stat"]);
-    assert!(all.contains(figures.trim_end()), "{all}");
+    has(scene.works("diff --stat"), figures.trim_end());
     for (task, code) in [("2", 1), ("9", 2)] {
-        let ran = isolated.scene.run(&["diff", task]);
-        assert_eq!(ran.code, Some(code), "{ran:?}");
+        scene.exits(code, ["diff", task]);
     }
     run.signal(Signal::TERM);
     assert_eq!(run.end().code, Some(143));
     let shared = Scene::by_rules("");
     let _agent = shared.agent(|_| Act::success("done"));
-    shared.works(&["run", "--plan", "one.md"]);
-    let none = shared.run(&["diff"]);
+    shared.works("run --plan one.md");
+    let none = shared.run("diff");
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
-    assert!(none.stderr.contains("no task has changed a file"));
-    let ran = shared.run(&["diff", "1"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    none.has_stderr("no task has changed a file");
+    let ran = shared.exits(0, "diff 1");
     assert_eq!(ran.stdout, "attempt 1  no file changed\n");
-    assert!(
-        ran.stderr.contains("isolation = \"worktree\""),
-        "{}",
-        ran.stderr
-    );
+    ran.has_stderr("isolation = \"worktree\"");
 }
 
 #[test]
 fn ignored_file_is_in_no_result() {
-    let Some(isolated) = Isolated::new("run.max_attempts = 1") else {
+    let Some(scene) = isolated("run.max_attempts = 1") else {
         return;
     };
     let plan =
         "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: dist/out.txt\n\nMake it.\n";
-    isolated.scene.env.write("produces.md", plan);
-    let _agent = isolated.scene.agent(|command| {
+    scene.write("produces.md", plan);
+    let _agent = scene.agent(|command| {
         write(command, ".gitignore", "dist/\n");
         fs::create_dir_all(folder(command).join("dist")).unwrap();
         write(command, "dist/out.txt", "made\n");
         Act::success("it is there")
     });
-    let ran = isolated.scene.run(&["run", "--plan", "produces.md"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    let question = isolated.scene.status()["questions"][0].clone();
+    scene.exits(4, "run --plan produces.md");
+    let question = scene.status()["questions"][0].clone();
     let reason = question["reason"].as_str().unwrap();
-    assert!(reason.contains("git ignores it"), "{reason}");
-    assert_eq!(isolated.accepted(), [""; 0]);
+    has(reason, "git ignores it");
+    assert_eq!(scene.accepted(), [""; 0]);
 }
 
 #[test]
 fn git_problems_are_reported_to_agent() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let agent = isolated.scene.agent(|command| {
+    let Some(scene) = isolated("") else { return };
+    let agent = scene.agent(|command| {
         let folder = folder(command);
         match command.attempt() {
             1 => {
                 fs::create_dir(folder.join("sub")).unwrap();
-                git(&folder.join("sub"), &["init", "--quiet"]);
+                git(&folder.join("sub"), "init --quiet");
                 write(command, "sub/one.txt", "made\n");
             }
             2 => {
                 fs::remove_dir_all(folder.join("sub")).unwrap();
-                git(folder, &["switch", "--quiet", "--orphan", "mine"]);
+                git(folder, "switch --quiet --orphan mine");
                 write(command, "one.txt", "made\n");
-                git(folder, &["add", "one.txt"]);
-                git(folder, &["commit", "--quiet", "-m", "by the agent"]);
+                git(folder, "add one.txt");
+                git(folder, ["commit", "--quiet", "-m", "by the agent"]);
                 let branch = format!(
                     "refs/heads/plan-agent-task/{}/1",
                     command.field("plan").unwrap()
                 );
-                git(folder, &["update-ref", &branch, "HEAD"]);
+                git(folder, ["update-ref", &branch, "HEAD"]);
             }
             _ => {
-                git(folder, &["reset", "--quiet", "--hard", "main"]);
+                git(folder, "reset --quiet --hard main");
                 write(command, "one.txt", "made\n");
                 fs::create_dir_all(folder.join(".plan-agent")).unwrap();
                 write(command, ".plan-agent/notes", "left behind\n");
@@ -601,44 +471,12 @@ fn git_problems_are_reported_to_agent() {
         }
         Act::success("done")
     });
-    let ran = isolated.scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
     for (attempt, said) in [(2, "repository of its own"), (3, "unrelated histories")] {
         let retry = agent.command(1, attempt);
-        assert!(retry.body().contains(said), "{}", retry.body());
+        has(retry.body(), said);
     }
-    assert_eq!(isolated.result("one.txt"), "made\n");
-    isolated.project.sound();
-}
-
-#[test]
-fn accepted_result_off_branch_survives_abort() {
-    let Some(isolated) = Isolated::new("") else {
-        return;
-    };
-    let aside = isolated.scene.env.path("aside");
-    let project = isolated.project.folder.clone();
-    let _agent = isolated.scene.agent(move |command| {
-        write(command, "one.txt", "made\n");
-        let branch = format!("plan-agent/{}", command.field("plan").unwrap());
-        wait_until("the branch is there", DEADLINE, || {
-            git(&project, &["branch", "--list", &branch]).contains(&branch)
-        });
-        let add = [
-            "worktree",
-            "add",
-            "--quiet",
-            aside.to_str().unwrap(),
-            &branch,
-        ];
-        git(&project, &add);
-        Act::success("done")
-    });
-    let ran = isolated.scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    isolated.scene.works(&["answer", "abort"]);
-    isolated.scene.run(&["resume"]);
-    let branch = format!("plan-agent-task/{}/1:one.txt", isolated.plan());
-    assert_eq!(isolated.project.git(&["show", &branch]), "made\n");
+    assert_eq!(scene.result("one.txt"), "made\n");
+    scene.project.sound();
 }

@@ -41,24 +41,14 @@ fn act(command: &Command) -> Act {
 /// Returns the result of each task.
 fn outcome(lanes: u32) -> Vec<Value> {
     let scene = Scene::by_rules(&format!("run.max_parallel = {lanes}\n"));
-    scene.env.write("plan.md", &plan());
+    scene.write("plan.md", &plan());
     let role =
         |id: &str| format!("- {{id: {id}, kind: files, worker: external, concurrency: {lanes}}}\n");
     let roles = role("coder") + &role("tester");
-    scene
-        .env
-        .write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
+    scene.write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
     let agent = scene.agent(act);
-    let run = [
-        "run",
-        "--plan",
-        "plan.md",
-        "--team",
-        "team.yaml",
-        "--no-input",
-    ];
-    let ran = scene.run(&run);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let run = "run --plan plan.md --team team.yaml --no-input";
+    scene.exits(0, run);
     let mut seen = agent.attempts();
     seen.sort_unstable();
     let mut status = scene.status();
@@ -84,9 +74,6 @@ fn one_and_ten_lanes_give_same_result() {
         .iter()
         .map(|task| task["attempts"].as_u64().unwrap())
         .sum();
-    assert_eq!(
-        attempts,
-        u64::from(TASKS + 2 * TASKS / 5),
-        "two of five need two"
-    );
+    // Two of five need two.
+    assert_eq!(attempts, u64::from(TASKS + 2 * TASKS / 5));
 }

@@ -87,18 +87,18 @@ fn run_refuses_linked_folders() {
         "worktrees",
     ] {
         let scene = Scene::by_rules("");
-        scene.env.write("theirs/note.md", MINE);
+        scene.write("theirs/note.md", MINE);
         let place = scene.path(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         symlink(scene.env.path("theirs"), &place).unwrap();
-        let ran = scene.run(&["run", "--plan", "one.md", "--no-input"]);
+        let ran = scene.run("run --plan one.md --no-input");
         assert_eq!(ran.code, Some(1), "{name}: {ran:?}");
         let said = format!("`{}`: it is a symbolic link", place.display());
         assert!(
             ran.stderr.contains(&said) && ran.stderr.contains("Hint:"),
             "{name}: {ran:?}"
         );
-        assert_eq!(scene.env.read("theirs/note.md"), MINE, "{name}");
+        assert_eq!(scene.read("theirs/note.md"), MINE, "{name}");
         assert_eq!(fs::read_dir(scene.env.path("theirs")).unwrap().count(), 1);
     }
 }
@@ -110,8 +110,7 @@ fn workspace_may_be_a_link() {
     fs::create_dir_all(scene.path("")).unwrap();
     symlink(scene.env.path("project"), scene.path("workspace")).unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "run --plan one.md");
 }
 
 #[test]
@@ -121,20 +120,19 @@ fn daemon_writes_through_no_link() {
     );
     let logs = scene.path("logs/hooks.log");
     let target = lay(&scene, &logs, Instead::Link);
-    let foreground = scene.start(&["run", "--plan", "one.md"]);
+    let foreground = scene.start("run --plan one.md");
     let command = scene.take_any();
     let check = scene.path(format!("active/{}.check", command.id));
     symlink(&target, &check).unwrap();
     scene.succeed(&command, "done");
-    wait_until("the link is seen", DEADLINE, || {
+    wait_until("the link is seen", || {
         let err = fs::read_to_string(&foreground.err).unwrap();
         err.contains("it is a symbolic link")
     });
     fs::remove_file(check).unwrap();
-    let ran = foreground.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    foreground.end().exits(0);
     assert_untouched(&target, Instead::Link, "a check or a hook");
-    assert!(scene.daemon_log().contains("hooks.log"));
+    has(scene.daemon_log(), "hooks.log");
 }
 
 #[test]
@@ -146,13 +144,13 @@ fn worker_writes_through_no_link() {
         ("active/ID.lock", Instead::Dangling),
     ] {
         let mut scene = Scene::by_rules("");
-        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let daemon = scene.leave("run --plan one.md");
         let command = scene.await_any();
         let place = kind.replace("ID", &command.id);
         let target = lay(&scene, &scene.path(&place), instead);
         scene.env.set("PLAN_AGENT_LOG", "debug");
-        let worker = scene.start(&["worker", "--agent", "command", "--", "echo", "written"]);
-        wait_until("the file is seen", DEADLINE, || {
+        let worker = scene.start("worker --agent command -- echo written");
+        wait_until("the file is seen", || {
             let err = fs::read_to_string(&worker.err).unwrap();
             let name = place.rsplit('/').next().unwrap();
             err.contains(name) && err.contains("link")
@@ -165,11 +163,11 @@ fn worker_writes_through_no_link() {
 #[test]
 fn cancel_mark_replaces_any_file() {
     let scene = Scene::by_rules("");
-    let foreground = scene.start(&["run", "--plan", "one.md"]);
+    let foreground = scene.start("run --plan one.md");
     let command = scene.take_any();
     let mark = scene.path(format!("active/{}.cancel", command.id));
     let target = lay(&scene, &mark, Instead::Dangling);
-    scene.works(&["abort", &plan_id(&scene)]);
+    scene.works(["abort", &plan_id(&scene)]);
     assert_eq!(foreground.end().code, Some(3));
     assert!(mark.symlink_metadata().unwrap().is_file());
     assert_untouched(&target, Instead::Dangling, "a mark");
@@ -211,27 +209,13 @@ impl Drop for Stranger {
     }
 }
 
-/// A role that uses the tools of a server, so that the marks of both are checked.
-const TEAM: &str = r#"
-name: Server
-roles:
-- id: reader
-  kind: agent
-  tools: [docs.TaskCreate]
-  templates:
-  - {name: note, matches: [note], steps: [{name: Note, tool: docs.TaskCreate, params: {subject: Note}}]}
-- {id: coder, kind: files, worker: external}
-"#;
-
 #[test]
 fn forged_mark_kills_no_process() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
     let scene = Scene::by_rules(&config);
-    scene.env.write("team.yaml", TEAM);
-    scene
-        .env
-        .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
+    scene.write("team.yaml", WITH_SERVER);
+    scene.write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
     fs::create_dir_all(scene.path("active")).unwrap();
     let mut strangers = Vec::new();
     let mut locks = Vec::new();
@@ -255,7 +239,7 @@ fn forged_mark_kills_no_process() {
         // The process itself has locked its output, through a program that has ended.
         let log = scene.env.path(format!("{kind}-locked.log"));
         let stranger = Stranger::start(&log, true);
-        wait_until("it is locked", DEADLINE, || {
+        wait_until("it is locked", || {
             fs::read_to_string(&log).unwrap().contains("locked")
         });
         for name in [
@@ -269,7 +253,7 @@ fn forged_mark_kills_no_process() {
         fs::rename(&log, scene.path(mark)).unwrap();
         strangers.push((kind, "its own lock", stranger));
     }
-    let _daemon = scene.leave(&["run", "--plan", "plan.md", "--team", "team.yaml"]);
+    let _daemon = scene.leave("run --plan plan.md --team team.yaml");
     scene.await_any();
     for (kind, how, stranger) in &strangers {
         assert!(stranger.lives(), "{kind}: {how}");
@@ -289,9 +273,9 @@ fn leftover_check_group_is_ended_without_leader() {
         let check = format!("checks.slow = {{ run = ['sh', '-c', '{script}'] }}");
         let scene = Scene::by_rules(&format!("run.checks = ['slow']\n{check}"));
         let agent = scene.agent(|_| Act::success("done"));
-        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let daemon = scene.leave("run --plan one.md");
         let mut group = None;
-        wait_until("the check runs", DEADLINE, || {
+        wait_until("the check runs", || {
             let text = fs::read_to_string(scene.path("group")).unwrap_or_default();
             group = text.trim().parse().ok().and_then(Pid::from_raw);
             let sleeps = |group| in_group(group).iter().any(|name| name == "sleep");
@@ -299,15 +283,13 @@ fn leftover_check_group_is_ended_without_leader() {
             group.is_some_and(sleeps) && scene.names("active").iter().any(marked)
         });
         let group = group.unwrap();
-        kill_process(daemon.pid, Signal::KILL).unwrap();
-        scene.await_end();
+        kill(&scene, daemon);
         if leader_goes {
             kill_process(group, Signal::KILL).unwrap();
         }
         assert!(!in_group(group).is_empty(), "something is left");
         fs::write(scene.path("go"), "").unwrap();
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.exits(0, "resume");
         assert_eq!(in_group(group), [""; 0]);
         drop(agent);
     }
@@ -330,20 +312,12 @@ fn in_group(group: Pid) -> Vec<String> {
 #[test]
 fn forged_heartbeat_kills_no_process() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.await_any();
-    let words = [
-        "worker",
-        "--agent",
-        "command",
-        "--",
-        "sh",
-        "-c",
-        "echo $$ > ../agent; exec sleep 1000",
-    ];
-    let worker = scene.start(&words);
+    let words = "worker --agent command -- sh -c 'echo $$ > ../agent; exec sleep 1000'";
+    let worker = scene.start(words);
     let pid = || fs::read_to_string(scene.path("agent")).unwrap_or_default();
-    wait_until("the agent works", DEADLINE, || !pid().trim().is_empty());
+    wait_until("the agent works", || !pid().trim().is_empty());
     drop(worker);
     let agent = pid().trim().to_owned();
     assert!(lives(&agent), "it outlives its worker");
@@ -351,9 +325,9 @@ fn forged_heartbeat_kills_no_process() {
     let life = format!("active/{}.json", command.id);
     let forged = format!("{{\"pid\": {}}}", stranger.0.id());
     fs::write(scene.path(life), forged).unwrap();
-    let mut worker = scene.start(&words);
-    scene.works(&["abort", &plan_id(&scene)]);
-    wait_until("the agent is ended", DEADLINE, || !lives(&agent));
+    let mut worker = scene.start(words);
+    scene.works(["abort", &plan_id(&scene)]);
+    wait_until("the agent is ended", || !lives(&agent));
     assert!(stranger.lives());
     kill_process(Pid::from_child(&worker.running.child), Signal::TERM).unwrap();
     worker.running.wait();
@@ -400,35 +374,23 @@ fn ordinary(scene: &Scene) -> Option<&'static [&'static str]> {
 #[test]
 fn agents_checks_and_hooks_cannot_read_api_key() {
     const CANARY: &str = "sk-canary-of-the-environment";
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[])]);
     let config = "run.checks = ['spy']\nchecks.spy = { run = ['sh', '../../spy.sh'] }\nhooks.on_change = ['sh', 'spy.sh']";
     let mut scene = Scene::with_model(&server, Shape::Chat, config);
     // Reads everything that it may read of any process.
     let spied = scene.env.path("spied").display().to_string();
     let spy =
         format!("cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' >> '{spied}'\necho fine\n");
-    scene.env.write("spy.sh", &spy);
+    scene.write("spy.sh", &spy);
     let Some(user) = ordinary(&scene) else {
         return;
     };
     scene.env.set("OPENAI_API_KEY", CANARY);
-    let words = [
-        "run",
-        "Do it",
-        "--agent",
-        "command",
-        "--",
-        "sh",
-        "../../spy.sh",
-    ];
-    let ran = scene.env.run_under(user, &words);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let spied = scene.env.read("spied");
+    let words = "run 'Do it' --agent command -- sh ../../spy.sh";
+    scene.env.run_under(user, words).exits(0);
+    let spied = scene.read("spied");
     assert!(spied.contains("PLAN_AGENT_EXCHANGE="), "it reads its own");
-    assert!(!spied.contains(CANARY));
+    lacks(&spied, CANARY);
 }
 
 #[test]
@@ -438,10 +400,10 @@ fn process_environment_is_not_readable() {
         return;
     };
     for args in [
-        &["run", "--plan", "one.md"][..],
-        &["worker", "--agent", "command", "--", "true"],
-        &["mcp"],
-        &["mcp", "--http", "127.0.0.1:0"],
+        "run --plan one.md",
+        "worker --agent command -- true",
+        "mcp",
+        "mcp --http 127.0.0.1:0",
     ] {
         let (_keep, input) = std::io::pipe().map(|(read, write)| (write, read)).unwrap();
         let child = scene
@@ -456,7 +418,7 @@ fn process_environment_is_not_readable() {
         let pid = running.child.id();
         let name = format!("/proc/{pid}/comm");
         let environ = format!("/proc/{pid}/environ");
-        wait_until("nothing of it is read", DEADLINE, || {
+        wait_until("nothing of it is read", || {
             let ours = fs::read_to_string(&name).is_ok_and(|name| name == "plan-agent\n");
             let cat = std::process::Command::new(user[0])
                 .args(&user[1..])

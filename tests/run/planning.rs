@@ -7,15 +7,14 @@ use crate::common::agent::report_in;
 #[test]
 fn shell_agent_runs_plan_file() {
     let scene = Scene::by_rules("");
-    scene.env.write(
+    scene.write(
         "plan.md",
         "---\nname: Two files\ngoal: Make two files\n---\n\n\
          ## Write\n\n- expected: `a.txt`\n\n```sh\necho hello > a.txt\n```\n\n\
          ## Copy\n\n- after: 1\n\n```sh\ncp a.txt b.txt\n```\n",
     );
-    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", "shell", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(scene.env.read("volumes/workspace/b.txt"), "hello\n");
+    let ran = scene.exits(0, "run --plan plan.md --agent shell --json");
+    assert_eq!(scene.read("volumes/workspace/b.txt"), "hello\n");
 
     let events = lines(&ran.stdout);
     for event in &events {
@@ -25,22 +24,13 @@ fn shell_agent_runs_plan_file() {
     }
     let last = events.last().unwrap();
     assert_eq!(last["event"], "finished");
-    assert_eq!(
-        (&last["status"], &last["exit"]),
-        (&json!("completed"), &json!(0))
-    );
+    assert_eq!(picked(last, "status exit"), json!(["completed", 0]));
     assert_eq!(names(&events)[..3], ["created", "planned", "started"]);
 
     let status = scene.status();
-    let keys: Vec<&String> = status.as_object().unwrap().keys().collect();
-    assert_eq!(
-        keys,
-        ["plan", "progress", "tasks", "questions", "usage", "daemon"]
-            .iter()
-            .collect::<std::collections::BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-    );
+    let mut keys = ["plan", "progress", "tasks", "questions", "usage", "daemon"];
+    keys.sort_unstable();
+    assert!(status.as_object().unwrap().keys().eq(keys), "{status}");
     assert_eq!(status["plan"]["status"], "completed");
     assert_eq!(
         status["progress"],
@@ -48,20 +38,15 @@ fn shell_agent_runs_plan_file() {
     );
     assert_eq!(status["daemon"], Value::Null);
     let second = &status["tasks"][1];
-    for (field, value) in [
-        ("id", json!(2)),
-        ("key", json!("2")),
-        ("name", json!("Copy")),
-        ("status", json!("completed")),
-        ("verified", json!(false)),
-        ("assignee", Value::Null),
-        ("dependencies", json!([1])),
-        ("attempts", json!(1)),
-    ] {
-        assert_eq!(second[field], value, "{field}");
-    }
+    assert_eq!(
+        picked(
+            second,
+            "id key name status verified assignee dependencies attempts"
+        ),
+        json!([2, "2", "Copy", "completed", false, null, [1], 1])
+    );
 
-    let mission = scene.env.read("volumes/workspace/MISSION.md");
+    let mission = scene.read("volumes/workspace/MISSION.md");
     for part in ["Make two files", "Write", "Copy", "2 of 2 tasks completed"] {
         assert!(mission.contains(part), "{part} in {mission}");
     }
@@ -73,30 +58,22 @@ fn shell_agent_runs_plan_file() {
 #[test]
 fn status_of_long_plan_is_truncated_by_limit() {
     let scene = Scene::by_rules("");
-    let tasks: String = (1..=60)
-        .map(|number| format!("- [ ] Task {number}\n"))
-        .collect();
-    scene.env.write("long.md", &format!("# Long\n\n{tasks}"));
-    let _daemon = scene.leave(&["run", "--plan", "long.md"]);
+    let tasks = (1..=60).map(|number| format!("- [ ] Task {number}\n"));
+    let tasks: String = tasks.collect();
+    scene.write("long.md", &format!("# Long\n\n{tasks}"));
+    let _daemon = scene.leave("run --plan long.md");
     scene.await_any();
 
     let status = scene.status();
     assert_eq!(status["tasks"].as_array().unwrap().len(), 50);
     assert_eq!(status["truncated"], true);
-    let progress = &status["progress"];
-    assert_eq!(
-        (
-            &progress["total"],
-            &progress["pending"],
-            &progress["ready"],
-            &progress["blocked"],
-            &progress["in_progress"]
-        ),
-        (&json!(60), &json!(59), &json!(0), &json!(59), &json!(1))
+    let progress = picked(
+        &status["progress"],
+        "total pending ready blocked in_progress",
     );
+    assert_eq!(progress, json!([60, 59, 0, 59, 1]));
     assert!(status["daemon"]["pid"].is_number());
-    let all: Value =
-        serde_json::from_str(&scene.works(&["status", "--json", "--limit", "100"])).unwrap();
+    let all: Value = scene.json("status --json --limit 100");
     assert_eq!(all["tasks"].as_array().unwrap().len(), 60);
     assert_eq!(all.get("truncated"), None);
 }
@@ -119,20 +96,17 @@ fn replan_skips_cause_and_passes_feedback() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["run", "Talk to it"]);
+    scene.works("run 'Talk to it'");
     assert_eq!(agent.attempts(), [(1, 1), (3, 1), (2, 1)]);
     let cause = scene.status()["tasks"][0].clone();
     assert_eq!(cause["status"], "skipped");
     let why = "replaced by replan: It cannot be done.";
-    assert!(
-        cause["result"].as_str().unwrap().starts_with(why),
-        "{cause}"
-    );
+    begins(cause["result"].as_str().unwrap(), why);
     let asked = server.asked();
     let replan = asked.iter().find(|asked| asked.kind == "replan").unwrap();
     let prompt = replan.prompt();
-    assert!(prompt.contains("Sockets are forbidden here."), "{prompt}");
-    assert!(!prompt.contains("more after"), "{prompt}");
+    has(prompt, "Sockets are forbidden here.");
+    lacks(prompt, "more after");
 }
 
 /// The complete path: planned, retried in its session, replanned by edits, audited, summarised.
@@ -164,7 +138,7 @@ fn goal_is_planned_judged_replanned_and_audited() {
             _ => all_well(asked),
         });
         let scene = Scene::with_model(&server, shape, "");
-        scene.env.write(
+        scene.write(
             "volumes/workspace/README.md",
             "# A parser of canary lines\n",
         );
@@ -176,7 +150,7 @@ fn goal_is_planned_judged_replanned_and_audited() {
                 &format!("did {}", command.task()),
             ))
         });
-        let ran = scene.run(&["run", "Parse the lines", "--json"]);
+        let ran = scene.run("run 'Parse the lines' --json");
         assert_eq!(ran.code, Some(0), "{shape:?}: {ran:?}");
 
         let path = if shape == Shape::Messages {
@@ -194,42 +168,28 @@ fn goal_is_planned_judged_replanned_and_audited() {
         assert_eq!(counts, [1, 6, 1, 2, 1], "{shape:?}");
         assert_eq!(scene.status()["usage"]["llm_calls"], 11);
 
-        assert_eq!(
-            agent.attempts(),
-            [(1, 1), (1, 2), (2, 1), (4, 1), (3, 1), (5, 1)]
-        );
+        let expected = [(1, 1), (1, 2), (2, 1), (4, 1), (3, 1), (5, 1)];
+        assert_eq!(agent.attempts(), expected);
         let retry = agent.command(1, 2);
         assert_eq!((retry.kind(), retry.session()), ("continue", "session-1"));
-        assert!(retry.body().contains("The parser ignores empty lines"));
+        has(retry.body(), "The parser ignores empty lines");
         assert!(
             !retry.body().contains("Do this: Write the parser"),
             "only the delta: {}",
             retry.body()
         );
         assert_eq!(agent.command(4, 1).kind(), "new");
-        assert!(
-            agent
-                .command(3, 1)
-                .body()
-                .contains("Publish it with its tests.")
-        );
+        has(agent.command(3, 1).body(), "Publish it with its tests.");
 
         let status = scene.status();
         let task = |number: usize| &status["tasks"][number - 1];
         assert_eq!(task(2)["status"], "skipped");
-        assert!(
-            task(2)["result"]
-                .as_str()
-                .unwrap()
-                .contains("replaced by the framework")
-        );
+        let part = "replaced by the framework";
+        has(task(2)["result"].as_str().unwrap(), part);
         assert_eq!(task(1)["result"], "It is there.");
-        let mission = scene.env.read("volumes/workspace/MISSION.md");
-        assert!(
-            mission.contains("It went well, says the model."),
-            "{mission}"
-        );
-        assert!(mission.contains("replaced by the framework"), "{mission}");
+        let mission = scene.read("volumes/workspace/MISSION.md");
+        has(&mission, "It went well, says the model.");
+        has(&mission, "replaced by the framework");
 
         let mut ended: Vec<String> = scene
             .texts("commands/pending", ".md")
@@ -269,7 +229,7 @@ fn retry_without_session_contains_whole_task() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("parser.py is there"));
-    scene.works(&["run", "Parse the lines"]);
+    scene.works("run 'Parse the lines'");
     let retry = agent.command(1, 2);
     assert_eq!((retry.kind(), retry.session()), ("new", "auto"));
     for part in [
@@ -283,25 +243,22 @@ fn retry_without_session_contains_whole_task() {
 
 #[test]
 fn plan_is_made_shown_and_run_later() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[]), ("Second", &[1])]);
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    let shown = scene.works(&["plan", "Do two things"]);
+    let shown = scene.works("plan 'Do two things'");
     for part in ["goal: Do two things", "## 1. First", "- after: 1"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     assert_eq!(scene.status()["plan"]["status"], "idle");
     assert_eq!(scene.names("commands/pending"), [] as [&str; 0]);
 
-    scene.env.write("shown.md", &shown);
+    scene.write("shown.md", &shown);
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works(&["resume"]);
+    scene.works("resume");
     assert_eq!(server.count("plan"), 1, "the answer is not asked for again");
     assert_eq!(scene.tasks(), ["completed", "completed"]);
 
-    let again = scene.run(&["run", "--plan", "shown.md"]);
+    let again = scene.run("run --plan shown.md");
     assert_eq!(
         again.code,
         Some(0),
@@ -311,17 +268,14 @@ fn plan_is_made_shown_and_run_later() {
 
 #[test]
 fn plan_review_precedes_first_task() {
-    let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "plan" => planned(&[("First", &[])]),
-        _ => all_well(asked),
-    });
+    let server = planning(&[("First", &[])]);
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let _daemon = scene.leave(&["run", "Do it", "--review"]);
+    let _daemon = scene.leave("run 'Do it' --review");
     let (id, text) = scene.await_questions(1).remove(0);
-    assert!(text.contains("the plan has 1 task;"), "{text}");
+    has(&text, "the plan has 1 task;");
     assert!(agent.seen().is_empty(), "nothing starts before the answer");
-    scene.works(&["answer", &id, "approve"]);
+    scene.works(["answer", &id, "approve"]);
     scene.await_status("completed");
     assert_eq!(agent.attempts(), [(1, 1)]);
 }
@@ -330,7 +284,7 @@ fn plan_review_precedes_first_task() {
 fn plan_session_covers_all_tasks() {
     let scene = Scene::by_rules("run.session = 'plan'");
     let agent = scene.agent(|_| Act::Report(report_in("the-one", "SUCCESS", "done")));
-    scene.works(&["run", "--plan", "chain.md"]);
+    scene.works("run --plan chain.md");
     let sessions: Vec<(u32, String, String)> = agent
         .seen()
         .iter()
@@ -352,7 +306,7 @@ fn plan_session_covers_all_tasks() {
             going_on(3)
         ]
     );
-    assert!(agent.command(2, 1).body().contains("Make `two.txt`."));
+    has(agent.command(2, 1).body(), "Make `two.txt`.");
     let ends = scene
         .texts("commands/pending", ".md")
         .into_iter()
@@ -364,10 +318,7 @@ fn plan_session_covers_all_tasks() {
 #[test]
 fn environment_base_url_receives_environment_key() {
     for shape in SHAPES {
-        let server = LlmServer::start(|asked| match asked.kind.as_str() {
-            "plan" => planned(&[("Only", &[])]),
-            _ => all_well(asked),
-        });
+        let server = planning(&[("Only", &[])]);
         let (vendor, url) = match shape {
             Shape::Messages => ("ANTHROPIC", server.url()),
             Shape::Chat => ("OPENAI", server.openai_url()),
@@ -375,11 +326,11 @@ fn environment_base_url_receives_environment_key() {
         let mut scene = Scene::new("");
         scene.env.set(&format!("{vendor}_API_KEY"), "sk-canary");
         scene.env.set(&format!("{vendor}_BASE_URL"), &url);
-        let doctor = scene.works(&["doctor"]);
+        let doctor = scene.works("doctor");
         let told = format!("at {url}, as {vendor}_BASE_URL says ({vendor}_API_KEY is set)");
-        assert!(doctor.contains(&told), "{doctor}");
+        has(&doctor, &told);
         let _agent = scene.agent(|_| Act::success("done"));
-        scene.works(&["run", "Do it"]);
+        scene.works("run 'Do it'");
         assert_eq!(server.count("plan"), 1);
     }
 }
@@ -387,15 +338,10 @@ fn environment_base_url_receives_environment_key() {
 #[test]
 fn plan_prompt_describes_only_plain_files() {
     for repository in [false, true] {
-        let server = LlmServer::start(|asked| match asked.kind.as_str() {
-            "plan" => planned(&[("First", &[])]),
-            _ => all_well(asked),
-        });
+        let server = planning(&[("First", &[])]);
         let scene = Scene::with_model(&server, Shape::Chat, "");
-        scene.env.write("secret", "do not tell");
-        scene
-            .env
-            .write("volumes/workspace/README.md", &"long ".repeat(400_000));
+        scene.write("secret", "do not tell");
+        scene.write("volumes/workspace/README.md", &"long ".repeat(400_000));
         scene.pipe("volumes/workspace/AGENTS.md");
         let link = scene.env.path("volumes/workspace/CLAUDE.md");
         std::os::unix::fs::symlink(scene.env.path("secret"), link).unwrap();
@@ -406,12 +352,11 @@ fn plan_prompt_describes_only_plain_files() {
             }
         }
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.exits(0, "run 'Do it'");
         let asked = server.asked();
         let prompt = asked[0].prompt();
-        assert!(prompt.contains("README.md begins:\nlong long"), "{prompt}");
+        has(prompt, "README.md begins:\nlong long");
         assert!(prompt.len() < 16_000, "{}", prompt.len());
-        assert!(!prompt.contains("do not tell") && !prompt.contains("AGENTS.md begins"));
+        lacks(prompt, ["do not tell", "AGENTS.md begins"]);
     }
 }

@@ -9,18 +9,13 @@ use crate::common::agent::{report, report_in};
 #[test]
 fn silent_command_times_out_and_is_cancelled() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.await_name("active", &format!("{}.cancel", first.id));
     let timed_out = &scene.events_named("timed_out")[0];
     assert_eq!(timed_out["command"], first.id);
-    assert!(
-        timed_out["reason"]
-            .as_str()
-            .unwrap()
-            .contains("no heartbeat")
-    );
+    has(timed_out["reason"].as_str().unwrap(), "no heartbeat");
     assert_eq!((second.kind(), second.session()), ("new", "auto"));
     scene.succeed(&second, "done");
     scene.await_status("completed");
@@ -29,11 +24,11 @@ fn silent_command_times_out_and_is_cancelled() {
 #[test]
 fn heartbeats_do_not_extend_deadline() {
     let scene = Scene::by_rules("run.task_timeout = '1h'\nrun.task_deadline = '700ms'");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let first = scene.take_any();
     let sign = scene.path(format!("active/{}.json", first.id));
     let mut beats = 0;
-    wait_until("the deadline has passed", DEADLINE, || {
+    wait_until("the deadline has passed", || {
         beats += 1;
         fs::write(
             &sign,
@@ -42,8 +37,10 @@ fn heartbeats_do_not_extend_deadline() {
         .unwrap();
         !scene.events_named("timed_out").is_empty()
     });
-    let reason = scene.events_named("timed_out")[0]["reason"].to_string();
-    assert!(reason.contains("not finished within"), "{reason}");
+    has(
+        scene.events_named("timed_out")[0]["reason"].to_string(),
+        "not finished within",
+    );
     let second = scene.await_attempt(2);
     assert_eq!((second.kind(), second.session()), ("continue", "s-9"));
 }
@@ -51,14 +48,12 @@ fn heartbeats_do_not_extend_deadline() {
 #[test]
 fn report_closes_unclaimed_command_question() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.await_any();
     let (id, text) = scene.await_questions(1).remove(0);
-    assert!(text.contains("no worker takes commands"), "{text}");
-    assert_eq!(
-        scene.status()["questions"][0]["choices"],
-        json!(["wait", "skip", "abort"])
-    );
+    has(&text, "no worker takes commands");
+    let expected = json!(["wait", "skip", "abort"]);
+    assert_eq!(scene.status()["questions"][0]["choices"], expected);
 
     // In place: the command stays where it is.
     scene.succeed(&command, "done");
@@ -72,24 +67,25 @@ fn report_closes_unclaimed_command_question() {
 #[test]
 fn late_report_counts_before_next_attempt_is_claimed() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.succeed(&first, "done, but late");
-    scene.await_status("completed");
     scene.await_name("commands/withdrawn", &format!("{}.md", second.id));
+    scene.await_events("completed", 1);
+    scene.await_name("reports/processed", &format!("report-{}.md", first.id));
+    // A report on the withdrawn command is stale.
+    scene.succeed(&second, "nobody asked for this");
+    scene.await_name("reports/stale", &format!("report-{}.md", second.id));
     assert_eq!(scene.status()["tasks"][0]["result"], "done, but late");
-    scene.await_end();
-    assert_eq!(
-        scene.names("reports/processed"),
-        [format!("report-{}.md", first.id)]
-    );
+    let judged = scene.events_named("judged");
+    assert!(judged.iter().all(|event| event["command"] != second.id));
 }
 
 #[test]
 fn report_after_verdict_is_stale() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.succeed(&second, "in time");
@@ -109,21 +105,17 @@ fn judge_prompt_contains_stale_report() {
     let server = LlmServer::start(move |asked| match asked.kind.as_str() {
         "plan" => planned(&[("First", &[])]),
         "judge" if asked.nth == 0 => {
-            wait_until("the late report is filed", DEADLINE, || {
-                gate.load(Ordering::SeqCst)
-            });
+            wait_until("the late report is filed", || gate.load(Ordering::SeqCst));
             verdict("retry", "Not yet.")
         }
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Chat, "run.task_timeout = '300ms'");
-    let _daemon = scene.leave(&["run", "Do it"]);
+    let _daemon = scene.leave("run 'Do it'");
     let first = scene.take_any();
     let second = scene.await_attempt(2);
     scene.succeed(&second, "half of it");
-    wait_until("the judge is asked", DEADLINE, || {
-        server.count("judge") == 1
-    });
+    wait_until("the judge is asked", || server.count("judge") == 1);
     scene.fail(&first, "late but loud");
     scene.await_name("reports/stale", &format!("report-{}.md", first.id));
     filed.store(true, Ordering::SeqCst);
@@ -132,36 +124,35 @@ fn judge_prompt_contains_stale_report() {
     scene.await_status("completed");
     let asked = server.asked();
     let last = asked.iter().rfind(|asked| asked.kind == "judge").unwrap();
-    assert!(last.prompt().contains("late but loud"), "{}", last.prompt());
+    has(last.prompt(), "late but loud");
 }
 
 #[test]
 fn duplicate_and_unknown_reports_are_filed() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let _daemon = scene.leave("run --plan two.md");
     let first = scene.take_any();
     scene.succeed(&first, "done");
     let second = scene.take_task(2);
-    // The same once more, then another one under the same name, in upper case, and without `task-`.
+    // Another report under the same name, the first one once more, and one for no command.
     let name = format!("report-{}.md", first.id);
-    scene.succeed(&first, "done");
     scene.await_name("reports/processed", &name);
     scene.fail(&first, "no, not at all");
     scene.await_name("reports/stale", &name);
+    let expected = [report("FAILED", "no, not at all")];
+    assert_eq!(scene.texts("reports/stale", ".md"), expected);
+    scene.succeed(&first, "done");
+    scene.await_name("reports/processed", &format!("report-{}-2.md", first.id));
     scene.submit("task-unknown", &report("SUCCESS", "of what?"));
     scene.await_name("reports/rejected", "report-task-unknown.md.reason.md");
-
+    assert_eq!(scene.events_named("reported").len(), 1);
+    // In upper case, and without `task-`.
     let short = second.id.strip_prefix("task-").unwrap();
-    scene.drop_report(
-        &format!("report-{short}.MD"),
-        report("success", "done").as_bytes(),
-    );
+    let text = report("success", "done");
+    scene.drop_report(&format!("report-{short}.MD"), text.as_bytes());
     scene.await_status("completed");
-    assert_eq!(
-        scene.events_named("judged").len(),
-        2,
-        "each task is decided once"
-    );
+    let judged = scene.events_named("judged").len();
+    assert_eq!(judged, 2, "each task is decided once");
     assert_eq!(scene.status()["tasks"][0]["result"], "done");
 }
 
@@ -169,14 +160,12 @@ fn duplicate_and_unknown_reports_are_filed() {
 fn report_written_in_place_is_read_once() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::InPlace(report("SUCCESS", "word by word")));
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1)]);
     assert_eq!(scene.status()["tasks"][0]["result"], "word by word");
     assert!(scene.events_named("rejected").is_empty());
-    assert_eq!(
-        scene.names("commands/pending"),
-        [format!("{}.md", agent.seen()[0].id)]
-    );
+    let expected = [format!("{}.md", agent.seen()[0].id)];
+    assert_eq!(scene.names("commands/pending"), expected);
 }
 
 #[test]
@@ -187,16 +176,11 @@ fn unreadable_report_is_repaired() {
         false => Act::Report("It is all done, believe me.\n\nstatus: SUCCESS\n".to_owned()),
         true => Act::Report(report_in("s-1", "SUCCESS", "done")),
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 1)], "a repair is no attempt");
     let name = format!("report-{}.md", agent.seen()[0].id);
-    let reason = scene
-        .env
-        .read(&format!("volumes/reports/rejected/{name}.reason.md"));
-    assert!(
-        reason.contains("front matter") && reason.contains("status"),
-        "{reason}"
-    );
+    let reason = scene.read(&format!("volumes/reports/rejected/{name}.reason.md"));
+    has(&reason, ["front matter", "status"]);
     assert!(scene.path("reports/rejected").join(&name).exists());
     let repair = &agent.seen()[1];
     assert!(
@@ -211,14 +195,10 @@ fn unreadable_report_is_repaired() {
 fn persistently_unreadable_report_is_failure() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     let agent = scene.agent(|_| Act::Report("no front matter".to_owned()));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.exits(4, "run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 1), (1, 1)]);
-    let reason = scene.status()["questions"][0]["reason"].to_string();
-    assert!(
-        reason.contains("no readable report after 2 repairs"),
-        "{reason}"
-    );
+    let part = "no readable report after 2 repairs";
+    has(scene.status()["questions"][0]["reason"].to_string(), part);
     assert_eq!(scene.names("reports/rejected").len(), 6);
 }
 
@@ -232,7 +212,7 @@ fn usage_limit_costs_no_attempt() {
         ),
         _ => Act::success("all of it"),
     });
-    scene.works(&["run", "--plan", "one.md"]);
+    scene.works("run --plan one.md");
     assert_eq!(agent.command(1, 2).session(), "s-1");
     assert_eq!(scene.events_named("parked").len(), 1);
 }
@@ -241,7 +221,7 @@ fn usage_limit_costs_no_attempt() {
 #[test]
 fn misnamed_report_is_rejected_and_logged() {
     let scene = Scene::by_rules("");
-    let run = scene.start(&["run", "--plan", "one.md"]);
+    let run = scene.start("run --plan one.md");
     let command = scene.take_any();
     let names = [
         format!("{}.md", command.id),
@@ -256,17 +236,16 @@ fn misnamed_report_is_rejected_and_logged() {
     for name in &names {
         let reason = format!("{name}.reason.md");
         scene.await_name("reports/rejected", name);
-        let told = scene
-            .env
-            .read(&format!("volumes/reports/rejected/{reason}"));
-        assert!(told.contains("`report-<command id>.md`"), "{told}");
+        has(
+            scene.read(&format!("volumes/reports/rejected/{reason}")),
+            "`report-<command id>.md`",
+        );
     }
     assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
     assert!(scene.events_named("reported").is_empty());
-    let log = scene.works(&["log"]);
+    let log = scene.works("log");
     scene.succeed(&command, "done");
-    let ran = run.end();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = run.end().exits(0);
     for name in names.map(|name| name.replace('\u{202e}', "")) {
         let told = format!("`{name}` is not read: its name is not `report-<command id>.md`");
         assert!(log.contains(&told), "{told}: {log}");
@@ -277,7 +256,7 @@ fn misnamed_report_is_rejected_and_logged() {
 #[test]
 fn report_with_long_name_is_filed_shortened() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let command = scene.take_any();
     let long = |end: &str, bytes: usize| {
         let name = format!("report-{}", "é".repeat(200));
@@ -295,7 +274,7 @@ fn report_with_long_name_is_filed_shortened() {
         let pending = scene.path("reports/pending");
         fs::write(pending.join(name), name).unwrap();
     }
-    wait_until("all of them are filed", DEADLINE, || {
+    wait_until("all of them are filed", || {
         scene.names("reports/pending").is_empty()
     });
     let rejected = scene.names("reports/rejected");
@@ -316,6 +295,5 @@ fn report_with_long_name_is_filed_shortened() {
     }
     scene.succeed(&command, "done");
     scene.await_status("completed");
-    let log = scene.daemon_log();
-    assert!(!log.contains("trying again"), "{log}");
+    lacks(scene.daemon_log(), "trying again");
 }

@@ -138,9 +138,9 @@ const WITHIN: Attack = ("a repository within", |ground| {
     if sub.join(".git").exists() {
         return;
     }
-    git(&sub, &["init", "--quiet"]);
-    git(&sub, &["add", "."]);
-    git(&sub, &["commit", "--quiet", "-m", "begin"]);
+    git(&sub, "init --quiet");
+    git(&sub, "add .");
+    git(&sub, "commit --quiet -m begin");
     let modules = "[submodule \"sub\"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n";
     ground.add(&ground.folder.join(".gitmodules"), modules);
     let inner = Ground {
@@ -154,9 +154,8 @@ const WITHIN: Attack = ("a repository within", |ground| {
 fn gits() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/bin".into()]);
-    let found = folders
-        .map(|folder| folder.join("git"))
-        .filter(|git| git.exists());
+    let found = folders.map(|folder| folder.join("git"));
+    let found = found.filter(|git| git.exists());
     let mut gits: Vec<PathBuf> = found.map(|git| git.canonicalize().unwrap()).collect();
     gits.dedup();
     gits.sort();
@@ -187,11 +186,11 @@ fn make(env: &TestEnv, kind: Kind) -> (PathBuf, PathBuf) {
     let (linked, repository) = (env.path("linked"), project.folder.join(".git"));
     match kind {
         Kind::Linked => {
-            project.git(&["worktree", "add", "--quiet", linked.to_str().unwrap()]);
+            project.git(["worktree", "add", "--quiet", linked.to_str().unwrap()]);
             (linked, repository)
         }
         Kind::Submodule => {
-            git(&env.path(""), &["init", "--quiet", "super"]);
+            git(&env.path(""), "init --quiet super");
             let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
             let add = [&add[..], &["add", "../project", "sub"]].concat();
             git(&env.path("super"), &add);
@@ -206,7 +205,7 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
     let mut scene = Scene::by_rules("");
     scene.env.show("git", program);
     let (root, repository) = make(&scene.env, kind);
-    scene.env.write(
+    scene.write(
         "config.toml",
         &format!(
             "llm.provider = 'none'\nrun.workspace = '{}'\nrun.isolation = '{isolation}'\nrun.max_parallel = 2",
@@ -233,13 +232,12 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
             _ => Act::success("done"),
         }
     });
-    let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
+    let ran = scene.run("run --plan two.md --no-input");
     assert!(agent.attempts().len() > 2, "{ran:?}");
     if name == CONFIGURATION.0 {
         // The program does not avoid git because of the attack.
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        let shown: Value =
-            serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
+        let shown: Value = scene.json("show --format json");
         let rows = shown["rows"].as_array().unwrap();
         let mut attempts = rows.iter().filter_map(|row| row.get("attempt"));
         assert!(
@@ -248,11 +246,11 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
         );
     }
     for args in [
-        &["diff"][..],
-        &["diff", "1"],
-        &["diff", "2", "--stat"],
-        &["doctor"],
-        &["resume", "--no-input"],
+        "diff",
+        "diff 1",
+        "diff 2 --stat",
+        "doctor",
+        "resume --no-input",
     ] {
         assert!(scene.run(args).code.is_some());
     }
@@ -316,20 +314,20 @@ fn with_filters(program: &Path) -> (Scene, Project) {
     scene
         .env
         .set("HOME", scene.env.path("home").to_str().unwrap());
-    scene.env.write("upper.md", UPPER);
-    scene.env.write(
+    scene.write("upper.md", UPPER);
+    scene.write(
         "home/.gitconfig",
         "[filter \"up\"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n\trequired\n",
     );
     let project = Project::new(&scene.env).unwrap();
-    scene.env.write(
+    scene.write(
         "project/.gitattributes",
         "*.up filter=up\n*.own filter=own\n*.txt filter=no-such\n",
     );
-    scene.env.write("project/old.up", "OLD\n");
-    project.git(&["config", "filter.own.clean", "sed 's/^/clean %f: /'"]);
-    project.git(&["add", ".gitattributes", "old.up"]);
-    project.git(&["commit", "--quiet", "-m", "filters"]);
+    scene.write("project/old.up", "OLD\n");
+    project.git(["config", "filter.own.clean", "sed 's/^/clean %f: /'"]);
+    project.git("add .gitattributes old.up");
+    project.git("commit --quiet -m filters");
     (scene, project)
 }
 
@@ -362,31 +360,24 @@ fn git_filters_run_only_if_configured_by_person() {
             fs::write(folder.join("one.own"), "one\n").unwrap();
             Act::success("done")
         });
-        let mut run = scene.start(&["run", "--plan", "upper.md"]);
-        wait_until("the agent works", DEADLINE, || {
-            scene.env.path("seen").exists()
-        });
+        let mut run = scene.start("run --plan upper.md");
+        wait_until("the agent works", || scene.env.path("seen").exists());
         scene.await_events("completed", 1);
         // The recorded state outlives the daemon.
         run.running.child.kill().unwrap();
         run.running.wait();
         let told = fs::read_to_string(&run.err).unwrap();
-        assert!(told.contains("`filter.own.clean`"), "{told}");
-        assert!(!told.contains("filter.up"), "{told}");
-        let resumed = scene.run(&["resume"]);
-        assert_eq!(resumed.code, Some(0), "{resumed:?}");
-        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        has(&told, "`filter.own.clean`");
+        lacks(&told, "filter.up");
+        scene.exits(0, "resume");
+        let plan = plan_id(&scene);
         let result = |file: &str| {
             let words = ["cat-file", "blob", &format!("plan-agent/{plan}:{file}")];
-            git(&project.folder, &words)
+            git(&project.folder, words)
         };
         assert_eq!(result("one.up"), "ONE\nONE\n", "{}", program.display());
         assert_eq!(result("one.own"), "clean one.own: one\n");
-        assert_eq!(
-            scene.env.read("seen"),
-            "old\n",
-            "it was laid out by the filter"
-        );
+        assert_eq!(scene.read("seen"), "old\n", "it was laid out by the filter");
         assert_eq!(
             fs::read_dir(&marks).unwrap().count(),
             0,
@@ -400,13 +391,13 @@ fn git_filters_run_only_if_configured_by_person() {
 fn run_rejects_filter_that_agents_can_change() {
     for program in gits() {
         let (scene, project) = with_filters(&program);
-        scene.env.write("project/clean.sh", "#!/bin/sh\ncat\n");
-        project.git(&["config", "filter.own.clean", "sh clean.sh"]);
-        for args in [&["run", "--plan", "one.md"][..], &["doctor"]] {
+        scene.write("project/clean.sh", "#!/bin/sh\ncat\n");
+        project.git(["config", "filter.own.clean", "sh clean.sh"]);
+        for args in ["run --plan one.md", "doctor"] {
             let ran = scene.run(args);
             let said = format!("{}{}", ran.stdout, ran.stderr);
-            assert!(said.contains("`filter.own.clean` of git runs `"), "{said}");
-            assert!(said.contains("isolation = \"shared\""), "{said}");
+            has(&said, "`filter.own.clean` of git runs `");
+            has(&said, "isolation = \"shared\"");
             assert_ne!(ran.code, Some(0));
         }
     }
@@ -418,29 +409,28 @@ fn replaced_repository_is_not_used() {
         let mut scene = Scene::by_rules("run.workspace = 'project'\nrun.isolation = 'worktree'");
         scene.env.show("git", &program);
         let project = Project::new(&scene.env).unwrap();
-        let run = scene.start(&["run", "--plan", "one.md"]);
+        let run = scene.start("run --plan one.md");
         let command = scene.take_any();
         let folder = Path::new(command.field("workspace").unwrap());
         fs::write(folder.join("one.txt"), "made\n").unwrap();
         let (there, aside) = (project.folder.join(".git"), scene.env.path("aside"));
         fs::rename(&there, &aside).unwrap();
-        git(&scene.env.path(""), &["init", "--quiet", "other"]);
+        git(&scene.env.path(""), "init --quiet other");
         let other = scene.env.path("other/.git");
         fs::write(&there, format!("gitdir: {}\n", other.display())).unwrap();
         let report = crate::common::agent::report("SUCCESS", "done");
         scene.submit(&command.id, &report);
-        wait_until("it is told", DEADLINE, || {
+        wait_until("it is told", || {
             fs::read_to_string(&run.err)
                 .unwrap()
                 .contains("is not what it was when the plan began")
         });
         fs::remove_file(&there).unwrap();
         fs::rename(&aside, &there).unwrap();
-        let ran = run.end();
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        run.end().exits(0);
+        let plan = plan_id(&scene);
         assert_eq!(
-            project.git(&["show", &format!("plan-agent/{plan}:one.txt")]),
+            project.git(["show", &format!("plan-agent/{plan}:one.txt")]),
             "made\n"
         );
     }
@@ -455,7 +445,7 @@ fn git_is_never_run_from_workspace() {
         let Some(project) = Project::new(&scene.env) else {
             return;
         };
-        scene.env.write("project/bin/other", "");
+        scene.write("project/bin/other", "");
         let (bin, mark) = (project.folder.join("bin"), scene.env.path("mark"));
         let path = std::env::var("PATH").unwrap();
         scene
@@ -472,9 +462,8 @@ fn git_is_never_run_from_workspace() {
             }
             Act::success("done")
         });
-        let ran = scene.run(&["run", "--plan", "one.md"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        scene.run(&["diff"]);
+        scene.exits(0, "run --plan one.md");
+        scene.run("diff");
         assert!(!mark.exists(), "{isolation}");
     }
 }

@@ -14,17 +14,8 @@ printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\nDone by %s.\n' "$who"
 mv "$task.part" "$2"
 "#;
 
-fn words<'a>(role: &'a [&'a str], who: &'a str) -> Vec<&'a str> {
-    let agent = [
-        "--agent",
-        "command",
-        "--",
-        "sh",
-        "worker.sh",
-        who,
-        "{report}",
-    ];
-    [&["worker"], role, &agent].concat()
+fn words(role: &str, who: &str) -> String {
+    format!("worker {role} --agent command -- sh worker.sh {who} {{report}}")
 }
 
 /// Returns which worker did which task, according to each task's result.
@@ -41,20 +32,20 @@ fn done_by(scene: &Scene) -> Vec<(u64, String)> {
 #[test]
 fn workers_claim_commands_of_their_roles() {
     let scene = Scene::by_rules("run.max_parallel = 4\n");
-    scene.env.write("volumes/workspace/worker.sh", WORKER);
-    scene.env.write(
+    scene.write("volumes/workspace/worker.sh", WORKER);
+    scene.write(
         "plan.md",
         "# Parts\n\n## One\n\n- assignee: coder\n\n## Two\n\n- assignee: reviewer\n\n## Three\n\n## Four\n\n- assignee: coder\n",
     );
-    let _daemon = scene.leave(&["run", "--plan", "plan.md"]);
-    let coder = scene.env.start(&words(&["--role", "coder"], "coder"));
-    let reviewer = scene.env.start(&words(&["--role", "reviewer"], "reviewer"));
-    wait_until("three are done", DEADLINE, || {
+    let _daemon = scene.leave("run --plan plan.md");
+    let coder = scene.env.start(words("--role coder", "coder"));
+    let reviewer = scene.env.start(words("--role reviewer", "reviewer"));
+    wait_until("three are done", || {
         let done = |task: &(u64, String)| !task.1.is_empty();
         done_by(&scene).iter().filter(|task| done(task)).count() == 3
     });
     // No worker was there for the task that any role may do.
-    let anybody = scene.env.start(&words(&[], "anybody"));
+    let anybody = scene.env.start(words("", "anybody"));
     scene.await_status("completed");
     let by: BTreeMap<u64, String> = done_by(&scene).into_iter().collect();
     for (task, who) in [(1, "coder"), (2, "reviewer"), (3, "anybody"), (4, "coder")] {
@@ -70,13 +61,13 @@ fn workers_claim_commands_of_their_roles() {
 fn several_workers_claim_each_command_once() {
     const TASKS: usize = 24;
     let scene = Scene::by_rules("run.max_parallel = 8\n");
-    scene.env.write("volumes/workspace/worker.sh", WORKER);
+    scene.write("volumes/workspace/worker.sh", WORKER);
     let task = |number| format!("## Part {number}\n\n- assignee: coder\n\n");
     let tasks: String = (1..=TASKS).map(task).collect();
-    scene.env.write("plan.md", &format!("# Parts\n\n{tasks}"));
+    scene.write("plan.md", &format!("# Parts\n\n{tasks}"));
     let names = ["first", "second", "third"];
-    let workers = names.map(|who| scene.env.start(&words(&["--role", "coder"], who)));
-    scene.works(&["run", "--plan", "plan.md"]);
+    let workers = names.map(|who| scene.env.start(words("--role coder", who)));
+    scene.works("run --plan plan.md");
     drop(workers);
     assert!(!scene.path("workspace/overlap").exists());
     let by = scene.texts("workspace", ".by");

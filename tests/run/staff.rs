@@ -50,21 +50,6 @@ workflows:
     - {task_id: chore, name: Chore, description: Do it.}
 "#;
 
-/// A role that uses the tools of a server by a template.
-const WITH_SERVER: &str = r#"
-name: Server
-roles:
-- id: reader
-  kind: agent
-  tools: [docs.TaskCreate]
-  templates:
-  - name: note
-    matches: [note]
-    steps:
-    - {name: Note, tool: docs.TaskCreate, params: {subject: "{{task.description}}"}}
-- {id: coder, kind: files, worker: external}
-"#;
-
 /// Returns the problems of a text, without their introduction.
 fn problems(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
@@ -77,9 +62,8 @@ fn problems(text: &str) -> Vec<String> {
 #[test]
 fn run_and_doctor_report_all_team_problems() {
     let scene = Scene::by_rules("checks.test.run = ['true']\nmcp.docs.command = ['false']\n");
-    scene.env.write("team.yaml", WRONG);
-    let ran = scene.run(&["run", "goal", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    scene.write("team.yaml", WRONG);
+    let ran = scene.exits(2, "run goal --team team.yaml");
     insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     error: team.yaml:4:8: the role `coder`: the coding agent `codex` is not installed
     Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
@@ -99,8 +83,7 @@ fn run_and_doctor_report_all_team_problems() {
     Hint: choose another `[llm] provider` than "none", give it templates without the action `ask`, or make it `kind: files`
     "#);
     assert!(!scene.env.path("volumes").exists());
-    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
-    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    let doctor = scene.exits(1, "doctor --team team.yaml");
     let (told, found) = (problems(&ran.stderr), problems(&doctor.stdout));
     let missing: Vec<_> = told.iter().filter(|told| !found.contains(told)).collect();
     assert_eq!(missing, [] as [&String; 0], "{doctor:?}");
@@ -109,7 +92,7 @@ fn run_and_doctor_report_all_team_problems() {
     let [server] = more[..] else {
         panic!("{more:?}");
     };
-    assert!(server.contains("the MCP server `docs`"), "{server}");
+    has(server, "the MCP server `docs`");
     assert!(!scene.env.path("volumes").exists(), "doctor makes nothing");
 }
 
@@ -122,13 +105,10 @@ roles:
 - {id: architect, kind: agent}
 - {id: coder, kind: files, worker: codex}
 ";
-    scene.env.write("team.yaml", team);
-    scene
-        .env
-        .write("alone.yaml", &team.replace(", worker: codex", ""));
+    scene.write("team.yaml", team);
+    scene.write("alone.yaml", &team.replace(", worker: codex", ""));
     let run = |team: &str, agent: &str| {
-        let ran = scene.run(&["run", "goal", "--team", team, "--agent", agent]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let ran = scene.exits(2, ["run", "goal", "--team", team, "--agent", agent]);
         ran.stderr
     };
     // `claude` would also have served as the model.
@@ -156,19 +136,14 @@ fn run_and_doctor_validate_mcp_tools() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
     let scene = Scene::by_rules(&config);
-    scene.env.write("team.yaml", WITH_SERVER);
-    scene
-        .env
-        .write("plan.md", "## Note\n\n- assignee: reader\n\nnote it\n");
-    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
-    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    scene.write("team.yaml", WITH_SERVER);
+    scene.write("plan.md", "## Note\n\n- assignee: reader\n\nnote it\n");
+    scene.exits(0, "doctor --team team.yaml");
     let wrong = WITH_SERVER.replace("{subject:", "{subjct:");
     let wrong = wrong.replace("[docs.TaskCreate]", "[docs.TaskCreate, docs.Nothing]");
-    scene.env.write("team.yaml", &wrong);
-    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
-    assert_eq!(doctor.code, Some(1), "{doctor:?}");
-    let ran = scene.run(&["run", "--plan", "plan.md", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    scene.write("team.yaml", &wrong);
+    let doctor = scene.exits(1, "doctor --team team.yaml");
+    let ran = scene.exits(2, "run --plan plan.md --team team.yaml");
     assert_eq!(problems(&ran.stderr), problems(&doctor.stdout));
     assert_eq!(problems(&ran.stderr).len(), 2, "{ran:?}");
 }
@@ -180,22 +155,19 @@ fn next_daemon_ends_leftover_mcp_server() {
     let script = format!("echo $$ >> ../pids; {ours} mcp --dialect tasks; sleep 1000");
     let config = format!("mcp.docs.command = ['sh', '-c', '{script}']\n");
     let scene = Scene::by_rules(&config);
-    scene.env.write("team.yaml", WITH_SERVER);
-    scene
-        .env
-        .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
-    let run = ["run", "--plan", "plan.md", "--team", "team.yaml"];
-    let daemon = scene.leave(&run);
+    scene.write("team.yaml", WITH_SERVER);
+    scene.write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
+    let daemon = scene.leave("run --plan plan.md --team team.yaml");
     let pids = || -> Vec<String> {
-        let pids = scene.env.read("volumes/pids");
+        let pids = scene.read("volumes/pids");
         pids.lines().map(str::to_owned).collect()
     };
     let first = pids().remove(0);
     drop(daemon);
     scene.await_end();
     assert!(lives(&first), "nobody has ended it");
-    let daemon = scene.leave(&["resume", "--team", "team.yaml"]);
-    wait_until("it has been ended", DEADLINE, || !lives(&first));
+    let daemon = scene.leave("resume --team team.yaml");
+    wait_until("it has been ended", || !lives(&first));
     let second = pids().pop().unwrap();
     assert!(first != second && lives(&second));
     let marks = |pid: &str| {
@@ -203,10 +175,8 @@ fn next_daemon_ends_leftover_mcp_server() {
         scene.names("active").contains(&name)
     };
     assert!(marks(&second) && !marks(&first));
-    scene.works(&["stop"]);
-    wait_until("the server ends with its daemon", DEADLINE, || {
-        !lives(&second)
-    });
+    scene.works("stop");
+    wait_until("the server ends with its daemon", || !lives(&second));
     assert!(!marks(&second));
     drop(daemon);
 }
@@ -214,11 +184,10 @@ fn next_daemon_ends_leftover_mcp_server() {
 #[test]
 fn required_parameter_cannot_be_empty() {
     let scene = Scene::by_rules("run.team = 'team.yaml'\n");
-    scene.env.write("team.yaml", TEAM);
+    scene.write("team.yaml", TEAM);
     let plan = ["plan", "--workflow", "feature", "--param"];
     for empty in ["feature=", "feature=  "] {
-        let ran = scene.run(&[&plan[..], &[empty]].concat());
-        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let ran = scene.exits(2, [&plan[..], &[empty]].concat());
         insta::allow_duplicates! {
             insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     error: [FOLDER]/team.yaml: the parameter `feature` is empty
@@ -227,39 +196,30 @@ fn required_parameter_cannot_be_empty() {
         }
     }
     // A parameter with an empty default may be set to an empty text.
-    scene.works(&[&plan[..], &["feature=x", "--param", "note="]].concat());
+    scene.works([&plan[..], &["feature=x", "--param", "note="]].concat());
 }
 
 #[test]
 fn plan_makes_workflow_plan_and_resume_runs_it() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    let ran = scene.run(&[
-        "plan",
-        "--team",
-        "team.yaml",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=a flag",
-    ]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("Code a flag"), "{ran:?}");
-    assert!(ran.stdout.contains("assignee: coder"), "{ran:?}");
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    scene.write("team.yaml", TEAM);
+    let ran = scene.exits(
+        0,
+        "plan --team team.yaml --workflow feature --param 'feature=a flag'",
+    );
+    ran.has_stdout(["Code a flag", "assignee: coder"]);
+    let plan = plan_id(&scene);
     let resume = format!("`plan-agent resume {plan} --team team.yaml` carries it out.");
-    assert!(ran.stderr.contains(&resume), "{ran:?}");
+    ran.has_stderr(&resume);
     let _agent = scene.agent(|_| Act::success("It is there."));
-    let ran = scene.run(&["resume", &plan, "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, ["resume", &plan, "--team", "team.yaml"]);
 }
 
 #[test]
 fn run_without_goal_lists_workflows() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    let ran = scene.run(&["run", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    scene.write("team.yaml", TEAM);
+    let ran = scene.exits(2, "run --team team.yaml");
     insta::assert_snapshot!(ran.stderr, @r#"
     error: there is neither a goal nor a workflow nor a plan file
     Hint: `plan-agent run --team team.yaml --workflow feature` (or chore), `plan-agent run --team team.yaml "what is to be reached"`, or `plan-agent run --team team.yaml --plan FILE`
@@ -269,23 +229,21 @@ fn run_without_goal_lists_workflows() {
 #[test]
 fn task_without_matching_role_is_refused_and_shown() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene.env.write(
+    scene.write("team.yaml", TEAM);
+    scene.write(
         "plan.md",
         "## One\n\n- assignee: coder\n\nDo it.\n\n## Two\n\nDo it.\n",
     );
-    let mut told = String::new();
-    for words in [
-        "run --team team.yaml --plan plan.md",
-        "run --team team.yaml --workflow chore",
-    ] {
-        let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        told += &["$ ", words, "\n", &ran.stderr].concat();
-    }
-    let doctor = scene.works(&["doctor", "--team", "team.yaml"]);
+    let told = refusals(
+        &scene,
+        &[
+            "run --team team.yaml --plan plan.md",
+            "run --team team.yaml --workflow chore",
+        ],
+    );
+    let doctor = scene.works("doctor --team team.yaml");
     let found = "--  team       team.yaml:21:8: the task `chore` of the workflow `chore` has no assignee: only an agent for all takes it";
-    assert!(doctor.contains(found), "{doctor}");
+    has(&doctor, found);
     insta::assert_snapshot!(told, @r#"
     $ run --team team.yaml --plan plan.md
     error: plan.md: the task `Two` has no assignee, and every role of the team takes only its own tasks
@@ -302,61 +260,39 @@ fn task_without_matching_role_is_refused_and_shown() {
     });
     let run = ["run", "--team", "team.yaml", "--plan", "plan.md"];
     let all = ["--no-input", "--agent", "command", "--", "true"];
-    let ran = scene.run(&[&run[..], &all].concat());
+    let ran = scene.run([&run[..], &all].concat());
     assert!(agent.attempts().contains(&(1, 1)), "{ran:?}");
     let two = |scene: &Scene| scene.status()["tasks"][1]["attempts"].as_u64();
     assert!(two(&scene) > Some(0), "{ran:?}");
 
     // No worker takes a task that is added while the plan is carried out, and the program says so.
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene
-        .env
-        .write("plan.md", "## One\n\n- assignee: coder\n\nDo it.\n");
-    let daemon = scene.leave(&run);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    scene.write("team.yaml", TEAM);
+    scene.write("plan.md", "## One\n\n- assignee: coder\n\nDo it.\n");
+    let daemon = scene.leave(run);
+    let plan = plan_id(&scene);
     let task = r#"{"subject": "Two", "description": "Do it."}"#;
-    scene.works(&["tool", "TaskCreate", task, "--plan", &plan]);
-    let status = scene.works(&["status"]);
-    assert!(status.contains("Two · for no role"), "{status}");
-    assert!(
-        status.contains("every role of the team takes only its own tasks"),
-        "{status}"
-    );
-    let why = scene.works(&["why", "2"]);
-    assert!(
-        why.contains("it has no assignee: every role of the team takes only its own"),
-        "{why}"
-    );
-    scene.works(&["stop"]);
+    scene.works(["tool", "TaskCreate", task, "--plan", &plan]);
+    let status = scene.works("status");
+    has(&status, "Two · for no role");
+    has(&status, "every role of the team takes only its own tasks");
+    let why = scene.works("why 2");
+    let part = "it has no assignee: every role of the team takes only its own";
+    has(&why, part);
+    scene.works("stop");
     drop(daemon);
-    let ran = scene.run(&["resume", "--detach", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stderr
-            .contains("! task 2 without an assignee: every role"),
-        "{ran:?}"
-    );
-    scene.works(&["stop"]);
+    let ran = scene.exits(0, "resume --detach --team team.yaml");
+    ran.has_stderr("! task 2 without an assignee: every role");
+    scene.works("stop");
 }
 
 #[test]
 fn run_shows_command_for_external_worker() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene
-        .env
-        .write("plan.md", "## One\n\n- assignee: tester\n\nDo it.\n");
-    let run = [
-        "run",
-        "--detach",
-        "--team",
-        "team.yaml",
-        "--plan",
-        "plan.md",
-    ];
-    let ran = scene.run(&run);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.write("team.yaml", TEAM);
+    scene.write("plan.md", "## One\n\n- assignee: tester\n\nDo it.\n");
+    let run = "run --detach --team team.yaml --plan plan.md";
+    let ran = scene.exits(0, run);
     insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
     the role `coder` is external, its commands are in `[FOLDER]/volumes/commands/pending`: `plan-agent worker --role coder --team team.yaml --agent claude`, or another agent, takes them
     the role `tester` is external, its commands are in `[FOLDER]/volumes/roles/tester/commands/pending`: `plan-agent worker --role tester --team team.yaml --agent claude`, or another agent, takes them
@@ -364,8 +300,7 @@ fn run_shows_command_for_external_worker() {
     // The command suggested for resuming names the team.
     scene.await_events("issued", 1);
     for words in [vec!["pause"], vec!["stop"]] {
-        let said = scene.works(&words);
-        assert!(said.contains("with its --team and --agent"), "{said}");
+        has(scene.works(&words), "with its --team and --agent");
     }
     scene.await_end();
 }
@@ -385,9 +320,9 @@ fn model_cannot_choose_workflow_with_unassigned_task() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "run.team = 'team.yaml'\n");
-    scene.env.write("team.yaml", TEAM);
+    scene.write("team.yaml", TEAM);
     let _agent = scene.agent(|_| Act::success("It is there."));
-    scene.works(&["run", "Do the chores", "--json"]);
+    scene.works("run 'Do the chores' --json");
     assert_eq!(scene.status()["plan"]["name"], "Feature a flag");
     assert_eq!(server.count("plan"), 2);
 }

@@ -114,33 +114,21 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    scene.env.write("team.yaml", TEAM);
-    let daemon = scene.leave(&[
-        "run",
-        "--team",
-        "team.yaml",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=a flag",
-    ]);
+    scene.write("team.yaml", TEAM);
+    let daemon = scene.leave("run --team team.yaml --workflow feature --param 'feature=a flag'");
 
     // The architect works in the process, the coder gets its result.
     let code = task_of(&scene, 2, 1);
     assert_eq!(code.field("assignee"), Some("coder"));
-    assert_eq!(scene.env.read("volumes/workspace/DESIGN.md").trim(), DESIGN);
+    assert_eq!(scene.read("volumes/workspace/DESIGN.md").trim(), DESIGN);
     scene.succeed(&code, "The flag is there.");
 
     // The first review fails: the coder rejects the request.
     let first = scene.take("a request", is_request);
     assert_eq!(first.field("assignee"), Some("coder"));
     assert_eq!(first.field("request_id"), Some(first.id.as_str()));
-    assert!(first.body().contains("Mend the flag."), "{}", first.text);
-    assert!(
-        first.body().contains(&format!("    The design: {DESIGN}")),
-        "{}",
-        first.text
-    );
+    has(first.body(), "Mend the flag.");
+    has(first.body(), format!("    The design: {DESIGN}"));
     let rejected = "---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\nNot without tests.\n";
     scene.submit(&first.id, rejected);
 
@@ -154,24 +142,22 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
     // The third time the daemon is killed while the reviewer waits, and the answer arrives before the daemon is back.
     let third = scene.take("a request", is_request);
     let asked = server.asked().len();
-    let status = scene.works(&["status"]);
-    assert!(status.contains("reviewer waits for coder · "), "{status}");
+    let status = scene.works("status");
+    has(&status, "reviewer waits for coder · ");
     let waits = &scene.status()["waits"][0];
     assert_eq!((&waits["task"], &waits["on"]), (&json!(3), &json!("coder")));
-    let why = scene.works(&["why", "3"]);
-    assert!(
-        why.contains(&format!(
+    let why = scene.works("why 3");
+    has(
+        &why,
+        format!(
             "reviewer waits for coder since {}: Mend the flag. ({})",
             waits["since"].as_str().unwrap(),
             third.id
-        )),
-        "{why}"
+        ),
     );
     kill(&scene, daemon);
     scene.succeed(&third, "Mended.");
-    let again = ["resume", "--team", "team.yaml"];
-    let ran = scene.run(&again);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume --team team.yaml");
 
     assert_eq!(scene.tasks(), ["completed", "completed", "completed"]);
     let since: Vec<String> = server.asked()[asked..]
@@ -192,14 +178,13 @@ fn team_workflow_survives_rejection_timeout_and_crash() {
         .collect();
     assert_eq!(words, ["SUCCESS", "SUCCESS", "FAILED", "SUCCESS"]);
     // The roles' calls of the model count against the budget of the plan, as the planner's do.
-    let shown = scene.works(&["show", "--format", "json"]);
+    let shown = scene.works("show --format json");
     let calls = format!("\"llm_calls\": {},", server.asked().len());
     assert!(shown.contains(&calls), "{calls} {shown}");
-    assert!(shown.contains("\"agent_input_tokens\": 0"), "{shown}");
-    let plans = scene.works(&["plans"]);
+    has(&shown, "\"agent_input_tokens\": 0");
+    let plans = scene.works("plans");
     assert_eq!(plans.lines().count(), 1, "{plans}");
-    let all: Vec<Value> =
-        serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let all: Vec<Value> = scene.json("plans --all --json");
     let states: Vec<&str> = all
         .iter()
         .filter(|plan| plan["owner"] == "role")
@@ -222,7 +207,7 @@ fn row(names: &[&str], then: &str) -> String {
 }
 
 /// Returns a plan with one task for a role.
-fn one_for(role: &str) -> String {
+pub fn one_for(role: &str) -> String {
     format!(
         "---\nname: One\ngoal: Pass it on\n---\n\n## Pass it on\n\n- assignee: {role}\n\nPass it on.\n"
     )
@@ -231,18 +216,9 @@ fn one_for(role: &str) -> String {
 /// Carries out a plan with one task whose role fails, and returns the text of its first report.
 fn first_failure(team: &str, role: &str, config: &str) -> String {
     let scene = Scene::by_rules(config);
-    scene.env.write("team.yaml", team);
-    scene.env.write("pass.md", &one_for(role));
-    let args = [
-        "run",
-        "--team",
-        "team.yaml",
-        "--plan",
-        "pass.md",
-        "--no-input",
-    ];
-    let ran = scene.run(&args);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    scene.write("team.yaml", team);
+    scene.write("pass.md", &one_for(role));
+    scene.exits(4, "run --team team.yaml --plan pass.md --no-input");
     let reports = scene.texts("reports/processed", ".md");
     reports.first().expect("a report").clone()
 }
@@ -250,26 +226,17 @@ fn first_failure(team: &str, role: &str, config: &str) -> String {
 #[test]
 fn circular_requests_are_refused() {
     let said = first_failure(&row(&["a", "b", "c"], "a"), "a", "");
-    assert!(said.contains("status: FAILED"), "{said}");
-    assert!(
-        said.contains("the request would wait for itself: a → b → c → a"),
-        "{said}"
-    );
+    has(&said, "status: FAILED");
+    has(&said, "the request would wait for itself: a → b → c → a");
 }
 
 #[test]
 fn nested_requests_have_bounded_depth() {
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let said = first_failure(&row(&names, "a"), "a", "");
-    assert!(
-        said.contains("requests within requests go 5 deep at most"),
-        "{said}"
-    );
+    has(&said, "requests within requests go 5 deep at most");
     let said = first_failure(&row(&names, "a"), "a", "role.max_depth = 2\n");
-    assert!(
-        said.contains("requests within requests go 2 deep at most"),
-        "{said}"
-    );
+    has(&said, "requests within requests go 2 deep at most");
     // The step is not repeated for each role on the way.
     assert_eq!(said.matches("Step ").count(), 2, "{said}");
 }
@@ -277,22 +244,12 @@ fn nested_requests_have_bounded_depth() {
 #[test]
 fn role_that_needs_model_is_refused_without_one() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    let args = [
-        "run",
-        "--team",
-        "team.yaml",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=x",
-    ];
-    let ran = scene.run(&args);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(
-        ran.stderr.contains("architect") && ran.stderr.contains("Hint:"),
-        "{ran:?}"
+    scene.write("team.yaml", TEAM);
+    let ran = scene.exits(
+        2,
+        "run --team team.yaml --workflow feature --param feature=x",
     );
+    ran.has_stderr(["architect", "Hint:"]);
     assert!(!scene.env.path("volumes").exists(), "nothing was begun");
 }
 
@@ -307,51 +264,45 @@ fn internal_request_survives_crash() {
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let team =
         row(&["a"], "b") + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
-    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    wait_until("the model is asked", DEADLINE, || server.count("ask") == 1);
+    let daemon = passes(&scene, &team, &one_for("a"));
+    wait_until("the model is asked", || server.count("ask") == 1);
     kill(&scene, daemon);
-    scene.works(&["resume", "--team", "team.yaml"]);
+    scene.works("resume --team team.yaml");
     assert_eq!(scene.tasks(), ["completed"]);
     // The interrupted call is made again, and no other.
     assert_eq!(server.count("ask"), 2);
     assert_eq!(scene.events_named("issued").len(), 1);
     let reports = scene.texts("reports/processed", ".md");
-    assert!(reports[0].contains("Forty-two."), "{reports:?}");
+    has(&reports[0], "Forty-two.");
     assert_eq!(requests(&scene).len(), 1);
 }
 
+/// A role behind files whose worker is the test.
+pub const CODER: &str = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+
 /// One role in the process that asks a worker behind files, which takes as long as the test wants.
-fn asks_coder(more: &str) -> String {
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+pub fn asks_coder(more: &str) -> String {
     row(&["a"], "coder").replace("description: Asks.", &format!("description: Asks.\n{more}"))
-        + coder
+        + CODER
 }
 
 #[test]
 fn abort_withdraws_role_requests() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let _daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let request = scene.await_command("a request", is_request);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    scene.works(&["abort", &plan]);
+    let plan = plan_id(&scene);
+    scene.works(["abort", &plan]);
     scene.await_end();
-    assert_eq!(
-        scene.names("commands/withdrawn"),
-        [format!("{}.md", request.id)]
-    );
+    let expected = [format!("{}.md", request.id)];
+    assert_eq!(scene.names("commands/withdrawn"), expected);
     assert_eq!(active(&scene), Vec::<String>::new());
 }
 
 #[test]
 fn attempt_end_withdraws_role_requests() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let _daemon = passes(&scene, &asks_coder("  timeout: 8s\n"), &one_for("a"));
     let request = scene.take("a request", is_request);
     scene.await_events("timed_out", 1);
     // The worker at work is asked to stop.
@@ -368,10 +319,8 @@ fn attempt_end_withdraws_role_requests() {
     scene.await_end();
     assert_eq!(scene.tasks(), ["completed"]);
     let said = scene.texts("reports/processed", ".md").concat();
-    assert!(
-        said.contains("In time.") && !said.contains("Late."),
-        "{said}"
-    );
+    has(&said, "In time.");
+    lacks(&said, "Late.");
 }
 
 #[test]
@@ -406,17 +355,17 @@ fn repeated_kills_duplicate_no_request() {
     - {name: Think again, action: ask, params: {wanted: \"Then {{steps.3.result}}\"}}
 - {id: coder, kind: files, worker: external, description: Codes.}
 ";
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
+    scene.write("team.yaml", &team);
+    scene.write("pass.md", &one_for("a"));
     let coder = scene.agent(|command| match is_request(command) {
         true => Act::success("Done."),
         false => Act::Leave,
     });
-    let mut daemon = Some(scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]));
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let mut daemon = Some(scene.leave("run --team team.yaml --plan pass.md"));
+    let plan = plan_id(&scene);
     // The number of all commits, in any plan.
     let changes = || -> i64 {
-        let plans = scene.works(&["plans", "--all", "--json"]);
+        let plans = scene.works("plans --all --json");
         let plans: Vec<Value> = serde_json::from_str(&plans).unwrap();
         plans.iter().map(|plan| plan["seq"].as_i64().unwrap()).sum()
     };
@@ -424,7 +373,7 @@ fn repeated_kills_duplicate_no_request() {
     let mut kills = 0;
     while let Some(running) = daemon.take() {
         let before = changes();
-        wait_until("something is committed", DEADLINE, || {
+        wait_until("something is committed", || {
             let hangs = kills == 0 && server.count("ask") > 0;
             over() || hangs || changes() > before
         });
@@ -434,10 +383,10 @@ fn repeated_kills_duplicate_no_request() {
             break;
         }
         kills += 1;
-        daemon = Some(scene.leave(&["resume", &plan, "--team", "team.yaml"]));
+        daemon = Some(scene.leave(["resume", &plan, "--team", "team.yaml"]));
     }
     assert!(kills >= 1, "{kills}");
-    scene.works(&["resume", &plan, "--team", "team.yaml"]);
+    scene.works(["resume", &plan, "--team", "team.yaml"]);
     assert_eq!(requests(&scene).len(), 2);
     let asked = coder.seen().into_iter().filter(is_request).count();
     assert_eq!(asked, 1, "the request lay there once");
@@ -465,23 +414,14 @@ fn run_reports_unusable_role_before_start() {
     let scene = Scene::by_rules("mcp.docs.command = ['false']\n");
     let team = row(&["a"], "b") + "- {id: b, kind: files, description: Codes.}\n";
     let team = team.replace("actions: [ask]", "actions: [ask]\n  tools: [docs.search]");
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("b"));
-    let args = [
-        "run",
-        "--team",
-        "team.yaml",
-        "--plan",
-        "pass.md",
-        "--agent",
-        "shell",
-        "--allow-shell",
-    ];
+    scene.write("team.yaml", &team);
+    scene.write("pass.md", &one_for("b"));
+    let args = "run --team team.yaml --plan pass.md --agent shell --allow-shell";
     for how in ["--no-input", "--detach"] {
-        let ran = scene.run(&[&args[..], &[how]].concat());
+        let ran = scene.run(format!("{args} {how}"));
         assert_ne!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.stderr.contains("docs"), "{ran:?}");
-        assert!(!ran.stdout.contains("in the background"), "{ran:?}");
+        ran.has_stderr("docs");
+        ran.lacks_stdout("in the background");
         assert!(scene.status()["daemon"].is_null());
     }
     for folder in ["pending", "processed", "withdrawn"] {
@@ -501,20 +441,20 @@ fn request_queue_holds_sixteen_and_rejects_rest() {
         "description: Asks.",
         "description: Asks.\n  concurrency: 18",
     ) + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
-    scene.env.write("team.yaml", &team);
+    scene.write("team.yaml", &team);
     let tasks = (1..=18).map(|n| format!("\n## Pass it on {n}\n\n- assignee: a\n\nPass it on.\n"));
     let plan = format!(
         "---\nname: Many\ngoal: Pass it on\n---\n{}",
         tasks.collect::<String>()
     );
-    scene.env.write("pass.md", &plan);
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    wait_until("one is rejected", DEADLINE, || {
+    scene.write("pass.md", &plan);
+    let _daemon = scene.leave("run --team team.yaml --plan pass.md");
+    wait_until("one is rejected", || {
         let reports = scene.texts("reports/processed", ".md");
         let rejected = |text: &String| text.contains("role `b` has 16 requests waiting already");
         reports.iter().any(rejected)
     });
-    wait_until("the others wait", DEADLINE, || {
+    wait_until("the others wait", || {
         let waits = scene.status()["waits"].as_array().map_or(0, Vec::len);
         waits == 16 || waits == 17
     });

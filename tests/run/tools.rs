@@ -5,8 +5,8 @@ use super::*;
 impl Scene {
     /// Calls a tool on the plan of the daemon.
     fn tool(&self, name: &str, arguments: &Value) -> Ran {
-        let plan = self.status()["plan"]["id"].as_str().unwrap().to_owned();
-        self.run(&["tool", name, &arguments.to_string(), "--plan", &plan])
+        let plan = plan_id(self);
+        self.run(["tool", name, &arguments.to_string(), "--plan", &plan])
     }
 
     fn tool_works(&self, name: &str, arguments: &Value) {
@@ -29,7 +29,7 @@ fn done(task: u32) -> Value {
 #[test]
 fn tool_update_counts_as_report() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let _daemon = scene.leave("run --plan chain.md");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
     scene.tool_works("TaskUpdate", &done(1));
@@ -43,14 +43,14 @@ fn tool_update_counts_as_report() {
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
     let cancel = format!("{}.cancel", first.id);
     assert!(!scene.names("active").contains(&cancel));
-    let shown = scene.works(&["show", "--format", "json"]);
-    assert!(shown.contains("\"agent_input_tokens\": 70"), "{shown}");
+    let part = "\"agent_input_tokens\": 70";
+    has(scene.works("show --format json"), part);
 
     // A failure is judged, too: the task is dispatched again.
     let failed = json!({"task_id": 2, "error_message": "no disk", "should_retry": true});
     scene.tool_works("failTask", &failed);
     let again = scene.take("the second task again", |command| command.attempt() == 2);
-    assert!(again.body().contains("no disk"), "{again:?}");
+    has(again.body(), "no disk");
     scene.succeed(&second, "late");
     scene.await_name("reports/stale", &format!("report-{}.md", second.id));
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
@@ -64,13 +64,13 @@ fn tool_update_counts_as_report() {
 #[test]
 fn notebook_update_counts_as_report() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let _daemon = scene.leave("run --plan chain.md");
     scene.take_any();
     scene.await_events("claimed", 1);
     let finished = json!({"subtask_idx": 0, "subtask_outcome": "it is there"});
     let ran = scene.tool("finish_subtask", &finished);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("reported as 'done'"), "{ran:?}");
+    ran.has_stdout("reported as 'done'");
     scene.take_task(2);
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
     assert_eq!(scene.events_named("reported").len(), 1);
@@ -96,13 +96,11 @@ fn agent_finds_plan_from_its_workspace() {
     for workspace in ["volumes/workspace", "project"] {
         let scene = Scene::by_rules(&format!("run.workspace = '{workspace}'"));
         fs::create_dir_all(scene.env.path(workspace)).unwrap();
-        scene
-            .env
-            .write("plan.md", "---\ngoal: One task\n---\n\n## Begin\n");
+        scene.write("plan.md", "---\ngoal: One task\n---\n\n## Begin\n");
         let program = env!("CARGO_BIN_EXE_plan-agent");
         let agent = ["sh", "-c", ADDS, "sh", "{report}", "{prompt_file}", program];
         let run = ["run", "--plan", "plan.md", "--agent", "command", "--"];
-        let ran = scene.run(&[&run[..], &agent].concat());
+        let ran = scene.run([&run[..], &agent].concat());
         assert_eq!(ran.code, Some(0), "{workspace}: {ran:?}");
         assert_eq!(scene.tasks(), ["completed", "completed"], "{workspace}");
         let within = scene.env.path(workspace).join("volumes");
@@ -113,7 +111,7 @@ fn agent_finds_plan_from_its_workspace() {
 #[test]
 fn commands_inside_exchange_folder_use_its_plan() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let _daemon = scene.leave("run --plan chain.md");
     scene.take_any();
     let from = |folder: &str, args: &[&str]| {
         let mut command = scene.env.command(args);
@@ -124,8 +122,7 @@ fn commands_inside_exchange_folder_use_its_plan() {
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let status = from("volumes/workspace", &["status"]);
-    assert!(status.contains("running"), "{status}");
+    has(from("volumes/workspace", &["status"]), "running");
     let paused = from("volumes/workspace", &["pause"]);
     scene.await_status("paused");
     // The suggested command can be typed from there.
@@ -137,47 +134,46 @@ fn commands_inside_exchange_folder_use_its_plan() {
 #[test]
 fn own_folder_plan_precedes_parent_process_plan() {
     let scene = Scene::by_rules("");
-    scene.works(&[
+    scene.works([
         "tool",
         "TaskCreate",
         r#"{"subject": "of the outer folder"}"#,
     ]);
     let inner = Scene::by_rules("volumes.root = 'exchange'");
-    inner.works(&[
+    inner.works([
         "tool",
         "TaskCreate",
         r#"{"subject": "of the inner folder"}"#,
     ]);
     let listed = || {
-        let mut command = inner.env.command(&["tool", "TaskList", "{}"]);
+        let mut command = inner.env.command("tool TaskList {}");
         command.env("PLAN_AGENT_EXCHANGE", scene.env.path("volumes"));
         let output = command.output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(listed().contains("of the inner folder"), "{}", listed());
+    has(listed(), "of the inner folder");
     fs::remove_dir_all(inner.env.path("exchange")).unwrap();
-    assert!(listed().contains("of the outer folder"), "{}", listed());
+    has(listed(), "of the outer folder");
 }
 
 #[test]
 fn shell_does_not_run_task_text_from_tool() {
     let scene = Scene::by_rules("run.max_attempts = 1");
-    scene.env.write(
+    scene.write(
         "plan.md",
         "---\ngoal: Two files\n---\n\n\
          ## Wait\n\n```sh\nuntil [ -e go ]; do sleep 0.05; done\n```\n\n\
          ## Make\n\n- after: 1\n\n```sh\ntouch wanted\n```\n",
     );
-    let _daemon = scene.leave(&["run", "--plan", "plan.md", "--agent", "shell"]);
+    let _daemon = scene.leave("run --plan plan.md --agent shell");
     scene.await_events("claimed", 1);
     let words = "```sh\ntouch unwanted\n```";
     scene.tool_works("TaskUpdate", &json!({"taskId": "2", "description": words}));
-    scene.env.write("volumes/workspace/go", "");
+    scene.write("volumes/workspace/go", "");
     scene.await_events("reported", 2);
     let reported = scene.events_named("reported");
     assert_eq!(reported[1]["status"], "FAILED", "{reported:?}");
-    let why = scene.works(&["why", "2"]);
-    assert!(why.contains("a model wrote this task"), "{why}");
+    has(scene.works("why 2"), "a model wrote this task");
     for file in ["wanted", "unwanted"] {
         let path = scene.env.path(format!("volumes/workspace/{file}"));
         assert!(!path.exists(), "{file}");
@@ -189,7 +185,7 @@ fn checks_decide_on_tool_reports() {
     let scene = Scene::by_rules(
         "[run]\nchecks = [\"there\"]\n[checks]\nthere = { run = [\"test\", \"-e\", \"there\"] }",
     );
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let first = scene.take_any();
     scene.tool_works("update_task_status", &{
         let plan = scene.status()["plan"]["id"].clone();
@@ -206,7 +202,7 @@ fn checks_decide_on_tool_reports() {
 #[test]
 fn tool_completion_withdraws_unclaimed_command() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let _daemon = scene.leave("run --plan one.md");
     let first = scene.await_any();
     scene.tool_works("TaskUpdate", &done(1));
     scene.await_name("commands/withdrawn", &format!("{}.md", first.id));
@@ -216,7 +212,7 @@ fn tool_completion_withdraws_unclaimed_command() {
 #[test]
 fn tools_edit_waiting_tasks_while_daemon_runs() {
     let scene = Scene::by_rules("");
-    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let _daemon = scene.leave("run --plan chain.md");
     let first = scene.take_any();
     scene.await_events("claimed", 1);
     scene.tool_works(
@@ -246,16 +242,14 @@ fn tools_edit_waiting_tasks_while_daemon_runs() {
     }
     scene.succeed(&first, "done");
     let third = scene.take_task(3);
-    assert!(third.body().contains("Make another."), "{third:?}");
+    has(third.body(), "Make another.");
     scene.succeed(&third, "done");
     let added = scene.take_task(4);
-    assert!(added.body().contains("Tidy up."), "{added:?}");
+    has(added.body(), "Tidy up.");
     scene.succeed(&added, "done");
     scene.await_status("completed");
-    assert_eq!(
-        scene.tasks(),
-        ["completed", "skipped", "completed", "completed"]
-    );
+    let expected = ["completed", "skipped", "completed", "completed"];
+    assert_eq!(scene.tasks(), expected);
 }
 
 /// Reports through the tool that its task is done, and ends only when the test lets it.
@@ -267,10 +261,10 @@ const AGENT: &str = "n=$(ls told-* 2>/dev/null | wc -l); n=$((n + 1)); \
 #[test]
 fn next_task_waits_for_agent_that_reported_by_tool() {
     let scene = Scene::by_rules("worker.env = [\"PROGRAM\", \"CONFIG\", \"PLAN\"]");
-    scene.works(&["plans"]);
-    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    let mut worker = scene.env.command(&[
+    scene.works("plans");
+    let _daemon = scene.leave("run --plan two.md");
+    let plan = plan_id(&scene);
+    let mut worker = scene.env.command([
         "worker", "--agent", "command", "--", "sh", "-c", AGENT, "sh", "{report}",
     ]);
     worker
@@ -289,11 +283,8 @@ fn next_task_waits_for_agent_that_reported_by_tool() {
     assert!(!scene.path("workspace/told-2").exists());
     go(1);
     told(2);
-    assert!(
-        scene
-            .names("commands/processed")
-            .contains(&format!("{}.md", next.id))
-    );
+    let taken = scene.names("commands/processed");
+    assert!(taken.contains(&format!("{}.md", next.id)), "{taken:?}");
     scene.await_status("completed");
     go(2);
     assert_eq!(scene.events_named("issued").len(), 2);

@@ -82,23 +82,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Starts a daemon that dispatches a task for each case.
-fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
-    let scene = Scene::by_rules("run.max_parallel = 100");
-    let tasks: String = (1..=count)
-        .map(|number| format!("## Task {number}\n\nDo it.\n\n"))
-        .collect();
-    let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
-    scene.env.write("many.md", &plan);
-    let daemon = scene.leave(&["run", "--plan", "many.md"]);
-    wait_until("every command is there", DEADLINE, || {
-        scene.pending().len() == count
-    });
-    let mut commands = scene.pending();
-    commands.sort_by_key(Command::task);
-    (scene, daemon, commands)
-}
-
 /// Waits until a daemon has scanned the folders after its start.
 fn await_a_look(scene: &Scene) {
     scene.submit("task-nobody", &report("SUCCESS", "of what?"));
@@ -133,13 +116,13 @@ fn torn_commands_are_restored_whole() {
         }
     }
 
-    let _daemon = scene.leave(&["resume"]);
+    let _daemon = scene.leave("resume");
     await_a_look(&scene);
     let mut torn = Vec::new();
     for (case, command) in cases.iter().zip(&commands) {
         let pending = place("commands/pending", &command.id);
         if case.mended {
-            wait_until(&format!("{} is whole", case.what), DEADLINE, || {
+            wait_until(&format!("{} is whole", case.what), || {
                 fs::read_to_string(&pending).is_ok_and(|text| text == command.text)
             });
             let taken = place("commands/processed", &command.id);
@@ -197,7 +180,7 @@ fn daemon_worker_never_claims_torn_command() {
         }
         let path = scene.path(folder).join(format!("{id}.md"));
         fs::write(path, half(&commands[0].text)).unwrap();
-        let ran = scene.run(&[
+        let ran = scene.run([
             "resume",
             "--agent",
             "command",
@@ -210,7 +193,7 @@ fn daemon_worker_never_claims_torn_command() {
             "{prompt_file}",
         ]);
         assert_eq!(ran.code, Some(0), "{what}: {ran:?}");
-        let told = scene.env.read("volumes/workspace/told");
+        let told = scene.read("volumes/workspace/told");
         let end = commands[0].body().trim_end();
         let end = &end[end.len() - 80..];
         assert!(told.contains(end), "{what}: {told}");
@@ -224,21 +207,21 @@ fn torn_questions_are_restored_and_answers_kept() {
     let kept: (&str, Tear) = ("filled in", answered);
     for (what, tear) in TORN.into_iter().chain([kept]) {
         let scene = Scene::by_rules("run.max_attempts = 1");
-        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let daemon = scene.leave("run --plan one.md");
         let command = scene.take_any();
         scene.fail(&command, "not today");
         let (id, text) = scene.await_questions(1).remove(0);
         kill(&scene, daemon);
         let question = format!("questions/pending/question-{id}.md");
         fs::write(scene.path(&question), tear(&text)).unwrap();
-        let _daemon = scene.leave(&["resume"]);
+        let _daemon = scene.leave("resume");
         if what == kept.0 {
             let complaint = format!("question-{id}.problem.md");
             scene.await_name("questions/pending", &complaint);
             let there = fs::read(scene.path(&question)).unwrap();
             assert_eq!(there, tear(&text), "{what}");
         } else {
-            wait_until(&format!("{what}: it is whole"), DEADLINE, || {
+            wait_until(&format!("{what}: it is whole"), || {
                 scene.questions() == [(id.clone(), text.clone())]
             });
         }
@@ -250,23 +233,15 @@ fn torn_questions_are_restored_and_answers_kept() {
 /// A role's request to a worker behind files is a command like any other.
 #[test]
 fn torn_role_request_is_restored_whole() {
-    const TEAM: &str = "name: Two\nroles:\n\
-        - id: a\n  kind: agent\n  description: Asks.\n  actions: [ask]\n  templates:\n  - name: pass\n    matches: [pass]\n    \
-        steps:\n    - {name: Ask it, ask: coder, description: Mend the flag.}\n\
-        - {id: coder, kind: files, worker: external, description: Codes.}\n";
-    const PLAN: &str =
-        "---\nname: Pass\ngoal: Pass it\n---\n\n## Pass it on\n\n- assignee: a\n\nPass it on.\n";
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", TEAM);
-    scene.env.write("pass.md", PLAN);
-    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let daemon = passes(&scene, &team::asks_coder(""), &team::one_for("a"));
     let request = scene.await_command("the request", |command| {
         command.field("request_id").is_some()
     });
     kill(&scene, daemon);
     let path = format!("commands/pending/{}.md", request.id);
     fs::write(scene.path(path), half(&request.text)).unwrap();
-    let _daemon = scene.leave(&["resume", "--team", "team.yaml"]);
+    let _daemon = scene.leave("resume --team team.yaml");
     let whole = scene.await_command("the whole request", |command| command.text == request.text);
     assert!(scene.claim(&whole.id));
     scene.succeed(&whole, "done");
@@ -277,14 +252,11 @@ fn torn_role_request_is_restored_whole() {
 fn ended(scene: &Scene) -> Command {
     let text = report_of_a_session();
     let _agent = scene.agent(move |_| Act::Report(text.clone()));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "run --plan one.md");
     let mut ends = scene.texts("commands/processed", ".md");
     ends.extend(scene.texts("commands/pending", ".md"));
-    let end = ends
-        .into_iter()
-        .find(|text| text.contains("command_type: end"))
-        .unwrap();
+    let mut end = ends.into_iter();
+    let end = end.find(|text| text.contains("command_type: end")).unwrap();
     let id = end.lines().find_map(|line| line.strip_prefix("id: "));
     Command {
         id: id.unwrap().to_owned(),
@@ -306,16 +278,14 @@ fn session_ends_once_despite_cleared_folders() {
         }
     }
     for _ in 0..2 {
-        let ran = scene.run(&["resume"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.exits(0, "resume");
         assert_eq!(scene.names("commands/pending"), [] as [&str; 0]);
     }
 
     // A torn command in that folder is restored, though.
     let pending = format!("commands/pending/{}.md", end.id);
     fs::write(scene.path(&pending), half(&end.text)).unwrap();
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume");
     let there = fs::read_to_string(scene.path(&pending)).unwrap();
     assert_eq!(there, end.text);
 }

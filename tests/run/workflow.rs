@@ -30,8 +30,8 @@ workflows:
 const CHECK: &str = "[checks]\nthere.run = ['true']\n";
 
 fn with_team(scene: &Scene) {
-    scene.env.write("team.yaml", TEAM);
-    scene.env.write("coder.md", "You write short code.\n");
+    scene.write("team.yaml", TEAM);
+    scene.write("coder.md", "You write short code.\n");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn workflow_becomes_plan_without_model() {
     let scene = Scene::by_rules(&format!("run.team = 'team.yaml'\n{CHECK}"));
     with_team(&scene);
     let agent = scene.agent(|_| Act::success("It is there."));
-    scene.works(&[
+    scene.works([
         "run",
         "--workflow",
         "feature",
@@ -55,85 +55,72 @@ fn workflow_becomes_plan_without_model() {
         .iter()
         .map(|task| [&task["key"], &task["assignee"], &task["dependencies"]])
         .collect();
-    assert_eq!(
-        json!(all),
-        json!([
-            ["code", "coder", []],
-            ["docs", "writer", [1]],
-            ["ship", "coder", [2]]
-        ])
-    );
+    let expected = json!([
+        ["code", "coder", []],
+        ["docs", "writer", [1]],
+        ["ship", "coder", [2]]
+    ]);
+    assert_eq!(json!(all), expected);
     let command = agent.command(1, 1);
     assert_eq!(command.field("assignee"), Some("coder"));
-    for part in [
-        "Make 1 file for a \"flag\": {{files}}.",
-        "You write short code.",
-    ] {
-        assert!(command.body().contains(part), "{}", command.body());
-    }
-    assert!(!agent.command(2, 1).body().contains("short code"));
-    let plan: Value = serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
-    assert!(plan.to_string().contains("team.yaml#feature"), "{plan}");
-    let structure = scene.works(&[
+    has(command.body(), "Make 1 file for a \"flag\": {{files}}.");
+    has(command.body(), "You write short code.");
+    lacks(agent.command(2, 1).body(), "short code");
+    let plan: Value = scene.json("show --format json");
+    has(plan.to_string(), "team.yaml#feature");
+    let structure = scene.works([
         "tool",
         "get_plan_structure",
         &json!({"plan_id": status["plan"]["id"]}).to_string(),
     ]);
-    assert!(
-        structure.contains("\"workflow_template_source\":\"team.yaml#feature\""),
-        "{structure}"
-    );
+    let part = "\"workflow_template_source\":\"team.yaml#feature\"";
+    has(&structure, part);
 }
 
 #[test]
 fn workflow_problems_have_hints_and_leave_no_files() {
     let scene = Scene::by_rules("");
     with_team(&scene);
-    scene.env.write(
+    scene.write(
         "broken.yaml",
         "roles:\n- {id: coder, kind: fils}\n- {id: coder}\nworkflow: []\n",
     );
-    scene.env.write(
+    scene.write(
         "nobody.yaml",
         "roles:\n- {id: coder, kind: files}\n- {id: writer, kind: files, worker: codx}\n",
     );
-    scene.env.write(
+    scene.write(
         "plan.md",
         "## One\n- assignee: coder\n\n## Two\n- assignee: codre\n",
     );
-    let mut told = String::new();
-    for words in [
-        "run --workflow feature",
-        "run --team team.yaml --workflow feature",
-        "run --team none.yaml goal",
-        "run --team broken.yaml goal",
-        "run --team nobody.yaml goal",
-    ] {
-        let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        told += &["$ ", words, "\n", &ran.stderr].concat();
-    }
-    scene.env.write(
+    let mut told = refusals(
+        &scene,
+        &[
+            "run --workflow feature",
+            "run --team team.yaml --workflow feature",
+            "run --team none.yaml goal",
+            "run --team broken.yaml goal",
+            "run --team nobody.yaml goal",
+        ],
+    );
+    scene.write(
         "config.toml",
         &format!("llm.provider = 'none'\nrun.team = 'team.yaml'\n{CHECK}"),
     );
-    for words in [
-        "run --workflow featur",
-        "run --workflow feature --param fature=x --param files=two",
-        "run --workflow feature --param feature=x --param feature=y",
-        "run --plan plan.md",
-        "worker --role code --agent shell",
-    ] {
-        let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        told += &["$ ", words, "\n", &ran.stderr].concat();
-    }
+    told += &refusals(
+        &scene,
+        &[
+            "run --workflow featur",
+            "run --workflow feature --param fature=x --param files=two",
+            "run --workflow feature --param feature=x --param feature=y",
+            "run --plan plan.md",
+            "worker --role code --agent shell",
+        ],
+    );
     fs::remove_file(scene.env.path("coder.md")).unwrap();
-    told += &scene.run(&["run", "goal"]).stderr;
-    scene
-        .env
-        .write("team.yaml", "roles:\n- {id: solo, kind: files}\n");
-    told += &scene.run(&["run", "goal"]).stderr;
+    told += &scene.run("run goal").stderr;
+    scene.write("team.yaml", "roles:\n- {id: solo, kind: files}\n");
+    told += &scene.run("run goal").stderr;
     insta::assert_snapshot!(scene.env.normal(&told), @r#"
     $ run --workflow feature
     error: there is no team to find the workflow `feature` in
@@ -188,24 +175,13 @@ fn workflow_problems_have_hints_and_leave_no_files() {
 fn resume_refuses_plan_with_removed_roles() {
     let scene = Scene::by_rules(CHECK);
     with_team(&scene);
-    let daemon = scene.leave(&[
-        "run",
-        "--team",
-        "team.yaml",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=x",
-    ]);
+    let daemon = scene.leave("run --team team.yaml --workflow feature --param feature=x");
     scene.await_any();
-    scene.works(&["stop"]);
+    scene.works("stop");
     drop(daemon);
     let other = TEAM.replace("coder", "coders");
-    scene
-        .env
-        .write("other.yaml", &other.replace("coders.md", "coder.md"));
-    let ran = scene.run(&["resume", "--team", "other.yaml"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    scene.write("other.yaml", &other.replace("coders.md", "coder.md"));
+    let ran = scene.exits(2, "resume --team other.yaml");
     insta::assert_snapshot!(ran.stderr, @"
     error: other.yaml: task 1 is for `coder`, a role that the team does not have
     Hint: did you mean `coders`?
@@ -213,8 +189,7 @@ fn resume_refuses_plan_with_removed_roles() {
     Hint: did you mean `coders`?
     ");
     let _agent = scene.agent(|_| Act::success("It is there."));
-    let ran = scene.run(&["resume", "--team", "team.yaml"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, "resume --team team.yaml");
 }
 
 #[test]
@@ -224,7 +199,7 @@ fn doctor_validates_team() {
     scene.env.show_script("claude", "echo 9.9.9");
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/team.yaml");
     fs::copy(example, scene.env.path("example.yaml")).unwrap();
-    scene.env.write("nobody.yaml", "roles:\n- {id: coder, kind: files}\n- {id: writer, kind: files, worker: codex}\n- {id: one, kind: files, worker: {agent: command, argv: [./none.sh]}}\n");
+    scene.write("nobody.yaml", "roles:\n- {id: coder, kind: files}\n- {id: writer, kind: files, worker: codex}\n- {id: one, kind: files, worker: {agent: command, argv: [./none.sh]}}\n");
     let mut told = String::new();
     for (team, code) in [
         ("example.yaml", 1),
@@ -232,7 +207,7 @@ fn doctor_validates_team() {
         ("nobody.yaml", 1),
         ("none.yaml", 1),
     ] {
-        let ran = scene.run(&["doctor", "--team", team]);
+        let ran = scene.run(["doctor", "--team", team]);
         assert_eq!(ran.code, Some(code), "{team}: {ran:?}");
         let lines = ran.stdout.lines();
         let lines = lines.skip_while(|line| line.get(4..8) != Some("team"));
@@ -278,16 +253,16 @@ fn model_chooses_workflow_and_corrects_parameters() {
             _ => all_well(asked),
         });
         let scene = Scene::with_model(&server, shape, "run.team = 'team.yaml'\n");
-        scene.env.write("team.yaml", &without_checks());
-        scene.env.write("coder.md", "You write short code.");
+        scene.write("team.yaml", &without_checks());
+        scene.write("coder.md", "You write short code.");
         let agent = scene.agent(|_| Act::success("It is there."));
-        scene.works(&["run", "Build a flag", "--json"]);
+        scene.works("run 'Build a flag' --json");
         let status = scene.status();
         assert_eq!(status["plan"]["goal"], "Build a flag");
         assert_eq!(status["plan"]["name"], "Feature: a flag");
         assert_eq!(agent.command(1, 1).field("assignee"), Some("coder"));
-        let plan = scene.works(&["show", "--format", "json"]);
-        assert!(plan.contains("team.yaml#feature"), "{plan}");
+        let plan = scene.works("show --format json");
+        has(&plan, "team.yaml#feature");
         assert_eq!(server.count("plan"), 2);
         let prompt = server.asked()[0].prompt().to_owned();
         for part in [
@@ -324,36 +299,26 @@ fn model_assigns_tasks_only_to_team_roles() {
         }
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    scene.env.write("team.yaml", &without_checks());
-    scene.env.write("coder.md", "You write short code.");
+    scene.write("team.yaml", &without_checks());
+    scene.write("coder.md", "You write short code.");
     let agent = scene.agent(|_| Act::success("It is there."));
-    scene.works(&["run", "--team", "team.yaml", "Write something", "--json"]);
+    scene.works("run --team team.yaml 'Write something' --json");
     assert_eq!(server.count("plan"), 2);
     let assignees = [1, 2].map(|task| agent.command(task, 1).field("assignee").map(str::to_owned));
-    assert_eq!(
-        assignees,
-        [Some("writer".to_owned()), Some("coder".to_owned())]
-    );
+    let expected = [Some("writer".to_owned()), Some("coder".to_owned())];
+    assert_eq!(assignees, expected);
 }
 
 #[test]
 fn failing_optional_task_is_skipped_without_question() {
     let scene = Scene::by_rules("run.team = 'team.yaml'\n");
-    scene.env.write("team.yaml", &without_checks());
-    scene.env.write("coder.md", "You write short code.");
+    scene.write("team.yaml", &without_checks());
+    scene.write("coder.md", "You write short code.");
     let agent = scene.agent(|command| match command.task() {
         2 => Act::failed("There is nothing to describe."),
         _ => Act::success("It is there."),
     });
-    scene.works(&[
-        "run",
-        "--no-input",
-        "--workflow",
-        "feature",
-        "--param",
-        "feature=a flag",
-        "--json",
-    ]);
+    scene.works("run --no-input --workflow feature --param 'feature=a flag' --json");
     assert_eq!(scene.tasks(), ["completed", "skipped", "completed"]);
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (2, 2), (2, 3), (3, 1)]);
     assert_eq!(scene.names("questions/pending"), [] as [&str; 0]);
@@ -362,6 +327,5 @@ fn failing_optional_task_is_skipped_without_question() {
     let status = scene.status();
     let result = status["tasks"][1]["result"].as_str().unwrap();
     assert!(result.starts_with(reason), "{result}");
-    let why = scene.works(&["why", "2"]);
-    assert!(why.contains("optional, and it failed 3 times"), "{why}");
+    has(scene.works("why 2"), "optional, and it failed 3 times");
 }

@@ -131,10 +131,7 @@ async fn full_disk_is_reported_and_loses_nothing() {
             state(&Store::open(&path, now).await.unwrap()).await,
             committed
         );
-        store
-            .change(&plan(), "test", "added", add("room again"))
-            .await
-            .unwrap();
+        changes(&store, add("room again")).await;
         assert_eq!(state(&store).await.0, committed.0 + 1);
     }
     let (seq, rows) = state(&store).await;
@@ -173,14 +170,11 @@ async fn change_cost_is_independent_of_plan_size() {
     for tasks in [10, 1_000, 10_000] {
         let given = Given::new(Kinds::File);
         let store = given.open().await;
-        let many = (0..tasks)
-            .map(|number| task(&format!("task {number}")))
-            .collect();
+        let many = (0..tasks).map(|number| task(&format!("task {number}")));
+        let many = many.collect();
         let make = move |draft: &mut Draft<'_>| draft.make_tasks(many).map(drop);
-        store
-            .create(head("aaaaaaaa"), "test", "made", make)
-            .await
-            .unwrap();
+        let made = store.create(head("aaaaaaaa"), "test", "made", make);
+        made.await.unwrap();
         // Empties the write-ahead log, so that it begins again with the measured change.
         given.sql("PRAGMA wal_checkpoint(TRUNCATE)").await;
         let command = new_command("task-x", &"do it".repeat(200));

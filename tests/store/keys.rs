@@ -125,10 +125,7 @@ async fn concurrent_callers_make_one_plan_per_key() {
 
 #[tokio::test]
 async fn two_processes_make_one_plan_per_key() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let store = given.open().await;
         let start = |_| {
             let mut command = Command::new(std::env::current_exe().unwrap());
@@ -143,7 +140,7 @@ async fn two_processes_make_one_plan_per_key() {
             assert!(child.wait().unwrap().success());
         }
         let plans = store.plans().await.unwrap();
-        assert_eq!(plans.len(), CONTENDED, "{:?}", given.kind);
+        assert_eq!(plans.len(), CONTENDED);
         assert!(plans.iter().all(|listed| listed.head.key.is_none()));
     })
     .await;
@@ -172,10 +169,8 @@ async fn owner_finds_current_and_archived_plans() {
             ("d", DAEMON, 40),
         ] {
             let made = owned(id, owner, made);
-            store
-                .create(made, "test", "made", add("first"))
-                .await
-                .unwrap();
+            let made = store.create(made, "test", "made", add("first"));
+            made.await.unwrap();
         }
         let current = async |owner: &str, limit| -> Vec<String> {
             let ids = store.current(owner, limit).await.unwrap();
@@ -203,11 +198,8 @@ async fn owner_finds_current_and_archived_plans() {
         assert_eq!(shelved(1, 5).await, (both[1..].to_vec(), 2));
         assert_eq!(shelved(0, 1).await, (both[..1].to_vec(), 2));
         assert_eq!(shelved(2, 5).await, (vec![], 2));
-        assert_eq!(
-            found(&store, "a").await.as_deref(),
-            Some("a"),
-            "put away is not deleted"
-        );
+        // Put away is not deleted.
+        assert_eq!(found(&store, "a").await.as_deref(), Some("a"));
 
         take_up(&store, &PlanId::new("b")).await.unwrap();
         assert_eq!(current("tasks", 5).await, ["b"]);
@@ -260,10 +252,7 @@ fn old_plan(id: &str, made: i64) -> String {
 
 #[tokio::test]
 async fn older_format_is_migrated() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         given.sql(FORMAT_1).await;
         given.sql(&old_plan("aaaaaaaa", 10)).await;
         given.sql(&old_plan("bbbbbbbb", 20)).await;
@@ -283,23 +272,16 @@ async fn older_format_is_migrated() {
         assert_eq!(log(&store).await.len(), 1);
         let ids: Vec<PlanId> = ["bbbbbbbb", "aaaaaaaa"].map(PlanId::new).into();
         assert_eq!(store.current(DAEMON, 9).await.unwrap(), ids);
-        assert_eq!(
-            found(&store, "aaaaaaaa").await.as_deref(),
-            Some("aaaaaaaa"),
-            "{:?}",
-            given.kind
-        );
+        assert_eq!(found(&store, "aaaaaaaa").await.as_deref(), Some("aaaaaaaa"));
         let error = create(&store, "aaaaaaaa").await.unwrap_err();
         assert!(matches!(error, StoreError::PlanTaken(_)), "{error}");
         let second = store.change(&plan(), "test", "added", add("second")).await;
         assert_eq!(second.unwrap(), TaskId(2));
         let end = |draft: &mut Draft<'_>| draft.abandon("over");
-        store.change(&plan(), "test", "ended", end).await.unwrap();
+        changes(&store, end).await;
         put_away(&store, &plan(), ArchiveState::Deleted).await;
-        assert_eq!(
-            create(&store, "aaaaaaaa").await.unwrap().as_str(),
-            "aaaaaaaa~2"
-        );
+        let expected = "aaaaaaaa~2";
+        assert_eq!(create(&store, "aaaaaaaa").await.unwrap().as_str(), expected);
     })
     .await;
 }

@@ -8,10 +8,7 @@ use super::*;
 
 #[tokio::test]
 async fn start_reads_rows_and_later_log_only() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         make(&store, "bbbbbbbb").await;
@@ -22,13 +19,12 @@ async fn start_reads_rows_and_later_log_only() {
         fill(&store, 60).await;
         issue(&store, &plan(), 2, new_command("command-2", "do it")).await;
         let before = state(&store).await;
-        assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
+        assert_eq!(state(&given.open().await).await, before);
         // The damaged entries are never read again: the rows were written long before.
-        given
-            .sql("UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa' AND seq < 80")
-            .await;
+        let sql = "UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa' AND seq < 80";
+        given.sql(sql).await;
         let other = given.open().await;
-        assert_eq!(state(&other).await, before, "{:?}", given.kind);
+        assert_eq!(state(&other).await, before);
         for command in ["command-1", "command-2"] {
             let found = other.plan_of(&CommandId::new(command)).await.unwrap();
             assert_eq!(found, Some(plan()), "{command}");
@@ -45,10 +41,7 @@ async fn start_reads_rows_and_later_log_only() {
 
 #[tokio::test]
 async fn failed_row_write_blocks_no_change() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         given.break_table("plans", "UPDATE OF folded").await;
@@ -56,7 +49,7 @@ async fn failed_row_write_blocks_no_change() {
         let before = state(&store).await;
         assert_eq!(before.0, 41);
         let other = given.open().await;
-        assert_eq!(state(&other).await, before, "{:?}", given.kind);
+        assert_eq!(state(&other).await, before);
         given.mend_table("plans").await;
         step(&other, 1).await;
         assert_eq!(state(&store).await, state(&other).await);
@@ -65,7 +58,7 @@ async fn failed_row_write_blocks_no_change() {
         fill(&other, 20).await;
         let before = state(&store).await;
         given.sql("UPDATE log SET delta = 'x' WHERE seq < 42").await;
-        assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
+        assert_eq!(state(&given.open().await).await, before);
     })
     .await;
 }
@@ -84,7 +77,7 @@ async fn command_is_found_among_many_plans() {
         for number in [0, 7, 59] {
             let command = CommandId::new(format!("do_%!{number}\\\""));
             let found = store.plan_of(&command).await.unwrap();
-            assert_eq!(found, Some(PlanId::new(id(number))), "{:?}", given.kind);
+            assert_eq!(found, Some(PlanId::new(id(number))));
         }
         for stranger in ["do_%!", "do_%!6", "DO_%!7\\\"", "do__!7\\\"", "%"] {
             let found = store.plan_of(&CommandId::new(stranger)).await.unwrap();
@@ -96,10 +89,7 @@ async fn command_is_found_among_many_plans() {
 
 #[tokio::test]
 async fn rows_of_every_kind_are_written() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         let command = CommandId::new("command-1");
@@ -119,7 +109,7 @@ async fn rows_of_every_kind_are_written() {
             draft.agent_asks(&command, QuestionId::new("q1"))?;
             draft.begin_ask(&ModelQuestionKind::Replan).map(drop)
         };
-        store.change(&plan(), "test", "x", change).await.unwrap();
+        changes(&store, change).await;
         let kinds: BTreeSet<&str> = state(&store)
             .await
             .1
@@ -131,7 +121,7 @@ async fn rows_of_every_kind_are_written() {
         fill(&store, 30).await;
         let before = state(&store).await;
         given.sql("UPDATE log SET delta = 'x' WHERE seq < 10").await;
-        assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
+        assert_eq!(state(&given.open().await).await, before);
     })
     .await;
 }

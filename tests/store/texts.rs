@@ -29,10 +29,7 @@ async fn an_attempt_that_changes_often_has_its_texts_once() {
         let id = id.clone();
         let until = (number % 2 == 0).then_some(Time(2_000_000));
         let waits = move |draft: &mut Draft<'_>| draft.waits(&id, until);
-        store
-            .change(&plan(), "test", "it waits", waits)
-            .await
-            .unwrap();
+        changes(&store, waits).await;
     }
     let grown = size(&given) - before;
     assert!(grown < 150_000, "{grown} bytes for 50 changes");
@@ -77,13 +74,13 @@ async fn what_looks_like_the_name_of_a_text_is_a_text() {
         for round in 0..2 {
             let (seq, all) = state(&store).await;
             let again = store.at(&plan(), seq).await.unwrap();
-            assert_eq!(rows(&again), all, "{:?}", given.kind);
+            assert_eq!(rows(&again), all);
             let mut stores = vec![store.clone()];
             if given.shared() {
                 stores.push(given.open().await);
             }
             for store in stores {
-                assert_eq!(state(&store).await.1, all, "{:?}", given.kind);
+                assert_eq!(state(&store).await.1, all);
                 for id in &ids {
                     let found = store.plan_of(&CommandId::new(id)).await.unwrap();
                     assert_eq!(found, Some(plan()), "{id} in round {round}");
@@ -98,10 +95,7 @@ async fn what_looks_like_the_name_of_a_text_is_a_text() {
 
 #[tokio::test]
 async fn a_text_that_is_missing_is_an_error_that_names_the_plan() {
-    on_every_store(async |given| {
-        if !given.shared() {
-            return;
-        }
+    on_every_shared_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         issue(
@@ -119,10 +113,7 @@ async fn a_text_that_is_missing_is_an_error_that_names_the_plan() {
             store.at(&plan(), 2).await.unwrap_err(),
         ] {
             let text = error.to_string();
-            assert!(
-                text.contains("`aaaaaaaa`") && text.contains("missing"),
-                "{text}"
-            );
+            has(&text, ["`aaaaaaaa`", "missing"]);
         }
     })
     .await;
@@ -200,7 +191,7 @@ async fn apply(store: &Store, number: usize, op: &(u8, u32, String)) {
         // Refused or not, the next one may work.
         done.or(Ok(()))
     };
-    store.change(&plan(), "test", "x", change).await.unwrap();
+    changes(store, change).await;
 }
 
 fn ops() -> impl Strategy<Value = Vec<(u8, u32, String)>> {
@@ -219,13 +210,12 @@ proptest! {
     fn every_state_of_a_random_plan_is_kept_also_by_what_an_older_version_wrote(
         ops in ops(), cut in 0..40usize
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        block_on(async {
             let given = Given::new(Kinds::File);
             let mut store = given.open().await;
             make(&store, "aaaaaaaa").await;
             let started = |draft: &mut Draft<'_>| draft.start(PlanPolicy::default(), "/workspace");
-            store.change(&plan(), "test", "started", started).await.unwrap();
+            changes(&store, started).await;
             // What the plan in memory was is not read from the disk.
             let mut states = BTreeMap::from([state(&store).await]);
             for (number, op) in ops.iter().enumerate() {
@@ -263,7 +253,7 @@ async fn a_database_of_an_older_version_is_brought_up_to_date_or_left_as_it_was(
     let old = size(&given);
     let database = fs::read(given.file()).unwrap();
     let refused = Store::open_to_read(&given.file(), now).await.unwrap_err();
-    assert!(refused.to_string().contains("older version"), "{refused}");
+    has(refused.to_string(), "older version");
     assert!(fs::read(given.file()).unwrap() == database);
     let store = given.open().await;
     assert_eq!(history(&store).await, before);

@@ -7,7 +7,7 @@ use std::thread;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::common::env::{DEADLINE, TestEnv, await_standstill, peak_memory};
+use crate::common::env::{TestEnv, await_standstill, peak_memory};
 use crate::common::mcp::Mcp;
 
 /// The most bytes of an answer as it is sent.
@@ -25,7 +25,7 @@ fn size(mcp: &mut Mcp, tool: &str, arguments: &Value) -> usize {
 #[test]
 fn ten_thousand_tasks_are_paged() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &["--dialect", "all"]);
+    let mut mcp = Mcp::start(&env, "--dialect all");
     let quotes = "\"".repeat(450);
     let name = |number: usize| format!("{number}{}", &quotes[..300]);
     let tasks = |make: &dyn Fn(usize) -> Value| (1..=10_000).map(make).collect::<Vec<_>>();
@@ -78,9 +78,9 @@ fn ten_thousand_tasks_are_paged() {
 #[test]
 fn invalid_request_error_has_its_id() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::begin(&env, &[]);
+    let mut mcp = Mcp::begin(&env, []);
     assert!(mcp.write(r#"{"jsonrpc": "2.0", "id": 1, "method": "initialize"}"#));
-    let answer = mcp.message(DEADLINE).unwrap();
+    let answer = mcp.message().unwrap();
     assert_eq!(
         (&answer["id"], &answer["error"]["code"]),
         (&json!(1), &json!(-32602))
@@ -95,7 +95,7 @@ fn invalid_request_error_has_its_id() {
     };
     for id in ["7", "\"seven\"", "9223372036854775808", "1.5"] {
         assert!(mcp.write(&call(id)));
-        let answer = mcp.message(DEADLINE).unwrap();
+        let answer = mcp.message().unwrap();
         assert_eq!(answer["id"].to_string(), id, "{answer}");
         assert!(
             answer["error"]["message"]
@@ -123,9 +123,9 @@ fn listen(mcp: &mut Mcp, id: &str) {
 #[test]
 fn end_of_input_ends_event_stream() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::begin(&env, &[]);
+    let mut mcp = Mcp::begin(&env, []);
     listen(&mut mcp, "L");
-    let begun = mcp.message(DEADLINE).unwrap();
+    let begun = mcp.message().unwrap();
     assert!(begun["method"].is_string(), "{begun}");
     assert_eq!(mcp.end().0.code(), Some(0));
 }
@@ -133,12 +133,12 @@ fn end_of_input_ends_event_stream() {
 #[test]
 fn number_of_event_streams_is_bounded() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::begin(&env, &[]);
+    let mut mcp = Mcp::begin(&env, []);
     for number in 0..=256 {
         listen(&mut mcp, &number.to_string());
     }
     let refused = loop {
-        let message = mcp.message(DEADLINE).unwrap();
+        let message = mcp.message().unwrap();
         if message.get("error").is_some() {
             break message;
         }
@@ -152,7 +152,7 @@ fn mcp_applies_backpressure_to_slow_client() {
     const ASKED: usize = 2000;
     let env = TestEnv::new();
     let mut child = env
-        .command(&["mcp", "--dialect", "all"])
+        .command("mcp --dialect all")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -196,7 +196,7 @@ fn mcp_applies_backpressure_to_slow_client() {
 fn large_calls_use_bounded_memory() {
     const CALLS: u64 = 20;
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
+    let mut mcp = Mcp::start(&env, []);
     mcp.call("TaskCreate", json!({"subject": "First"}));
     let store = Connection::open(env.path("volumes/plan-agent.db")).unwrap();
     store.execute_batch("BEGIN EXCLUSIVE").unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::env::{Ran, TestEnv, skip};
+use crate::common::env::{Ran, TestEnv, has, skip};
 
 fn parsed(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
@@ -11,13 +11,12 @@ fn parsed(ran: &Ran) -> Value {
 #[test]
 fn tools_list_needs_no_folder() {
     let env = TestEnv::new();
-    let all = env.run(&["tools", "--json"]);
-    assert_eq!(all.code, Some(0), "{all:?}");
+    let all = env.exits(0, "tools --json");
     let tools = parsed(&all);
     for tool in tools.as_array().unwrap() {
         assert_eq!(tool["schema"]["type"], "object", "{tool}");
         let dialect = tool["dialect"].as_str().unwrap();
-        let own = env.run(&["tools", "--dialect", dialect]);
+        let own = env.run(["tools", "--dialect", dialect]);
         assert!(
             own.stdout.contains(tool["name"].as_str().unwrap()),
             "{own:?}"
@@ -29,13 +28,13 @@ fn tools_list_needs_no_folder() {
 #[test]
 fn wrong_tool_usage_prints_only_error() {
     let env = TestEnv::new();
-    insta::assert_snapshot!(env.run(&["tools", "--dialect", "x"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("tools --dialect x").seen(&env), @r"
     error: invalid value 'x' for '--dialect <plan-tool|plan-manager|notebook|tasks|all>': must be one of plan-tool, plan-manager, notebook, tasks, all
 
     For more information, try '--help'.
     exit 2
     ");
-    let none = env.run(&["tool"]);
+    let none = env.run("tool");
     assert_eq!((none.code, none.stdout.as_str()), (Some(2), ""), "{none:?}");
     assert!(!env.path("volumes").exists());
 }
@@ -45,7 +44,7 @@ fn wrong_tool_usage_prints_only_error() {
 fn invalid_tool_call_answers_in_dialect_format() {
     let env = TestEnv::new();
     let answer = |args: &[&str]| {
-        let ran = env.run(&[&["tool"], args].concat());
+        let ran = env.run([&["tool"], args].concat());
         assert_eq!(
             (ran.code, ran.stdout.lines().count()),
             (Some(1), 1),
@@ -54,10 +53,7 @@ fn invalid_tool_call_answers_in_dialect_format() {
         parsed(&ran)
     };
     let nope = answer(&["Nope"]);
-    assert!(
-        nope.to_string().contains("here is no tool `Nope`"),
-        "{nope}"
-    );
+    has(nope.to_string(), "here is no tool `Nope`");
     assert_eq!(
         answer(&["TaskCreat"]),
         json!({"result": null, "reason": "there is no tool `TaskCreat`; is `TaskCreate` meant?"})
@@ -68,10 +64,8 @@ fn invalid_tool_call_answers_in_dialect_format() {
     );
     let other = answer(&["getPlan", "{}", "--dialect", "notebook"]);
     assert_eq!(other["metadata"]["error_code"], "UNKNOWN_TOOL");
-    assert_eq!(
-        other["result"],
-        "There is no tool 'getPlan'. The dialect 'plan-manager' has it."
-    );
+    let expected = "There is no tool 'getPlan'. The dialect 'plan-manager' has it.";
+    assert_eq!(other["result"], expected);
     assert!(!env.path("volumes").exists());
     for (tool, said) in [
         ("addTask", "/error/message"),
@@ -83,7 +77,7 @@ fn invalid_tool_call_answers_in_dialect_format() {
             let answer = answer(&[tool, broken]);
             let said = answer.pointer(said).and_then(Value::as_str);
             let said = said.unwrap_or_else(|| panic!("{tool} {broken}: {answer}"));
-            assert!(said.contains("not an object"), "{said}");
+            has(said, "not an object");
             assert_eq!(
                 said.contains("which is no JSON (EOF"),
                 broken.starts_with('{'),
@@ -91,8 +85,8 @@ fn invalid_tool_call_answers_in_dialect_format() {
             );
         }
     }
-    let plans = env.run(&["plans", "--all", "--json"]);
-    assert!(!plans.stdout.contains("\"id\""), "{plans:?}");
+    let plans = env.run("plans --all --json");
+    plans.lacks_stdout("\"id\"");
 }
 
 #[test]
@@ -125,6 +119,6 @@ fn readme_script_reads_every_answer() {
     let lines: Vec<&str> = said.lines().collect();
     assert!(ran.status.success(), "{ran:?}");
     assert_eq!(lines[0], "Started task 1: Build", "{ran:?}");
-    assert!(lines[1].contains("here is no tool `Nope`"), "{ran:?}");
+    has(lines[1], "here is no tool `Nope`");
     assert_eq!(lines[2], "INVALID_ARGUMENT", "{ran:?}");
 }

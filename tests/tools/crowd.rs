@@ -9,7 +9,8 @@ use plan_agent::store::Store;
 use plan_agent::tools::{Dialect, Toolbox};
 use serde_json::{Value, json};
 
-use crate::common::env::{DEADLINE, TestEnv, times, wait_until};
+use crate::common::core::block_on;
+use crate::common::env::{TestEnv, times, wait_until};
 use crate::common::mcp::Mcp;
 
 /// Returns how many changes each process makes.
@@ -45,8 +46,7 @@ pub fn add(dialect: &str, name: &str) -> (&'static str, Value) {
 
 /// Makes the plan with its first task.
 pub fn begin(env: &TestEnv) {
-    let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"first\"}"]);
-    assert_eq!(made.code, Some(0), "{made:?}");
+    env.exits(0, ["tool", "TaskCreate", "{\"subject\": \"first\"}"]);
 }
 
 /// Returns the seq of the plan, and how often each name occurs.
@@ -80,7 +80,7 @@ async fn same_as_its_log(store: &Store, plan: &PlanId, seq: i64) {
 }
 
 fn client(env: &TestEnv, plan: &str, dialect: &str, names: &[String]) {
-    let mut mcp = Mcp::start(env, &["--dialect", dialect, "--plan", plan]);
+    let mut mcp = Mcp::start(env, ["--dialect", dialect, "--plan", plan]);
     for name in names {
         let (tool, arguments) = add(dialect, name);
         mcp.call(tool, arguments);
@@ -89,7 +89,7 @@ fn client(env: &TestEnv, plan: &str, dialect: &str, names: &[String]) {
 }
 
 fn toggle(env: &TestEnv) {
-    let mut mcp = Mcp::start(env, &["--dialect", "plan-tool", "--plan", PLAN]);
+    let mut mcp = Mcp::start(env, ["--dialect", "plan-tool", "--plan", PLAN]);
     for round in 0..each() {
         let status = ["inprogress", "ready"][round % 2];
         mcp.call(
@@ -102,17 +102,12 @@ fn toggle(env: &TestEnv) {
 fn command_line(env: &TestEnv, plan: &str, names: &[String]) {
     for name in names {
         let arguments = json!({"subject": name}).to_string();
-        let ran = env.run(&["tool", "TaskCreate", &arguments, "--plan", plan]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        env.exits(0, ["tool", "TaskCreate", &arguments, "--plan", plan]);
     }
 }
 
 fn library(env: &TestEnv, names: &[String]) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let toolbox = Toolbox::open(&env.path("volumes/plan-agent.db"), "library")
             .await
             .unwrap();
@@ -158,7 +153,7 @@ async fn eight_processes_lose_no_change() {
 
 /// Numbers the rounds in the notes of a task, whatever its state.
 fn note(env: &TestEnv, plan: &str) {
-    let mut mcp = Mcp::start(env, &["--plan", plan]);
+    let mut mcp = Mcp::start(env, ["--plan", plan]);
     for round in 1..=each() {
         let noted = json!({"taskId": "1", "metadata": {"round": round}});
         mcp.call("TaskUpdate", noted);
@@ -173,10 +168,8 @@ async fn daemon_and_seven_callers_lose_no_change() {
     let file = format!("---\nname: own\n---\n\n{}", own.collect::<String>());
     env.write("plan.md", &file);
     env.write("config.toml", "[budget]\nattempts = 100000\n");
-    let _daemon = env.start(&["run", "--plan", "plan.md", "--agent", "shell"]);
-    wait_until("the daemon works", DEADLINE, || {
-        env.run(&["status"]).code == Some(0)
-    });
+    let _daemon = env.start("run --plan plan.md --agent shell");
+    wait_until("the daemon works", || env.run("status").code == Some(0));
     let file = env.path("volumes/plan-agent.db");
     let store = Toolbox::open(&file, "test").await.unwrap().store().clone();
     let plan = store.plans().await.unwrap().remove(0).head.id;
@@ -202,7 +195,7 @@ async fn daemon_and_seven_callers_lose_no_change() {
         tokio::time::sleep(POLL).await;
         seen = store.read(&plan, |plan, _| see(plan)).await.unwrap();
     }
-    assert_eq!(env.run(&["stop"]).code, Some(0));
+    assert_eq!(env.run("stop").code, Some(0));
     let mut expected: BTreeMap<String, usize> = BTreeMap::new();
     for who in ["a", "b", "c", "d", "e", "f"] {
         expected.extend(names(who).into_iter().map(|name| (name, 1)));
@@ -213,9 +206,8 @@ async fn daemon_and_seven_callers_lose_no_change() {
     let log = store.since(&plan, 0, usize::MAX).await.unwrap();
     // How many changes the daemon makes of it is a matter of the machine's pace.
     let by_daemon = log.iter().filter(|change| change.by == DAEMON);
-    let issued = by_daemon
-        .flat_map(|change| &change.delta.events)
-        .filter(|event| matches!(event, Event::Issued { .. }));
+    let issued = by_daemon.flat_map(|change| &change.delta.events);
+    let issued = issued.filter(|event| matches!(event, Event::Issued { .. }));
     let issued = issued.count();
     assert!(issued >= OWN, "{issued} commands of the daemon");
     let seq = store.read(&plan, |_, seq| seq).await.unwrap();

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::common::env::{DEADLINE, Running, TestEnv, peak_memory};
+use crate::common::env::{DEADLINE, Running, TestEnv, begins, has, lacks, peak_memory};
 use crate::common::mcp::said;
 
 /// The program while it serves.
@@ -36,14 +36,8 @@ impl Reply {
 
 /// Starts the program at an address and reads the address that it serves.
 fn serve(env: &TestEnv, address: &str) -> Served {
-    let mut child = env
-        .command(&["mcp", "--http", address])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
-    let running = Running { child };
+    let mut running = env.spawn(["mcp", "--http", address], Stdio::null(), Stdio::piped());
+    let mut said = BufReader::new(running.child.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     let address = line
@@ -170,11 +164,8 @@ fn request_without_token_is_refused() {
     ] {
         let reply = served.post(&[("Authorization", wrong)], &list());
         assert_eq!(reply.status, 401, "{wrong}: {reply:?}");
-        assert!(
-            reply.head.contains("\r\nwww-authenticate: Bearer"),
-            "{reply:?}"
-        );
-        assert!(!reply.body.contains(&served.token));
+        has(&reply.head, "\r\nwww-authenticate: Bearer");
+        lacks(&reply.body, &served.token);
     }
     let twice = [
         ("Authorization", "Bearer x"),
@@ -244,10 +235,8 @@ fn large_bodies_use_bounded_memory() {
             }
         }
         // Half of the possible number: a client sends its rest when no other client makes progress without it.
-        let whole = clients
-            .iter()
-            .filter(|(_, sent)| *sent == rest.len())
-            .count();
+        let whole = clients.iter().filter(|(_, sent)| *sent == rest.len());
+        let whole = whole.count();
         if whole < (CLIENTS - answers).min(4) {
             continue;
         }
@@ -257,11 +246,7 @@ fn large_bodies_use_bounded_memory() {
         stream.write_all(last).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
-        assert!(
-            reply.starts_with("HTTP/1.1 200 "),
-            "{}",
-            &reply[..reply.len().min(300)]
-        );
+        begins(&reply, "HTTP/1.1 200 ");
         answers += 1;
     }
     let memory = peak_memory(served.running.child.id());
@@ -323,7 +308,7 @@ fn invalid_http_requests_get_errors() {
     assert_eq!(reply["error"]["code"], -32601, "{reply}");
     let reply = served.rpc("resources/subscribe", json!({"uri": "plan://current"}));
     let said = reply["error"]["message"].as_str().unwrap();
-    assert!(said.contains("subscriptions/listen"), "{said}");
+    has(said, "subscriptions/listen");
 }
 
 #[test]
@@ -353,8 +338,7 @@ fn restart_is_invisible_to_http_clients() {
     assert_eq!(served.token, token);
     let list = served.call("TaskList", json!({}));
     assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
-    let log = env.run(&["log", "tasks", "--json"]).stdout;
-    assert!(log.contains("\"by\":\"baker\""), "{log}");
+    has(env.run("log tasks --json").stdout, "\"by\":\"baker\"");
 }
 
 #[test]
@@ -392,8 +376,7 @@ fn http_listener_receives_changes_of_other_process() {
     };
     // Any change between the two.
     told();
-    let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"Knead\"}"]);
-    assert_eq!(made.code, Some(0), "{made:?}");
+    env.exits(0, ["tool", "TaskCreate", "{\"subject\": \"Knead\"}"]);
     told();
 }
 
@@ -431,8 +414,8 @@ fn log_names_client_of_current_protocol() {
     // Arguments that are no object reach the tools in another way.
     let again = json!({"name": "TaskCreate", "arguments": "{\"subject\": \"Bake\"}"});
     ask("tools/call", "TaskCreate", again);
-    let log = env.run(&["log", "tasks", "--json"]).stdout;
-    assert!(log.contains("Grind") && log.contains("Bake"), "{log}");
+    let log = env.run("log tasks --json").stdout;
+    has(&log, ["Grind", "Bake"]);
     let by_client = |line: &str| line.contains("\"by\":\"miller\"");
     assert!(log.lines().all(by_client), "{log}");
 }
@@ -447,7 +430,7 @@ fn token_readable_by_others_is_refused() {
         0o600
     );
     fs::set_permissions(&token, Permissions::from_mode(0o644)).unwrap();
-    insta::assert_snapshot!(env.run(&["mcp", "--http", "127.0.0.1:0"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("mcp --http 127.0.0.1:0").seen(&env), @r"
     error: cannot trust the token `[FOLDER]/volumes/mcp.token`: others can read it: its mode is 0644, not 0600
     Hint: `chmod 600 [FOLDER]/volumes/mcp.token`, or remove it: a new one is made
     exit 1
@@ -457,7 +440,7 @@ fn token_readable_by_others_is_refused() {
 #[test]
 fn serves_only_local_addresses() {
     let env = TestEnv::new();
-    insta::assert_snapshot!(env.run(&["mcp", "--http", "0.0.0.0:0"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run("mcp --http 0.0.0.0:0").seen(&env), @r"
     error: invalid value '0.0.0.0:0' for '--http <127.0.0.1:PORT>': must be an address of this machine, such as 127.0.0.1:8765
 
     For more information, try '--help'.

@@ -1,13 +1,12 @@
 //! `plan-agent mcp` on standard input and output.
 
-use plan_agent::plan::{PlanHead, PlanId, TaskId, TaskSpec, Time};
-use plan_agent::plan_time::Clock;
+use plan_agent::plan::{PlanHead, PlanId, TaskId, Time};
 use plan_agent::store::Store;
-use plan_agent::volumes::Volumes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::common::env::TestEnv;
+use crate::common::core::{new_task, open_store};
+use crate::common::env::{TestEnv, has};
 use crate::common::mcp::Mcp;
 
 /// The dialects, by the names of their options.
@@ -23,7 +22,7 @@ fn initialize_supports_all_protocol_versions() {
         ("1999-01-01", "2025-11-25"),
     ] {
         let env = TestEnv::new();
-        let mut mcp = Mcp::begin(&env, &[]);
+        let mut mcp = Mcp::begin(&env, []);
         let begun = mcp.initialize("old", asked);
         assert_eq!(begun["protocolVersion"], answered, "{asked}");
         let info = &begun["serverInfo"];
@@ -42,7 +41,7 @@ fn initialize_supports_all_protocol_versions() {
 #[test]
 fn invalid_message_gets_error_and_next_is_read() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
+    let mut mcp = Mcp::start(&env, []);
     let deep = "[".repeat(100_000);
     let null = Value::Null;
     for (line, id, code) in [
@@ -69,7 +68,7 @@ fn invalid_message_gets_error_and_next_is_read() {
         ),
     ] {
         assert!(mcp.write(line));
-        let answer = mcp.message(crate::common::env::DEADLINE).expect(line);
+        let answer = mcp.message().expect(line);
         assert_eq!(
             (&answer["id"], &answer["error"]["code"]),
             (id, &json!(code)),
@@ -93,10 +92,10 @@ fn invalid_message_gets_error_and_next_is_read() {
 #[test]
 fn oversized_line_is_skipped() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
+    let mut mcp = Mcp::start(&env, []);
     let line = "x".repeat(65 * 1024 * 1024);
     assert!(mcp.write(&line));
-    let answer = mcp.message(crate::common::env::DEADLINE).unwrap();
+    let answer = mcp.message().unwrap();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     assert_eq!(mcp.ask("ping", json!({})), json!({}));
 }
@@ -104,8 +103,8 @@ fn oversized_line_is_skipped() {
 #[test]
 fn end_of_input_ends_server() {
     let env = TestEnv::new();
-    assert_eq!(Mcp::begin(&env, &[]).end().0.code(), Some(0));
-    let mut mcp = Mcp::begin(&env, &[]);
+    assert_eq!(Mcp::begin(&env, []).end().0.code(), Some(0));
+    let mut mcp = Mcp::begin(&env, []);
     mcp.notify("notifications/initialized");
     assert_eq!(mcp.end().0.code(), Some(0));
 }
@@ -113,10 +112,9 @@ fn end_of_input_ends_server() {
 #[test]
 fn requests_before_end_of_input_are_answered() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
-    let ids: Vec<u64> = (0..40)
-        .filter_map(|_| mcp.request("tools/list", json!({})))
-        .collect();
+    let mut mcp = Mcp::start(&env, []);
+    let ids = (0..40).filter_map(|_| mcp.request("tools/list", json!({})));
+    let ids: Vec<u64> = ids.collect();
     let (status, rest) = mcp.end();
     assert_eq!(status.code(), Some(0));
     let answered: Vec<u64> = rest.iter().filter_map(|one| one["id"].as_u64()).collect();
@@ -126,11 +124,11 @@ fn requests_before_end_of_input_are_answered() {
 #[test]
 fn sigterm_ends_server() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
+    let mut mcp = Mcp::start(&env, []);
     let pid = Pid::from_child(&mcp.running.child);
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(mcp.running.wait().code(), Some(143));
-    assert_eq!(mcp.message(crate::common::env::DEADLINE), None);
+    assert_eq!(mcp.message(), None);
 }
 
 #[test]
@@ -138,7 +136,7 @@ fn dialect_tool_lists_are_short() {
     let mut sum = 0;
     for dialect in DIALECTS.iter().chain(&["all"]) {
         let env = TestEnv::new();
-        let mut mcp = Mcp::start(&env, &["--dialect", dialect]);
+        let mut mcp = Mcp::start(&env, ["--dialect", dialect]);
         let listed = mcp.ask("tools/list", json!({}));
         let tools = listed["tools"].as_array().unwrap();
         let told: usize = tools
@@ -171,14 +169,14 @@ fn dialect_tool_lists_are_short() {
 #[test]
 fn notebook_answers_and_hints_are_text() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &["--dialect", "notebook"]);
+    let mut mcp = Mcp::start(&env, "--dialect notebook");
     let call = json!({"name": "create_plan", "arguments": {
         "name": "Bread", "description": "d", "expected_outcome": "o",
         "subtasks": [{"name": "Knead", "description": "d", "expected_outcome": "o"}],
     }});
     let made = mcp.ask("tools/call", call);
     let said = made["content"][0]["text"].as_str().unwrap();
-    assert!(said.contains("created successfully"), "{made}");
+    has(said, "created successfully");
     assert_eq!(made["structuredContent"], json!({"success": true}));
     let prompt = mcp.ask("prompts/get", json!({"name": "next"}));
     let hint = prompt["messages"][0]["content"]["text"].as_str().unwrap();
@@ -192,15 +190,11 @@ fn notebook_answers_and_hints_are_text() {
     };
     assert_eq!(resource(&mut mcp, "plan://hint"), hint);
     let plan = resource(&mut mcp, "plan://current");
-    for part in [
-        "# Bread\n**Description**: d\n**Expected Outcome**: o",
-        "- [ ] 0. Knead",
-        "Expected Outcome: o",
-    ] {
-        assert!(plan.contains(part), "{plan}");
-    }
+    let part = "# Bread\n**Description**: d\n**Expected Outcome**: o";
+    has(&plan, part);
+    has(&plan, ["- [ ] 0. Knead", "Expected Outcome: o"]);
     // A client with all tools also sees a notebook plan in this form.
-    let mut all = Mcp::start(&env, &["--dialect", "all"]);
+    let mut all = Mcp::start(&env, "--dialect all");
     assert_eq!(resource(&mut all, "plan://hint"), hint);
     assert_eq!(resource(&mut all, "plan://current"), plan);
 }
@@ -208,7 +202,7 @@ fn notebook_answers_and_hints_are_text() {
 #[test]
 fn hint_with_wide_characters_is_at_most_4_kb() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
+    let mut mcp = Mcp::start(&env, []);
     for _ in 0..4 {
         let task = json!({"subject": "中".repeat(4000), "description": "文".repeat(60_000)});
         mcp.call("TaskCreate", task);
@@ -226,7 +220,7 @@ fn hint_with_wide_characters_is_at_most_4_kb() {
 fn unknown_tool_error_suggests_nearest_name() {
     for dialect in DIALECTS.iter().chain(&["all"]) {
         let env = TestEnv::new();
-        let mut mcp = Mcp::start(&env, &["--dialect", dialect]);
+        let mut mcp = Mcp::start(&env, ["--dialect", dialect]);
         let tools = mcp.ask("tools/list", json!({}));
         let Some(tool) = tools["tools"][0]["name"].as_str() else {
             continue;
@@ -243,20 +237,20 @@ fn unknown_tool_error_suggests_nearest_name() {
 #[test]
 fn client_changes_are_stored_under_its_name() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::begin(&env, &[]);
+    let mut mcp = Mcp::begin(&env, []);
     mcp.initialize("baker\u{1b}[31m", "2025-06-18");
     // Arguments may come as the text of an object.
     mcp.call("TaskCreate", json!("{\"subject\": \"Knead\"}"));
-    let ran = env.run(&["tool", "TaskList"]);
+    let ran = env.run("tool TaskList");
     let list: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
     let update = r#"{"taskId": 1, "status": "in_progress"}"#;
-    assert_eq!(env.run(&["tool", "TaskUpdate", update]).code, Some(0));
+    assert_eq!(env.run(["tool", "TaskUpdate", update]).code, Some(0));
     let task = mcp.call("TaskGet", json!({"taskId": "1"}));
     assert_eq!(task["result"]["status"], "in_progress", "{task}");
-    let plans: Value = serde_json::from_str(&env.run(&["plans", "--json"]).stdout).unwrap();
+    let plans: Value = serde_json::from_str(&env.run("plans --json").stdout).unwrap();
     let plan = plans[0]["id"].as_str().unwrap();
-    let log = env.run(&["log", plan, "--json"]).stdout;
+    let log = env.run(["log", plan, "--json"]).stdout;
     let by: Vec<Value> = log
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["by"].take())
@@ -270,7 +264,7 @@ fn client_changes_are_stored_under_its_name() {
 #[test]
 fn rejects_unknown_resources_and_prompts() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
+    let mut mcp = Mcp::start(&env, []);
     let error = mcp.refused("resources/read", json!({"uri": "plan://nix"}));
     assert_eq!(error["code"], -32002);
     insta::assert_snapshot!(error["message"].as_str().unwrap(), @"there is no resource `plan://nix`; there are plan://current and plan://hint");
@@ -288,7 +282,7 @@ fn rejects_unknown_resources_and_prompts() {
 #[test]
 fn mcp_refuses_unknown_plan() {
     let env = TestEnv::new();
-    let ran = env.run(&["mcp", "--plan", "abc"]);
+    let ran = env.run("mcp --plan abc");
     insta::assert_snapshot!(ran.seen(&env), @r"
     error: there are no plans in `[FOLDER]/volumes`
     Hint: `plan-agent run` makes one; `--config FILE` looks elsewhere
@@ -298,21 +292,13 @@ fn mcp_refuses_unknown_plan() {
 
 /// Makes a plan with a task as another process with the tools does.
 async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
-    let volumes = Volumes::open(&env.path("volumes")).unwrap();
-    let clock = Clock::start();
-    let store = Store::open(&volumes.database(), move || clock.now())
-        .await
-        .unwrap();
+    let store = open_store(env).await;
     let mut head = PlanHead::new(PlanId::new("abcdefgh"), "Bake bread", Time::default());
     head.owner = "tasks".to_owned();
     let plan = head.id.clone();
     let made = store.create(head, "other", "", |draft| {
         draft.created();
-        let task = TaskSpec {
-            name: "Knead".to_owned(),
-            ..TaskSpec::default()
-        };
-        draft.add_tasks(vec![task], None)
+        draft.add_tasks(vec![new_task("Knead")], None)
     });
     made.await.unwrap();
     (store, plan)
@@ -321,7 +307,7 @@ async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
 #[tokio::test]
 async fn resources_notify_changes_of_other_process() {
     let env = TestEnv::new();
-    let mut mcp = Mcp::start(&env, &[]);
+    let mut mcp = Mcp::start(&env, []);
     let read = |mcp: &mut Mcp, uri: &str| {
         let mut read = mcp.ask("resources/read", json!({"uri": uri}));
         let content = &mut read["contents"][0];
@@ -338,7 +324,7 @@ async fn resources_notify_changes_of_other_process() {
         .map(|news| news["params"]["uri"].as_str().unwrap().to_owned());
     told.sort();
     assert_eq!(told, ["plan://current", "plan://hint"]);
-    assert!(read(&mut mcp, "plan://current").contains("- [ ] 1 · Knead — ready"));
+    has(read(&mut mcp, "plan://current"), "- [ ] 1 · Knead — ready");
     insta::assert_snapshot!(read(&mut mcp, "plan://hint"), @r#"
     Plan "Bake bread": 0 of 1 task settled.
     Next; set it in progress when you begin:

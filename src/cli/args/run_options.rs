@@ -1,11 +1,24 @@
-//! How a plan is carried out, and by whom.
+//! How a plan is carried out, and by which agents.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::{AGENT, TEAM};
 use crate::wire::text::quoted;
+
+/// The agents that are built in, with what they are.
+pub(super) const AGENTS: [(&str, &str); 7] = [
+    ("claude", "Claude Code"),
+    ("codex", "Codex CLI"),
+    ("gemini", "Gemini CLI"),
+    ("opencode", "OpenCode"),
+    ("aider", "aider"),
+    ("command", "Runs the program after `--`"),
+    ("shell", "Runs the `sh` blocks of the task itself"),
+];
 
 /// How a plan is carried out, by `run` and `resume`.
 #[derive(Debug, Args)]
@@ -30,13 +43,18 @@ pub struct CarryOut {
 }
 
 impl CarryOut {
-    /// Returns the flags that name the same agent and the same team again, as they are typed in a shell.
+    /// Returns the flags that name the same team and the same agent again, as a program gets them.
+    pub fn flags(&self) -> Vec<OsString> {
+        [self.team.flags(), self.agent.flags()].concat()
+    }
+
+    /// Returns [`CarryOut::flags`] as they are typed in a shell.
     pub fn again(&self) -> String {
-        self.team.again() + &self.agent.again()
+        typed(&self.flags())
     }
 }
 
-/// Who is there to do tasks.
+/// The team that does the tasks.
 #[derive(Debug, Args)]
 pub struct TeamArgs {
     /// The team file.
@@ -47,8 +65,12 @@ pub struct TeamArgs {
 impl TeamArgs {
     /// Returns the flag that names the same team again, as it is typed in a shell; nothing if it is that of the configuration.
     pub fn again(&self) -> String {
-        let name = |file: &PathBuf| format!(" --team {}", quoted(&file.to_string_lossy()));
-        self.file.as_ref().map(name).unwrap_or_default()
+        typed(&self.flags())
+    }
+
+    fn flags(&self) -> Vec<OsString> {
+        let flags = |file: &PathBuf| vec!["--team".into(), file.into()];
+        self.file.as_ref().map(flags).unwrap_or_default()
     }
 }
 
@@ -59,11 +81,12 @@ pub struct AgentArgs {
     /// blocks of the task
     #[arg(
         long,
+        value_parser = agents(),
         hide_possible_values = true,
         value_name = "claude|codex|gemini|opencode|aider|command|shell",
         help_heading = AGENT
     )]
-    pub agent: Option<AgentKind>,
+    pub agent: Option<String>,
 
     /// Let `--agent shell` run tasks that a model wrote
     #[arg(long, help_heading = AGENT)]
@@ -76,63 +99,21 @@ pub struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// Returns the flags that name the same agent again, as they are typed in a shell; nothing if there is none.
-    pub fn again(&self) -> String {
-        let Some(kind) = self.agent else {
-            return String::new();
-        };
-        let mut again = format!(" --agent {}", kind.name());
-        if self.allow_shell {
-            again.push_str(" --allow-shell");
-        }
-        if !self.argv.is_empty() {
-            again.push_str(" --");
-        }
-        self.argv
-            .iter()
-            .fold(again, |again, word| again + " " + &quoted(word))
+    fn flags(&self) -> Vec<OsString> {
+        let agent = self.agent.iter().flat_map(|name| ["--agent", name]);
+        let shell = self.allow_shell.then_some("--allow-shell");
+        let dashes = (!self.argv.is_empty()).then_some("--");
+        let argv = self.argv.iter().map(String::as_str);
+        let flags = agent.chain(shell).chain(dashes).chain(argv);
+        flags.map(OsString::from).collect()
     }
 }
 
-/// The agents that are built in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AgentKind {
-    /// Claude Code
-    Claude,
-    /// Codex CLI
-    Codex,
-    /// Gemini CLI
-    Gemini,
-    /// OpenCode
-    #[value(name = "opencode")]
-    OpenCode,
-    /// aider
-    Aider,
-    /// Runs the program after `--`
-    Command,
-    /// Runs the `sh` blocks of the task itself
-    Shell,
+fn agents() -> PossibleValuesParser {
+    PossibleValuesParser::new(AGENTS.map(|(name, about)| PossibleValue::new(name).help(about)))
 }
 
-impl AgentKind {
-    /// Returns the one with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::value_variants()
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == name)
-    }
-
-    /// Returns the name under which a person chooses it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::OpenCode => "opencode",
-            Self::Aider => "aider",
-            Self::Command => "command",
-            Self::Shell => "shell",
-        }
-    }
+fn typed(flags: &[OsString]) -> String {
+    let quoted = |flag: &OsString| format!(" {}", quoted(&flag.to_string_lossy()));
+    flags.iter().map(quoted).collect()
 }

@@ -10,23 +10,23 @@ pub(super) fn dialects(word: &str) -> Result<Dialects, String> {
     if word == ALL_DIALECTS {
         return Ok(Dialects(Dialect::ALL.to_vec()));
     }
-    let named = Dialect::ALL.into_iter().find(|one| one.as_str() == word);
-    named
-        .map(|one| Dialects(vec![one]))
-        .ok_or_else(|| format!("must be one of {}", DIALECTS.replace('|', ", ")))
+    match Dialect::ALL.into_iter().find(|one| one.as_str() == word) {
+        Some(one) => Ok(Dialects(vec![one])),
+        None => Err(format!("must be one of {}", DIALECTS.replace('|', ", "))),
+    }
 }
 
 pub(super) fn local_address(text: &str) -> Result<SocketAddr, String> {
-    let address = text.parse().ok();
-    address
-        .filter(|address: &SocketAddr| address.ip().is_loopback())
-        .ok_or_else(|| "must be an address of this machine, such as 127.0.0.1:8765".into())
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(address),
+        _ => Err("must be an address of this machine, such as 127.0.0.1:8765".into()),
+    }
 }
 
-pub(super) fn goal(text: &str) -> Result<String, String> {
+pub(super) fn not_empty(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("must not be empty".into()),
-        goal => Ok(goal.to_owned()),
+        text => Ok(text.to_owned()),
     }
 }
 
@@ -36,13 +36,6 @@ pub(super) fn param(text: &str) -> Result<(String, String), String> {
             Ok((name.trim().to_owned(), value.to_owned()))
         }
         _ => Err("must be NAME=VALUE, such as feature=\"a health endpoint\"".into()),
-    }
-}
-
-pub(super) fn role(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("must not be empty".into()),
-        role => Ok(role.to_owned()),
     }
 }
 

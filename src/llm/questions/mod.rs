@@ -211,6 +211,18 @@ pub struct Unrendered<A> {
 }
 
 impl<A: 'static> Unrendered<A> {
+    /// Makes each usable answer into another value.
+    pub fn map<B>(self, map: impl Fn(A) -> B + Send + Sync + 'static) -> Unrendered<B> {
+        let read = self.read;
+        Unrendered {
+            template: self.template,
+            view: self.view,
+            schema: self.schema,
+            max_tokens: self.max_tokens,
+            read: Box::new(move |text| read(text).map(&map)),
+        }
+    }
+
     /// Renders the question.
     ///
     /// # Errors

@@ -1,13 +1,12 @@
 //! Operations on attempts: dispatch, heartbeats, reports, checks, timeouts, withdrawals.
 
-use super::budget::money;
 use super::without_daemon::BY_HAND;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
     AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckResult, CommandId,
-    DecidedBy, HumanQuestionKind, IntegrationBranch, PlanState, QuestionId, Rejection, Report,
-    ReviewPolicy, SessionId, Task, TaskId, TaskState, Time,
+    DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, Rejection,
+    Report, ReviewPolicy, SessionId, Task, TaskId, TaskState, Time,
 };
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
@@ -48,68 +47,64 @@ impl Draft<'_> {
     /// settled, has an attempt under way, or a human is asked about it.
     pub fn issue(&mut self, id: TaskId, issue: NewCommand) -> Result<(), Refusal> {
         let head = self.plan.head();
+        let lived = head.usage.lived;
+        let repair = issue.kind == AttemptKind::Repair;
         if head.status != PlanState::Running {
-            return Err(Refusal::PlanIs(head.status.clone()));
+            return Err(self.plan_is());
         }
-        if head.review == ReviewPolicy::Wanted
-            || (head.replan.is_some() && issue.kind != AttemptKind::Repair)
-        {
+        if head.review == ReviewPolicy::Wanted || (head.replan.is_some() && !repair) {
             return Err(Refusal::Replanning);
         }
-        let lived = head.usage.lived;
-        let stopped = match issue.kind {
-            AttemptKind::Repair => self.plan.no_repair(lived),
-            AttemptKind::New | AttemptKind::Continue => self.plan.no_attempt(lived),
+        let stopped = match repair {
+            true => self.plan.no_repair(lived),
+            false => self.plan.no_attempt(lived),
         };
         if let Some(limit) = stopped {
             return Err(self.used_up(limit));
         }
         let mut task = self.task(id)?;
         let before = self.plan.current_attempt(&task).cloned();
-        let repairs = match &before {
-            Some(attempt) if issue.kind == AttemptKind::Repair => {
-                if attempt.state != AttemptState::Open || attempt.rejected.is_none() {
-                    return Err(Refusal::NotAwaited(attempt.id.clone()));
-                }
-                Some(attempt.rejections)
+        if let Some(before) = &before {
+            let unreadable = before.state == AttemptState::Open && before.rejected.is_some();
+            if repair && !unreadable {
+                return Err(Refusal::NotAwaited(before.id.clone()));
             }
-            Some(attempt) if attempt.state.open() => return Err(Refusal::Busy(id)),
-            _ => None,
-        };
+            if !repair && before.state.open() {
+                return Err(Refusal::Busy(id));
+            }
+        }
         if task.status.settled() {
             return Err(Refusal::not_editable(&task));
         }
-        if task.status == TaskState::Pending && !self.plan.is_ready(&task) {
-            return Err(Refusal::NotReady {
-                task: id,
-                waits_for: self.plan.unmet(&task),
-            });
+        if task.status == TaskState::Pending {
+            self.check_ready(&task)?;
         }
         if self.plan.asks_about(id) {
             return Err(Refusal::Asking(id));
         }
-        let (mut tree, mut beside) = match &self.plan.head().line {
-            // No other task works in a task's own worktree.
-            Some(line) => (Some(begins_with(before.as_ref(), line)), Vec::new()),
-            None => (self.plan.head().tree.clone(), self.join_others(id)),
-        };
-        if let (Some(mut garbled), Some(_)) = (before, repairs) {
-            garbled.state = AttemptState::Garbled;
-            tree.clone_from(&garbled.tree);
-            beside.clone_from(&garbled.beside);
-            self.insert_attempt(garbled);
-        } else {
-            task.attempts += 1;
-        }
-        let attempt = Attempt {
+        let mut attempt = Attempt {
             kind: issue.kind,
             session: issue.session,
             text: issue.text,
-            rejections: repairs.unwrap_or(0),
-            tree,
-            beside,
             ..Attempt::new(issue.id.clone(), id, task.attempts, self.now)
         };
+        if let Some(mut garbled) = before.clone().filter(|_| repair) {
+            garbled.state = AttemptState::Garbled;
+            attempt.rejections = garbled.rejections;
+            attempt.tree.clone_from(&garbled.tree);
+            attempt.beside.clone_from(&garbled.beside);
+            self.insert_attempt(garbled);
+        } else {
+            task.attempts += 1;
+            if let Some(line) = &self.plan.head().line {
+                // No other task works in a task's own worktree.
+                attempt.tree = Some(begins_with(before.as_ref(), line));
+            } else {
+                attempt.tree.clone_from(&self.plan.head().tree);
+                attempt.beside = self.join_others(id);
+            }
+        }
+        attempt.number = task.attempts;
         task.status = TaskState::InProgress;
         task.started_at = task.started_at.or(Some(self.now));
         task.current = Some(issue.id.clone());
@@ -129,13 +124,9 @@ impl Draft<'_> {
 
     /// Notes a task on the attempts that are under way in the same folder, and returns their tasks.
     fn join_others(&mut self, task: TaskId) -> Vec<TaskId> {
-        let others: Vec<Attempt> = self
-            .plan
-            .open_attempts()
-            .filter(|other| other.task != task && other.state == AttemptState::Open)
-            .take(MAX_BESIDE)
-            .cloned()
-            .collect();
+        let others = self.plan.open_attempts();
+        let others = others.filter(|other| other.task != task && other.state == AttemptState::Open);
+        let others: Vec<Attempt> = others.take(MAX_BESIDE).cloned().collect();
         let numbers = others.iter().map(|other| other.task).collect();
         for mut other in others {
             if !other.beside.contains(&task) && other.beside.len() < MAX_BESIDE {
@@ -165,10 +156,9 @@ impl Draft<'_> {
         changes: ChangedFiles,
         tree: Option<&str>,
     ) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        if attempt.state != AttemptState::Reported || attempt.changes.is_some() {
-            return Err(Refusal::NotAwaited(id.clone()));
-        }
+        let mut attempt = self.attempt_if(id, |attempt| {
+            attempt.state == AttemptState::Reported && attempt.changes.is_none()
+        })?;
         attempt.changes = Some(changes);
         self.insert_attempt(attempt);
         if let Some(tree) = tree {
@@ -215,8 +205,8 @@ impl Draft<'_> {
     pub fn waits(&mut self, id: &CommandId, until: Option<Time>) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
         let until = until.filter(|until| *until > self.now);
-        let told = attempt.waits_until.is_some_and(|told| told > self.now);
-        if attempt.state != AttemptState::Open || until.is_some() == told {
+        let waits = attempt.waits_until.is_some_and(|until| until > self.now);
+        if attempt.state != AttemptState::Open || until.is_some() == waits {
             return Ok(());
         }
         if let Some(until) = until {
@@ -238,31 +228,13 @@ impl Draft<'_> {
     /// There is no such command.
     pub fn report(&mut self, id: &CommandId, report: Report) -> Result<AppliedReport, Refusal> {
         let mut attempt = self.attempt(id)?;
-        if let Some(known) = &mut attempt.report {
-            // A report through a tool call does not contain the usage; the agent's own report adds it later, once.
-            if known.hash == BY_HAND && !uses(known) && uses(&report) {
-                self.count_usage(&report);
-                known.input_tokens = report.input_tokens;
-                known.output_tokens = report.output_tokens;
-                known.cost_usd = report.cost_usd;
-                self.insert_attempt(attempt);
-                return Ok(AppliedReport::Other);
-            }
-            let counts = matches!(attempt.state, AttemptState::Reported | AttemptState::Judged);
-            return Ok(match known.hash == report.hash {
-                true if counts => AppliedReport::Known,
-                // The process that applied the report was killed before it moved the file.
-                true => AppliedReport::Stale,
-                false => AppliedReport::Other,
-            });
+        if attempt.report.is_some() {
+            return Ok(self.report_again(attempt, &report));
         }
         let task = self.plan.task(attempt.task).cloned();
-        let counts = match &task {
-            Some(task) if !self.plan.status().settled() => self.still_counts(&attempt, task),
-            _ => false,
-        };
+        let task = task.filter(|task| self.still_counts(&attempt, task));
         self.count_usage(&report);
-        let Some(task) = task.filter(|_| counts) else {
+        let Some(task) = task else {
             self.log(Event::Stale {
                 task: attempt.task,
                 command: id.clone(),
@@ -288,16 +260,10 @@ impl Draft<'_> {
                 });
             }
         }
-        let late = |about| {
-            matches!(
-                about,
-                HumanQuestionKind::Unclaimed
-                    | HumanQuestionKind::Failures
-                    | HumanQuestionKind::Stuck
-            )
-        };
         self.close_questions("a report came", |q| {
-            q.task == Some(number) && (late(q.about) || q.request.is_some())
+            use HumanQuestionKind::{Failures, Stuck, Unclaimed};
+            let late = matches!(q.about, Unclaimed | Failures | Stuck);
+            q.task == Some(number) && (late || q.request.is_some())
         });
         self.log(Event::Reported {
             task: number,
@@ -311,7 +277,33 @@ impl Draft<'_> {
         Ok(AppliedReport::Counts)
     }
 
+    /// Compares a report with the one that the attempt already has.
+    fn report_again(&mut self, mut attempt: Attempt, report: &Report) -> AppliedReport {
+        let Some(known) = &mut attempt.report else {
+            return AppliedReport::Other;
+        };
+        // A report through a tool call does not contain the usage; the agent's own report adds it later, once.
+        if known.hash == BY_HAND && !uses(known) && uses(report) {
+            known.input_tokens = report.input_tokens;
+            known.output_tokens = report.output_tokens;
+            known.cost_usd = report.cost_usd;
+            self.count_usage(report);
+            self.insert_attempt(attempt);
+            return AppliedReport::Other;
+        }
+        let counts = matches!(attempt.state, AttemptState::Reported | AttemptState::Judged);
+        match known.hash == report.hash {
+            true if counts => AppliedReport::Known,
+            // The process that applied the report was killed before it moved the file.
+            true => AppliedReport::Stale,
+            false => AppliedReport::Other,
+        }
+    }
+
     fn still_counts(&self, attempt: &Attempt, task: &Task) -> bool {
+        if self.plan.status().settled() {
+            return false;
+        }
         if attempt.state == AttemptState::Open {
             return true;
         }
@@ -330,11 +322,9 @@ impl Draft<'_> {
             attempt.verdict = None;
         }
         attempt.recall = false;
-        let successor = task
-            .current
-            .replace(attempt.id.clone())
-            .filter(|current| *current != attempt.id);
+        let successor = task.current.replace(attempt.id.clone());
         if let Some(mut other) = successor.and_then(|id| self.plan.attempt(&id).cloned())
+            && other.id != attempt.id
             && other.state == AttemptState::Open
         {
             other.state = AttemptState::Stopped;
@@ -346,17 +336,14 @@ impl Draft<'_> {
     }
 
     fn count_usage(&mut self, report: &Report) {
-        if !uses(report) {
-            return;
+        if uses(report) {
+            self.count_agents(ModelCost {
+                calls: 0,
+                input_tokens: report.input_tokens,
+                output_tokens: report.output_tokens,
+                cost_usd: report.cost_usd,
+            });
         }
-        self.change_head(|head| {
-            let usage = &mut head.usage;
-            usage.agent_input_tokens = usage.agent_input_tokens.saturating_add(report.input_tokens);
-            usage.agent_output_tokens = usage
-                .agent_output_tokens
-                .saturating_add(report.output_tokens);
-            usage.agent_cost_usd = money(usage.agent_cost_usd, report.cost_usd);
-        });
     }
 
     /// Records that a report cannot be read. It counts once, for the attempt itself or for the one that repairs it. After more
@@ -382,15 +369,10 @@ impl Draft<'_> {
             return Ok(false);
         }
         if attempt.state == AttemptState::Garbled {
-            let repair = self
-                .plan
-                .task(attempt.task)
-                .and_then(|task| self.plan.current_attempt(task));
-            match repair
-                .filter(|repair| repair.kind == AttemptKind::Repair)
-                .cloned()
-            {
-                Some(repair) => attempt = repair,
+            let task = self.plan.task(attempt.task);
+            let repair = task.and_then(|task| self.plan.current_attempt(task));
+            match repair.filter(|repair| repair.kind == AttemptKind::Repair) {
+                Some(repair) => attempt = repair.clone(),
                 None => return Ok(false),
             }
         }
@@ -439,10 +421,7 @@ impl Draft<'_> {
         reason: &str,
         question: QuestionId,
     ) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        if attempt.state != AttemptState::Open {
-            return Err(Refusal::NotAwaited(id.clone()));
-        }
+        let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         attempt.state = AttemptState::TimedOut;
         attempt.recall = true;
         self.close_requests(attempt.task);
@@ -459,10 +438,9 @@ impl Draft<'_> {
     /// # Errors
     /// The attempt awaits no checks.
     pub fn checked(&mut self, id: &CommandId, results: Vec<CheckResult>) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        if attempt.state != AttemptState::Reported || attempt.checks.is_some() {
-            return Err(Refusal::NotAwaited(id.clone()));
-        }
+        let mut attempt = self.attempt_if(id, |attempt| {
+            attempt.state == AttemptState::Reported && attempt.checks.is_none()
+        })?;
         // A result that was only merged aside has not been checked.
         if !results.is_empty() {
             self.log(Event::Checked {

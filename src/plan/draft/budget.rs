@@ -40,20 +40,20 @@ impl Draft<'_> {
         question: QuestionId,
     ) -> Result<(), Refusal> {
         if *self.plan.status() != PlanState::Running {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
+            return Err(self.plan_is());
         }
         let lived = self.plan.head().usage.lived;
         let reason = format!("budget: {} used", self.plan.used_of(limit, lived));
-        self.close_questions(
-            "another limit is reached",
-            |question| matches!(question.about, HumanQuestionKind::Budget(other) if other != limit),
-        );
+        self.close_questions("another limit is reached", |question| {
+            match question.about {
+                HumanQuestionKind::Budget(other) => other != limit,
+                _ => false,
+            }
+        });
         self.pause(&reason)?;
         let portion = self.plan.head().policy.budget.set(limit).unwrap_or(0.0);
-        let asked = format!(
-            "{reason}; nothing new starts. `more` allows another {}",
-            limit.counted(portion)
-        );
+        let more = limit.counted(portion);
+        let asked = format!("{reason}; nothing new starts. `more` allows another {more}");
         self.ask(question, HumanQuestionKind::Budget(limit), None, &asked)
     }
 
@@ -66,9 +66,7 @@ impl Draft<'_> {
         if let Some(allowed) = self.plan.allowed(limit) {
             // The amount of the budget itself is added to this.
             let granted = allowed.max(self.plan.used(limit, lived));
-            self.change_head(|head| {
-                head.granted.insert(limit, granted);
-            });
+            self.change_head(|head| head.granted.extend([(limit, granted)]));
         }
         match self.plan.status() {
             PlanState::Paused(_) => self.resume(),
@@ -79,14 +77,13 @@ impl Draft<'_> {
     /// Closes the questions about limits that are no longer used up because the budget was raised.
     pub(super) fn close_budget_questions(&mut self) {
         let lived = self.plan.head().usage.lived;
-        let answered: Vec<BudgetLimit> = BudgetLimit::ALL
-            .into_iter()
-            .filter(|limit| !self.plan.is_used_up(*limit, lived))
-            .collect();
-        self.close_questions(
-            "the budget allows more now",
-            |question| matches!(question.about, HumanQuestionKind::Budget(limit) if answered.contains(&limit)),
-        );
+        let used_up = BudgetLimit::ALL.map(|limit| (limit, self.plan.is_used_up(limit, lived)));
+        self.close_questions("the budget allows more now", |question| {
+            match question.about {
+                HumanQuestionKind::Budget(limit) => used_up.contains(&(limit, false)),
+                _ => false,
+            }
+        });
     }
 
     /// Returns the refusal that names a limit.

@@ -7,6 +7,7 @@ use crate::plan::model::{
     AnswerChoice, AskId, AttemptState, CommandId, HumanAnswer, HumanQuestion, HumanQuestionKind,
     ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task, TaskId, TaskState,
 };
+use crate::plan::task_index::TaskFilter;
 
 /// Why a task is left out by a person who says no more.
 const SKIPPED: &str = "skipped by a person";
@@ -100,24 +101,21 @@ impl Draft<'_> {
         }
     }
 
+    /// Asks a human about a task, or about a question to the model that failed.
     pub(super) fn ask_about(
         &mut self,
         id: QuestionId,
         about: HumanQuestionKind,
         task: Option<TaskId>,
-        subject: Option<(AskId, ModelQuestionKind)>,
+        ask: Option<AskId>,
         reason: &str,
     ) -> Result<(), Refusal> {
         self.not_settled()?;
-        let ask = subject.as_ref().map(|(ask, _)| ask.clone());
-        if self
-            .plan
-            .open_questions()
-            .any(|open| open.about == about && open.task == task && open.ask == ask)
-        {
+        let same = |q: &HumanQuestion| q.about == about && q.task == task && q.ask == ask;
+        if self.plan.open_questions().any(same) {
             return Ok(());
         }
-        let choices = self.choices(about, task, subject.map(|(_, subject)| subject).as_ref());
+        let choices = self.choices(about, task, ask.as_ref());
         let question = self.question(id, about, task, reason, choices);
         self.insert_question(HumanQuestion { ask, ..question })
     }
@@ -127,71 +125,33 @@ impl Draft<'_> {
         &self,
         about: HumanQuestionKind,
         task: Option<TaskId>,
-        subject: Option<&ModelQuestionKind>,
+        ask: Option<&AskId>,
     ) -> Vec<AnswerChoice> {
-        let task_row = task.and_then(|id| self.plan.task(id));
-        let current = task_row.and_then(|task| self.plan.current_attempt(task));
-        let accept = current.is_some_and(acceptable);
-        let model = self.plan.head().policy.model;
+        use AnswerChoice::{Abort, Accept, Approve, More, Replan, Reply, Retry, Skip, Wait};
+        use HumanQuestionKind as About;
         let offered: &[AnswerChoice] = match about {
-            HumanQuestionKind::Review => &[
-                AnswerChoice::Approve,
-                AnswerChoice::Replan,
-                AnswerChoice::Abort,
-            ],
-            HumanQuestionKind::Replans if task.is_none() => &[
-                AnswerChoice::Approve,
-                AnswerChoice::Replan,
-                AnswerChoice::Abort,
-            ],
-            HumanQuestionKind::Failures | HumanQuestionKind::Replans | HumanQuestionKind::Abort => {
-                &[
-                    AnswerChoice::Accept,
-                    AnswerChoice::Retry,
-                    AnswerChoice::Skip,
-                    AnswerChoice::Replan,
-                    AnswerChoice::Abort,
-                ]
+            About::Review => &[Approve, Replan, Abort],
+            About::Replans if task.is_none() => &[Approve, Replan, Abort],
+            About::Failures | About::Replans | About::Abort => {
+                &[Accept, Retry, Skip, Replan, Abort]
             }
-            HumanQuestionKind::Unclaimed => {
-                &[AnswerChoice::Wait, AnswerChoice::Skip, AnswerChoice::Abort]
-            }
-            HumanQuestionKind::Agent => &[
-                AnswerChoice::Reply,
-                AnswerChoice::Retry,
-                AnswerChoice::Skip,
-                AnswerChoice::Abort,
-            ],
-            HumanQuestionKind::Model => match subject {
-                Some(ModelQuestionKind::Judge(_)) => &[
-                    AnswerChoice::Accept,
-                    AnswerChoice::Retry,
-                    AnswerChoice::Skip,
-                    AnswerChoice::Abort,
-                ],
-                Some(ModelQuestionKind::Audit) => &[
-                    AnswerChoice::Approve,
-                    AnswerChoice::Retry,
-                    AnswerChoice::Abort,
-                ],
-                _ => &[AnswerChoice::Retry, AnswerChoice::Abort],
+            About::Unclaimed => &[Wait, Skip, Abort],
+            About::Agent => &[Reply, Retry, Skip, Abort],
+            About::Model => match ask.and_then(|id| self.plan.ask(id)).map(|ask| &ask.subject) {
+                Some(ModelQuestionKind::Judge(_)) => &[Accept, Retry, Skip, Abort],
+                Some(ModelQuestionKind::Audit) => &[Approve, Retry, Abort],
+                _ => &[Retry, Abort],
             },
-            HumanQuestionKind::Budget(_) => &[AnswerChoice::More, AnswerChoice::Abort],
-            HumanQuestionKind::Branch => &[
-                AnswerChoice::Retry,
-                AnswerChoice::Accept,
-                AnswerChoice::Abort,
-            ],
-            HumanQuestionKind::Stuck => &[
-                AnswerChoice::Retry,
-                AnswerChoice::Skip,
-                AnswerChoice::Replan,
-                AnswerChoice::Abort,
-            ],
+            About::Budget(_) => &[More, Abort],
+            About::Branch => &[Retry, Accept, Abort],
+            About::Stuck => &[Retry, Skip, Replan, Abort],
         };
+        let task = task.and_then(|id| self.plan.task(id));
+        let attempt = task.and_then(|task| self.plan.current_attempt(task));
+        let acceptable = about == About::Branch || attempt.is_some_and(acceptable);
         let possible = |choice: &AnswerChoice| match choice {
-            AnswerChoice::Accept => accept || about == HumanQuestionKind::Branch,
-            AnswerChoice::Replan => model,
+            Accept => acceptable,
+            Replan => self.plan.head().policy.model,
             _ => true,
         };
         offered.iter().copied().filter(possible).collect()
@@ -208,11 +168,8 @@ impl Draft<'_> {
         note: &str,
         by: &str,
     ) -> Result<(), Refusal> {
-        let mut question = self
-            .plan
-            .question(id)
-            .cloned()
-            .ok_or_else(|| Refusal::UnknownQuestion(id.clone()))?;
+        let question = self.plan.question(id).cloned();
+        let mut question = question.ok_or_else(|| Refusal::UnknownQuestion(id.clone()))?;
         if let Some(answer) = &question.answer {
             return Err(Refusal::AlreadyAnswered {
                 question: id.clone(),
@@ -259,93 +216,76 @@ impl Draft<'_> {
         choice: AnswerChoice,
         note: &str,
     ) -> Result<(), Refusal> {
-        match (choice, question.task) {
-            (AnswerChoice::Retry | AnswerChoice::Accept, _)
-                if question.about == HumanQuestionKind::Branch =>
-            {
-                self.release_branch(choice == AnswerChoice::Accept)
-            }
-            (AnswerChoice::Approve, _) if question.about == HumanQuestionKind::Review => {
+        use AnswerChoice::{Abort, Accept, Approve, More, Replan, Reply, Retry, Skip, Wait};
+        use HumanQuestionKind as About;
+        match (choice, question.about, question.task) {
+            (Retry | Accept, About::Branch, _) => return self.release_branch(choice == Accept),
+            (Retry, About::Model, _) => self.change_ask(question, |ask| ask.error = None),
+            (Approve, About::Review, _) => {
                 self.change_head(|head| head.review = ReviewPolicy::Approved);
-                Ok(())
             }
-            (AnswerChoice::Approve, _) => {
-                self.drop_ask(question);
+            (Approve, ..) => {
+                self.close_ask(question);
                 let audited = or(note, "taken as met by a person").to_owned();
                 self.change_head(|head| head.audited = Some(audited));
-                Ok(())
             }
-            (AnswerChoice::Abort, _) => self.abandon(or(note, "ended by a person")),
-            (AnswerChoice::Replan, task) => {
-                let why = if note.is_empty() {
-                    question.reason.clone()
-                } else {
-                    format!("{}\nThe person says: {note}", question.reason)
+            (Abort, ..) => return self.abandon(or(note, "ended by a person")),
+            (More, ..) => return self.allow_more(question),
+            (Replan, _, task) => {
+                let why = match note {
+                    "" => question.reason.clone(),
+                    note => format!("{}\nThe person says: {note}", question.reason),
                 };
                 if let Some(task) = task {
                     self.set_pending(task, note)?;
                 }
                 self.change_head(|head| head.extra_replans += 1);
                 self.open_replan(ReplanRequest { task, why });
-                Ok(())
             }
-            (AnswerChoice::Retry, _) if question.about == HumanQuestionKind::Model => {
-                self.revive_ask(question);
-                Ok(())
-            }
-            (AnswerChoice::Retry, Some(task)) => self.set_pending(task, note),
-            (AnswerChoice::Retry, None) => {
+            (Retry, _, Some(task)) => return self.set_pending(task, note),
+            (Retry, _, None) => {
                 for task in self.failed_tasks() {
                     self.reopen_task(task, note)?;
                 }
-                Ok(())
             }
-            (AnswerChoice::Skip, Some(task)) => {
-                self.drop_ask(question);
-                self.skip_task(task, or(note, SKIPPED))
-            }
-            (AnswerChoice::Skip, None) => {
-                for task in self.failed_tasks() {
+            (Skip, _, task) => {
+                self.close_ask(question);
+                let tasks = task.map_or_else(|| self.failed_tasks(), |task| vec![task]);
+                for task in tasks {
                     self.skip_task(task, or(note, SKIPPED))?;
                 }
-                Ok(())
             }
-            (AnswerChoice::Accept, Some(task)) => {
-                self.drop_ask(question);
-                self.accept_as_is(task, note)
+            (Accept, _, Some(task)) => {
+                self.close_ask(question);
+                return self.accept_as_is(task, note);
             }
-            (AnswerChoice::Wait, Some(task)) => {
-                let current = self.task(task)?.current;
-                if let Some(mut attempt) = current.and_then(|id| self.attempt(&id).ok()) {
+            (Wait, _, Some(task)) => {
+                let task = self.task(task)?;
+                if let Some(mut attempt) = self.plan.current_attempt(&task).cloned() {
                     attempt.waiting_since = self.now;
                     self.insert_attempt(attempt);
                 }
-                Ok(())
             }
             // The reply is delivered to the role that asked.
-            (AnswerChoice::Reply, _) if question.request.is_some() => Ok(()),
-            (AnswerChoice::Reply, Some(task)) => {
+            (Reply, ..) if question.request.is_some() => {}
+            (Reply, _, Some(task)) => {
                 let mut task = self.task(task)?;
                 task.note = Some(note.to_owned());
                 self.insert(task);
-                Ok(())
             }
-            (AnswerChoice::More, _) => self.allow_more(question),
-            (AnswerChoice::Accept | AnswerChoice::Wait | AnswerChoice::Reply, None) => {
-                Err(Refusal::NotOffered {
+            (Accept | Wait | Reply, _, None) => {
+                return Err(Refusal::NotOffered {
                     choice,
                     offered: question.choices.clone(),
-                })
+                });
             }
         }
+        Ok(())
     }
 
     fn failed_tasks(&self) -> Vec<TaskId> {
-        self.plan
-            .tasks()
-            .filter(|task| task.status == TaskState::Failed)
-            .map(|task| task.number)
-            .collect()
+        let failed = self.plan.tasks_in(TaskFilter::Failed);
+        failed.map(|task| task.number).collect()
     }
 
     /// Makes a task pending again and counts its failures anew; a person's note is added to the next command.

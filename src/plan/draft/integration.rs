@@ -17,20 +17,18 @@ impl Draft<'_> {
         self.not_settled()?;
         let line = match &self.plan.head().line {
             Some(line) if line.folder == folder => return Ok(false),
-            Some(line) => IntegrationBranch {
-                folder: folder.to_owned(),
-                ..line.clone()
-            },
+            Some(line) => line.clone(),
             None if self.plan.attempts().next().is_some() => return Err(Refusal::Shared),
             None => IntegrationBranch {
                 base: base.to_owned(),
                 tip: base.to_owned(),
                 shown: None,
                 elsewhere: None,
-                folder: folder.to_owned(),
+                folder: String::new(),
             },
         };
-        self.change_head(|head| head.line = Some(line));
+        let folder = folder.to_owned();
+        self.change_head(|head| head.line = Some(IntegrationBranch { folder, ..line }));
         Ok(true)
     }
 
@@ -49,11 +47,11 @@ impl Draft<'_> {
     /// # Errors
     /// The attempt awaits no checks, or other results have been accepted since.
     pub fn merged(&mut self, id: &CommandId, merge: PendingMerge) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        let awaited = attempt.state == AttemptState::Reported && attempt.checks.is_none();
-        if !awaited || self.line()?.tip != merge.onto {
-            return Err(Refusal::NotAwaited(id.clone()));
-        }
+        let tip = self.line()?.tip;
+        let mut attempt = self.attempt_if(id, |attempt| {
+            let awaited = attempt.state == AttemptState::Reported && attempt.checks.is_none();
+            awaited && tip == merge.onto
+        })?;
         attempt.merge = Some(merge);
         self.insert_attempt(attempt);
         Ok(())

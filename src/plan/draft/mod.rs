@@ -153,11 +153,8 @@ fn some_of(tasks: &[TaskId], between: &str, show: impl Fn(&TaskId) -> String) ->
 }
 
 fn words(choices: &[AnswerChoice]) -> String {
-    choices
-        .iter()
-        .map(|choice| choice.as_str())
-        .collect::<Vec<_>>()
-        .join(", ")
+    let words: Vec<&str> = choices.iter().map(|choice| choice.as_str()).collect();
+    words.join(", ")
 }
 
 /// Returns a text or, where it is empty, another one.
@@ -166,15 +163,14 @@ fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
 }
 
 fn said_by(by: &str) -> String {
-    if by.is_empty() {
-        String::new()
-    } else {
-        format!(" (by {by})")
+    match by {
+        "" => String::new(),
+        by => format!(" (by {by})"),
     }
 }
 
 /// What a change did: the changed rows, and the events to report.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct Delta {
     pub rows: Vec<Row>,
     pub events: Vec<Event>,
@@ -185,7 +181,6 @@ pub struct Delta {
 pub struct Draft<'a> {
     plan: &'a mut Plan,
     now: Time,
-    seq: i64,
     undo: Vec<(RowKey, Option<Row>)>,
     events: Vec<Event>,
 }
@@ -196,21 +191,9 @@ impl<'a> Draft<'a> {
         Self {
             plan,
             now,
-            seq: 0,
             undo: Vec::new(),
             events: Vec::new(),
         }
-    }
-
-    /// Says after which change of the plan this one is made.
-    #[must_use]
-    pub fn after(self, seq: i64) -> Self {
-        Self { seq, ..self }
-    }
-
-    /// Returns after which change of the plan this one is made: two drafts after the same one begin from the same plan.
-    pub fn seq(&self) -> i64 {
-        self.seq
     }
 
     /// Returns the plan with the changes made so far.
@@ -231,12 +214,10 @@ impl<'a> Draft<'a> {
     /// Ends the change and returns what it did; the result is empty if no row was written and no event recorded.
     pub fn finish(self) -> Delta {
         let keys: BTreeSet<&RowKey> = self.undo.iter().map(|(key, _)| key).collect();
-        let rows = keys
-            .into_iter()
-            .filter_map(|key| self.plan.row(key))
-            .collect();
         Delta {
-            rows,
+            rows: (keys.into_iter())
+                .filter_map(|key| self.plan.row(key))
+                .collect(),
             events: self.events,
         }
     }
@@ -295,34 +276,59 @@ impl<'a> Draft<'a> {
     }
 
     fn task(&self, id: TaskId) -> Result<Task, Refusal> {
-        self.plan
-            .task(id)
-            .cloned()
-            .ok_or_else(|| Refusal::UnknownTask(id.to_string()))
+        let task = self.plan.task(id).cloned();
+        task.ok_or_else(|| Refusal::UnknownTask(id.to_string()))
     }
 
     fn attempt(&self, id: &CommandId) -> Result<Attempt, Refusal> {
-        self.plan
-            .attempt(id)
-            .cloned()
-            .ok_or_else(|| Refusal::UnknownCommand(id.clone()))
+        let attempt = self.plan.attempt(id).cloned();
+        attempt.ok_or_else(|| Refusal::UnknownCommand(id.clone()))
+    }
+
+    /// Returns an attempt that awaits what is to be recorded.
+    fn attempt_if(
+        &self,
+        id: &CommandId,
+        awaits: impl FnOnce(&Attempt) -> bool,
+    ) -> Result<Attempt, Refusal> {
+        let attempt = self.attempt(id)?;
+        match awaits(&attempt) {
+            true => Ok(attempt),
+            false => Err(Refusal::NotAwaited(id.clone())),
+        }
+    }
+
+    /// Refuses a task that may not start yet.
+    fn check_ready(&self, task: &Task) -> Result<(), Refusal> {
+        if self.plan.is_ready(task) {
+            return Ok(());
+        }
+        Err(Refusal::NotReady {
+            task: task.number,
+            waits_for: self.plan.unmet(task),
+        })
+    }
+
+    /// Refuses what the plan's present state does not allow.
+    fn plan_is(&self) -> Refusal {
+        Refusal::PlanIs(self.plan.status().clone())
     }
 
     fn not_settled(&self) -> Result<(), Refusal> {
-        if self.plan.status().settled() {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
+        match self.plan.status().settled() {
+            true => Err(self.plan_is()),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn not_abandoned(&self) -> Result<(), Refusal> {
-        if self.plan.status() == &PlanState::Abandoned {
-            return Err(Refusal::PlanIs(PlanState::Abandoned));
+        match self.plan.status() {
+            PlanState::Abandoned => Err(self.plan_is()),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// Closes the question why nobody takes the command of a task.
+    /// Closes the question why no worker claims the command of a task.
     fn close_unclaimed(&mut self, task: TaskId, reason: &str) {
         self.close_questions(reason, |question| {
             question.task == Some(task) && question.about == HumanQuestionKind::Unclaimed
@@ -341,13 +347,9 @@ impl<'a> Draft<'a> {
 
     /// Closes the open questions that `which` picks.
     fn close_questions(&mut self, reason: &str, which: impl Fn(&HumanQuestion) -> bool) {
-        let questions: Vec<HumanQuestion> = self
-            .plan
-            .open_questions()
-            .filter(|question| which(question))
-            .cloned()
-            .collect();
-        for question in questions {
+        let open = self.plan.open_questions();
+        let closed: Vec<HumanQuestion> = open.filter(|open| which(open)).cloned().collect();
+        for question in closed {
             self.close_question(question, reason);
         }
     }

@@ -7,6 +7,7 @@ use crate::plan::model::{
     AskId, Attempt, HumanQuestion, HumanQuestionKind, ModelCost, ModelQuestion, ModelQuestionKind,
     QuestionId,
 };
+use crate::plan::word;
 
 impl Draft<'_> {
     /// Counts a call of the model before it is made, and returns the id of the question.
@@ -15,15 +16,10 @@ impl Draft<'_> {
     /// The plan has ended, or its budget allows no call.
     pub fn begin_ask(&mut self, subject: &ModelQuestionKind) -> Result<AskId, Refusal> {
         self.not_settled()?;
-        if let Some(limit) = self.plan.no_call(self.plan.head().usage.lived) {
-            return Err(self.used_up(limit));
-        }
-        let open = self
-            .plan
-            .open_asks()
-            .find(|ask| ask.subject == *subject && ask.error.is_none())
-            .cloned();
-        let mut ask = open.unwrap_or_else(|| ModelQuestion {
+        self.begin_call_of_role()?;
+        let same = |ask: &&ModelQuestion| ask.subject == *subject && ask.error.is_none();
+        let open = self.plan.open_asks().find(same);
+        let mut ask = open.cloned().unwrap_or_else(|| ModelQuestion {
             id: AskId::new(format!("{}-{}", word(subject), self.plan.ask_count() + 1)),
             subject: subject.clone(),
             asked: self.now,
@@ -42,7 +38,6 @@ impl Draft<'_> {
             calls: ask.calls,
         });
         self.insert(ask);
-        self.change_head(|head| head.usage.llm_calls += 1);
         Ok(id)
     }
 
@@ -52,11 +47,9 @@ impl Draft<'_> {
     /// Nothing was asked under that id.
     pub fn count_ask(&mut self, id: &AskId, spent: ModelCost) -> Result<(), Refusal> {
         let mut ask = self.open_ask(id)?;
-        let more = spent.calls.saturating_sub(1);
-        let (input, output) = (spent.input_tokens, spent.output_tokens);
-        ask.calls += more;
-        ask.input_tokens = ask.input_tokens.saturating_add(input);
-        ask.output_tokens = ask.output_tokens.saturating_add(output);
+        ask.calls += spent.calls.saturating_sub(1);
+        ask.input_tokens = ask.input_tokens.saturating_add(spent.input_tokens);
+        ask.output_tokens = ask.output_tokens.saturating_add(spent.output_tokens);
         ask.cost_usd = money(ask.cost_usd, spent.cost_usd);
         self.insert(ask);
         self.count_call_of_role(spent);
@@ -85,38 +78,35 @@ impl Draft<'_> {
         error: &str,
         question: QuestionId,
     ) -> Result<(), Refusal> {
-        let mut ask = self.open_ask(id)?;
-        let subject = ask.subject.clone();
-        self.log(Event::ModelFailed {
-            subject: subject.clone(),
-            error: error.to_owned(),
-        });
-        ask.error = Some(error.to_owned());
-        self.insert(ask);
-        match &subject {
+        let ask = self.note_failure(self.open_ask(id)?, error);
+        match &ask.subject {
             ModelQuestionKind::Summary => self.answered_ask(id, ""),
             ModelQuestionKind::Plan if self.plan.counts().total() == 0 => {
                 self.answered_ask(id, "")?;
                 self.set_idle()
             }
             subject => {
-                let task = match subject {
-                    ModelQuestionKind::Judge(command) => {
-                        self.plan.attempt(command).map(|attempt| attempt.task)
-                    }
+                let judged = match subject {
+                    ModelQuestionKind::Judge(command) => self.plan.attempt(command),
                     _ => None,
                 };
+                let task = judged.map(|attempt| attempt.task);
                 let what = word(subject);
                 let reason = format!("the model gave no usable answer ({what}): {error}");
-                self.ask_about(
-                    question,
-                    HumanQuestionKind::Model,
-                    task,
-                    Some((id.clone(), subject.clone())),
-                    &reason,
-                )
+                let about = HumanQuestionKind::Model;
+                self.ask_about(question, about, task, Some(id.clone()), &reason)
             }
         }
+    }
+
+    fn note_failure(&mut self, mut ask: ModelQuestion, error: &str) -> ModelQuestion {
+        self.log(Event::ModelFailed {
+            subject: ask.subject.clone(),
+            error: error.to_owned(),
+        });
+        ask.error = Some(error.to_owned());
+        self.insert(ask.clone());
+        ask
     }
 
     /// Closes a question to the model that got no usable answer and about which no human is asked: whatever waited for the
@@ -125,12 +115,7 @@ impl Draft<'_> {
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
     pub fn lost_ask(&mut self, id: &AskId, error: &str) -> Result<(), Refusal> {
-        let mut ask = self.open_ask(id)?;
-        self.log(Event::ModelFailed {
-            subject: ask.subject.clone(),
-            error: error.to_owned(),
-        });
-        ask.error = Some(error.to_owned());
+        let mut ask = self.note_failure(self.open_ask(id)?, error);
         ask.answered = Some(self.now);
         self.insert(ask);
         Ok(())
@@ -175,35 +160,25 @@ impl Draft<'_> {
         });
     }
 
-    /// Records what agents used for a role's request that no longer has a waiting role: no report contains that usage.
-    pub fn count_agents_of_role(&mut self, spent: ModelCost) {
+    /// Records what agents used: as their reports say, or for a role's request that no longer has a waiting role, so that no
+    /// report contains that usage.
+    pub fn count_agents(&mut self, spent: ModelCost) {
         self.change_head(|head| {
             let usage = &mut head.usage;
-            let (input, output) = (
-                &mut usage.agent_input_tokens,
-                &mut usage.agent_output_tokens,
-            );
-            *input = input.saturating_add(spent.input_tokens);
-            *output = output.saturating_add(spent.output_tokens);
+            usage.agent_input_tokens = usage.agent_input_tokens.saturating_add(spent.input_tokens);
+            usage.agent_output_tokens =
+                (usage.agent_output_tokens).saturating_add(spent.output_tokens);
             usage.agent_cost_usd = money(usage.agent_cost_usd, spent.cost_usd);
         });
     }
 
     fn open_ask(&self, id: &AskId) -> Result<ModelQuestion, Refusal> {
-        self.plan
-            .ask(id)
-            .filter(|ask| ask.answered.is_none())
-            .cloned()
-            .ok_or(Refusal::UnknownAsk)
-    }
-
-    /// Reopens the question to the model that a human was asked about, so that it is asked again.
-    pub(super) fn revive_ask(&mut self, question: &HumanQuestion) {
-        self.change_ask(question, |ask| ask.error = None);
+        let ask = self.plan.ask(id).filter(|ask| ask.answered.is_none());
+        ask.cloned().ok_or(Refusal::UnknownAsk)
     }
 
     /// Closes the question to the model that a human has settled in another way.
-    pub(super) fn drop_ask(&mut self, question: &HumanQuestion) {
+    pub(super) fn close_ask(&mut self, question: &HumanQuestion) {
         let now = self.now;
         self.change_ask(question, |ask| ask.answered = Some(now));
     }
@@ -211,11 +186,8 @@ impl Draft<'_> {
     /// Closes the question to the model how an attempt is judged, and the question to a human about its failure.
     pub(super) fn drop_judge_ask(&mut self, attempt: &Attempt) {
         let subject = ModelQuestionKind::Judge(attempt.id.clone());
-        let open: Vec<ModelQuestion> = (self.plan.open_asks())
-            .filter(|ask| ask.subject == subject)
-            .cloned()
-            .collect();
-        for mut ask in open {
+        let open = self.plan.open_asks().filter(|ask| ask.subject == subject);
+        for mut ask in open.cloned().collect::<Vec<_>>() {
             self.close_questions("the result was judged in another way", |question| {
                 question.ask.as_ref() == Some(&ask.id)
             });
@@ -224,23 +196,16 @@ impl Draft<'_> {
         }
     }
 
-    fn change_ask(&mut self, question: &HumanQuestion, change: impl FnOnce(&mut ModelQuestion)) {
+    /// Changes the question to the model that a human was asked about.
+    pub(super) fn change_ask(
+        &mut self,
+        question: &HumanQuestion,
+        change: impl FnOnce(&mut ModelQuestion),
+    ) {
         let ask = question.ask.as_ref().and_then(|id| self.plan.ask(id));
         if let Some(mut ask) = ask.cloned() {
             change(&mut ask);
             self.insert(ask);
         }
-    }
-}
-
-fn word(subject: &ModelQuestionKind) -> &'static str {
-    match subject {
-        ModelQuestionKind::Plan => "plan",
-        ModelQuestionKind::Judge(_) => "judge",
-        ModelQuestionKind::Replan => "replan",
-        ModelQuestionKind::Audit => "audit",
-        ModelQuestionKind::Summary => "summary",
-        ModelQuestionKind::Strategy => "strategy",
-        ModelQuestionKind::Step(_) => "step",
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    EndCommand, HumanQuestionKind, PlanHead, PlanPolicy, PlanState, QuestionId, ReplanRequest,
-    SessionId, Task, TaskId, TaskState,
+    AgentSession, EndCommand, HumanQuestionKind, PlanHead, PlanPolicy, PlanState, QuestionId,
+    ReplanRequest, SessionId, Task, TaskId, TaskSpec, TaskState,
 };
 
 impl Draft<'_> {
@@ -74,7 +74,7 @@ impl Draft<'_> {
     /// The plan is not paused.
     pub fn resume(&mut self) -> Result<(), Refusal> {
         if !matches!(self.plan.status(), PlanState::Paused(_)) {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
+            return Err(self.plan_is());
         }
         self.log(Event::Resumed);
         self.change_head(|head| head.status = PlanState::Running);
@@ -89,7 +89,7 @@ impl Draft<'_> {
     pub fn set_idle(&mut self) -> Result<(), Refusal> {
         self.not_settled()?;
         if self.plan.counts().total() > 0 {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
+            return Err(self.plan_is());
         }
         self.change_head(|head| head.status = PlanState::Idle);
         Ok(())
@@ -102,10 +102,10 @@ impl Draft<'_> {
     pub fn abandon(&mut self, reason: &str) -> Result<(), Refusal> {
         self.not_settled()?;
         let running: Vec<Task> = self.plan.in_progress().cloned().collect();
-        for mut task in running {
+        for task in running {
             self.stop_attempt(&task);
-            task.status = TaskState::Pending;
-            self.insert(task);
+            let status = TaskState::Pending;
+            self.insert(Task { status, ..task });
         }
         let outcome = format!("Ended early: {reason}");
         self.end(PlanState::Abandoned, &outcome);
@@ -118,11 +118,9 @@ impl Draft<'_> {
     /// A task is not settled, there is none, or the plan has ended.
     pub fn settle(&mut self, outcome: &str) -> Result<(), Refusal> {
         self.not_settled()?;
-        let counts = self.plan.counts();
-        if counts.total() == 0 || counts.settled() < counts.total() {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
-        }
-        self.end(counts.outcome(), outcome);
+        let status = self.plan.counts().outcome();
+        let status = status.ok_or_else(|| self.plan_is())?;
+        self.end(status, outcome);
         Ok(())
     }
 
@@ -176,16 +174,14 @@ impl Draft<'_> {
             let reason = format!("{}; now: {why}", changed(head.replans));
             return self.ask(question, HumanQuestionKind::Replans, task, &reason);
         }
+        let why = why.to_owned();
         if let Some(id) = task {
             self.set_pending(id, "")?;
-            let mut task = self.task(id)?;
-            task.note = Some(why.to_owned());
-            self.insert(task);
+            let note = Some(why.clone());
+            let task = self.task(id)?;
+            self.insert(Task { note, ..task });
         }
-        self.open_replan(ReplanRequest {
-            task,
-            why: why.to_owned(),
-        });
+        self.open_replan(ReplanRequest { task, why });
         Ok(())
     }
 
@@ -215,7 +211,7 @@ impl Draft<'_> {
     pub fn audited(
         &mut self,
         reason: &str,
-        missing: Option<Vec<super::super::TaskSpec>>,
+        missing: Option<Vec<TaskSpec>>,
         question: QuestionId,
     ) -> Result<(), Refusal> {
         self.log(Event::Audited {
@@ -241,14 +237,11 @@ impl Draft<'_> {
 
     /// Ends an agent's session by a command that makes the agent forget it.
     pub fn end_session(&mut self, id: &SessionId, command: EndCommand) {
-        if let Some(mut session) = self
-            .plan
-            .session(id)
-            .filter(|session| session.end.is_none())
-            .cloned()
+        if let Some(session) = self.plan.session(id).cloned()
+            && session.end.is_none()
         {
-            session.end = Some(command);
-            self.insert(session);
+            let end = Some(command);
+            self.insert(AgentSession { end, ..session });
         }
     }
 

@@ -20,7 +20,7 @@ impl Draft<'_> {
     /// # Errors
     /// The plan is in this state already.
     pub fn restore(&mut self, earlier: &Plan, seq: i64) -> Result<(), Refusal> {
-        let told = (self.undo.len(), self.events.len());
+        let (rows, events) = (self.undo.len(), self.events.len());
         let present: Vec<Task> = self.plan.tasks().cloned().collect();
         for task in &present {
             self.stop_attempt(task);
@@ -28,18 +28,18 @@ impl Draft<'_> {
         let reason = format!("the plan was restored to what it was after change {seq}");
         self.close_questions(&reason, |_| true);
         let asks: Vec<ModelQuestion> = self.plan.open_asks().cloned().collect();
-        for mut ask in asks {
-            ask.answered = Some(self.now);
-            self.insert(ask);
+        for ask in asks {
+            let answered = Some(self.now);
+            self.insert(ModelQuestion { answered, ..ask });
         }
-
         let kept: BTreeSet<TaskId> = earlier.tasks().map(|task| task.number).collect();
         // Removes these tasks first: a later task may have the key of one that comes back.
-        for mut task in present {
-            if !kept.contains(&task.number) {
-                task.removed = true;
-                self.insert(task);
-            }
+        for task in present
+            .into_iter()
+            .filter(|task| !kept.contains(&task.number))
+        {
+            let removed = true;
+            self.insert(Task { removed, ..task });
         }
         for task in earlier.tasks() {
             let task = self.as_then(task);
@@ -48,19 +48,15 @@ impl Draft<'_> {
             }
         }
         let head = self.head_as_then(earlier.head(), &reason);
-        let same = |head: &PlanHead, other: &PlanHead| {
-            PlanHead {
-                revision: head.revision,
-                ..other.clone()
-            } == *head
-        };
-        if self.undo.len() == told.0 && same(&head, self.plan.head()) {
+        let revision = head.revision;
+        let now = self.plan.head().clone();
+        if self.undo.len() == rows && head == (PlanHead { revision, ..now }) {
             return Err(Refusal::AsItWas(seq));
         }
         // Keeps these events: every role's wait was reported when it began, so its end must be reported too.
-        let told: Vec<Event> = self.events.drain(told.1..).collect();
         let ends = |event: &Event| matches!(event, Event::RequestEnded { .. });
-        self.events.extend(told.into_iter().filter(ends));
+        let logged = self.events.split_off(events).into_iter();
+        self.events.extend(logged.filter(ends));
         self.log(Event::Restored { seq });
         self.change_head(|now| *now = head);
         Ok(())

@@ -12,15 +12,9 @@ impl Draft<'_> {
     /// # Errors
     /// There is no such command, or no agent works on it any more.
     pub fn begin_wait(&mut self, id: &CommandId, wait: RoleRequest) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        if attempt.state != AttemptState::Open {
-            return Err(Refusal::NotAwaited(id.clone()));
-        }
-        if attempt
-            .waits
-            .iter()
-            .any(|known| known.request == wait.request)
-        {
+        let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
+        let mut known = attempt.waits.iter();
+        if known.any(|known| known.request == wait.request) {
             return Ok(());
         }
         self.log(Event::Requested {

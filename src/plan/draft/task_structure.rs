@@ -18,14 +18,6 @@ const GAP: i64 = 1 << 20;
 /// The least number of tasks that are moved apart in one go.
 const SPREAD: usize = 32;
 
-/// Where new tasks go.
-#[derive(Clone, Copy)]
-enum InsertPosition {
-    Front,
-    Behind(TaskId),
-    End,
-}
-
 impl Draft<'_> {
     /// Adds tasks after `after`, or at the end, and returns their numbers in the order of the list.
     ///
@@ -36,13 +28,11 @@ impl Draft<'_> {
         tasks: Vec<TaskSpec>,
         after: Option<TaskId>,
     ) -> Result<Vec<TaskId>, Refusal> {
-        if let Some(after) = after {
-            self.task(after)?;
-        }
-        self.add_at(
-            tasks,
-            after.map_or(InsertPosition::End, InsertPosition::Behind),
-        )
+        let after = match after {
+            Some(after) => Some(self.task(after)?),
+            None => self.plan.tasks().next_back().cloned(),
+        };
+        self.add_behind(after, tasks)
     }
 
     /// Adds tasks before another one, and returns their numbers in the order of the list.
@@ -55,30 +45,28 @@ impl Draft<'_> {
         before: TaskId,
     ) -> Result<Vec<TaskId>, Refusal> {
         let before = self.task(before)?;
-        let previous = self.plan.tasks_around(&before).0.next();
-        let spot = previous.map_or(InsertPosition::Front, |task| {
-            InsertPosition::Behind(task.number)
-        });
-        self.add_at(tasks, spot)
+        let after = self.plan.tasks_around(&before).0.next().cloned();
+        self.add_behind(after, tasks)
     }
 
-    fn add_at(
+    /// Adds tasks behind another one, or in front of all tasks.
+    fn add_behind(
         &mut self,
+        after: Option<Task>,
         tasks: Vec<TaskSpec>,
-        spot: InsertPosition,
     ) -> Result<Vec<TaskId>, Refusal> {
         self.not_settled()?;
         let first = self.plan.head().next_task;
         let numbers: Vec<TaskId> = (first..).take(tasks.len()).map(TaskId).collect();
-        let keys: Vec<String> = tasks
-            .iter()
-            .zip(&numbers)
-            .map(|(task, number)| task.key.clone().unwrap_or_else(|| number.to_string()))
-            .collect();
+        let key = |(task, number): (&TaskSpec, &TaskId)| {
+            task.key.clone().unwrap_or_else(|| number.to_string())
+        };
+        let keys: Vec<String> = tasks.iter().zip(&numbers).map(key).collect();
         let names = self.names(&keys, &numbers)?;
-        let mut positions = self.room(spot, tasks.len());
+        let positions = self.room(after, tasks.len());
         let mut added = Vec::with_capacity(tasks.len());
-        for ((task, number), key) in tasks.into_iter().zip(&numbers).zip(keys) {
+        let places = numbers.iter().zip(positions).zip(keys);
+        for (task, ((number, position), key)) in tasks.into_iter().zip(places) {
             let name = task.name.trim().to_owned();
             if name.is_empty() {
                 return Err(Refusal::NoName);
@@ -93,7 +81,7 @@ impl Draft<'_> {
             merge(&mut metadata, &task.metadata)?;
             added.push(Task {
                 key,
-                position: positions.next().unwrap_or(i64::MAX),
+                position,
                 name,
                 dependencies,
                 produces: produced(&task.produces)?,
@@ -101,13 +89,8 @@ impl Draft<'_> {
                 ..Task::new(*number, task, self.now)
             });
         }
-        let edges: BTreeMap<TaskId, &Task> = added.iter().map(|task| (task.number, task)).collect();
-        let next = |id: TaskId| {
-            edges
-                .get(&id)
-                .map(|task| task.dependencies.clone())
-                .unwrap_or_default()
-        };
+        let new = |id: TaskId| added.get(usize::try_from(id.0.checked_sub(first)?).ok()?);
+        let next = |id| new(id).map_or(Vec::new(), |task: &Task| task.dependencies.clone());
         if let Some(cycle) = find_cycle(numbers.iter().copied(), next) {
             return Err(Refusal::Cycle(cycle));
         }
@@ -134,9 +117,9 @@ impl Draft<'_> {
         if tasks.is_empty() {
             return Err(Refusal::NoTasks);
         }
-        let told = self.events.len();
+        let events = self.events.len();
         let numbers = self.add_tasks(tasks, None)?;
-        self.events.truncate(told);
+        self.events.truncate(events);
         self.log(Event::Planned {
             tasks: numbers.len(),
         });
@@ -164,7 +147,7 @@ impl Draft<'_> {
     /// # Errors
     /// A task that is running or settled, an unknown dependency, a cycle, no name; the plan was abandoned.
     pub fn update_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
-        self.update_with(id, changes, &[])
+        self.change_task(self.editable(id)?, changes, &[])
     }
 
     /// Changes a task as far as its state allows: its assignee and its metadata always, its texts also while the plan's user
@@ -181,15 +164,6 @@ impl Draft<'_> {
             return Err(Refusal::not_editable(&task));
         }
         self.change_task(task, changes, &[])
-    }
-
-    fn update_with(
-        &mut self,
-        id: TaskId,
-        changes: &TaskChanges,
-        new: &[TaskId],
-    ) -> Result<(), Refusal> {
-        self.change_task(self.editable(id)?, changes, new)
     }
 
     fn change_task(
@@ -231,14 +205,12 @@ impl Draft<'_> {
             let called = || format!("task `{}`", task.key);
             task.dependencies = self.resolve(called, dependencies, &BTreeMap::new(), new)?;
             let next = |node: TaskId| {
-                if node == id {
-                    task.dependencies.clone()
+                let task = if node == id {
+                    Some(&task)
                 } else {
-                    self.plan
-                        .task(node)
-                        .map(|task| task.dependencies.clone())
-                        .unwrap_or_default()
-                }
+                    self.plan.task(node)
+                };
+                task.map_or(Vec::new(), |task| task.dependencies.clone())
             };
             // If the task cannot be reached, no cycle exists; the search visits everything that comes before the task.
             let reached =
@@ -287,50 +259,41 @@ impl Draft<'_> {
         let Some(open) = self.plan.head().replan.clone() else {
             return Err(Refusal::NoTasks);
         };
-        let new: Vec<TaskSpec> = edits
-            .iter()
-            .filter_map(|edit| {
-                if let ReplanEdit::Add(task) = edit {
-                    Some((**task).clone())
-                } else {
-                    None
-                }
-            })
-            .collect();
-        let told = self.events.len();
+        let new = edits.iter().filter_map(|edit| match edit {
+            ReplanEdit::Add(task) => Some((**task).clone()),
+            _ => None,
+        });
+        let new: Vec<TaskSpec> = new.collect();
+        let events = self.events.len();
         let added = self.add_tasks(new, open.task.filter(|id| self.plan.task(*id).is_some()))?;
         let (mut updated, mut skipped) = (0, 0);
         for edit in edits {
             match edit {
                 ReplanEdit::Add(_) => {}
                 ReplanEdit::Update(id, changes) => {
-                    self.update_with(*id, changes, &added)?;
+                    self.change_task(self.editable(*id)?, changes, &added)?;
                     updated += 1;
                 }
                 ReplanEdit::Skip(id, reason) => {
                     self.editable(*id)?;
-                    let reason = if reason.trim().is_empty() {
-                        "replaced by replan"
-                    } else {
-                        reason
+                    let reason = match reason.trim() {
+                        "" => "replaced by replan",
+                        _ => reason,
                     };
                     self.skip_task(*id, &format!("replaced by replan: {reason}"))?;
                     skipped += 1;
                 }
             }
         }
-        let kept = |id| {
-            edits
-                .iter()
-                .any(|edit| matches!(edit, ReplanEdit::Update(changed, _) if *changed == id))
-        };
-        if let Some(cause) = open.task.filter(|id| !kept(*id))
+        let keeps = |id, edit: &ReplanEdit| matches!(edit, ReplanEdit::Update(changed, _) if *changed == id);
+        if let Some(cause) = open.task
+            && !edits.iter().any(|edit| keeps(cause, edit))
             && self.editable(cause).is_ok()
         {
             self.skip_task(cause, &format!("replaced by replan: {}", open.why))?;
             skipped += 1;
         }
-        self.events.truncate(told);
+        self.events.truncate(events);
         self.log(Event::Replanned {
             added: added.len(),
             updated,
@@ -344,10 +307,10 @@ impl Draft<'_> {
     /// Returns the task if its text and place may change: it is pending, and no attempt of it is under way.
     pub(super) fn editable(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
-        if task.status != TaskState::Pending {
-            return Err(Refusal::not_editable(&task));
+        match task.status {
+            TaskState::Pending => Ok(task),
+            _ => Err(Refusal::not_editable(&task)),
         }
-        Ok(task)
     }
 
     /// Checks whether each new key may be used, and maps the keys to the numbers of their tasks.
@@ -376,28 +339,22 @@ impl Draft<'_> {
         names: &BTreeMap<String, TaskId>,
         new: &[TaskId],
     ) -> Result<Vec<TaskId>, Refusal> {
+        let number = |task: Option<&Task>| task.map(|task| task.number);
         let mut dependencies = Vec::new();
         let mut seen = HashSet::new();
         for reference in references {
             let (found, shown) = match reference {
-                TaskRef::Number(id) => {
-                    (self.plan.task(*id).map(|task| task.number), id.to_string())
-                }
+                TaskRef::Number(id) => (number(self.plan.task(*id)), id.to_string()),
                 TaskRef::New(index) => (new.get(*index).copied(), (index + 1).to_string()),
-                TaskRef::Key(name) => {
-                    let found = names.get(name).copied();
-                    (
-                        found.or_else(|| self.plan.task_by_key(name).map(|task| task.number)),
-                        name.clone(),
-                    )
-                }
+                TaskRef::Key(key) => match names.get(key) {
+                    Some(new) => (Some(*new), key.clone()),
+                    None => (number(self.plan.task_by_key(key)), key.clone()),
+                },
             };
-            let Some(found) = found else {
-                return Err(Refusal::UnknownDependency {
-                    task: called(),
-                    dependency: shown,
-                });
-            };
+            let found = found.ok_or_else(|| Refusal::UnknownDependency {
+                task: called(),
+                dependency: shown,
+            })?;
             if seen.insert(found) {
                 dependencies.push(found);
             }
@@ -405,48 +362,31 @@ impl Draft<'_> {
         Ok(dependencies)
     }
 
-    /// Returns positions for `count` tasks at a place. Moves other tasks apart when no room is left.
-    fn room(&mut self, spot: InsertPosition, count: usize) -> Box<dyn Iterator<Item = i64>> {
-        let after = match spot {
-            InsertPosition::Front => {
-                let first = self.plan.tasks().next().map_or(0, |task| task.position);
-                let count = i64::try_from(count).unwrap_or(i64::MAX / GAP);
-                return Box::new((0..count).map(move |n| first - (count - n) * GAP));
-            }
-            InsertPosition::Behind(id) => Some(id),
-            InsertPosition::End => None,
+    /// Returns positions for `count` tasks behind a task, or in front of all tasks. Moves other tasks apart when no room is
+    /// left.
+    fn room(&mut self, after: Option<Task>, count: usize) -> impl Iterator<Item = i64> + use<> {
+        let wanted = i64::try_from(count).unwrap_or(i64::MAX / GAP);
+        let next = match &after {
+            Some(task) => self.plan.tasks_around(task).1.next(),
+            None => self.plan.tasks().next(),
         };
-        let last = self
-            .plan
-            .tasks()
-            .next_back()
-            .map_or(0, |task| task.position);
-        let end = Box::new((1..).map(move |n| last + n * GAP));
-        let Some(task) = after.and_then(|id| self.plan.task(id)) else {
-            return end;
+        let next = next.map(|task| task.position);
+        let (start, step) = match (after, next) {
+            (None, None) => (0, GAP),
+            (Some(task), None) => (task.position, GAP),
+            (None, Some(first)) => (first - (wanted + 1) * GAP, GAP),
+            (Some(task), Some(next)) => match (next - task.position) / (wanted + 1) {
+                0 => (task.position, self.spread(&task, wanted)),
+                step => (task.position, step),
+            },
         };
-        let start = task.position;
-        let Some(next) = self
-            .plan
-            .tasks_around(task)
-            .1
-            .next()
-            .map(|task| task.position)
-        else {
-            return end;
-        };
-        let step = (next - start) / (i64::try_from(count).unwrap_or(i64::MAX - 1) + 1);
-        if step > 0 {
-            return Box::new((1..).map(move |n| start + n * step));
-        }
-        let task = task.clone();
-        self.spread(&task, i64::try_from(count).unwrap_or(i64::MAX / GAP));
-        self.room(spot, count)
+        (1..).map(move |n| start + n * step)
     }
 
     /// Moves the tasks after a task apart, so that there is room for `wanted` more in between. It moves as few tasks as
-    /// possible, but leaves more room the more tasks it moves: repeated inserts at one place seldom move many tasks.
-    fn spread(&mut self, task: &Task, wanted: i64) {
+    /// possible, but leaves more room the more tasks it moves: repeated inserts at one place seldom move many tasks. Returns
+    /// the distance between neighbours then.
+    fn spread(&mut self, task: &Task, wanted: i64) -> i64 {
         let mut window = SPREAD;
         loop {
             let behind = self.plan.tasks_around(task).1;
@@ -463,7 +403,7 @@ impl Draft<'_> {
                 next.position = task.position + place * wide;
                 self.insert(next);
             }
-            return;
+            return wide;
         }
     }
 }

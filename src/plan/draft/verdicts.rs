@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    Attempt, AttemptState, CheckResult, CommandId, ConfirmAbort, DecidedBy, Decision, Evidence,
+    Attempt, AttemptState, CommandId, ConfirmAbort, DecidedBy, Decision, Evidence,
     HumanQuestionKind, QuestionId, Report, ReportStatus, TaskId, TaskState, Verdict,
 };
 
@@ -62,16 +62,11 @@ impl Draft<'_> {
                     ConfirmAbort::Never => false,
                     ConfirmAbort::Success => report.status != ReportStatus::Failed,
                 };
-                if confirm {
-                    self.ask(
-                        question,
-                        HumanQuestionKind::Abort,
-                        Some(number),
-                        &format!("the judge wants to end the plan: {}", verdict.reason),
-                    )
-                } else {
-                    self.abandon(&verdict.reason)
+                if !confirm {
+                    return self.abandon(&verdict.reason);
                 }
+                let reason = format!("the judge wants to end the plan: {}", verdict.reason);
+                self.ask(question, HumanQuestionKind::Abort, Some(number), &reason)
             }
         }
     }
@@ -90,9 +85,7 @@ impl Draft<'_> {
         let summary = or(&verdict.result_summary, results);
         let evidence = evidence(&attempt);
         // An answer to a question about a completed task would work on it again.
-        self.close_questions("the task was completed", |question| {
-            question.task == Some(task.number)
-        });
+        self.close_questions("the task was completed", |q| q.task == Some(task.number));
         task.status = TaskState::Completed;
         task.result = Some(summary.chars().take(RESULT_CHARS).collect());
         task.failures = 0;
@@ -109,10 +102,8 @@ impl Draft<'_> {
 
     /// Accepts the current attempt of a task because a person says so.
     pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result<(), Refusal> {
-        let current = self
-            .task(task)?
-            .current
-            .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
+        let current = self.task(task)?.current;
+        let current = current.ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
         let mut attempt = self.attempt(&current)?;
         if !acceptable(&attempt) {
             return Err(Refusal::NotAcceptable);
@@ -158,21 +149,15 @@ impl Draft<'_> {
         if failures < self.plan.head().policy.max_attempts {
             return Ok(());
         }
-        let times = if failures == 1 {
-            "once".to_owned()
-        } else {
-            format!("{failures} times in a row")
+        let failed = match failures {
+            1 => format!("failed once; the last time: {reason}"),
+            _ => format!("failed {failures} times in a row; the last time: {reason}"),
         };
         if optional {
-            let reason = format!("optional, and it failed {times}; the last time: {reason}");
-            return self.skip_task(number, &reason);
+            return self.skip_task(number, &format!("optional, and it {failed}"));
         }
-        self.ask(
-            question,
-            HumanQuestionKind::Failures,
-            Some(number),
-            &format!("the task failed {times}; the last time: {reason}"),
-        )
+        let reason = format!("the task {failed}");
+        self.ask(question, HumanQuestionKind::Failures, Some(number), &reason)
     }
 
     /// Ends a reported attempt that is no failure: the agent asks a human something first.
@@ -214,11 +199,8 @@ impl Draft<'_> {
     /// Returns a reported attempt as a decided one, with its report. The model need not judge it any more.
     fn set_aside(&mut self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
         let mut attempt = self.attempt(id)?;
-        let Some(report) = attempt
-            .report
-            .clone()
-            .filter(|_| attempt.state == AttemptState::Reported)
-        else {
+        let reported = attempt.state == AttemptState::Reported;
+        let Some(report) = attempt.report.clone().filter(|_| reported) else {
             return Err(Refusal::NotAwaited(id.clone()));
         };
         attempt.state = AttemptState::Judged;
@@ -229,23 +211,19 @@ impl Draft<'_> {
 
 /// Returns whether a report may be accepted: it claims full or partial success, and no check failed.
 pub fn acceptable(attempt: &Attempt) -> bool {
-    let claimed = attempt
-        .report
-        .as_ref()
-        .is_some_and(|report| report.status != ReportStatus::Failed);
+    let report = attempt.report.as_ref();
+    let claimed = report.is_some_and(|report| report.status != ReportStatus::Failed);
     claimed && attempt.checks.iter().flatten().all(|check| check.passed)
 }
 
 fn evidence(attempt: &Attempt) -> Evidence {
     let checks = attempt.checks.as_deref().unwrap_or_default();
-    let line = |check: &CheckResult| format!("{}: {}", check.name, check.outcome());
+    let checked = checks
+        .iter()
+        .map(|check| format!("{}: {}", check.name, check.outcome()));
+    let changed = attempt.changes.iter().map(|changes| changes.text(EVIDENT));
     Evidence {
         verified: !checks.is_empty(),
-        facts: checks
-            .iter()
-            .map(line)
-            .chain(attempt.changes.iter().map(|changes| changes.text(EVIDENT)))
-            .chain(attempt.company())
-            .collect(),
+        facts: checked.chain(changed).chain(attempt.company()).collect(),
     }
 }

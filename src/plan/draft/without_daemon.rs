@@ -6,8 +6,8 @@ use super::{AppliedReport, Draft, Refusal};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    ArchiveState, ArchivedEntry, AttemptState, PlanState, ReplanRequest, Report, ReportStatus,
-    Task, TaskId, TaskState,
+    ArchiveState, ArchivedEntry, Attempt, AttemptState, PlanState, ReplanRequest, Report,
+    ReportStatus, Task, TaskId, TaskState,
 };
 
 /// The name and the hash of a report that is not a file; no file has that hash.
@@ -21,15 +21,10 @@ impl Draft<'_> {
     pub fn start_task(&mut self, id: TaskId) -> Result<(), Refusal> {
         self.by_hand()?;
         if matches!(self.plan.status(), PlanState::Paused(_)) {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
+            return Err(self.plan_is());
         }
         let mut task = self.editable(id)?;
-        if !self.plan.is_ready(&task) {
-            return Err(Refusal::NotReady {
-                task: id,
-                waits_for: self.plan.unmet(&task),
-            });
-        }
+        self.check_ready(&task)?;
         task.status = TaskState::InProgress;
         task.started_at = task.started_at.or(Some(self.now));
         task.attempts += 1;
@@ -78,22 +73,19 @@ impl Draft<'_> {
         }
         self.by_hand()?;
         let mut task = self.under_way(id)?;
-        task.failures += 1;
-        let again = retry && task.failures < self.plan.head().policy.max_attempts;
-        task.status = if again {
-            TaskState::Pending
-        } else {
-            TaskState::Failed
-        };
-        task.result = Some(error.to_owned());
         self.close_attempt(&task);
+        task.failures += 1;
+        task.result = Some(error.to_owned());
         let reason = error.to_owned();
-        self.log(if again {
-            Event::Stumbled { task: id, reason }
+        let again = retry && task.failures < self.plan.head().policy.max_attempts;
+        if again {
+            task.status = TaskState::Pending;
+            self.log(Event::Stumbled { task: id, reason });
         } else {
+            task.status = TaskState::Failed;
             task.finished_at = Some(self.now);
-            Event::Failed { task: id, reason }
-        });
+            self.log(Event::Failed { task: id, reason });
+        }
         self.insert(task);
         Ok(again)
     }
@@ -101,14 +93,13 @@ impl Draft<'_> {
     /// Ends the attempt of a task that is settled by hand: the request of a role to another one.
     fn close_attempt(&mut self, task: &Task) {
         self.close_questions("the step is over", |q| q.task == Some(task.number));
-        let attempt = self.plan.current_attempt(task);
-        match attempt.filter(|attempt| attempt.state == AttemptState::Reported) {
-            Some(attempt) => {
-                let mut attempt = attempt.clone();
-                attempt.state = AttemptState::Judged;
-                self.insert_attempt(attempt);
+        match self.plan.current_attempt(task) {
+            Some(attempt) if attempt.state == AttemptState::Reported => {
+                let state = AttemptState::Judged;
+                let attempt = attempt.clone();
+                self.insert_attempt(Attempt { state, ..attempt });
             }
-            None => self.stop_attempt(task),
+            _ => self.stop_attempt(task),
         }
     }
 
@@ -216,7 +207,7 @@ impl Draft<'_> {
             return Ok(());
         }
         if head.owner == DAEMON {
-            return Err(Refusal::PlanIs(head.status.clone()));
+            return Err(self.plan_is());
         }
         self.log(Event::Resumed);
         self.change_head(|head| {
@@ -230,10 +221,10 @@ impl Draft<'_> {
     /// Ends a plan whose tasks are all settled: completed, or failed if one of them has failed. Any other plan does not change,
     /// nor does a plan that a daemon carries out.
     pub fn follow_tasks(&mut self) {
-        let counts = self.plan.counts();
-        let settled = counts.total() > 0 && counts.settled() == counts.total();
-        if settled && self.by_hand().is_ok() {
-            self.end(counts.outcome(), "");
+        if let Some(outcome) = self.plan.counts().outcome()
+            && self.by_hand().is_ok()
+        {
+            self.end(outcome, "");
         }
     }
 
@@ -246,10 +237,9 @@ impl Draft<'_> {
         if self.plan.head().owner == DAEMON {
             self.by_hand()?;
         }
-        let status = if completed {
-            PlanState::Completed
-        } else {
-            PlanState::Abandoned
+        let status = match completed {
+            true => PlanState::Completed,
+            false => PlanState::Abandoned,
         };
         self.end(status, outcome);
         Ok(())
@@ -289,7 +279,7 @@ impl Draft<'_> {
     fn movable(&self) -> Result<(), Refusal> {
         let head = self.plan.head();
         if head.owner == DAEMON && !head.status.settled() {
-            return Err(Refusal::PlanIs(head.status.clone()));
+            return Err(self.plan_is());
         }
         if head.archive_state == ArchiveState::Deleted {
             return Err(Refusal::Deleted);
@@ -330,11 +320,10 @@ impl Draft<'_> {
             return Err(Refusal::NotAwaited(attempt.id));
         }
         // No worker shall begin a task that is already done.
-        if attempt.claimed.is_none()
-            && let Some(mut unclaimed) = self.plan.attempt(&attempt.id).cloned()
-        {
-            unclaimed.recall = true;
-            self.insert_attempt(unclaimed);
+        if attempt.claimed.is_none() {
+            let recall = true;
+            let attempt = self.attempt(&attempt.id)?;
+            self.insert_attempt(Attempt { recall, ..attempt });
         }
         Ok(())
     }
@@ -344,7 +333,7 @@ impl Draft<'_> {
     pub(super) fn by_hand(&self) -> Result<(), Refusal> {
         self.not_settled()?;
         if self.carried_out() {
-            return Err(Refusal::PlanIs(self.plan.status().clone()));
+            return Err(self.plan_is());
         }
         if self.plan.head().owner == DAEMON {
             return Err(Refusal::NotStarted);
@@ -353,11 +342,11 @@ impl Draft<'_> {
     }
 
     fn begin_anew(&self, task: &mut Task) {
+        task.attempts = self.last_attempt(task.number);
         task.status = TaskState::Pending;
         task.result = None;
         task.evidence = None;
         task.current = None;
-        task.attempts = self.last_attempt(task.number);
         task.failures = 0;
         task.note = None;
         task.not_before = None;
@@ -373,9 +362,9 @@ impl Draft<'_> {
 
     fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
-        if task.status != TaskState::InProgress {
-            return Err(Refusal::not_editable(&task));
+        match task.status {
+            TaskState::InProgress => Ok(task),
+            _ => Err(Refusal::not_editable(&task)),
         }
-        Ok(task)
     }
 }

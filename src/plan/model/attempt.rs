@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::{CommandId, MERGE_CHECK, PendingMerge, RoleRequest, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptKind {
     /// Begin a session.
+    #[default]
     New,
     /// Continue a session.
     Continue,
@@ -19,7 +20,7 @@ pub enum AttemptKind {
 }
 
 /// One command for a task, and its outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     pub id: CommandId,
     pub task: TaskId,
@@ -34,7 +35,6 @@ pub struct Attempt {
     /// When its first heartbeat was observed.
     pub claimed: Option<Time>,
     /// The model of its agent fails; the agent retries it at this time.
-    #[serde(default)]
     pub waits_until: Option<Time>,
     /// How long a person was asked questions of its requests; no timeout counts this time.
     #[serde(default)]
@@ -52,18 +52,15 @@ pub struct Attempt {
     pub rejected: Option<Rejection>,
     pub report: Option<Report>,
     /// The git snapshot of the workspace at dispatch, if the workspace is a repository.
-    #[serde(default)]
     pub tree: Option<String>,
     /// Tasks that were under way in the same folder meanwhile.
     #[serde(default)]
     pub beside: Vec<TaskId>,
     /// The changed files; `None` until the workspace was inspected after the report.
-    #[serde(default)]
     pub changes: Option<ChangedFiles>,
     /// `None` until the checks that apply have run.
     pub checks: Option<Vec<CheckResult>>,
     /// The merge with the other results, where each task has a worktree of its own.
-    #[serde(default)]
     pub merge: Option<PendingMerge>,
     pub verdict: Option<Verdict>,
     pub state: AttemptState,
@@ -102,14 +99,12 @@ impl Attempt {
     /// Returns the other tasks at work in the same folder, if any.
     pub fn company(&self) -> Option<String> {
         let numbers: Vec<String> = self.beside.iter().map(ToString::to_string).collect();
-        match numbers.as_slice() {
-            [] => None,
-            [one] => Some(format!("task {one} was at work in the same folder")),
-            several => Some(format!(
-                "tasks {} were at work in the same folder",
-                several.join(", ")
-            )),
-        }
+        let numbers = match numbers.as_slice() {
+            [] => return None,
+            [one] => format!("task {one} was"),
+            several => format!("tasks {} were", several.join(", ")),
+        };
+        Some(format!("{numbers} at work in the same folder"))
     }
 
     /// Returns whether its result conflicts with those accepted before.
@@ -120,10 +115,11 @@ impl Attempt {
 }
 
 /// The state of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
     /// Dispatched; a report is awaited.
+    #[default]
     Open,
     /// The report has arrived; checks or a verdict are awaited.
     Reported,
@@ -161,10 +157,11 @@ pub struct Rejection {
 }
 
 /// The three statuses of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReportStatus {
     Success,
+    #[default]
     Failed,
     PartialSuccess,
 }
@@ -201,7 +198,7 @@ impl Collaboration {
 }
 
 /// What an agent says about an attempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the file, or of the tool call that stands for one.
     pub name: String,
@@ -216,7 +213,6 @@ pub struct Report {
     /// The agent's usage limit ends at this time; the attempt is then no failure.
     pub blocked_until: Option<Time>,
     /// How the collaboration ended that the report answers; if left out, the status decides (see [`Self::answer`]).
-    #[serde(default)]
     pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
     pub output_tokens: u64,
@@ -378,18 +374,6 @@ pub enum Decision {
     Abort,
 }
 
-impl Decision {
-    /// Returns the word used in prompts and files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Retry => "retry",
-            Self::Replan => "replan",
-            Self::Abort => "abort",
-        }
-    }
-}
-
 /// Who decided a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -397,17 +381,6 @@ pub enum DecidedBy {
     Rules,
     Model,
     Person,
-}
-
-impl DecidedBy {
-    /// Returns the word shown to a person.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Rules => "rules",
-            Self::Model => "model",
-            Self::Person => "person",
-        }
-    }
 }
 
 /// A decision about an attempt, with its reason.

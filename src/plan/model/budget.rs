@@ -85,17 +85,6 @@ impl BudgetLimit {
         Self::CostUsd,
         Self::WallTime,
     ];
-
-    /// Returns the word used in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::LlmCalls => "llm_calls",
-            Self::LlmTokens => "llm_tokens",
-            Self::CostUsd => "cost_usd",
-            Self::WallTime => "wall_time",
-            Self::Attempts => "attempts",
-        }
-    }
 }
 
 /// The usage of language models and agents. The number of attempts is derived from the plan's rows: see `Plan::used`.
@@ -164,7 +153,7 @@ pub type Granted = BTreeMap<BudgetLimit, f64>;
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "counts beyond 2^53 are no longer told apart, and need not be"
+    reason = "counts beyond 2^53 are no longer exact, and need not be"
 )]
 pub(crate) fn number(count: u64) -> f64 {
     count as f64

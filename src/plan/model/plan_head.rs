@@ -256,11 +256,10 @@ impl ArchivedEntry {
 }
 
 /// The one row that stands for the plan itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanHead {
     pub id: PlanId,
     /// The name by which callers of tools know it, unless that is `id`; unique among the plans that are not deleted.
-    #[serde(default)]
     pub key: Option<String>,
     pub name: String,
     /// The goal in the person's words.
@@ -271,7 +270,6 @@ pub struct PlanHead {
     pub constraints: String,
     pub origin: Origin,
     /// The template from which it was made, if any.
-    #[serde(default)]
     pub source: Option<String>,
     /// The plan whose task this one details, if any.
     pub parent: Option<PlanId>,
@@ -280,15 +278,12 @@ pub struct PlanHead {
     #[serde(default, rename = "shelf")]
     pub archive_state: ArchiveState,
     /// When a caller last made it the current plan.
-    #[serde(default)]
     pub taken_up: Option<Time>,
     /// The plan's entry when it was last archived, if ever; the log has the whole plan, at its last `PutAway`.
-    #[serde(default)]
     pub put_away: Option<Box<ArchivedEntry>>,
     /// The folder in which agents work; absolute; empty when no daemon carries the plan out.
     pub workspace: String,
     /// The integration branch when each task has a worktree of its own; `None` when all tasks share the workspace.
-    #[serde(default)]
     pub line: Option<IntegrationBranch>,
     /// The repository of the workspace when the plan began; `None` if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -306,7 +301,6 @@ pub struct PlanHead {
     /// Replans a human allowed beyond the policy.
     pub extra_replans: u32,
     /// The last git snapshot of the workspace, if it is a repository.
-    #[serde(default)]
     pub tree: Option<String>,
     /// The open replan; nothing new starts while it is open.
     pub replan: Option<ReplanRequest>,
@@ -344,46 +338,16 @@ impl PlanHead {
 
     /// Creates the head of an idle plan that has only a goal.
     pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
+        let first_line = goal.lines().next().unwrap_or_default();
         Self {
             id,
-            key: None,
-            name: goal
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .take(80)
-                .collect(),
+            name: first_line.chars().take(80).collect(),
             goal: goal.to_owned(),
-            description: String::new(),
-            expected_outcome: String::new(),
-            constraints: String::new(),
             origin: Origin::Person,
-            source: None,
-            parent: None,
             owner: crate::plan::DAEMON.to_owned(),
-            archive_state: ArchiveState::default(),
-            taken_up: None,
-            put_away: None,
-            workspace: String::new(),
-            line: None,
-            repository: None,
-            order: TaskOrder::default(),
-            status: PlanState::Idle,
-            policy: PlanPolicy::default(),
-            review: ReviewPolicy::default(),
-            usage: Usage::default(),
-            granted: Granted::new(),
-            replans: 0,
-            extra_replans: 0,
-            tree: None,
-            replan: None,
-            audited: None,
-            outcome: None,
-            revision: 0,
             next_task: 1,
             created_at: now,
-            finished_at: None,
+            ..Self::default()
         }
     }
 }

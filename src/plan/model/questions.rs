@@ -91,24 +91,6 @@ pub enum HumanQuestionKind {
     Budget(BudgetLimit),
 }
 
-impl HumanQuestionKind {
-    /// Returns the word for programs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Review => "review",
-            Self::Failures => "failures",
-            Self::Unclaimed => "unclaimed",
-            Self::Abort => "abort",
-            Self::Replans => "replans",
-            Self::Agent => "agent",
-            Self::Model => "model",
-            Self::Stuck => "stuck",
-            Self::Branch => "branch",
-            Self::Budget(_) => "budget",
-        }
-    }
-}
-
 /// A question to a human. It is open until it has an answer or is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HumanQuestion {
@@ -116,7 +98,6 @@ pub struct HumanQuestion {
     pub about: HumanQuestionKind,
     pub task: Option<TaskId>,
     /// The request on which the asking role works: the answer goes back to that role, and the attempt at the task goes on.
-    #[serde(default)]
     pub request: Option<CommandId>,
     /// The model question that failed, for [`HumanQuestionKind::Model`].
     pub ask: Option<AskId>,

@@ -61,7 +61,6 @@ pub struct Task {
     /// The name of the phase it belongs to, if any.
     pub step: Option<String>,
     /// The caller's own id of that phase.
-    #[serde(default)]
     pub step_id: Option<String>,
     pub name: String,
     pub description: String,

@@ -125,7 +125,7 @@ fn claimed_task_is_not_unassigned() {
     let mut head = plan.head().clone();
     head.policy.roles_only = true;
     drop(plan.put(Row::Head(Box::new(head))));
-    let nobodys = |plan: &Plan| plan.is_nobodys(task_of(plan, 1));
+    let nobodys = |plan: &Plan| plan.has_no_worker(task_of(plan, 1));
     assert!(nobodys(&plan));
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     assert!(nobodys(&plan), "its command lies there");

@@ -1,5 +1,6 @@
-//! Whether the file of the embedded database is still the one that was opened, and whole. What is written into another one is
-//! gone with this process, and what is read from one that was cut short is not what was written.
+//! Whether the file of the embedded database is still the one that was opened, and whole. What is written after the
+//! file was replaced is gone with this process, and what is read from a file that was cut short is not what was
+//! written.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +14,7 @@ use crate::store::sql_statements::Tables;
 pub(super) struct DatabaseFile {
     path: PathBuf,
     id: FileId,
-    /// That of its journal, once there has to be one.
+    /// The id of its journal, once it has one.
     journal: Option<FileId>,
     length: u64,
     cut: bool,
@@ -30,7 +31,7 @@ impl From<&Metadata> for FileId {
 }
 
 impl DatabaseFile {
-    /// Looks at the file of a database that was opened; `None` where it is in no file.
+    /// Notes the file of a database that was opened; `None` where it is in no file.
     pub(super) fn of(place: &DatabasePlace) -> Option<Self> {
         let DatabasePlace::File(path) = place else {
             return None;
@@ -45,7 +46,7 @@ impl DatabaseFile {
         })
     }
 
-    /// Fails if the file was cut short. One that was removed or replaced is still read as it was.
+    /// Fails if the file was cut short. A file that was removed or replaced is still read as it was.
     pub(super) fn check_length(&mut self, tables: &mut Tables) -> Result<(), StoreError> {
         if !self.cut {
             let Ok(found) = self.path.metadata() else {
@@ -54,16 +55,16 @@ impl DatabaseFile {
             if FileId::from(&found) != self.id {
                 return Ok(());
             }
-            // One that somebody has packed is shorter, too, but no page of it is missing.
+            // A file that another program has packed is shorter, too, but no page of it is missing.
             let whole = found.len() >= self.length
-                || (found.len() > 0 && found.len() >= tables.length().unwrap_or(u64::MAX));
+                || (found.len() > 0 && found.len() >= tables.database.length().unwrap_or(u64::MAX));
             if whole {
                 self.length = found.len();
                 return Ok(());
             }
             // For good: whatever is put back does not go with what this connection knows.
             self.cut = true;
-            tables.keep_journal();
+            tables.database.keep_journal();
         }
         Err(StoreError::Database(format!(
             "`{}` was emptied or cut short while it was in use: put a copy back and start again",
@@ -71,7 +72,7 @@ impl DatabaseFile {
         )))
     }
 
-    /// Fails if what is there is not the file, or the journal, that changes are written to.
+    /// Fails if the file, or its journal, is not the one that changes are written to.
     pub(super) fn check_place(&mut self) -> Result<(), StoreError> {
         let journal = beside(&self.path, "-wal");
         let id = |path: &PathBuf| path.metadata().ok().as_ref().map(FileId::from);

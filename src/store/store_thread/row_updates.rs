@@ -1,14 +1,15 @@
-//! The rows of a plan follow its log. A small change writes only its log entry, which contains the new rows; the store writes
-//! them to their table together with later ones, between the changes and in a transaction of its own. So a change dirties a
-//! third of the pages, and a row that changes again and again is written once. A reader combines the rows with the later log
-//! entries: a crash in between costs nothing.
+//! The rows of a plan follow its log. A small change writes only its log entry, which contains the new rows; the
+//! store writes them to their table together with later ones, between the changes and in a transaction of its own. So
+//! a change dirties a third of the pages, and a row that changes again and again is written once. A reader combines
+//! the rows with the later log entries: a crash in between costs nothing.
 
 use std::collections::BTreeMap;
 
 use super::{BatchWrites, Owner};
 use crate::plan::{Delta, PlanId, Row, RowKey};
 use crate::store::StoreError;
-use crate::store::sql_statements::{LogRecord, Tables, decode_delta, stored_key, stored_rows};
+use crate::store::sql_statements::{LogRecord, Tables};
+use crate::store::stored_delta::{stored_key, stored_rows};
 use crate::store::text_store::is_name;
 
 /// A batch of more bytes writes its rows itself: reading them from the log again would cost more.
@@ -18,8 +19,8 @@ const LARGE: usize = 64 * 1024;
 const AT_ONCE: i64 = 32;
 
 impl Owner {
-    /// Writes the rows that are only in the log, and lets the database make later changes faster. A failure here has no effect
-    /// on any plan; the store tries again after further changes.
+    /// Writes the rows that are only in the log, and lets the database make later changes faster. A failure here has
+    /// no effect on any plan; the store tries again after further changes.
     pub(super) fn write_rows(&mut self) {
         let behind = self
             .tables()
@@ -31,9 +32,9 @@ impl Owner {
             }
         }
         if let Ok(tables) = self.tables() {
-            tables.checkpoint();
+            tables.database.checkpoint();
         }
-        self.untidy = 0;
+        self.unfolded = 0;
         self.changed = false;
     }
 
@@ -95,33 +96,26 @@ fn key(tables: &mut Tables, plan: &PlanId, seq: i64, row: &str) -> Result<RowKey
     if !is_name(&key.parts().1) {
         return Ok(key);
     }
-    // A long id is a text, too.
+    // A long id is stored as a text, too.
     let row = unpacked(tables, plan, &[row.to_owned()])?.concat();
     stored_key(&row).map_err(|error| damaged(plan, seq, &error))
 }
 
 fn damaged(plan: &PlanId, seq: i64, error: &serde_json::Error) -> StoreError {
-    StoreError::Damaged {
-        plan: plan.clone(),
-        reason: format!("log entry {seq}: {error}"),
-    }
+    StoreError::damaged(plan, format!("log entry {seq}: {error}"))
 }
 
-/// Returns packed JSON of a plan as it was.
+/// Returns packed JSON of a plan as it was before it was packed.
 fn unpacked(
     tables: &mut Tables,
     plan: &PlanId,
     packed: &[String],
 ) -> Result<Vec<String>, StoreError> {
-    let json = tables.unpack(packed)?.into_iter();
-    let json = json.collect::<Result<_, _>>();
-    json.map_err(|error| StoreError::Damaged {
-        plan: plan.clone(),
-        reason: error.to_string(),
-    })
+    let json: Result<_, _> = tables.unpack(packed)?.into_iter().collect();
+    json.map_err(|error| StoreError::damaged(plan, error))
 }
 
-/// Returns what the entries of a plan's log have done.
+/// Returns the deltas of the entries of a plan's log.
 pub(super) fn deltas(
     tables: &mut Tables,
     plan: &PlanId,
@@ -133,13 +127,13 @@ pub(super) fn deltas(
     let packed: Vec<_> = packed.collect();
     let deltas = unpacked(tables, plan, &packed)?.into_iter().zip(entries);
     let read = |(delta, entry): (String, &mut LogRecord)| {
-        decode_delta(&delta).map_err(|error| damaged(plan, entry.seq, &error))
+        serde_json::from_str(&delta).map_err(|error| damaged(plan, entry.seq, &error))
     };
     deltas.map(read).collect()
 }
 
-/// Returns the rows of a plan from their table and then from the log, oldest first; with the last change in the log, and its
-/// size in bytes.
+/// Returns the rows of a plan from their table and then from the log, oldest first; with the last change in the log,
+/// and its size in bytes.
 pub(super) fn read(
     tables: &mut Tables,
     plan: &PlanId,
@@ -160,10 +154,7 @@ pub(super) fn read(
         .iter()
         .map(|body| serde_json::from_str(body))
         .collect::<Result<_, _>>()
-        .map_err(|error| StoreError::Damaged {
-            plan: plan.clone(),
-            reason: error.to_string(),
-        })?;
+        .map_err(|error| StoreError::damaged(plan, error))?;
     let deltas = deltas(tables, plan, &mut entries)?;
     rows.extend(deltas.into_iter().flat_map(|delta| delta.rows));
     Ok((rows, entries.last().map(|entry| entry.seq), bytes))

@@ -3,11 +3,14 @@
 use super::finish_and_recover::entry;
 use super::model::{NotebookPlan, SubTaskState, time_text};
 use super::plan_import::{head_of, rewrite, shown};
-use super::responses::{NotebookError, NotebookErrorCode};
-use super::storage::{PlanStorage, StorageError, Stored, taken, unknown};
+use super::responses::NotebookErrorCode::Conflict;
+use super::responses::{NotebookError, Result};
+use super::storage::{PlanStorageBase, StorageError, Stored, taken, unknown};
 use crate::plan::{ArchiveState, Draft, Event, PlanHead};
 use crate::store::StoreError;
 use crate::tools::{ChangeSubject, Dialect, ToolError, Toolbox};
+
+const OWNER: &str = Dialect::Notebook.as_str();
 
 /// A plan of the notebook in the store, current or not, as it was read.
 pub(super) struct ArchivedPlan {
@@ -17,20 +20,16 @@ pub(super) struct ArchivedPlan {
 
 impl ArchivedPlan {
     /// Refuses if another caller has changed or moved the plan since.
-    pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<(), NotebookError> {
+    pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<()> {
         let plan = draft.plan();
-        if plan.head().archive_state == self.head.archive_state
-            && NotebookPlan::of(plan) == self.plan
-        {
+        let moved = plan.head().archive_state != self.head.archive_state;
+        if !moved && NotebookPlan::of(plan) == self.plan {
             return Ok(());
         }
         let (name, id) = (shown(&self.plan.name), &self.plan.id);
-        Err(NotebookError::new(
-            NotebookErrorCode::Conflict,
-            format!(
-                "Another caller has changed the plan '{name}' with ID '{id}' meanwhile; look at it and try again."
-            ),
-        ))
+        Err(Conflict.error(format!(
+            "Another caller has changed the plan '{name}' with ID '{id}' meanwhile; look at it and try again."
+        )))
     }
 }
 
@@ -49,21 +48,7 @@ impl Archive {
             plan: NotebookPlan::of(plan),
         });
         let found = read.await?;
-        Ok(Some(found).filter(|found| found.head.owner == Dialect::Notebook.as_str()))
-    }
-
-    /// Returns the heads of archived plans, the newest first, and their total number.
-    async fn heads(
-        &self,
-        offset: usize,
-        limit: usize,
-    ) -> Result<(Vec<PlanHead>, usize), StorageError> {
-        let owner = Dialect::Notebook.as_str();
-        let (listed, total) = self.0.store().archived(owner, offset, limit).await?;
-        Ok((
-            listed.into_iter().map(|listed| listed.head).collect(),
-            total,
-        ))
+        Ok(Some(found).filter(|found| found.head.owner == OWNER))
     }
 
     /// Returns archived plans as entries of the history, the newest first, and their total number.
@@ -72,13 +57,13 @@ impl Archive {
         offset: usize,
         limit: usize,
     ) -> Result<(Vec<String>, usize), StorageError> {
-        let (heads, total) = self.heads(offset, limit).await?;
-        let entries = heads.iter().filter_map(|head| {
+        let archived = self.0.store().archived(OWNER, offset, limit);
+        let (listed, total) = archived.await?;
+        let entries = listed.iter().filter_map(|listed| {
+            let head = &listed.head;
             let was = head.in_history()?;
-            let (made, state) = (
-                time_text(head.created_at),
-                SubTaskState::of_status(&was.status),
-            );
+            let made = time_text(head.created_at);
+            let state = SubTaskState::of_status(&was.status);
             Some(entry(head.key(), &was.name, &made, &was.description, state))
         });
         Ok((entries.collect(), total))
@@ -91,7 +76,7 @@ impl Archive {
         why: &str,
         plan: NotebookPlan,
         found: Option<ArchivedPlan>,
-    ) -> Result<PlanHead, NotebookError> {
+    ) -> Result<PlanHead> {
         if let Some(found) = &found
             && self.as_archived(&found.head).await?.as_ref() == Some(&plan)
         {
@@ -108,8 +93,8 @@ impl Archive {
         why: &str,
         plan: NotebookPlan,
         found: Option<ArchivedPlan>,
-        may: impl FnOnce(&Draft<'_>, &ArchivedPlan) -> Result<(), NotebookError> + Send + 'static,
-    ) -> Result<PlanHead, NotebookError> {
+        may: impl FnOnce(&Draft<'_>, &ArchivedPlan) -> Result<()> + Send + 'static,
+    ) -> Result<PlanHead> {
         let subject = match &found {
             Some(found) => ChangeSubject::from(&found.head.id),
             None => ChangeSubject::from((Dialect::Notebook, head_of(&plan))),
@@ -131,17 +116,13 @@ impl Archive {
         if head.in_history().is_none() {
             return Ok(None);
         }
-        if head.archive_state == ArchiveState::History {
-            return Ok(Some(
-                store
-                    .read(&head.id, |plan, _| NotebookPlan::of(plan))
-                    .await?,
-            ));
+        let archive_state = ArchiveState::History;
+        if head.archive_state == archive_state {
+            let plan = store.read(&head.id, |plan, _| NotebookPlan::of(plan));
+            return Ok(Some(plan.await?));
         }
         // The plan was recovered: the log has its archived state.
-        let archived = Event::PutAway {
-            archive_state: ArchiveState::History,
-        };
+        let archived = Event::PutAway { archive_state };
         let (mut last, mut seq) = (0, None);
         loop {
             let changes = store.since(&head.id, last, 1000).await?;
@@ -160,7 +141,7 @@ impl Archive {
     }
 }
 
-impl PlanStorage for Archive {
+impl PlanStorageBase for Archive {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         Box::pin(async move {
             let found = self.find(&plan.id).await?;
@@ -201,8 +182,9 @@ impl PlanStorage for Archive {
     fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
         Box::pin(async move {
             let mut plans = Vec::new();
-            for head in self.heads(0, usize::MAX).await?.0.into_iter().rev() {
-                plans.extend(self.as_archived(&head).await?);
+            let (listed, _) = self.0.store().archived(OWNER, 0, usize::MAX).await?;
+            for listed in listed.iter().rev() {
+                plans.extend(self.as_archived(&listed.head).await?);
             }
             Ok(plans)
         })

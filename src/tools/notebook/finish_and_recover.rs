@@ -3,13 +3,13 @@
 //! archived. A program's own storage gets every archived plan, and is read in place of the store's history.
 
 use super::PlanNotebook;
-use super::archive::Archive;
 use super::model::{NotebookPlan, PlanEnd, SubTaskState};
 use super::plan_import::{called, shown};
-use super::responses::{NotebookError, NotebookErrorCode, ToolResponse};
-use super::subtasks::{follow, in_hand};
+use super::responses::NotebookErrorCode::{Conflict, NoPlan, OpenSubtasks, UnknownPlan};
+use super::responses::{NotebookError, Result, ToolResponse};
+use super::subtasks::{follow, in_use};
 use crate::plan::{
-    ArchiveState, DAEMON, Draft, PlanHead, PlanId, Task, TaskId, TaskState, counted,
+    ArchiveState, DAEMON, Draft, PlanHead, PlanId, Refusal, TaskFilter, TaskId, counted,
 };
 use crate::store::StoreError;
 use crate::tools::current_plan::interrupted;
@@ -24,7 +24,7 @@ const WITH_PLAN: &str = "abandoned with the plan";
 const DESCRIPTION: usize = 200;
 
 /// A plan as the program's own storage got it before the plan left its place, and what the storage had of it before.
-pub(super) struct Exported {
+struct Exported {
     plan: PlanId,
     given: NotebookPlan,
     before: Option<NotebookPlan>,
@@ -35,29 +35,26 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// There is no plan, it is to be done but has open subtasks, or the storage fails (then the plan goes on).
-    pub async fn finish_plan(
-        &self,
-        state: PlanEnd,
-        outcome: &str,
-    ) -> Result<ToolResponse, NotebookError> {
+    pub async fn finish_plan(&self, state: PlanEnd, outcome: &str) -> Result<ToolResponse> {
         let plan = match self.current().await {
             Err(NotebookError::Tool(ToolError::NoPlan)) => {
-                let text = "There is no plan to finish.";
-                return Err(NotebookError::new(NotebookErrorCode::NoPlan, text));
+                return Err(NoPlan.error("There is no plan to finish."));
             }
-            other => other?,
+            plan => plan?,
         };
         let outcome = outcome.to_owned();
         let end = move |draft: &mut Draft<'_>| {
-            in_hand(draft)?;
+            in_use(draft)?;
             finish(draft, state, &outcome)
         };
-        let (head, stale) = self.end("finish_plan", &plan, end).await?;
-        let history = if self.toolbox.notebook.storage.is_some() || is_ours(&head) {
-            "the history"
-        } else {
+        let head = self.toolbox.head(&plan).await?;
+        let stale = self.end("finish_plan", &plan, end).await?;
+        let history = match self.toolbox.notebook.storage {
             // The plan belongs to another dialect, which shows it there.
-            &format!("the history of '{}'", head.owner)
+            None if head.owner != Dialect::Notebook.as_str() => {
+                &format!("the history of '{}'", head.owner)
+            }
+            _ => "the history",
         };
         let text = format!(
             "The current plan '{}' is finished successfully as '{}'; {history} keeps it under ID '{}'.{stale}",
@@ -68,34 +65,31 @@ impl PlanNotebook {
         Ok(self.changed(&plan, text).await)
     }
 
-    /// Ends a plan by a change that puts no other plan in its place. Returns the change's result, and a message if the storage
-    /// did not keep up.
-    pub(super) async fn end<T: Send + 'static>(
+    /// Ends a plan by a change that puts no other plan in its place. Returns a message if the storage did not keep up.
+    pub(super) async fn end(
         &self,
         why: &str,
         plan: &PlanId,
-        end: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Clone + Send + 'static,
-    ) -> Result<(T, String), NotebookError> {
+        end: impl FnOnce(&mut Draft<'_>) -> Result<()> + Clone + Send + 'static,
+    ) -> Result<String> {
         let exported = self.export(Some(plan), end.clone()).await?;
         let ended = self.toolbox.change(plan, why, end).await;
         let settled = self.settle(exported).await;
-        match ended {
-            Ok(value) => {
-                let stale = |failure| format!(" What the history has of it is not true: {failure}");
-                Ok((value, settled.map_or_else(stale, |()| String::new())))
-            }
-            Err(error) => Err(also_stale(error, settled)),
+        if let Err(error) = ended {
+            return Err(also_stale(error, settled));
         }
+        let stale = |failure| format!(" What the history has of it is not true: {failure}");
+        Ok(settled.map_or_else(stale, |()| String::new()))
     }
 
     /// Has the program's own storage, if there is one, keep a plan as a change would leave it. This comes before the change: if
     /// the storage fails, the plan goes on; if the program ends between the two, the plan is in both places, and ending it
     /// again overwrites the one in the storage.
-    async fn export<T: Send + 'static>(
+    async fn export(
         &self,
         plan: Option<&PlanId>,
-        leave: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Send + 'static,
-    ) -> Result<Option<Exported>, NotebookError> {
+        leave: impl FnOnce(&mut Draft<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<Option<Exported>> {
         let (Some(storage), Some(plan)) = (&self.toolbox.notebook.storage, plan) else {
             return Ok(None);
         };
@@ -114,45 +108,28 @@ impl PlanNotebook {
     }
 
     /// Exports the current plan, if there is one, in the state that it will have once another has replaced it.
-    pub(super) async fn export_current(
-        &self,
-        by: &PlanHead,
-    ) -> Result<Option<Exported>, NotebookError> {
+    async fn export_current(&self, by: &PlanHead) -> Result<Option<Exported>> {
         self.toolbox.unbound()?;
         let current = self.toolbox.in_use(Dialect::Notebook).await?;
         let reason = interrupted(by);
-        let leave = move |draft: &mut Draft<'_>| {
-            if !draft.plan().status().settled() {
-                draft.finish_plan(false, &reason)?;
-            }
-            Ok(())
-        };
+        let leave = move |draft: &mut Draft<'_>| Ok(abandon(draft, &reason)?);
         self.export(current.first(), leave).await
     }
 
     /// Has the storage keep the final state of an exported plan: as it was archived, with the changes of other callers until
     /// then; or, if it goes on, what the storage had of it before.
-    async fn settle(&self, exported: Option<Exported>) -> Result<(), NotebookError> {
+    async fn settle(&self, exported: Option<Exported>) -> Result<()> {
         let (Some(storage), Some(exported)) = (&self.toolbox.notebook.storage, exported) else {
             return Ok(());
         };
-        let Exported {
-            plan,
-            given,
-            before,
-        } = exported;
-        let read = self.toolbox.store().read(&plan, |plan, _| {
-            (
-                plan.head().archive_state == ArchiveState::Current,
-                NotebookPlan::of(plan),
-            )
+        let (mut given, before) = (exported.given, exported.before);
+        let read = self.toolbox.read(&exported.plan, |plan| {
+            let goes_on = plan.head().archive_state == ArchiveState::Current;
+            (goes_on, NotebookPlan::of(plan))
         });
         let (goes_on, plan) = read.await?;
         // The moment of its end differs in any case.
-        let given = NotebookPlan {
-            finished_at: plan.finished_at.clone(),
-            ..given
-        };
+        given.finished_at.clone_from(&plan.finished_at);
         match before {
             _ if !goes_on && plan == given => {}
             _ if !goes_on => storage.add_plan(plan, true).await?,
@@ -162,22 +139,26 @@ impl PlanNotebook {
         Ok(())
     }
 
-    /// Ends the replacement of the current plan: the storage gets the plan's final state. Returns a message about it.
-    pub(super) async fn replaced<T>(
+    /// Makes a plan the current one, see [`Toolbox::replace`](crate::tools::Toolbox::replace); the storage gets the plan before
+    /// it. Returns a message about that one.
+    pub(super) async fn replace_current(
         &self,
-        exported: Option<Exported>,
-        made: Result<(T, Option<PlanId>), NotebookError>,
-    ) -> Result<(T, String), NotebookError> {
+        head: PlanHead,
+        exists: bool,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<String> {
+        let exported = self.export_current(&head).await?;
         let before = exported.as_ref().map(|exported| exported.plan.clone());
+        let (toolbox, dialect) = (&self.toolbox, Dialect::Notebook);
+        let made = toolbox.replace(dialect, head, exists, why, change).await;
         let settled = self.settle(exported).await;
-        let (value, replaced) = match made {
-            Ok(made) => made,
+        let replaced = match made {
+            Ok(((), Some(replaced))) => replaced,
+            Ok(((), None)) => return Ok(String::new()),
             Err(error) => return Err(self.overtaken(also_stale(error, settled)).await),
         };
-        let Some(replaced) = replaced else {
-            return Ok((value, String::new()));
-        };
-        let told = async {
+        let message = async {
             settled?;
             let plan = self.read_plan(&replaced).await?;
             let (name, id) = (shown(&plan.name), plan.id.clone());
@@ -191,10 +172,9 @@ impl PlanNotebook {
                 format!(" The plan '{name}' is replaced; the history keeps it under ID '{id}'.");
             Ok::<_, NotebookError>(text)
         };
-        let text = told.await.unwrap_or_else(|failure| {
+        Ok(message.await.unwrap_or_else(|failure| {
             format!(" The plan before it is replaced, but not in the history: {failure}")
-        });
-        Ok((value, text))
+        }))
     }
 
     /// Adds to the error of a caller that another was faster which plan is current now.
@@ -211,15 +191,14 @@ impl PlanNotebook {
             Err(error) => return error,
         };
         let text = format!("Another caller was faster: {now}. Nothing has been replaced.");
-        NotebookError::new(NotebookErrorCode::Conflict, text)
+        Conflict.error(text)
     }
 
     /// Returns the head of the current plan, if there is one.
-    pub(super) async fn current_head(&self) -> Result<Option<PlanHead>, NotebookError> {
-        match self.seen().await {
-            Ok(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
-            Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
-            Err(error) => Err(error),
+    pub(super) async fn current_head(&self) -> Result<Option<PlanHead>> {
+        match self.seen().await? {
+            Some(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
+            None => Ok(None),
         }
     }
 
@@ -227,7 +206,7 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The storage fails.
-    pub async fn view_historical_plans(&self, page: Page) -> Result<ToolResponse, NotebookError> {
+    pub async fn view_historical_plans(&self, page: Page) -> Result<ToolResponse> {
         let offset = page.offset.unwrap_or(0);
         let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
         let (entries, total) = match &self.toolbox.notebook.storage {
@@ -240,10 +219,7 @@ impl PlanNotebook {
                 });
                 (entries.collect(), plans.len())
             }
-            None => {
-                let archive = Archive(self.toolbox.clone());
-                archive.entries(offset, limit).await?
-            }
+            None => self.archive().entries(offset, limit).await?,
         };
         let rest = total.saturating_sub(offset);
         let part = Page::new(page.limit, None).of(rest, entries.into_iter());
@@ -266,14 +242,11 @@ impl PlanNotebook {
     /// abandoned and archived. If the program has its own storage, the storage's version of the plan is archived first.
     ///
     /// # Errors
-    /// The history has no such plan ([`NotebookErrorCode::UnknownPlan`]), or the storage fails.
-    pub async fn recover_historical_plan(
-        &self,
-        plan_id: &str,
-    ) -> Result<ToolResponse, NotebookError> {
+    /// The history has no such plan ([`UnknownPlan`]), or the storage fails.
+    pub async fn recover_historical_plan(&self, plan_id: &str) -> Result<ToolResponse> {
         let why = "recover_historical_plan";
         self.toolbox.unbound()?;
-        let archive = Archive(self.toolbox.clone());
+        let archive = self.archive();
         let found = archive.find(plan_id).await?;
         let head = match &self.toolbox.notebook.storage {
             Some(storage) => {
@@ -292,18 +265,13 @@ impl PlanNotebook {
         if head.archive_state == ArchiveState::Current {
             return Err(current_already(&head));
         }
-        let exported = self.export_current(&head).await?;
         let go_on = |draft: &mut Draft<'_>| match draft.plan().head() {
             head if head.archive_state == ArchiveState::Current => Err(current_already(head)),
             head if head.archive_state == ArchiveState::Deleted => Err(not_in_history(head.key())),
             _ => go_on(draft),
         };
-        let toolbox = &self.toolbox;
         let (id, name, key) = (head.id.clone(), shown(&head.name), head.key().to_owned());
-        let recovered = toolbox
-            .replace(Dialect::Notebook, head, true, why, go_on)
-            .await;
-        let ((), replaced) = self.replaced(exported, recovered).await?;
+        let replaced = self.replace_current(head, true, why, go_on).await?;
         let text = format!(
             "The historical plan '{name}' with ID '{key}' is recovered successfully.{replaced}"
         );
@@ -312,37 +280,27 @@ impl PlanNotebook {
 }
 
 /// Adds to an error that the storage did not keep up, if that is so.
-fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> NotebookError {
+fn also_stale(error: NotebookError, settled: Result<()>) -> NotebookError {
     match settled {
         Ok(()) => error,
-        Err(failure) => {
-            let text = format!(
-                "{error} What the history has of the current plan is not true now: {failure}"
-            );
-            NotebookError::new(error.code(), text)
-        }
+        Err(failure) => error.code().error(format!(
+            "{error} What the history has of the current plan is not true now: {failure}"
+        )),
     }
 }
 
-fn is_ours(head: &PlanHead) -> bool {
-    head.owner == Dialect::Notebook.as_str()
-}
-
-/// Ends a plan at its caller's request and archives it; returns its head.
-fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHead, NotebookError> {
+/// Ends a plan at its caller's request and archives it.
+fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<()> {
     if state == PlanEnd::Done
         && let Some(open) = draft.plan().unsettled().next()
     {
         let counts = draft.plan().counts();
+        let total = counts.total();
+        let left = total - counts.settled();
         let open = called(draft.plan().index_of(open), open);
-        return Err(NotebookError::new(
-            NotebookErrorCode::OpenSubtasks,
-            format!(
-                "The plan cannot be finished as 'done': {} of {} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'.",
-                counts.total() - counts.settled(),
-                counts.total()
-            ),
-        ));
+        return Err(OpenSubtasks.error(format!(
+            "The plan cannot be finished as 'done': {left} of {total} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'."
+        )));
     }
     if draft.plan().head().owner != DAEMON {
         let open: Vec<TaskId> = draft.plan().unsettled().map(|task| task.number).collect();
@@ -351,18 +309,23 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<PlanHe
         }
     }
     draft.finish_plan(state == PlanEnd::Done, outcome)?;
-    draft.archive(ArchiveState::History)?;
-    Ok(draft.plan().head().clone())
+    Ok(draft.archive(ArchiveState::History)?)
+}
+
+/// Abandons a plan unless it has ended.
+pub(super) fn abandon(draft: &mut Draft<'_>, reason: &str) -> Result<(), Refusal> {
+    match draft.plan().status().settled() {
+        true => Ok(()),
+        false => draft.finish_plan(false, reason),
+    }
 }
 
 /// Makes an archived plan go on.
-fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+fn go_on(draft: &mut Draft<'_>) -> Result<()> {
     draft.go_on()?;
-    let with_plan = |task: &&Task| {
-        task.status == TaskState::Skipped && task.result.as_deref() == Some(WITH_PLAN)
-    };
-    let tasks = draft.plan().tasks().filter(with_plan);
-    let tasks: Vec<TaskId> = tasks.map(|task| task.number).collect();
+    let skipped = draft.plan().tasks_in(TaskFilter::Skipped);
+    let with_plan = skipped.filter(|task| task.result.as_deref() == Some(WITH_PLAN));
+    let tasks: Vec<TaskId> = with_plan.map(|task| task.number).collect();
     for task in tasks {
         draft.reset_task(task)?;
     }
@@ -371,18 +334,16 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
 
 fn not_in_history(id: &str) -> NotebookError {
     let id = shown(id);
-    NotebookError::new(
-        NotebookErrorCode::UnknownPlan,
-        format!(
-            "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
-        ),
-    )
+    UnknownPlan.error(format!(
+        "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
+    ))
 }
 
 fn current_already(plan: &PlanHead) -> NotebookError {
     let (name, id) = (shown(&plan.name), plan.key());
-    let text = format!("The plan '{name}' with ID '{id}' is the current plan already.");
-    NotebookError::new(NotebookErrorCode::Conflict, text)
+    Conflict.error(format!(
+        "The plan '{name}' with ID '{id}' is the current plan already."
+    ))
 }
 
 /// Returns a plan's entry in the list of the history.

@@ -23,15 +23,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Dialect, Functions, Tool, ToolAnswer, ToolError, Toolbox};
+use super::{Dialect, Functions, Tool, ToolAnswer, Toolbox};
 use crate::plan::PlanId;
 use archive::Archive;
+use responses::Result;
 
 pub use model::{NotebookPlan, PlanEnd, SubTask, SubTaskState};
 pub use plan_hint::{DefaultPlanToHint, Msg};
 pub(crate) use plan_hint::{of_core as hint_of, page as page_of};
 pub use responses::{Metadata, NotebookError, NotebookErrorCode, TextBlock, ToolResponse};
-pub use storage::{InMemoryPlanStorage, PlanStorage, StorageError, Stored};
+pub use storage::{InMemoryPlanStorage, PlanStorageBase, StorageError, Stored};
 pub use subtasks::Action;
 
 pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
@@ -44,8 +45,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
             "Set a subtask's state. in_progress: all before it settled, none other in progress. Done is 'finish_subtask'.",
         )
         .calls(async |notebook, given: Update| {
-            let (at, state) = (given.subtask_idx, given.state);
-            notebook.update_subtask_state(at, state).await
+            notebook.update_subtask_state(given.subtask_idx, given.state).await
         }),
         PlanNotebook::changes(
             "finish_subtask",
@@ -60,12 +60,12 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
             "Make a plan of subtasks done one after the other. It replaces the current plan.",
         )
         .calls(async |notebook, given: Create| {
+            let (name, description) = (given.name.trim(), &given.description);
             let subtasks = given.subtasks.into_iter().map(SubTask::given).collect();
-            let (name, description) = (&given.name, &given.description);
-            let outcome = &given.expected_outcome;
+            let plan = NotebookPlan::new(name, description, &given.expected_outcome, subtasks);
             match given.dry_run {
-                true => notebook.try_plan(name, description, outcome, subtasks).await,
-                false => notebook.create_plan(name, description, outcome, subtasks).await,
+                true => notebook.try_plan(plan).await,
+                false => notebook.make_plan(plan).await,
             }
         }),
         PlanNotebook::changes("revise_current_plan", "Add, revise or delete a subtask.").calls(
@@ -103,10 +103,9 @@ impl Functions for PlanNotebook {
     }
 
     fn refuse(tool: &str, error: NotebookError) -> ToolAnswer {
-        let begin = if tool == "revise_current_plan" {
-            "Error: "
-        } else {
-            ""
+        let begin = match tool {
+            "revise_current_plan" => "Error: ",
+            _ => "",
         };
         ToolResponse::failure(format!("{begin}{error}"), error.code()).into()
     }
@@ -187,9 +186,10 @@ struct Recover {
 type PlanToHint = dyn Fn(Option<&NotebookPlan>) -> Option<String> + Send + Sync;
 
 /// A function that is called after each change made through a notebook, with the plan after that change.
-type Hook = dyn Fn(&PlanNotebook, &NotebookPlan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
-    + Send
-    + Sync;
+type Hook = dyn Fn(&PlanNotebook, &NotebookPlan) -> HookResult + Send + Sync;
+
+/// What a hook returns.
+pub type HookResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// A hook with its name.
 type Named = (String, Arc<Hook>);
@@ -199,13 +199,13 @@ type Named = (String, Arc<Hook>);
 pub(super) struct NotebookParts {
     plan_to_hint: Option<Arc<PlanToHint>>,
     /// The storage of the history; if `None`, the store.
-    storage: Option<Arc<dyn PlanStorage>>,
+    storage: Option<Arc<dyn PlanStorageBase>>,
     hooks: Arc<Mutex<Vec<Named>>>,
 }
 
 impl fmt::Debug for NotebookParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Own").finish_non_exhaustive()
+        f.debug_struct("NotebookParts").finish_non_exhaustive()
     }
 }
 
@@ -236,7 +236,7 @@ pub struct PlanNotebook {
 }
 
 impl PlanNotebook {
-    /// Makes a notebook with the default hints and storage, and as many subtasks as the toolbox's settings allow.
+    /// Makes a notebook with the default hints and storage, and as many subtasks as the configuration allows.
     pub fn new(toolbox: Toolbox) -> Self {
         Self { toolbox }
     }
@@ -244,7 +244,7 @@ impl PlanNotebook {
     /// Sets how many subtasks a plan may have; any number if `None`.
     #[must_use]
     pub fn with_max_subtasks(mut self, max_subtasks: Option<usize>) -> Self {
-        self.toolbox.settings.max_subtasks = max_subtasks;
+        self.toolbox.max_subtasks = max_subtasks;
         self
     }
 
@@ -260,17 +260,21 @@ impl PlanNotebook {
 
     /// Sets the storage of the history; the current plan stays in the store.
     #[must_use]
-    pub fn with_storage(mut self, storage: Arc<dyn PlanStorage>) -> Self {
+    pub fn with_storage(mut self, storage: Arc<dyn PlanStorageBase>) -> Self {
         self.toolbox.notebook.storage = Some(storage);
         self
     }
 
     /// Returns the storage of the history.
-    pub fn storage(&self) -> Arc<dyn PlanStorage> {
+    pub fn storage(&self) -> Arc<dyn PlanStorageBase> {
         match &self.toolbox.notebook.storage {
             Some(storage) => Arc::clone(storage),
-            None => Arc::new(Archive(self.toolbox.clone())),
+            None => Arc::new(self.archive()),
         }
+    }
+
+    fn archive(&self) -> Archive {
+        Archive(self.toolbox.clone())
     }
 
     /// Returns the tools in their order.
@@ -287,11 +291,10 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn current_plan(&self) -> Result<Option<NotebookPlan>, NotebookError> {
-        match self.seen().await {
-            Ok(plan) => Ok(Some(self.read_plan(&plan).await?)),
-            Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
-            Err(error) => Err(error),
+    pub async fn current_plan(&self) -> Result<Option<NotebookPlan>> {
+        match self.seen().await? {
+            Some(plan) => Ok(Some(self.read_plan(&plan).await?)),
+            None => Ok(None),
         }
     }
 
@@ -299,21 +302,16 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn get_current_hint(&self) -> Result<Option<Msg>, NotebookError> {
+    pub async fn get_current_hint(&self) -> Result<Option<Msg>> {
         if let Some(plan_to_hint) = &self.toolbox.notebook.plan_to_hint {
             let plan = self.current_plan().await?;
             return Ok(plan_to_hint(plan.as_ref()).map(|hint| Msg::user(&hint)));
         }
-        let outline = match self.seen().await {
-            Err(NotebookError::Tool(ToolError::NoPlan)) => None,
-            Err(error) => return Err(error),
-            Ok(plan) => {
-                let store = self.toolbox.store();
-                let outline = store.read(&plan, |plan, _| plan_hint::Outline::of_core(plan));
-                Some(outline.await?)
-            }
+        let hint = match self.seen().await? {
+            Some(plan) => self.toolbox.read(&plan, |plan| hint_of(Some(plan))).await?,
+            None => hint_of(None),
         };
-        Ok(Some(Msg::user(&plan_hint::of_outline(outline.as_ref()))))
+        Ok(Some(Msg::user(&hint)))
     }
 
     /// Registers a hook that is called after each change made through this notebook or a clone of it; it replaces another one
@@ -322,10 +320,7 @@ impl PlanNotebook {
     pub fn register_plan_change_hook(
         &self,
         hook_name: &str,
-        hook: impl Fn(&Self, &NotebookPlan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
-        + Send
-        + Sync
-        + 'static,
+        hook: impl Fn(&Self, &NotebookPlan) -> HookResult + Send + Sync + 'static,
     ) {
         let hook: Arc<Hook> = Arc::new(hook);
         let mut hooks = self.hooks();
@@ -339,15 +334,15 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// No hook has that name ([`NotebookErrorCode::UnknownHook`]).
-    pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<(), NotebookError> {
+    pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<()> {
         let mut hooks = self.hooks();
-        let place = hooks.iter().position(|(name, _)| name == hook_name);
-        let place = place.ok_or_else(|| {
-            let text = format!("There is no plan change hook '{hook_name}'.");
-            NotebookError::new(NotebookErrorCode::UnknownHook, text)
-        })?;
-        hooks.remove(place);
-        Ok(())
+        let before = hooks.len();
+        hooks.retain(|(name, _)| name != hook_name);
+        if hooks.len() < before {
+            return Ok(());
+        }
+        let text = format!("There is no plan change hook '{hook_name}'.");
+        Err(NotebookErrorCode::UnknownHook.error(text))
     }
 
     fn hooks(&self) -> MutexGuard<'_, Vec<Named>> {
@@ -355,22 +350,18 @@ impl PlanNotebook {
         hooks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current plan for reading; changes nothing.
-    async fn seen(&self) -> Result<PlanId, NotebookError> {
-        Ok(self.toolbox.current(Dialect::Notebook).await?)
+    /// Returns the current plan for reading, if there is one; changes nothing.
+    async fn seen(&self) -> Result<Option<PlanId>> {
+        Ok(self.toolbox.current_if_any(Dialect::Notebook).await?)
     }
 
     /// Returns the current plan for a change; archives a plan that an interrupted caller has left in use.
-    async fn current(&self) -> Result<PlanId, NotebookError> {
+    async fn current(&self) -> Result<PlanId> {
         Ok(self.toolbox.only_current(Dialect::Notebook).await?)
     }
 
-    async fn read_plan(&self, plan: &PlanId) -> Result<NotebookPlan, NotebookError> {
-        let read = self
-            .toolbox
-            .store()
-            .read(plan, |plan, _| NotebookPlan::of(plan));
-        Ok(read.await?)
+    async fn read_plan(&self, plan: &PlanId) -> Result<NotebookPlan> {
+        Ok(self.toolbox.read(plan, NotebookPlan::of).await?)
     }
 
     /// Answers after a change of a plan, once every hook has run.

@@ -8,26 +8,13 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::plan::{ArchiveState, Plan as CorePlan, PlanHead, PlanState, Task, TaskState, Time};
+use crate::plan::{ArchiveState, Plan, PlanHead, PlanState, Task, TaskState, Time};
 use crate::tools::{Dialect, new_plan_id};
 
 /// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
 /// up or left out.
 // Documented variants would make the schema longer than a list of words.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubTaskState {
     #[default]
@@ -153,7 +140,6 @@ pub struct SubTask {
     /// Specific and measurable.
     pub description: String,
     pub expected_outcome: String,
-    #[serde(default)]
     pub outcome: Option<String>,
     #[serde(default)]
     pub state: SubTaskState,
@@ -161,7 +147,6 @@ pub struct SubTask {
     #[serde(default = "now_text", deserialize_with = "or_now")]
     #[schemars(with = "Option<String>", extend("default" = null))]
     pub created_at: String,
-    #[serde(default)]
     pub finished_at: Option<String>,
 }
 
@@ -229,9 +214,7 @@ pub struct NotebookPlan {
     pub created_at: String,
     #[serde(default)]
     pub state: SubTaskState,
-    #[serde(default)]
     pub finished_at: Option<String>,
-    #[serde(default)]
     pub outcome: Option<String>,
 }
 
@@ -274,7 +257,7 @@ impl NotebookPlan {
         self.finished_at = Some(now_text());
     }
 
-    pub(super) fn of(plan: &CorePlan) -> Self {
+    pub(super) fn of(plan: &Plan) -> Self {
         Self {
             subtasks: plan.tasks().map(SubTask::of).collect(),
             ..Self::without_subtasks(plan.head())

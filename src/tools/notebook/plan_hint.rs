@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::model::{NotebookPlan, SubTask, SubTaskState};
 use super::plan_markdown::{fenced, heading, line};
-use crate::plan::{Plan as CorePlan, TaskFilter};
+use crate::plan::{Plan, TaskFilter};
 use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of a hint.
@@ -18,6 +18,9 @@ const BEFORE: usize = 3;
 
 /// Bytes reserved for the note about the subtasks that are not listed.
 const UNLISTED: usize = 80;
+
+/// Bytes of a plan's name, description and expected outcome in its heading.
+const SHORT: [usize; 3] = [120, 500, 250];
 
 const OPEN: &str = "<system-hint>";
 const CLOSE: &str = "</system-hint>";
@@ -60,7 +63,7 @@ impl DefaultPlanToHint {
 }
 
 /// The part of a plan that a hint needs; made without reading every subtask.
-pub(super) struct Outline {
+struct Outline {
     heading: String,
     total: usize,
     done: usize,
@@ -73,7 +76,7 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    pub(super) fn of(plan: &NotebookPlan) -> Self {
+    fn of(plan: &NotebookPlan) -> Self {
         let place = |state| plan.subtasks.iter().position(|it| it.state == state);
         let count = |state| plan.subtasks.iter().filter(|it| it.state == state).count();
         let total = plan.subtasks.len();
@@ -84,7 +87,7 @@ impl Outline {
             subtask.map(|it| short_line(it.state, &it.name))
         };
         Self {
-            heading: short_heading(plan),
+            heading: heading(plan, SHORT),
             total,
             done: count(SubTaskState::Done),
             abandoned: count(SubTaskState::Abandoned),
@@ -94,7 +97,7 @@ impl Outline {
         }
     }
 
-    pub(super) fn of_core(plan: &CorePlan) -> Self {
+    fn of_core(plan: &Plan) -> Self {
         let counts = plan.counts();
         let in_progress = plan.in_progress().next();
         let in_progress = in_progress.map(|task| (plan.index_of(task), SubTask::of(task)));
@@ -106,7 +109,7 @@ impl Outline {
             task.map(|task| short_line(SubTaskState::of_task(task.status), &task.name))
         };
         Self {
-            heading: short_heading(&NotebookPlan::without_subtasks(plan.head())),
+            heading: heading(&NotebookPlan::without_subtasks(plan.head()), SHORT),
             total: counts.total(),
             done: counts.completed,
             abandoned: counts.failed + counts.skipped,
@@ -119,12 +122,10 @@ impl Outline {
     /// Returns the plan as Markdown with as many subtasks as fit into `room` bytes.
     fn markdown(&self, room: usize) -> String {
         let room = room.saturating_sub(self.heading.len());
-        let all = self.window.text(self.total);
-        let text = if all.len() <= room {
-            all
-        } else {
-            self.window.within(room).text(self.total)
-        };
+        let mut text = self.window.text(self.total);
+        if text.len() > room {
+            text = self.window.within(room).text(self.total);
+        }
         format!("{}{text}", self.heading)
     }
 }
@@ -155,21 +156,21 @@ impl SubTaskWindow {
             Some(text)
         };
         let mut texts: VecDeque<String> = fitting(at).into_iter().collect();
-        let mut from = at;
-        let mut to = at + texts.len();
+        if texts.is_empty() {
+            return Self {
+                from: at,
+                at,
+                texts,
+            };
+        }
         let few = at.saturating_sub(BEFORE);
-        while from > few && to > at {
-            let Some(text) = fitting(from - 1) else { break };
+        for text in (few..at).rev().map_while(&mut fitting) {
             texts.push_front(text);
-            from -= 1;
         }
-        while to > at && to < total {
-            let Some(text) = fitting(to) else { break };
-            texts.push_back(text);
-            to += 1;
-        }
-        while from > 0 && from <= few && to > at {
-            let Some(text) = fitting(from - 1) else { break };
+        let mut from = at + 1 - texts.len();
+        texts.extend((at + 1..total).map_while(&mut fitting));
+        let earlier = if from == few { 0..few } else { 0..0 };
+        for text in earlier.rev().map_while(&mut fitting) {
             texts.push_front(text);
             from -= 1;
         }
@@ -190,23 +191,16 @@ impl SubTaskWindow {
 
     /// Returns the texts as lines, with the number of those before and after them.
     fn text(&self, total: usize) -> String {
-        let mut text = String::new();
-        if self.from > 0 {
-            text.extend([format!("\n… ({} before these)", self.from)]);
-        }
-        for line in &self.texts {
-            text.extend(["\n", line]);
-        }
+        let before = (self.from > 0).then(|| format!("\n… ({} before these)", self.from));
         let behind = total.saturating_sub(self.from + self.texts.len());
-        if behind > 0 {
-            text.extend([format!("\n… ({behind} after these)")]);
-        }
-        text
+        let after = (behind > 0).then(|| format!("\n… ({behind} after these)"));
+        let lines = self.texts.iter().map(|line| format!("\n{line}"));
+        before.into_iter().chain(lines).chain(after).collect()
     }
 }
 
 /// Returns the hint, in the order of its stages: no plan, one subtask in progress, all settled, none begun, between two.
-pub(super) fn of_outline(plan: Option<&Outline>) -> String {
+fn of_outline(plan: Option<&Outline>) -> String {
     let Some(plan) = plan else {
         return format!(
             "{OPEN}There is no plan. If what the user wants takes several steps, write them down first with 'create_plan'; something simple is done at once.{CLOSE}"
@@ -225,13 +219,11 @@ pub(super) fn of_outline(plan: Option<&Outline>) -> String {
         )
     } else {
         let next = plan.next.unwrap_or(0);
-        let where_it_stands = if plan.done == 0 {
-            "No subtask has been done yet.".to_owned()
-        } else {
-            format!(
-                "{} of {} subtasks are done, and none is in progress.",
-                plan.done, plan.total
-            )
+        let where_it_stands = match (plan.done, plan.total) {
+            (0, _) => "No subtask has been done yet.".to_owned(),
+            (done, total) => {
+                format!("{done} of {total} subtasks are done, and none is in progress.")
+            }
         };
         format!(
             "{where_it_stands} What you can do:\n- Begin the next one: call 'update_subtask_state' with subtask_idx={next} and state='in_progress'.\n- If it cannot be done, change the plan with 'revise_current_plan', or ask the user.\n- If the user wants the plan no more, ask to be sure, and call 'finish_plan' with state='abandoned'."
@@ -259,14 +251,14 @@ pub(super) fn of_outline(plan: Option<&Outline>) -> String {
 }
 
 /// Returns the hint for a plan of the core, or for the lack of one.
-pub(crate) fn of_core(plan: Option<&CorePlan>) -> String {
-    clip(&of_outline(plan.map(Outline::of_core).as_ref()), MAX)
+pub(crate) fn of_core(plan: Option<&Plan>) -> String {
+    of_outline(plan.map(Outline::of_core).as_ref())
 }
 
 /// Returns a plan as Markdown with its description and expected outcome, in at most `max` bytes: the subtasks from the current
 /// one on, with their indexes, and some before it.
-pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
-    let mut text = short_heading(&NotebookPlan::without_subtasks(plan.head()));
+pub(crate) fn page(plan: &Plan, max: usize) -> String {
+    let mut text = heading(&NotebookPlan::without_subtasks(plan.head()), SHORT);
     let in_hand = plan.in_progress().next();
     let in_hand = in_hand.or_else(|| plan.tasks_in(TaskFilter::Pending).next());
     let at = in_hand.map(|task| plan.index_of(task));
@@ -280,20 +272,6 @@ pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
     let room = max.saturating_sub(text.len());
     text += &SubTaskWindow::around(at, total, room, detailed).text(total);
     clip(&text, max)
-}
-
-fn short_heading(plan: &NotebookPlan) -> String {
-    heading(&NotebookPlan {
-        name: clip(&plan.name, 120),
-        description: clip(&plan.description, 500),
-        expected_outcome: clip(&plan.expected_outcome, 250),
-        subtasks: Vec::new(),
-        id: String::new(),
-        created_at: plan.created_at.clone(),
-        state: plan.state,
-        finished_at: None,
-        outcome: None,
-    })
 }
 
 fn short_line(state: SubTaskState, name: &str) -> String {

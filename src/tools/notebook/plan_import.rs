@@ -1,7 +1,10 @@
 //! Brings given plans into the core: from an agent that makes one, or from elsewhere with their past.
 
 use super::model::{NotebookPlan, SubTask, SubTaskState, parse_time};
-use super::responses::{NotebookError, NotebookErrorCode};
+use super::responses::NotebookErrorCode::{
+    AlreadyInProgress, InvalidArgument, NoSubtasks, NotDoneYet, TooManySubtasks,
+};
+use super::responses::Result;
 use crate::plan::{
     DAEMON, Draft, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
     TaskPast, TaskSpec, TaskState, Time,
@@ -14,87 +17,79 @@ pub(super) struct PreparedSubTasks {
     pasts: Vec<TaskPast>,
 }
 
-/// Checks whether an agent may make a plan of these subtasks.
-pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), NotebookError> {
+/// Checks whether an agent may make this plan.
+pub(super) fn check_new(plan: &NotebookPlan, max: Option<usize>) -> Result<()> {
+    if plan.name.trim().is_empty() {
+        return Err(InvalidArgument.error("Invalid name: a plan needs one."));
+    }
+    let subtasks = &plan.subtasks;
     if subtasks.is_empty() {
-        let text = "Invalid subtasks: a plan needs at least one.";
-        return Err(NotebookError::new(NotebookErrorCode::NoSubtasks, text));
+        return Err(NoSubtasks.error("Invalid subtasks: a plan needs at least one."));
     }
     check_count(subtasks.len(), max)?;
-    let mut begun = (0..)
-        .zip(subtasks)
-        .filter(|(_, it)| it.state == SubTaskState::InProgress);
+    let begun = |(_, it): &(usize, &SubTask)| it.state == SubTaskState::InProgress;
+    let mut begun = (0..).zip(subtasks).filter(begun);
     let Some((at, _)) = begun.next() else {
         return Ok(());
     };
     if let Some(open) = subtasks[..at].iter().position(|it| !it.state.settled()) {
         let name = shown(&subtasks[open].name);
-        let text = format!(
+        return Err(NotDoneYet.error(format!(
             "Invalid subtasks: the one at index {at} is in progress, but the one before it at index {open}, named '{name}', is not done yet."
-        );
-        return Err(NotebookError::new(NotebookErrorCode::NotDoneYet, text));
+        )));
     }
     if let Some((second, _)) = begun.next() {
-        let text = format!(
+        return Err(AlreadyInProgress.error(format!(
             "Invalid subtasks: those at index {at} and {second} are both in progress; at most one may be."
-        );
-        return Err(NotebookError::new(
-            NotebookErrorCode::AlreadyInProgress,
-            text,
-        ));
+        )));
     }
     Ok(())
 }
 
 /// Checks whether a plan may have this many subtasks.
-pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), NotebookError> {
-    let Some(max) = max.filter(|max| count > *max) else {
-        return Ok(());
-    };
-    let text =
-        format!("Invalid subtasks: a plan may have at most {max}, and these would be {count}.");
-    Err(NotebookError::new(NotebookErrorCode::TooManySubtasks, text))
+pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<()> {
+    match max {
+        Some(max) if count > max => Err(TooManySubtasks.error(format!(
+            "Invalid subtasks: a plan may have at most {max}, and these would be {count}."
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Reads the subtasks of a list with the name `list`.
-pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTasks, NotebookError> {
-    let mut prepared = PreparedSubTasks {
-        tasks: Vec::with_capacity(subtasks.len()),
-        pasts: Vec::with_capacity(subtasks.len()),
-    };
-    for (at, subtask) in subtasks.iter().enumerate() {
+pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTasks> {
+    let prepared = subtasks.iter().enumerate().map(|(at, subtask)| {
         let path = format!("{list}[{at}]");
         if subtask.name.trim().is_empty() {
             let text = format!("Invalid {path}.name: a subtask needs a name.");
-            return Err(NotebookError::new(NotebookErrorCode::InvalidArgument, text));
+            return Err(InvalidArgument.error(text));
         }
         let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
         let finished_at = subtask.finished_at.as_deref();
         let finished_at = finished_at.map(|text| moment(text, &format!("{path}.finished_at")));
-        prepared.tasks.push(TaskSpec {
+        let task = TaskSpec {
             name: subtask.name.clone(),
             description: subtask.description.clone(),
             expected_outcome: subtask.expected_outcome.clone(),
             origin: Origin::Model,
             ..TaskSpec::default()
-        });
-        prepared.pasts.push(TaskPast {
+        };
+        let past = TaskPast {
             status: subtask.state.task_status(),
             result: subtask.outcome.clone(),
             created_at: Some(created_at),
             finished_at: finished_at.transpose()?,
-        });
-    }
-    Ok(prepared)
+        };
+        Ok((task, past))
+    });
+    let prepared = prepared.collect::<Result<Vec<_>>>()?;
+    let (tasks, pasts) = prepared.into_iter().unzip();
+    Ok(PreparedSubTasks { tasks, pasts })
 }
 
 impl PreparedSubTasks {
     /// Adds them at the end of a plan, or before a task.
-    pub(super) fn add(
-        self,
-        draft: &mut Draft<'_>,
-        before: Option<TaskId>,
-    ) -> Result<(), NotebookError> {
+    pub(super) fn add(self, draft: &mut Draft<'_>, before: Option<TaskId>) -> Result<()> {
         let added = match before {
             Some(before) => draft.add_tasks_before(self.tasks, before)?,
             None => draft.add_tasks(self.tasks, None)?,
@@ -103,7 +98,7 @@ impl PreparedSubTasks {
     }
 
     /// Makes them the tasks of a plan that has none, or replaces the tasks of a plan.
-    pub(super) fn fill(self, draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+    pub(super) fn fill(self, draft: &mut Draft<'_>) -> Result<()> {
         // A plan from elsewhere may have no subtasks.
         let made = if self.tasks.is_empty() {
             let old: Vec<TaskId> = draft.plan().tasks().map(|task| task.number).collect();
@@ -118,11 +113,7 @@ impl PreparedSubTasks {
     }
 }
 
-fn record(
-    draft: &mut Draft<'_>,
-    tasks: Vec<TaskId>,
-    pasts: Vec<TaskPast>,
-) -> Result<(), NotebookError> {
+fn record(draft: &mut Draft<'_>, tasks: Vec<TaskId>, pasts: Vec<TaskPast>) -> Result<()> {
     // New tasks in a daemon's plan have no past.
     let begins = draft.plan().head().owner == DAEMON;
     for (task, past) in tasks.into_iter().zip(pasts) {
@@ -135,7 +126,7 @@ fn record(
 }
 
 /// Makes a plan equal to another one; nothing changes if it is equal already.
-pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<(), NotebookError> {
+pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<()> {
     if NotebookPlan::of(draft.plan()) == *plan {
         return Ok(());
     }
@@ -150,7 +141,7 @@ pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<(), 
 }
 
 /// Reads the past of a plan as a whole.
-pub(super) fn past_of(plan: &NotebookPlan) -> Result<PlanPast, NotebookError> {
+pub(super) fn past_of(plan: &NotebookPlan) -> Result<PlanPast> {
     let finished_at = plan.finished_at.as_deref();
     let finished_at = finished_at.map(|text| moment(text, "finished_at"));
     Ok(PlanPast {
@@ -177,12 +168,12 @@ fn describe(head: &mut PlanHead, plan: &NotebookPlan) {
     plan.expected_outcome.clone_into(&mut head.expected_outcome);
 }
 
-fn moment(text: &str, path: &str) -> Result<Time, NotebookError> {
+fn moment(text: &str, path: &str) -> Result<Time> {
     parse_time(text).ok_or_else(|| {
-        let text = one_line(text, 60);
-        let text =
-            format!("Invalid {path} '{text}'. It is a local time such as 2026-01-31 09:30:00.000.");
-        NotebookError::new(NotebookErrorCode::InvalidArgument, text)
+        InvalidArgument.error(format!(
+            "Invalid {path} '{}'. It is a local time such as 2026-01-31 09:30:00.000.",
+            one_line(text, 60)
+        ))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Plans and subtasks as Markdown.
 
 use super::model::{NotebookPlan, SubTask, SubTaskState};
+use crate::wire::text::clip_bytes as clip;
 
 impl SubTask {
     /// Returns the subtask as one line of a list of tasks.
@@ -20,10 +21,8 @@ impl SubTask {
         add("Expected Outcome", &self.expected_outcome);
         add("State", self.state.as_str());
         if self.state == SubTaskState::Done {
-            add(
-                "Finished At",
-                self.finished_at.as_deref().unwrap_or("unknown"),
-            );
+            let finished_at = self.finished_at.as_deref();
+            add("Finished At", finished_at.unwrap_or("unknown"));
             add("Actual Outcome", self.outcome.as_deref().unwrap_or("none"));
         }
         text
@@ -33,27 +32,23 @@ impl SubTask {
 impl NotebookPlan {
     /// Returns the plan with all of its subtasks.
     pub fn to_markdown(&self, detailed: bool) -> String {
-        let mut text = heading(self);
+        let mut text = heading(self, [usize::MAX; 3]);
         for subtask in &self.subtasks {
-            text.push('\n');
-            text.push_str(&subtask.to_markdown(detailed));
+            text.extend(["\n", &subtask.to_markdown(detailed)]);
         }
         text
     }
 }
 
-/// Returns the part above the subtasks.
-pub(super) fn heading(plan: &NotebookPlan) -> String {
-    let NotebookPlan {
-        description,
-        expected_outcome,
-        state,
-        created_at,
-        ..
-    } = plan;
+/// Returns the part above the subtasks, with at most so many bytes of name, description and expected outcome.
+pub(super) fn heading(plan: &NotebookPlan, most: [usize; 3]) -> String {
+    let [name, description, outcome] = most;
+    let name = unbroken(&clip(&plan.name, name));
+    let description = clip(&plan.description, description);
+    let outcome = clip(&plan.expected_outcome, outcome);
+    let (state, created_at) = (plan.state, &plan.created_at);
     format!(
-        "# {}\n**Description**: {description}\n**Expected Outcome**: {expected_outcome}\n**State**: {state}\n**Created At**: {created_at}\n## Subtasks",
-        unbroken(&plan.name)
+        "# {name}\n**Description**: {description}\n**Expected Outcome**: {outcome}\n**State**: {state}\n**Created At**: {created_at}\n## Subtasks"
     )
 }
 

@@ -11,6 +11,9 @@ use crate::store::StoreError;
 use crate::tools::paging::is_zero;
 use crate::tools::{ToolAnswer, ToolError};
 
+/// What a function of the notebook returns.
+pub(super) type Result<T, E = NotebookError> = std::result::Result<T, E>;
+
 /// The answer of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolResponse {
@@ -147,42 +150,42 @@ pub enum NotebookError {
     #[error("The history cannot be used: {0}")]
     Storage(#[from] StorageError),
     /// The arguments do not fit, no plan exists, or the store or the core refused.
-    #[error("{}", said(.0))]
+    #[error("{}", message(.0))]
     Tool(#[from] ToolError),
 }
 
-impl NotebookError {
-    pub(super) fn new(code: NotebookErrorCode, text: impl Into<String>) -> Self {
-        Self::Rule {
-            code,
-            text: text.into(),
-        }
+impl NotebookErrorCode {
+    /// Returns the error of a rule of the notebook.
+    pub(super) fn error(self, text: impl Into<String>) -> NotebookError {
+        let (code, text) = (self, text.into());
+        NotebookError::Rule { code, text }
     }
+}
 
+impl NotebookError {
     /// Returns the kind of the failure.
     pub fn code(&self) -> NotebookErrorCode {
+        use NotebookErrorCode as Code;
         match self {
             Self::Rule { code, .. } => *code,
-            Self::Storage(error) => match error {
-                StorageError::Connection(_) => NotebookErrorCode::ConnectionError,
-                StorageError::Timeout(_) => NotebookErrorCode::TimeoutError,
-                StorageError::Serialization(_) => NotebookErrorCode::SerializationError,
-                StorageError::Key(_) => NotebookErrorCode::KeyError,
+            Self::Storage(StorageError::Connection(_)) => Code::ConnectionError,
+            Self::Storage(StorageError::Timeout(_)) => Code::TimeoutError,
+            Self::Storage(StorageError::Serialization(_)) => Code::SerializationError,
+            Self::Storage(StorageError::Key(_)) => Code::KeyError,
+            Self::Tool(ToolError::NoPlan) => Code::NoPlan,
+            Self::Tool(ToolError::UnknownTool { .. }) => Code::UnknownTool,
+            Self::Tool(ToolError::Bound(_)) => Code::Bound,
+            Self::Tool(ToolError::Argument(error)) => match error.path.split('[').next() {
+                Some("state") => Code::InvalidState,
+                Some("action") => Code::InvalidAction,
+                Some("subtask_idx") => Code::InvalidIndex,
+                _ => Code::InvalidArgument,
             },
-            Self::Tool(error) => match error {
-                ToolError::NoPlan => NotebookErrorCode::NoPlan,
-                ToolError::UnknownTool { .. } => NotebookErrorCode::UnknownTool,
-                ToolError::Bound(_) => NotebookErrorCode::Bound,
-                ToolError::Argument(error) => match error.path.split('[').next() {
-                    Some("state") => NotebookErrorCode::InvalidState,
-                    Some("action") => NotebookErrorCode::InvalidAction,
-                    Some("subtask_idx") => NotebookErrorCode::InvalidIndex,
-                    _ => NotebookErrorCode::InvalidArgument,
-                },
-                ToolError::Store(StoreError::Refused(_)) => NotebookErrorCode::Refused,
-                ToolError::Store(StoreError::PlanTaken(_)) => NotebookErrorCode::KeyError,
-                ToolError::Store(StoreError::Overtaken(_)) => NotebookErrorCode::Conflict,
-                ToolError::Store(_) => NotebookErrorCode::StoreError,
+            Self::Tool(ToolError::Store(error)) => match error {
+                StoreError::Refused(_) => Code::Refused,
+                StoreError::PlanTaken(_) => Code::KeyError,
+                StoreError::Overtaken(_) => Code::Conflict,
+                _ => Code::StoreError,
             },
         }
     }
@@ -200,7 +203,8 @@ impl From<StoreError> for NotebookError {
     }
 }
 
-fn said(error: &ToolError) -> String {
+/// Returns the text for an error of the tools, in the words of the notebook.
+fn message(error: &ToolError) -> String {
     match error {
         ToolError::NoPlan => {
             "There is no plan yet: one must be created first with 'create_plan'.".to_owned()

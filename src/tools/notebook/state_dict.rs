@@ -1,13 +1,14 @@
 //! The notebook as one JSON value, in AgentScope's shape, in both directions.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::PlanNotebook;
-use super::archive::Archive;
+use super::finish_and_recover::abandon;
 use super::model::NotebookPlan;
 use super::plan_import::{head_of, past_of, prepare, rewrite};
-use super::responses::{NotebookError, NotebookErrorCode};
-use super::storage::StorageError;
+use super::responses::NotebookErrorCode::InvalidArgument;
+use super::responses::{NotebookError, Result};
 use crate::plan::{ArchiveState, Draft, PlanState};
 use crate::tools::Dialect;
 use crate::wire::text::{one_line, printable};
@@ -17,15 +18,10 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The storage or the store fails.
-    pub async fn state_dict(&self) -> Result<Value, NotebookError> {
-        let mut plans = Map::new();
-        for plan in self.storage().get_plans().await? {
-            plans.insert(plan.id.clone(), written(&plan)?);
-        }
-        let current = match self.current_plan().await? {
-            Some(plan) => written(&plan)?,
-            None => Value::Null,
-        };
+    pub async fn state_dict(&self) -> Result<Value> {
+        let plans = self.storage().get_plans().await?.into_iter();
+        let plans: Map<_, _> = plans.map(|plan| (plan.id.clone(), json!(plan))).collect();
+        let current = self.current_plan().await?;
         Ok(json!({ "storage": { "plans": plans }, "current_plan": current }))
     }
 
@@ -36,7 +32,7 @@ impl PlanNotebook {
     /// # Errors
     /// The value does not have that shape: then nothing has changed, and the error names the place. The storage or the store
     /// fails: the plans before the failure are in the history, and loading again continues.
-    pub async fn load_state_dict(&self, state: &Value) -> Result<(), NotebookError> {
+    pub async fn load_state_dict(&self, state: &Value) -> Result<()> {
         self.toolbox.unbound()?;
         object(Some(state), "the state")?;
         let mut kept = Vec::new();
@@ -54,11 +50,8 @@ impl PlanNotebook {
             Some(plan) => Some(read(plan, "current_plan")?),
         };
         // The order in which they were archived, as far as the values show it.
-        kept.sort_by(|one, other| {
-            let moment = |plan: &NotebookPlan| plan.finished_at.clone().unwrap_or_default();
-            moment(one).cmp(&moment(other))
-        });
-        let archive = Archive(self.toolbox.clone());
+        kept.sort_by(|one, other| one.finished_at.cmp(&other.finished_at));
+        let archive = self.archive();
         for plan in kept {
             match &self.toolbox.notebook.storage {
                 Some(storage) => storage.add_plan(plan, true).await?,
@@ -74,9 +67,7 @@ impl PlanNotebook {
         {
             let reason = "interrupted by a state without a plan";
             let leave = move |draft: &mut Draft<'_>| {
-                if !draft.plan().status().settled() {
-                    draft.finish_plan(false, reason)?;
-                }
+                abandon(draft, reason)?;
                 Ok(draft.archive(ArchiveState::History)?)
             };
             self.end("load_state_dict", &present.id, leave).await?;
@@ -88,8 +79,8 @@ impl PlanNotebook {
     }
 
     /// Makes a plan the current one exactly as given.
-    async fn load_current(&self, plan: NotebookPlan) -> Result<(), NotebookError> {
-        let found = Archive(self.toolbox.clone()).find(&plan.id).await?;
+    async fn load_current(&self, plan: NotebookPlan) -> Result<()> {
+        let found = self.archive().find(&plan.id).await?;
         let head = found.as_ref().map(|found| found.head.clone());
         let (exists, head) = (head.is_some(), head.unwrap_or_else(|| head_of(&plan)));
         let load = move |draft: &mut Draft<'_>| {
@@ -103,39 +94,26 @@ impl PlanNotebook {
             }
             Ok(())
         };
-        let (toolbox, why) = (&self.toolbox, "load_state_dict");
-        let loaded = toolbox
-            .replace(Dialect::Notebook, head, exists, why, load)
-            .await;
-        match loaded {
+        let (dialect, why) = (Dialect::Notebook, "load_state_dict");
+        let loaded = self.toolbox.replace(dialect, head, exists, why, load);
+        match loaded.await {
             Ok(_) => Ok(()),
             Err(error) => Err(self.overtaken(error).await),
         }
     }
 }
 
-fn object<'a>(
-    value: Option<&'a Value>,
-    path: &str,
-) -> Result<&'a Map<String, Value>, NotebookError> {
+fn object<'a>(value: Option<&'a Value>, path: &str) -> Result<&'a Map<String, Value>> {
     let value = value.ok_or_else(|| mismatch(path, "is missing"))?;
-    value
-        .as_object()
-        .ok_or_else(|| mismatch(path, "is no object"))
-}
-
-fn written(plan: &NotebookPlan) -> Result<Value, NotebookError> {
-    let failed = |error: serde_json::Error| StorageError::Serialization(error.to_string());
-    Ok(serde_json::to_value(plan).map_err(failed)?)
+    let object = value.as_object();
+    object.ok_or_else(|| mismatch(path, "is no object"))
 }
 
 /// Reads a plan from untrusted JSON.
-fn read(value: &Value, path: &str) -> Result<NotebookPlan, NotebookError> {
-    let mut plan: NotebookPlan = serde_json::from_value(value.clone()).map_err(|error| {
-        mismatch(
-            path,
-            &format!("is no plan: {}", one_line(&error.to_string(), 200)),
-        )
+fn read(value: &Value, path: &str) -> Result<NotebookPlan> {
+    let mut plan = NotebookPlan::deserialize(value).map_err(|error| {
+        let error = one_line(&error.to_string(), 200);
+        mismatch(path, &format!("is no plan: {error}"))
     })?;
     let odd = |c: char| c.is_control() || "/\\".contains(c);
     if !(1..=128).contains(&plan.id.chars().count()) || plan.id.contains(odd) {
@@ -149,13 +127,10 @@ fn read(value: &Value, path: &str) -> Result<NotebookPlan, NotebookError> {
         *text = printable(text);
     }
     let fits = prepare(&plan.subtasks, "subtasks").and_then(|_| past_of(&plan));
-    match fits {
-        Ok(_) => Ok(plan),
-        Err(error) => Err(mismatch(path, &format!("does not fit: {error}"))),
-    }
+    fits.map_err(|error| mismatch(path, &format!("does not fit: {error}")))?;
+    Ok(plan)
 }
 
 fn mismatch(path: &str, problem: &str) -> NotebookError {
-    let text = format!("Invalid state: `{path}` {problem}.");
-    NotebookError::new(NotebookErrorCode::InvalidArgument, text)
+    InvalidArgument.error(format!("Invalid state: `{path}` {problem}."))
 }

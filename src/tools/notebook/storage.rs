@@ -1,14 +1,13 @@
 //! The storage of plans that are no longer current. By default the notebook uses the store, where an archived plan stays with
 //! its log; a program may choose another place. The current plan is in the store in either case.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
 use super::model::NotebookPlan;
+use crate::llm::BoxFuture;
 
 /// The future answer of a storage.
-pub type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
+pub type Stored<'a, T> = BoxFuture<'a, Result<T, StorageError>>;
 
 /// Why a storage did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +30,7 @@ pub enum StorageError {
 ///
 /// A notebook adds a plan *before* the plan leaves the store's current plans: if the program ends between the two, the plan is
 /// in both places, and finishing it again overwrites the one in the storage.
-pub trait PlanStorage: Send + Sync {
+pub trait PlanStorageBase: Send + Sync {
     /// Stores a plan. One with the same id is replaced if `override` says so.
     ///
     /// # Errors
@@ -77,7 +76,7 @@ impl InMemoryPlanStorage {
     }
 }
 
-impl PlanStorage for InMemoryPlanStorage {
+impl PlanStorageBase for InMemoryPlanStorage {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         let added = self.with(|plans| {
             match plans.iter_mut().find(|kept| kept.id == plan.id) {
@@ -87,26 +86,24 @@ impl PlanStorage for InMemoryPlanStorage {
             }
             Ok(())
         });
-        Box::pin(std::future::ready(added))
+        Box::pin(async { added })
     }
 
     fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()> {
         let deleted = self.with(|plans| {
             let place = plans.iter().position(|plan| plan.id == plan_id);
-            let place = place.ok_or_else(|| unknown(plan_id))?;
-            plans.remove(place);
+            plans.remove(place.ok_or_else(|| unknown(plan_id))?);
             Ok(())
         });
-        Box::pin(std::future::ready(deleted))
+        Box::pin(async { deleted })
     }
 
     fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
-        let plans = self.with(|plans| plans.clone());
-        Box::pin(std::future::ready(Ok(plans)))
+        Box::pin(async { Ok(self.with(|plans| plans.clone())) })
     }
 
     fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<NotebookPlan>> {
         let plan = self.with(|plans| plans.iter().find(|plan| plan.id == plan_id).cloned());
-        Box::pin(std::future::ready(Ok(plan)))
+        Box::pin(async { Ok(plan) })
     }
 }

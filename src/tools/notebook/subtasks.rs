@@ -9,13 +9,17 @@ use super::PlanNotebook;
 use super::model::{NotebookPlan, SubTask, SubTaskState};
 use super::plan_import::{called, check_count, check_new, head_of, prepare, shown};
 use super::plan_markdown::fenced;
-use super::responses::{NotebookError, NotebookErrorCode, ToolResponse};
+use super::responses::NotebookErrorCode::{
+    AlreadyInProgress, Conflict, InvalidIndex, InvalidState, MissingSubtask, NoSubtasks,
+    NotDoneYet, NotInProgress, Settled,
+};
+use super::responses::{NotebookError, Result, ToolResponse};
 use crate::plan::{
-    ArchiveState, DAEMON, Draft, Plan as CorePlan, PlanId, PlanPast, PlanState, Refusal, Task,
-    TaskChanges, TaskState, counted,
+    ArchiveState, DAEMON, Draft, Plan, PlanId, PlanPast, PlanState, Refusal, Task, TaskChanges,
+    TaskState, counted,
 };
 use crate::tools::paging::weight;
-use crate::tools::{Dialect, Toolbox, set_status};
+use crate::tools::{Dialect, set_status};
 use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of the subtasks shown in one answer, in the form in which they are sent, and of one text of them.
@@ -55,11 +59,15 @@ impl PlanNotebook {
         description: &str,
         expected_outcome: &str,
         subtasks: Vec<SubTask>,
-    ) -> Result<ToolResponse, NotebookError> {
-        let plan = self.new_plan(name, description, expected_outcome, subtasks)?;
-        let exported = self.export_current(&head_of(&plan)).await?;
-        let made = make(&self.toolbox, &plan).await;
-        let ((), replaced) = self.replaced(exported, made).await?;
+    ) -> Result<ToolResponse> {
+        let plan = NotebookPlan::new(name.trim(), description, expected_outcome, subtasks);
+        self.make_plan(plan).await
+    }
+
+    pub(super) async fn make_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
+        check_new(&plan, self.toolbox.max_subtasks)?;
+        let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
+        let replaced = self.replace_current(head, false, why, fill).await?;
         let text = format!(
             "Plan '{}' created successfully with {}; its ID is '{}'.{replaced}",
             shown(&plan.name),
@@ -73,15 +81,12 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// As [`PlanNotebook::create_plan`].
-    pub async fn try_plan(
-        &self,
-        name: &str,
-        description: &str,
-        expected_outcome: &str,
-        subtasks: Vec<SubTask>,
-    ) -> Result<ToolResponse, NotebookError> {
-        let plan = self.new_plan(name, description, expected_outcome, subtasks)?;
-        let ((), replaced) = make(&self.toolbox.dry_run(true), &plan).await?;
+    pub async fn try_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
+        check_new(&plan, self.toolbox.max_subtasks)?;
+        let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
+        let toolbox = self.toolbox.dry_run(true);
+        let made = toolbox.replace(Dialect::Notebook, head, false, why, fill);
+        let ((), replaced) = made.await?;
         let mut text = format!(
             "Nothing has changed. The plan '{}' with {} can be created.",
             shown(&plan.name),
@@ -94,26 +99,6 @@ impl PlanNotebook {
         Ok(ToolResponse::success(text))
     }
 
-    fn new_plan(
-        &self,
-        name: &str,
-        description: &str,
-        expected_outcome: &str,
-        subtasks: Vec<SubTask>,
-    ) -> Result<NotebookPlan, NotebookError> {
-        if name.trim().is_empty() {
-            let text = "Invalid name: a plan needs one.";
-            return Err(NotebookError::new(NotebookErrorCode::InvalidArgument, text));
-        }
-        check_new(&subtasks, self.toolbox.settings.max_subtasks)?;
-        Ok(NotebookPlan::new(
-            name.trim(),
-            description,
-            expected_outcome,
-            subtasks,
-        ))
-    }
-
     /// Adds a subtask before the one at an index (or at the end), replaces the texts of one, or deletes one.
     ///
     /// # Errors
@@ -124,25 +109,29 @@ impl PlanNotebook {
         subtask_idx: i64,
         action: Action,
         subtask: Option<SubTask>,
-    ) -> Result<ToolResponse, NotebookError> {
-        let subtask = subtask.filter(|_| action != Action::Delete);
-        if subtask.is_none() && action != Action::Delete {
+    ) -> Result<ToolResponse> {
+        let given = subtask.filter(|_| action != Action::Delete);
+        if given.is_none() && action != Action::Delete {
             let text = format!("The subtask is missing; the action '{action}' needs it.");
-            return Err(NotebookError::new(NotebookErrorCode::MissingSubtask, text));
+            return Err(MissingSubtask.error(text));
         }
-        let max = self.toolbox.settings.max_subtasks;
+        let max = self.toolbox.max_subtasks;
         self.change("revise_current_plan", move |draft| {
-            let total = draft.plan().counts().total();
-            let last = match action {
-                Action::Add => total,
-                _ => total.saturating_sub(1),
-            };
-            let at = index(subtask_idx, last, &format!(" for action '{action}'"))?;
-            go_on(draft)?;
-            let text = match subtask {
-                Some(subtask) if action == Action::Add => add(draft, at, &subtask, max),
-                Some(subtask) => revise(draft, at, &subtask),
-                None => delete(draft, at),
+            let of = format!(" for action '{action}'");
+            let text = match given {
+                Some(given) if action == Action::Add => {
+                    let at = index(subtask_idx, draft.plan().counts().total(), &of)?;
+                    go_on(draft)?;
+                    add(draft, at, &given, max)
+                }
+                given => {
+                    let (_, task, called) = self::subtask(draft.plan(), subtask_idx, &of)?;
+                    go_on(draft)?;
+                    match given {
+                        Some(given) => revise(draft, &task, &called, given),
+                        None => delete(draft, &task, &called),
+                    }
+                }
             }?;
             follow(draft)?;
             Ok(text)
@@ -159,30 +148,27 @@ impl PlanNotebook {
         &self,
         subtask_idx: i64,
         state: SubTaskState,
-    ) -> Result<ToolResponse, NotebookError> {
+    ) -> Result<ToolResponse> {
         if state == SubTaskState::Done {
             let text = "Invalid state 'done': 'finish_subtask' does that. Must be one of todo, in_progress, abandoned.";
-            return Err(NotebookError::new(NotebookErrorCode::InvalidState, text));
+            return Err(InvalidState.error(text));
         }
         self.change("update_subtask_state", move |draft| {
-            let (at, task) = subtask(draft.plan(), subtask_idx)?;
-            let called = called(at, &task);
-            match state {
-                _ if SubTaskState::of_task(task.status) != state => {}
-                SubTaskState::InProgress => {
-                    return Ok(format!(
+            let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
+            if SubTaskState::of_task(task.status) == state {
+                return Ok(match state {
+                    SubTaskState::InProgress => format!(
                         "The subtask {called}, is in progress already: go on with it, and call 'finish_subtask' when it is done."
-                    ));
-                }
-                _ => return Ok(format!("The subtask {called}, is '{state}' already.")),
+                    ),
+                    _ => format!("The subtask {called}, is '{state}' already."),
+                });
             }
             if state == SubTaskState::InProgress {
-                earlier_settled(draft.plan(), at)?;
-                alone(draft.plan(), Some(&task))?;
+                may_begin(draft.plan(), at)?;
             }
             let before = SubTaskState::of_plan(draft.plan().head());
             let why = if state == SubTaskState::Abandoned { "abandoned" } else { "" };
-            if let Some(reported) = set(draft, at, &task, state, why)? {
+            if let Some(reported) = set(draft, &task, &called, state, why)? {
                 return Ok(reported);
             }
             let mut text = format!("The subtask {called}, is marked as '{state}' successfully.");
@@ -207,12 +193,11 @@ impl PlanNotebook {
         &self,
         subtask_idx: i64,
         subtask_outcome: &str,
-    ) -> Result<ToolResponse, NotebookError> {
+    ) -> Result<ToolResponse> {
         let outcome = subtask_outcome.to_owned();
         self.change("finish_subtask", move |draft| {
-            let (at, task) = subtask(draft.plan(), subtask_idx)?;
+            let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
             earlier_settled(draft.plan(), at)?;
-            let called = called(at, &task);
             let state = SubTaskState::of_task(task.status);
             if state != SubTaskState::InProgress {
                 let way = match state {
@@ -222,9 +207,9 @@ impl PlanNotebook {
                     _ => "set it to 'todo' if it is to be done again",
                 };
                 let text = format!("The subtask {called}, is '{state}', not in progress: {way}.");
-                return Err(NotebookError::new(NotebookErrorCode::NotInProgress, text));
+                return Err(NotInProgress.error(text));
             }
-            if let Some(reported) = set(draft, at, &task, SubTaskState::Done, &outcome)? {
+            if let Some(reported) = set(draft, &task, &called, SubTaskState::Done, &outcome)? {
                 return Ok(reported);
             }
             let next = begin_next(draft);
@@ -240,22 +225,22 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// There is no plan. The answer names indices that fit no subtask.
-    pub async fn view_subtasks(&self, subtask_idx: &[i64]) -> Result<ToolResponse, NotebookError> {
-        let plan = self.seen().await?;
+    pub async fn view_subtasks(&self, subtask_idx: &[i64]) -> Result<ToolResponse> {
+        let plan = self.toolbox.current(Dialect::Notebook).await?;
         let indices = subtask_idx.to_vec();
-        let view = move |plan: &CorePlan, _| view(plan, &indices);
-        Ok(self.toolbox.store().read(&plan, view).await?)
+        let view = move |plan: &Plan| view(plan, &indices);
+        Ok(self.toolbox.read(&plan, view).await?)
     }
 
     /// Changes the current plan, and calls the hooks if it has changed.
     async fn change(
         &self,
         why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<String, NotebookError> + Send + 'static,
-    ) -> Result<ToolResponse, NotebookError> {
+        change: impl FnOnce(&mut Draft<'_>) -> Result<String> + Send + 'static,
+    ) -> Result<ToolResponse> {
         let plan = self.current().await?;
         let changed = self.toolbox.change(&plan, why, move |draft| {
-            in_hand(draft)?;
+            in_use(draft)?;
             let text = change(draft)?;
             Ok::<_, NotebookError>((text, draft.has_changed()))
         });
@@ -267,37 +252,31 @@ impl PlanNotebook {
     }
 }
 
-/// Makes a plan the current one; returns the one before it.
-async fn make(
-    toolbox: &Toolbox,
+/// Returns the change that gives a new plan its subtasks.
+fn fill_new(
     plan: &NotebookPlan,
-) -> Result<((), Option<PlanId>), NotebookError> {
+) -> Result<impl FnOnce(&mut Draft<'_>) -> Result<()> + Send + use<>> {
     let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
-    let make = move |draft: &mut Draft<'_>| {
+    Ok(move |draft: &mut Draft<'_>| {
         prepared.fill(draft)?;
         draft.record_plan(begun)?;
         Ok(follow(draft)?)
-    };
-    let head = head_of(plan);
-    toolbox
-        .replace(Dialect::Notebook, head, false, "create_plan", make)
-        .await
+    })
 }
 
 /// Refuses if the plan is no longer in use.
-pub(super) fn in_hand(draft: &Draft<'_>) -> Result<(), NotebookError> {
+pub(super) fn in_use(draft: &Draft<'_>) -> Result<()> {
     let head = draft.plan().head();
-    if head.archive_state != ArchiveState::Current {
-        let name = shown(&head.name);
-        let why = if head.status.settled() {
-            format!("it is finished as '{}'", SubTaskState::of_plan(head))
-        } else {
-            "another caller has put it away".to_owned()
-        };
-        let text = format!("The plan '{name}' is no longer the current one: {why}.");
-        return Err(NotebookError::new(NotebookErrorCode::Conflict, text));
+    if head.archive_state == ArchiveState::Current {
+        return Ok(());
     }
-    Ok(())
+    let name = shown(&head.name);
+    let why = match head.status.settled() {
+        true => format!("it is finished as '{}'", SubTaskState::of_plan(head)),
+        false => "another caller has put it away".to_owned(),
+    };
+    let text = format!("The plan '{name}' is no longer the current one: {why}.");
+    Err(Conflict.error(text))
 }
 
 /// Makes a plan go on that ended because of the states of its subtasks.
@@ -309,68 +288,61 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 }
 
 /// Returns the index if it is between 0 and `last`.
-fn index(index: i64, last: usize, of: &str) -> Result<usize, NotebookError> {
+fn index(index: i64, last: usize, of: &str) -> Result<usize> {
     let fits = usize::try_from(index).ok().filter(|at| *at <= last);
     fits.ok_or_else(|| {
-        let text = format!("Invalid subtask_idx '{index}'{of}. Must be between 0 and {last}.");
-        NotebookError::new(NotebookErrorCode::InvalidIndex, text)
+        InvalidIndex.error(format!(
+            "Invalid subtask_idx '{index}'{of}. Must be between 0 and {last}."
+        ))
     })
 }
 
-fn subtask(plan: &CorePlan, at: i64) -> Result<(usize, Task), NotebookError> {
-    let last = plan.counts().total().saturating_sub(1);
-    let at = index(at, last, "")?;
-    let task = plan.nth(at).cloned();
-    let gone = || NotebookError::new(NotebookErrorCode::NoSubtasks, "The plan has no subtasks.");
-    Ok((at, task.ok_or_else(gone)?))
+/// Returns the subtask at an index, and the words that identify it.
+fn subtask(plan: &Plan, at: i64, of: &str) -> Result<(usize, Task, String)> {
+    let at = index(at, plan.counts().total().saturating_sub(1), of)?;
+    match plan.nth(at) {
+        Some(task) => Ok((at, task.clone(), called(at, task))),
+        None => Err(NoSubtasks.error("The plan has no subtasks.")),
+    }
 }
 
 /// Refuses a subtask before its turn: the error names the first subtask that is not settled.
-fn earlier_settled(plan: &CorePlan, at: usize) -> Result<(), NotebookError> {
+fn earlier_settled(plan: &Plan, at: usize) -> Result<()> {
     let first = plan.unsettled().next();
     let first = first.map(|task| (plan.index_of(task), task));
     let Some((first, task)) = first.filter(|(first, _)| *first < at) else {
         return Ok(());
     };
     let open = called(first, task);
-    let text = format!(
+    Err(NotDoneYet.error(format!(
         "The subtask {open}, is not done yet: finish or abandon it before the one at index {at}."
-    );
-    Err(NotebookError::new(NotebookErrorCode::NotDoneYet, text))
+    )))
 }
 
-/// Refuses to begin a subtask while another one is in progress.
-fn alone(plan: &CorePlan, task: Option<&Task>) -> Result<(), NotebookError> {
-    let number = task.map(|task| task.number);
-    let Some(other) = plan
-        .in_progress()
-        .find(|other| Some(other.number) != number)
-    else {
+/// Refuses to begin a subtask before its turn, or while another one is in progress.
+fn may_begin(plan: &Plan, at: usize) -> Result<()> {
+    earlier_settled(plan, at)?;
+    let Some(other) = plan.in_progress().next() else {
         return Ok(());
     };
-    let text = format!(
-        "The subtask {}, is in progress already: finish it, or set it to 'todo' or 'abandoned', before another is begun.",
-        called(plan.index_of(other), other)
-    );
-    Err(NotebookError::new(
-        NotebookErrorCode::AlreadyInProgress,
-        text,
-    ))
+    let other = called(plan.index_of(other), other);
+    Err(AlreadyInProgress.error(format!(
+        "The subtask {other}, is in progress already: finish it, or set it to 'todo' or 'abandoned', before another is begun."
+    )))
 }
 
 /// Sets the state of a subtask, with its result or why it is abandoned. Returns a message if the state is the report on a
 /// subtask that a daemon has dispatched.
 fn set(
     draft: &mut Draft<'_>,
-    at: usize,
     task: &Task,
+    called: &str,
     state: SubTaskState,
     text: &str,
-) -> Result<Option<String>, NotebookError> {
+) -> Result<Option<String>> {
     let reported = draft.carried_out() && task.status == TaskState::InProgress;
     go_on(draft)?;
     set_status::set(draft, task.number, state.task_status(), Some(text))?;
-    let called = called(at, task);
     Ok(reported.then(|| {
         format!(
             "The subtask {called}, is reported as '{state}'. The daemon that carries the plan out decides what follows."
@@ -380,18 +352,16 @@ fn set(
 
 /// Begins the next open subtask, and returns a sentence that names it.
 fn begin_next(draft: &mut Draft<'_>) -> String {
-    let next = draft.plan().unsettled().next().cloned();
-    let Some(next) = next else {
+    let Some(next) = draft.plan().unsettled().next().cloned() else {
         return "Nothing is left to do: call 'finish_plan'.".to_owned();
     };
     let called = called(draft.plan().index_of(&next), &next);
     // Only the order of a plan that belongs to another owner forbids this.
     let begun = next.status == TaskState::InProgress
         || draft.part(|draft| draft.start_task(next.number)).is_ok();
-    if begun {
-        format!("The next subtask {called}, is now in progress.")
-    } else {
-        format!("The next subtask {called}, cannot be begun yet.")
+    match begun {
+        true => format!("The next subtask {called}, is now in progress."),
+        false => format!("The next subtask {called}, cannot be begun yet."),
     }
 }
 
@@ -404,23 +374,21 @@ fn reset_later(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
     let plan = draft.plan();
     let later = plan.in_progress().filter(|task| plan.index_of(task) > at);
     let later: Vec<Task> = later.cloned().collect();
-    let mut said = Vec::new();
+    let mut text = String::new();
     for task in later {
         draft.reset_task(task.number)?;
         let called = called(draft.plan().index_of(&task), &task);
-        said.push(format!(
+        text.extend([format!(
             " The subtask {called}, was in progress and is 'todo' again: it comes after that one."
-        ));
+        )]);
     }
-    Ok(said.concat())
+    Ok(text)
 }
 
 /// Returns the state of a plan that follows from the given states of its subtasks.
 fn begun(subtasks: &[SubTask]) -> PlanPast {
-    let begun = subtasks
-        .iter()
-        .any(|it| it.state == SubTaskState::InProgress);
-    let status = match begun {
+    let begun = |it: &SubTask| it.state == SubTaskState::InProgress;
+    let status = match subtasks.iter().any(begun) {
         true => PlanState::Running,
         false => PlanState::Idle,
     };
@@ -430,19 +398,13 @@ fn begun(subtasks: &[SubTask]) -> PlanPast {
     }
 }
 
-fn add(
-    draft: &mut Draft<'_>,
-    at: usize,
-    subtask: &SubTask,
-    max: Option<usize>,
-) -> Result<String, NotebookError> {
+fn add(draft: &mut Draft<'_>, at: usize, subtask: &SubTask, max: Option<usize>) -> Result<String> {
     let plan = draft.plan();
     check_count(plan.counts().total() + 1, max)?;
     let before = plan.nth(at).map(|task| task.number);
     let is_begun = subtask.state == SubTaskState::InProgress;
     if is_begun {
-        earlier_settled(plan, at)?;
-        alone(plan, None)?;
+        may_begin(plan, at)?;
     }
     let subtasks = std::slice::from_ref(subtask);
     prepare(subtasks, "subtask")?.add(draft, before)?;
@@ -457,39 +419,34 @@ fn add(
     Ok(text)
 }
 
-fn revise(draft: &mut Draft<'_>, at: usize, subtask: &SubTask) -> Result<String, NotebookError> {
-    let (_, task) = self::subtask(draft.plan(), i64::try_from(at).unwrap_or(i64::MAX))?;
-    let called = called(at, &task);
+fn revise(draft: &mut Draft<'_>, task: &Task, called: &str, given: SubTask) -> Result<String> {
     let state = SubTaskState::of_task(task.status);
     if state.settled() {
-        let text =
-            format!("The subtask {called}, is '{state}': set it to 'todo' before it is revised.");
-        return Err(NotebookError::new(NotebookErrorCode::Settled, text));
+        return Err(Settled.error(format!(
+            "The subtask {called}, is '{state}': set it to 'todo' before it is revised."
+        )));
     }
     // A subtask that is given without a state has the state todo.
-    if ![SubTaskState::Todo, state].contains(&subtask.state) {
-        let text = format!(
+    if ![SubTaskState::Todo, state].contains(&given.state) {
+        return Err(InvalidState.error(format!(
             "Invalid state '{}': revising changes no state; 'update_subtask_state' and 'finish_subtask' do.",
-            subtask.state
-        );
-        return Err(NotebookError::new(NotebookErrorCode::InvalidState, text));
+            given.state
+        )));
     }
     let changes = TaskChanges {
-        name: Some(subtask.name.clone()),
-        description: Some(subtask.description.clone()),
-        expected_outcome: Some(subtask.expected_outcome.clone()),
+        name: Some(given.name),
+        description: Some(given.description),
+        expected_outcome: Some(given.expected_outcome),
         ..TaskChanges::default()
     };
     draft.amend_task(task.number, &changes)?;
     Ok(format!("The subtask {called}, is revised successfully."))
 }
 
-fn delete(draft: &mut Draft<'_>, at: usize) -> Result<String, NotebookError> {
-    let (_, task) = subtask(draft.plan(), i64::try_from(at).unwrap_or(i64::MAX))?;
-    let called = called(at, &task);
+fn delete(draft: &mut Draft<'_>, task: &Task, called: &str) -> Result<String> {
     if draft.plan().counts().total() == 1 {
         let text = format!("The subtask {called}, is the only one: 'finish_plan' ends the plan.");
-        return Err(NotebookError::new(NotebookErrorCode::NoSubtasks, text));
+        return Err(NoSubtasks.error(text));
     }
     if task.status != TaskState::Pending {
         draft.reset_task(task.number)?;
@@ -508,7 +465,7 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn view(plan: &CorePlan, indices: &[i64]) -> ToolResponse {
+fn view(plan: &Plan, indices: &[i64]) -> ToolResponse {
     let task = |at: &i64| usize::try_from(*at).ok().and_then(|at| plan.nth(at));
     let fitting = indices.iter().filter_map(|at| Some((at, task(at)?)));
     let wrong: Vec<&i64> = indices.iter().filter(|at| task(at).is_none()).collect();
@@ -534,24 +491,23 @@ fn view(plan: &CorePlan, indices: &[i64]) -> ToolResponse {
         let left = counted(left, "subtask");
         shown.push(format!("{left} more did not fit: ask for fewer at once."));
     }
-    let last = plan.counts().total().saturating_sub(1);
+    let range = format!(
+        "Must be between 0 and {}.",
+        plan.counts().total().saturating_sub(1)
+    );
     if !wrong.is_empty() {
         let more = (wrong.len() > NAMED).then(|| "…".to_owned());
         let named = wrong.iter().take(NAMED).map(ToString::to_string);
         let named: Vec<String> = named.chain(more).collect();
         let named = named.join(", ");
-        shown.push(format!(
-            "Invalid subtask_idx '[{named}]'. Must be between 0 and {last}."
-        ));
+        shown.push(format!("Invalid subtask_idx '[{named}]'. {range}"));
     }
     if indices.is_empty() {
-        shown.push(format!(
-            "No subtask_idx is given. Must be between 0 and {last}."
-        ));
+        shown.push(format!("No subtask_idx is given. {range}"));
     }
     let text = shown.join("\n\n");
     let mut response = match wrong.len() == indices.len() {
-        true => ToolResponse::failure(text, NotebookErrorCode::InvalidIndex),
+        true => ToolResponse::failure(text, InvalidIndex),
         false => ToolResponse::success(text),
     };
     response.metadata.left = left;

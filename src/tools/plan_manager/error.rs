@@ -3,7 +3,11 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::response_types::{ManagerTaskStatus, id, plan_word};
+use self::ManagerErrorCode::{
+    CircularDependency, InvalidArgument, InvalidDependency, InvalidStatus, PlanNotActive,
+    TaskNotEditable, TaskNotFound,
+};
+use super::response_types::{id, plan_word};
 use crate::plan::{PlanState, Refusal, TaskId};
 use crate::store::StoreError;
 use crate::tools::ToolError;
@@ -52,35 +56,28 @@ impl PlanManagerError {
 
     pub(super) fn not_found(task: &dyn std::fmt::Display) -> Self {
         let message = format!("Task with ID {task} not found");
-        Self::new(ManagerErrorCode::TaskNotFound, &message, json!({}))
+        Self::new(TaskNotFound, &message, json!({}))
     }
 
     pub(super) fn argument(name: &str, problem: &str) -> Self {
         let message = format!("`{name}` {problem}");
-        Self::new(
-            ManagerErrorCode::InvalidArgument,
-            &message,
-            json!({ "argument": name }),
-        )
+        Self::new(InvalidArgument, &message, json!({ "argument": name }))
     }
 
     pub(super) fn unknown_dependency(dependency: i64) -> Self {
         let message = format!("Dependency {dependency} does not exist");
         let details = json!({ "dependency": dependency });
-        Self::new(ManagerErrorCode::InvalidDependency, &message, details)
+        Self::new(InvalidDependency, &message, details)
     }
 
     pub(super) fn plan_is(status: &PlanState) -> Self {
-        let word = plan_word(status);
         let code = match status {
-            PlanState::Running => ManagerErrorCode::InvalidStatus,
-            _ => ManagerErrorCode::PlanNotActive,
+            PlanState::Running => InvalidStatus,
+            _ => PlanNotActive,
         };
-        Self::new(
-            code,
-            &format!("the plan is {word}"),
-            json!({ "plan_status": word }),
-        )
+        let word = plan_word(status);
+        let details = json!({ "plan_status": word });
+        Self::new(code, &format!("the plan is {word}"), details)
     }
 
     /// Returns the envelope of the error.
@@ -94,10 +91,6 @@ impl PlanManagerError {
 
 impl From<Refusal> for PlanManagerError {
     fn from(refusal: Refusal) -> Self {
-        use ManagerErrorCode::{
-            CircularDependency, InvalidArgument, InvalidDependency, InvalidStatus, PlanNotActive,
-            TaskNotEditable,
-        };
         let (code, details) = match &refusal {
             Refusal::UnknownTask(task) => return Self::not_found(task),
             Refusal::PlanIs(status) => return Self::plan_is(status),
@@ -115,7 +108,7 @@ impl From<Refusal> for PlanManagerError {
                 (InvalidStatus, details)
             }
             Refusal::NotEditable { task, status } => {
-                let details = json!({ "task_id": id(*task), "status": ManagerTaskStatus::of_settled(*status) });
+                let details = json!({ "task_id": id(*task), "status": status });
                 (TaskNotEditable, details)
             }
             Refusal::Busy(task) | Refusal::Asking(task) => {
@@ -142,27 +135,26 @@ impl From<Refusal> for PlanManagerError {
 impl From<ToolError> for PlanManagerError {
     fn from(error: ToolError) -> Self {
         let message = error.to_string();
-        match error {
-            ToolError::Store(StoreError::Refused(refusal)) => refusal.into(),
+        let (code, details) = match error {
+            ToolError::Store(StoreError::Refused(refusal)) => return refusal.into(),
             ToolError::Argument(error) => {
                 let path = Some(error.path).filter(|path| !path.is_empty());
-                Self::new(
-                    ManagerErrorCode::InvalidArgument,
-                    &message,
-                    json!({ "argument": path }),
-                )
+                (InvalidArgument, json!({ "argument": path }))
             }
-            ToolError::UnknownTool { .. } => {
-                Self::new(ManagerErrorCode::InvalidArgument, &message, json!({}))
-            }
+            ToolError::UnknownTool { .. } => (InvalidArgument, json!({})),
             ToolError::NoPlan => {
                 let message = "there is no plan yet; createPlan makes one";
-                Self::new(ManagerErrorCode::PlanNotActive, message, json!({}))
+                return Self::new(PlanNotActive, message, json!({}));
             }
-            ToolError::Bound(_) | ToolError::Store(_) => {
-                Self::new(ManagerErrorCode::PlanNotActive, &message, json!({}))
-            }
-        }
+            ToolError::Bound(_) | ToolError::Store(_) => (PlanNotActive, json!({})),
+        };
+        Self::new(code, &message, details)
+    }
+}
+
+impl From<StoreError> for PlanManagerError {
+    fn from(error: StoreError) -> Self {
+        ToolError::from(error).into()
     }
 }
 

@@ -12,9 +12,9 @@ mod tests;
 
 pub use error::{ManagerErrorCode, PlanManagerError};
 pub use response_types::{
-    CurrentTask, ExecutableTasks, ManagerPlanState, ManagerTask, ManagerTaskStatus,
-    ManagerTaskUpdated, Meta, PlanCreated, PlanDocument, PlanProgress, PlanReset, PlanSwitched,
-    PlannedTask, TaskAdded, TaskDone, TaskFailed, TaskFound, TaskList, TaskStarted, Updates,
+    ExecutableTasks, ManagerPlanState, ManagerTask, ManagerTaskStatus, ManagerTaskUpdated, Meta,
+    PlanCreated, PlanDocument, PlanProgress, PlanReset, PlanSwitched, PlannedTask, TaskAdded,
+    TaskDone, TaskFailed, TaskFound, TaskList, TaskStarted, Updates,
 };
 pub(super) use tool_functions::TOOLS;
 
@@ -23,12 +23,13 @@ pub use whole_plan_views::{DependencyGraph, GraphFormat, ParallelTasks, PlanProm
 use serde_json::json;
 
 use super::paging::weight;
-use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, set_status};
+use super::{Dialect, Page, PagePart, Toolbox, new_plan_id, set_status};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskFilter,
     TaskId, TaskRef, TaskSpec, TaskState, Time,
 };
 use crate::wire::text::{clip, one_line, time_text};
+use ManagerErrorCode::{InvalidStatus, PlanNotActive, TaskNotEditable};
 use error::numbers;
 use response_types::{Room, id, ids, plan_word};
 
@@ -132,7 +133,9 @@ impl PlanManager {
                 return Err(PlanManagerError::plan_is(plan.status()));
             }
             if let Some(task) = plan.in_progress().next() {
-                return Err(in_progress(task));
+                let message = format!("Task {} is in progress", task.number);
+                let details = json!({ "current_task_id": id(task.number) });
+                return Err(PlanManagerError::new(InvalidStatus, &message, details));
             }
             let Some(next) = plan.ready().next().map(|task| task.number) else {
                 return Err(none_executable(plan));
@@ -158,11 +161,10 @@ impl PlanManager {
         self.change("completeTask", "", move |draft| {
             let task = under_way(draft.plan(), task_id)?;
             set_status::set(draft, task, TaskState::Completed, Some(&result))?;
-            let said = match draft.carried_out() {
-                true => REPORTED,
-                false => "Task completed successfully",
-            };
-            Ok(done(task, said.to_owned()))
+            Ok(match draft.carried_out() {
+                true => done(task, REPORTED),
+                false => done(task, "Task completed successfully"),
+            })
         })
         .await
     }
@@ -184,15 +186,16 @@ impl PlanManager {
             let will_retry = draft.fail_task(number, &error, should_retry)?;
             draft.follow_tasks();
             let task = draft.plan().task(number);
+            let message = match will_retry {
+                _ if draft.carried_out() => REPORTED,
+                true => "Task failed, will retry",
+                false => "Task failed, will not retry",
+            };
             Ok(TaskFailed {
                 task_id,
                 will_retry,
                 retry_count: task.map_or(0, |task| task.failures),
-                message: match will_retry {
-                    _ if draft.carried_out() => REPORTED.to_owned(),
-                    true => "Task failed, will retry".to_owned(),
-                    false => "Task failed, will not retry".to_owned(),
-                },
+                message: message.to_owned(),
             })
         })
         .await
@@ -212,14 +215,12 @@ impl PlanManager {
         let task = TaskSpec {
             name: name.to_owned(),
             reasoning: reasoning.to_owned(),
-            dependencies: references(dependencies)?,
+            dependencies: references(dependencies, existing)?,
             ..TaskSpec::default()
         };
         self.change("addTask", reasoning, move |draft| {
-            let after = after_task_id
-                .map(|id| self::task(draft.plan(), id))
-                .transpose()?;
-            let after = after.map(|after| after.number);
+            let number = |id| self::task(draft.plan(), id).map(|after| after.number);
+            let after = after_task_id.map(number).transpose()?;
             draft.reopen()?;
             let added = draft.add_tasks(vec![task], after)?;
             let number = added.first().copied().ok_or(Refusal::NoTasks)?;
@@ -242,10 +243,11 @@ impl PlanManager {
             return Err(PlanManagerError::argument("updates", problem));
         }
         let dependencies = updates.dependencies.as_deref();
+        let dependencies = dependencies.map(|ids| references(ids, existing));
         let changes = TaskChanges {
             name: updates.name,
             reasoning: updates.reasoning,
-            dependencies: dependencies.map(references).transpose()?,
+            dependencies: dependencies.transpose()?,
             ..TaskChanges::default()
         };
         self.change("updateTask", "", move |draft| {
@@ -273,10 +275,8 @@ impl PlanManager {
                 editable(draft.plan(), task_id)?;
             }
             set_status::set(draft, number, TaskState::Skipped, Some(&reason))?;
-            Ok(done(
-                number,
-                format!("Task skipped: {}", clip(&reason, GOAL)),
-            ))
+            let message = format!("Task skipped: {}", clip(&reason, GOAL));
+            Ok(done(number, &message))
         })
         .await
     }
@@ -291,7 +291,7 @@ impl PlanManager {
             let task = editable(draft.plan(), task_id)?;
             draft.remove_task(task)?;
             draft.follow_tasks();
-            Ok(done(task, "Task removed successfully".to_owned()))
+            Ok(done(task, "Task removed successfully"))
         })
         .await
     }
@@ -308,7 +308,7 @@ impl PlanManager {
             }
             if let PlanState::Paused(_) = draft.plan().status() {
                 let mut error = PlanManagerError::plan_is(draft.plan().status());
-                error.code = ManagerErrorCode::InvalidStatus;
+                error.code = InvalidStatus;
                 return Err(error);
             }
             draft.pause("pausePlan")?;
@@ -357,14 +357,14 @@ impl PlanManager {
     async fn change<T: Send + 'static>(
         &self,
         tool: &str,
-        said: &str,
+        reason: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let plan = self.current().await?;
         let bound = self.toolbox.plan.is_some();
-        let why = match one_line(said, WHY) {
-            said if said.is_empty() => tool.to_owned(),
-            said => format!("{tool}: {said}"),
+        let why = match one_line(reason, WHY) {
+            reason if reason.is_empty() => tool.to_owned(),
+            reason => format!("{tool}: {reason}"),
         };
         let change = move |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
             ArchiveState::History if !bound => {
@@ -379,32 +379,31 @@ impl PlanManager {
 }
 
 fn new_task(task: &PlannedTask) -> Result<TaskSpec> {
-    let dependency = |number: &i64| {
-        let index = usize::try_from(*number)
-            .ok()
-            .and_then(|number| number.checked_sub(1));
-        index
-            .map(TaskRef::New)
-            .ok_or_else(|| PlanManagerError::unknown_dependency(*number))
-    };
+    let place = |number: i64| usize::try_from(number).ok()?.checked_sub(1);
     Ok(TaskSpec {
         name: task.name.clone(),
         reasoning: task.reasoning.clone(),
-        dependencies: task
-            .dependencies
-            .iter()
-            .map(dependency)
-            .collect::<Result<_>>()?,
+        dependencies: references(&task.dependencies, |id| place(id).map(TaskRef::New))?,
         ..TaskSpec::default()
     })
 }
 
-fn references(dependencies: &[i64]) -> Result<Vec<TaskRef>> {
-    let reference = |id: &i64| match u32::try_from(*id) {
-        Ok(number) => Ok(TaskRef::Number(TaskId(number))),
-        Err(_) => Err(PlanManagerError::unknown_dependency(*id)),
-    };
-    dependencies.iter().map(reference).collect()
+/// Returns references to the tasks of these numbers.
+fn references(
+    dependencies: &[i64],
+    reference: impl Fn(i64) -> Option<TaskRef>,
+) -> Result<Vec<TaskRef>> {
+    let dependencies = dependencies.iter().map(|id| {
+        let unknown = || PlanManagerError::unknown_dependency(*id);
+        reference(*id).ok_or_else(unknown)
+    });
+    dependencies.collect()
+}
+
+/// Returns a reference to a task that the plan may have.
+fn existing(task_id: i64) -> Option<TaskRef> {
+    let number = u32::try_from(task_id).ok();
+    number.map(|number| TaskRef::Number(TaskId(number)))
 }
 
 /// Returns a task of the plan.
@@ -416,44 +415,29 @@ fn task(plan: &Plan, task_id: i64) -> Result<&plan::Task> {
 
 /// Returns the number of a task that is in progress.
 fn under_way(plan: &Plan, task_id: i64) -> Result<TaskId> {
-    let task = task(plan, task_id)?;
-    match task.status {
-        TaskState::InProgress => Ok(task.number),
-        _ => Err(task_is(
-            ManagerErrorCode::InvalidStatus,
-            ManagerTaskStatus::of(plan, task),
-            task,
-        )),
-    }
+    task_in(plan, task_id, TaskState::InProgress, InvalidStatus)
 }
 
 /// Returns the number of a task that has not been started, whatever the state of its plan.
 fn editable(plan: &Plan, task_id: i64) -> Result<TaskId> {
-    let task = task(plan, task_id)?;
-    match task.status {
-        TaskState::Pending => Ok(task.number),
-        _ => Err(task_is(
-            ManagerErrorCode::TaskNotEditable,
-            ManagerTaskStatus::of(plan, task),
-            task,
-        )),
-    }
+    task_in(plan, task_id, TaskState::Pending, TaskNotEditable)
 }
 
-fn task_is(
-    code: ManagerErrorCode,
-    status: ManagerTaskStatus,
-    task: &plan::Task,
-) -> PlanManagerError {
+/// Returns the number of a task that has this state; one in another state is the error of this code.
+fn task_in(
+    plan: &Plan,
+    task_id: i64,
+    state: TaskState,
+    otherwise: ManagerErrorCode,
+) -> Result<TaskId> {
+    let task = task(plan, task_id)?;
+    if task.status == state {
+        return Ok(task.number);
+    }
+    let status = ManagerTaskStatus::of(plan, task);
     let message = format!("Task {} is {}", task.number, status.as_str());
     let details = json!({ "task_id": id(task.number), "status": status });
-    PlanManagerError::new(code, &message, details)
-}
-
-fn in_progress(task: &plan::Task) -> PlanManagerError {
-    let message = format!("Task {} is in progress", task.number);
-    let details = json!({ "current_task_id": id(task.number) });
-    PlanManagerError::new(ManagerErrorCode::InvalidStatus, &message, details)
+    Err(PlanManagerError::new(otherwise, &message, details))
 }
 
 fn none_executable(plan: &Plan) -> PlanManagerError {
@@ -471,7 +455,7 @@ fn none_executable(plan: &Plan) -> PlanManagerError {
         total if total == counts.settled() => "No task is left: each one is settled",
         _ => "No task is executable: each one that is left waits for another",
     };
-    PlanManagerError::new(ManagerErrorCode::InvalidStatus, message, details)
+    PlanManagerError::new(InvalidStatus, message, details)
 }
 
 /// The message at the end of a task that a daemon has dispatched.
@@ -487,19 +471,18 @@ fn not_by_daemon(draft: &Draft<'_>) -> Result<()> {
 
 fn not_active(plan: &Plan, message: &str) -> PlanManagerError {
     let details = json!({ "plan_status": plan_word(plan.status()) });
-    PlanManagerError::new(ManagerErrorCode::PlanNotActive, message, details)
+    PlanManagerError::new(PlanNotActive, message, details)
 }
 
 fn show(plan: &Plan, task: TaskId) -> Result<ManagerTask> {
-    let task = plan
-        .task(task)
-        .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
+    let unknown = || Refusal::UnknownTask(task.to_string());
+    let task = plan.task(task).ok_or_else(unknown)?;
     Ok(ManagerTask::of(plan, task, Room::ONE))
 }
 
-fn done(task: TaskId, message: String) -> TaskDone {
+fn done(task: TaskId, message: &str) -> TaskDone {
     TaskDone {
         task_id: id(task),
-        message,
+        message: message.to_owned(),
     }
 }

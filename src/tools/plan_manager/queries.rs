@@ -11,9 +11,8 @@ impl PlanManager {
         let plan_id = self.toolbox.current(Dialect::PlanManager).await?;
         let store = self.toolbox.store();
         let read = move |plan: &Plan, seq| (document(plan, page), seq);
-        let (mut document, seq) = store.read(&plan_id, read).await.map_err(ToolError::from)?;
-        let changed = store.changed_at(&plan_id, seq).await;
-        if let Some(at) = changed.map_err(ToolError::from)? {
+        let (mut document, seq) = store.read(&plan_id, read).await?;
+        if let Some(at) = store.changed_at(&plan_id, seq).await? {
             document.meta.updated_at = time_text(at);
         }
         Ok(document)
@@ -23,10 +22,10 @@ impl PlanManager {
     ///
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
-    pub async fn get_current_task(&self) -> Result<Option<CurrentTask>> {
+    pub async fn get_current_task(&self) -> Result<Option<ManagerTask>> {
         self.read_plan(|plan| {
             let task = plan.in_progress().next();
-            task.map(|task| ManagerTask::of(plan, task, Room::ONE).into())
+            task.map(|task| ManagerTask::of(plan, task, Room::ONE))
         })
         .await
     }
@@ -46,9 +45,7 @@ impl PlanManager {
                 None => plan.tasks(),
             };
             let filtered = tasks.len();
-            let part = page.shown(filtered, tasks, |task| {
-                ManagerTask::of(plan, task, Room::LIST)
-            });
+            let part = listed(plan, page, 0, tasks);
             TaskList {
                 tasks: part.items,
                 total: plan.counts().total(),
@@ -65,8 +62,7 @@ impl PlanManager {
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_plan_status(&self) -> Result<PlanProgress> {
         self.read_plan(|plan| {
-            let counts = plan.counts();
-            let state = ManagerPlanState::of(plan);
+            let (counts, state) = (plan.counts(), ManagerPlanState::of(plan));
             let total = counts.total();
             PlanProgress {
                 status: state.status,
@@ -105,12 +101,10 @@ impl PlanManager {
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_executable_task_list(&self, page: Page) -> Result<ExecutableTasks> {
         self.read_plan(move |plan| {
-            let ready = plan.ready();
-            let count = ready.len();
-            let part = page.shown(count, ready, |task| ManagerTask::of(plan, task, Room::LIST));
+            let part = listed(plan, page, 0, plan.ready());
             ExecutableTasks {
                 executable_tasks: part.items,
-                count,
+                count: plan.ready_count(),
                 left: part.left,
             }
         })
@@ -152,28 +146,35 @@ impl PlanManager {
         read: impl FnOnce(&Plan) -> T + Send + 'static,
     ) -> Result<T> {
         let plan = self.toolbox.current(Dialect::PlanManager).await?;
-        let read = self.toolbox.store().read(&plan, |plan, _| read(plan));
-        Ok(read.await.map_err(ToolError::from)?)
+        Ok(self.toolbox.read(&plan, read).await?)
     }
 }
 
 fn document(plan: &Plan, page: Page) -> PlanDocument {
-    let head = plan.head();
-    let tasks = plan.tasks();
-    let created_at = time_text(head.created_at);
+    let created_at = time_text(plan.head().created_at);
     let meta = Meta {
-        goal: clip(&head.goal, GOAL),
+        goal: clip(&plan.head().goal, GOAL),
         updated_at: created_at.clone(),
         created_at,
     };
-    let show = |task| ManagerTask::of(plan, task, Room::LIST);
-    let part = page.shown_beside(weight(&meta), tasks.len(), tasks, show);
+    let part = listed(plan, page, weight(&meta), plan.tasks());
     PlanDocument {
         meta,
         state: ManagerPlanState::of(plan),
         tasks: part.items,
         left: part.left,
     }
+}
+
+/// Returns a page of tasks for an answer that also has other data of this weight.
+fn listed<'a>(
+    plan: &Plan,
+    page: Page,
+    other: usize,
+    tasks: impl ExactSizeIterator<Item = &'a plan::Task>,
+) -> PagePart<ManagerTask> {
+    let show = |task: &plan::Task| ManagerTask::of(plan, task, Room::LIST);
+    page.shown_alongside(other, tasks.len(), tasks, show)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no plan has that many tasks")]

@@ -24,13 +24,6 @@ impl ManagerTaskStatus {
     pub(super) fn of(plan: &Plan, task: &plan::Task) -> Self {
         match task.status {
             TaskState::Pending if !plan.is_ready(task) => Self::Blocked,
-            status => Self::of_settled(status),
-        }
-    }
-
-    /// Returns the word for a state without knowledge of dependencies.
-    pub(super) fn of_settled(status: TaskState) -> Self {
-        match status {
             TaskState::Pending => Self::Pending,
             TaskState::InProgress => Self::InProgress,
             TaskState::Completed => Self::Completed,
@@ -130,39 +123,13 @@ impl ManagerTask {
         let shown = after.take(room.dependencies);
         let result = task.result.as_ref().filter(|_| task.status.settled());
         Self {
-            id: task.number.0.into(),
+            id: id(task.number),
             name: clip(&task.name, room.name),
             status: ManagerTaskStatus::of(plan, task),
-            dependencies: shown.map(|id| id.0.into()).collect(),
+            dependencies: shown.map(|task| id(*task)).collect(),
             dependencies_left: left,
             reasoning: clip(&task.reasoning, room.text),
             result: result.map(|result| clip(result, room.text)),
-        }
-    }
-}
-
-/// The task in progress; it has no result yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CurrentTask {
-    pub id: i64,
-    pub name: String,
-    pub status: ManagerTaskStatus,
-    pub dependencies: Vec<i64>,
-    /// Dependencies that are not shown, because the list is long.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub dependencies_left: usize,
-    pub reasoning: String,
-}
-
-impl From<ManagerTask> for CurrentTask {
-    fn from(task: ManagerTask) -> Self {
-        Self {
-            id: task.id,
-            name: task.name,
-            status: task.status,
-            dependencies: task.dependencies,
-            dependencies_left: task.dependencies_left,
-            reasoning: task.reasoning,
         }
     }
 }
@@ -229,7 +196,7 @@ pub struct ManagerPlanState {
 impl ManagerPlanState {
     pub(super) fn of(plan: &Plan) -> Self {
         Self {
-            current_task_id: plan.in_progress().next().map(|task| task.number.0.into()),
+            current_task_id: plan.in_progress().next().map(|task| id(task.number)),
             status: plan_word(plan.status()),
         }
     }

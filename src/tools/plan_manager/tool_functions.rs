@@ -21,8 +21,16 @@ pub(in crate::tools) static TOOLS: LazyLock<[Tool; 20]> = LazyLock::new(|| {
         }),
         PlanManager::reads("getPlan", "Goal, state and tasks.")
             .calls(async |plan, page| plan.get_plan(page).await.map(data)),
-        PlanManager::reads("getCurrentTask", "The task in progress, or null.")
-            .calls(async |plan, _: Nothing| plan.get_current_task().await.map(data)),
+        PlanManager::reads("getCurrentTask", "The task in progress, or null.").calls(
+            async |plan, _: Nothing| {
+                let mut answer = data(plan.get_current_task().await?);
+                // The document leaves it out: a task in progress has no result yet.
+                if let Some(task) = answer.value["data"].as_object_mut() {
+                    task.remove("result");
+                }
+                Ok(answer)
+            },
+        ),
         PlanManager::changes("startNextTask", "Start the first executable task.")
             .calls(async |plan, _: Nothing| plan.start_next_task().await.map(data)),
         PlanManager::changes("completeTask", "Complete the task in progress.").calls(

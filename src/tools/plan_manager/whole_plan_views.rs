@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::response_types::{ManagerPlanState, ManagerTaskStatus, id, ids};
+use super::response_types::{ManagerPlanState, ManagerTaskStatus, ids};
 use crate::plan::{Plan, Task, TaskFilter, TaskId, TaskState};
 use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT, Page, is_zero, weight};
 use crate::view::mission;
@@ -20,7 +20,7 @@ const BEFORE: usize = 5;
 /// Characters in the prompt: of the goal, of a name, of a remark about a task.
 const GOAL: usize = 250;
 const NAME: usize = 60;
-const SAID: usize = 120;
+const REMARK: usize = 120;
 /// The most tasks that a line of the prompt lists.
 const NAMED: usize = 20;
 
@@ -66,15 +66,12 @@ pub struct ParallelTasks {
 
 /// Draws the tasks of a page, or those around the work if the caller names no page; fewer if they need too much room.
 pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> DependencyGraph {
-    let mut tasks: Vec<&Task> = match page {
-        Page {
-            limit: None,
-            offset: None,
-        } => mission::window(plan, DEFAULT_LIMIT, DEFAULT_LIMIT / 4),
-        Page { limit, offset } => {
-            let limit = limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-            plan.tasks().skip(offset.unwrap_or(0)).take(limit).collect()
-        }
+    let mut tasks: Vec<&Task> = if page == Page::default() {
+        mission::window(plan, DEFAULT_LIMIT, DEFAULT_LIMIT / 4)
+    } else {
+        let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+        let tasks = plan.tasks().skip(page.offset.unwrap_or(0));
+        tasks.take(limit).collect()
     };
     loop {
         let shown = tasks.iter().copied();
@@ -83,11 +80,10 @@ pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> 
             GraphFormat::Dot => graph_text::dot(plan, shown),
         };
         if weight(&graph) <= page.room() || tasks.len() <= 1 {
-            let left = plan.counts().total() - tasks.len();
             return DependencyGraph {
                 format,
                 graph,
-                left,
+                left: plan.counts().total() - tasks.len(),
             };
         }
         tasks.truncate(tasks.len() / 2);
@@ -114,12 +110,10 @@ pub(super) fn prompt(plan: &Plan) -> String {
         ("In progress", TaskFilter::InProgress),
         ("Executable now", TaskFilter::Ready),
     ] {
-        let tasks = plan.tasks_in(shown);
-        let more = tasks.len().saturating_sub(NAMED);
-        let named = ids(tasks, NAMED);
-        let named = match named.is_empty() {
-            true => "none".to_owned(),
-            false => numbers(&named, more),
+        let tasks = plan.tasks_in(shown).map(|task| task.number);
+        let named = match numbers(tasks, NAMED) {
+            none if none.is_empty() => "none".to_owned(),
+            named => named,
         };
         lines.push(format!("{word}: {named}"));
     }
@@ -132,17 +126,13 @@ pub(super) fn prompt(plan: &Plan) -> String {
     let used: usize = lines.iter().map(|line| line.len() + 1).sum();
     // The part below the list needs some room, too.
     let mut room = PROMPT.saturating_sub(used + 60);
-    let mut shown = 0;
-    for task in tasks {
+    let before = lines.len();
+    lines.extend(tasks.into_iter().map_while(|task| {
         let line = line(plan, task);
-        match room.checked_sub(line.len() + 1) {
-            Some(rest) => room = rest,
-            None => break,
-        }
-        lines.push(line);
-        shown += 1;
-    }
-    let later = counts.total() - earlier - shown;
+        room = room.checked_sub(line.len() + 1)?;
+        Some(line)
+    }));
+    let later = counts.total() - earlier - (lines.len() - before);
     if later > 0 {
         lines.push(format!("… {later} after these"));
     }
@@ -154,28 +144,26 @@ fn line(plan: &Plan, task: &Task) -> String {
         TaskState::Pending if plan.is_ready(task) => "executable",
         _ => ManagerTaskStatus::of(plan, task).as_str(),
     };
-    let said = match (&task.result, task.status) {
+    let remark = match (&task.result, task.status) {
         (Some(result), status) if status.settled() => result,
         _ => &task.reasoning,
     };
     let waits = match plan.unmet(task) {
         unmet if unmet.is_empty() || task.status != TaskState::Pending => String::new(),
-        unmet => {
-            let first: Vec<i64> = unmet.iter().take(8).map(|task| id(*task)).collect();
-            let more = unmet.len() - first.len();
-            format!(" (waits for {})", numbers(&first, more))
-        }
+        unmet => format!(" (waits for {})", numbers(unmet.into_iter(), 8)),
     };
-    let said = match one_line(said, SAID) {
-        nothing if nothing.is_empty() => nothing,
-        said => format!(": {said}"),
+    let remark = match one_line(remark, REMARK) {
+        remark if remark.is_empty() => remark,
+        remark => format!(": {remark}"),
     };
     let name = one_line(&task.name, NAME);
-    format!("{}. [{mark}] {name}{waits}{said}", task.number)
+    format!("{}. [{mark}] {name}{waits}{remark}", task.number)
 }
 
-fn numbers(tasks: &[i64], more: usize) -> String {
-    let named: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+/// Lists the first tasks, and says how many more there are.
+fn numbers(tasks: impl ExactSizeIterator<Item = TaskId>, most: usize) -> String {
+    let more = tasks.len().saturating_sub(most);
+    let named: Vec<String> = tasks.take(most).map(|task| task.to_string()).collect();
     match more {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
@@ -199,9 +187,8 @@ pub(super) fn parallel_tasks(plan: &Plan) -> ParallelTasks {
         for task in group {
             // If half the plan waits for a task, not all of its dependants are read.
             for dependant in plan.dependants(task.number).take(4 * GROUPED) {
-                let unmet = waits
-                    .entry(dependant.number)
-                    .or_insert_with(|| plan.unmet(dependant).len());
+                let unmet = waits.entry(dependant.number);
+                let unmet = unmet.or_insert_with(|| plan.unmet(dependant).len());
                 *unmet = unmet.saturating_sub(1);
                 if *unmet == 0 && dependant.status == TaskState::Pending {
                     next.push(dependant);

@@ -3,9 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{
-    Plan, PlanHead, PlanState as CorePlanStatus, Task, TaskId, TaskState as CoreStatus,
-};
+use crate::plan::{Plan, PlanState, Task, TaskId, TaskState};
 use crate::tools::paging::{Page, is_zero};
 use crate::wire::plan_file::Structure;
 use crate::wire::text::{clip, one_line, time_text};
@@ -34,15 +32,6 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// Every status.
-    pub const ALL: [Self; 5] = [
-        Self::Ready,
-        Self::Inprogress,
-        Self::Completed,
-        Self::Error,
-        Self::Skipped,
-    ];
-
     /// Returns the document's word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,28 +47,25 @@ impl TaskStatus {
     pub fn may_become(self, to: Self) -> bool {
         match self {
             Self::Ready | Self::Inprogress => true,
-            Self::Error => matches!(
-                to,
-                Self::Error | Self::Ready | Self::Inprogress | Self::Skipped
-            ),
+            Self::Error => to != Self::Completed,
             Self::Completed | Self::Skipped => self == to,
         }
     }
 }
 
-impl From<CoreStatus> for TaskStatus {
-    fn from(status: CoreStatus) -> Self {
+impl From<TaskState> for TaskStatus {
+    fn from(status: TaskState) -> Self {
         match status {
-            CoreStatus::Pending => Self::Ready,
-            CoreStatus::InProgress => Self::Inprogress,
-            CoreStatus::Completed => Self::Completed,
-            CoreStatus::Failed => Self::Error,
-            CoreStatus::Skipped => Self::Skipped,
+            TaskState::Pending => Self::Ready,
+            TaskState::InProgress => Self::Inprogress,
+            TaskState::Completed => Self::Completed,
+            TaskState::Failed => Self::Error,
+            TaskState::Skipped => Self::Skipped,
         }
     }
 }
 
-impl From<TaskStatus> for CoreStatus {
+impl From<TaskStatus> for TaskState {
     fn from(status: TaskStatus) -> Self {
         match status {
             TaskStatus::Ready => Self::Pending,
@@ -100,14 +86,12 @@ pub enum PlanStatus {
     Error,
 }
 
-impl From<&CorePlanStatus> for PlanStatus {
-    fn from(status: &CorePlanStatus) -> Self {
+impl From<&PlanState> for PlanStatus {
+    fn from(status: &PlanState) -> Self {
         match status {
-            CorePlanStatus::Idle | CorePlanStatus::Running | CorePlanStatus::Paused(_) => {
-                Self::Running
-            }
-            CorePlanStatus::Completed => Self::Completed,
-            CorePlanStatus::Failed | CorePlanStatus::Abandoned => Self::Error,
+            PlanState::Idle | PlanState::Running | PlanState::Paused(_) => Self::Running,
+            PlanState::Completed => Self::Completed,
+            PlanState::Failed | PlanState::Abandoned => Self::Error,
         }
     }
 }
@@ -136,9 +120,10 @@ pub struct TaskInfo {
 }
 
 impl TaskInfo {
-    /// Returns a task in full, with as many of its dependencies as a page may have.
-    pub(super) fn full(plan: &Plan, task: &Task) -> Self {
-        Self::page(plan, task, Page::new(Some(usize::MAX), None))
+    /// Returns tasks in full, with as many of their dependencies as a page may have.
+    pub(super) fn full<'a>(plan: &Plan, tasks: impl Iterator<Item = &'a Task>) -> Vec<Self> {
+        let page = Page::new(Some(usize::MAX), None);
+        tasks.map(|task| Self::page(plan, task, page)).collect()
     }
 
     /// Returns a task in full, with a page of its dependencies.
@@ -200,20 +185,18 @@ pub struct PlanInstance {
 impl PlanInstance {
     /// Returns a plan with some of its tasks, grouped by their steps.
     pub(super) fn of(plan: &Plan, tasks: Vec<ShownTask>) -> Self {
-        let head: &PlanHead = plan.head();
+        let head = plan.head();
         let mut steps: Vec<StepInfo> = Vec::new();
-        for ShownTask {
-            step_id,
-            step,
-            info,
-        } in tasks
-        {
+        for shown in tasks {
+            let (step_id, name, tasks) = (shown.step_id, shown.step, vec![shown.info]);
             match steps.last_mut() {
-                Some(last) if last.step_id == step_id && last.name == step => last.tasks.push(info),
+                Some(last) if last.step_id == step_id && last.name == name => {
+                    last.tasks.extend(tasks);
+                }
                 _ => steps.push(StepInfo {
                     step_id,
-                    name: step,
-                    tasks: vec![info],
+                    name,
+                    tasks,
                 }),
             }
         }

@@ -1,7 +1,5 @@
 //! The input and output of the task tools, under the names that agents know.
 
-use std::fmt;
-
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -48,7 +46,7 @@ impl From<TaskWord> for TaskState {
 }
 
 /// The id of a task: its number, as text or as a number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Id(String);
 
 impl Id {
@@ -67,12 +65,6 @@ impl Id {
 impl From<&str> for Id {
     fn from(id: &str) -> Self {
         Self(id.to_owned())
-    }
-}
-
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -185,8 +177,8 @@ pub struct ListFilter {
     pub offset: Option<usize>,
 }
 
-/// What changes in a task; `None` leaves it is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+/// What changes in a task; `None` leaves it as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(description = "")]
 pub struct TaskUpdateArguments {
@@ -212,15 +204,7 @@ impl TaskUpdateArguments {
     pub fn new(id: &str) -> Self {
         Self {
             task_id: id.into(),
-            status: None,
-            subject: None,
-            description: None,
-            active_form: None,
-            owner: None,
-            add_blocks: None,
-            add_blocked_by: None,
-            metadata: None,
-            result: None,
+            ..Self::default()
         }
     }
 }

@@ -29,15 +29,14 @@ pub(super) fn add_all(
     });
     let new = new.collect::<Result<Vec<_>, _>>()?;
     let before = draft.plan().head().next_task - 1;
-    let numbers = draft
-        .add_tasks(new, None)
-        .map_err(|refusal| match refusal {
-            // None of these tasks exists, so their places in the list say more than the numbers that they would have got.
-            Refusal::Cycle(way) => {
-                Refusal::Cycle(way.into_iter().map(|id| TaskId(id.0 - before)).collect())
-            }
-            other => other,
-        })?;
+    let numbers = match draft.add_tasks(new, None) {
+        // None of these tasks exists, so their places in the list say more than the numbers that they would have got.
+        Err(Refusal::Cycle(way)) => {
+            let places = way.into_iter().map(|id| TaskId(id.0 - before));
+            return Err(Refusal::Cycle(places.collect()));
+        }
+        added => added?,
+    };
     let made = numbers.iter().zip(tasks).map(|(number, task)| TaskCreated {
         id: number.to_string(),
         subject: one_line(&task.subject, super::SUBJECT),
@@ -123,14 +122,11 @@ pub(super) fn apply(
     if block(draft, id, update.add_blocks.as_deref())? {
         fields.push("blocks");
     }
-    let mut status_change = None;
-    let mut reported = false;
-    let said = update.result.as_deref();
-    if let Some(result) =
-        said.filter(|said| to == Some(from) && task.result.as_deref() != Some(*said))
-    {
+    let (mut status_change, mut reported) = (None, false);
+    let given = update.result.as_deref();
+    if to == Some(from) && given.is_some() && given != task.result.as_deref() {
         draft.reopen()?;
-        draft.set_result(id, Some(result))?;
+        draft.set_result(id, given)?;
         draft.follow_tasks();
         fields.push("result");
     }
@@ -158,9 +154,8 @@ fn amend(
     task: &Task,
     update: &TaskUpdateArguments,
 ) -> Result<Vec<&'static str>, Refusal> {
-    let name = update.subject.clone();
+    let (name, description) = (update.subject.clone(), update.description.clone());
     let name = name.filter(|new| new.trim() != task.name);
-    let description = update.description.clone();
     let description = description.filter(|new| *new != task.description);
     let owner = update.owner.clone();
     let assignee = owner.map(|owner| Some(owner).filter(|owner| !owner.is_empty()));

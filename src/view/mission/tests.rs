@@ -1,7 +1,7 @@
 use super::*;
 use crate::plan::{
     AnswerChoice, Attempt, CommandId, DecidedBy, Evidence, HumanQuestion, HumanQuestionKind,
-    PlanHead, QuestionId, ReplanRequest, RoleRequest, Row, Verdict,
+    PlanHead, QuestionId, ReplanRequest, RoleRequest, Row, TaskId, Verdict,
 };
 use crate::wire::sample_plans::{NOW, head, plan, task};
 

@@ -1,4 +1,4 @@
-//! Who is at work on what among the roles in the process, and who waits for whom. In memory only, and it carries nothing: a
+//! What each role in the process works on, and which role waits for which. In memory only, and it carries nothing: a
 //! request is a command in the files. After a restart it is made again from the store.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,11 +29,25 @@ enum LaneWork {
     /// It waits for what it asked of another role.
     Wait {
         work: RequestId,
-        request: RequestId,
-        on: RoleId,
+        wait: RoleWait,
         /// A person is asked for it.
         with_person: bool,
     },
+}
+
+/// A wait for another role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RoleWait {
+    on: RoleId,
+    /// Once it is sent; before that only a place is kept for it.
+    request: Option<RequestId>,
+}
+
+impl RoleWait {
+    fn sent(request: RequestId, on: RoleId) -> Self {
+        let request = Some(request);
+        Self { on, request }
+    }
 }
 
 impl LaneWork {
@@ -51,36 +65,20 @@ struct RegistryState {
     lanes: BTreeMap<RoleId, Vec<LaneWork>>,
     /// Whom a lane is about to ask, until it waits or does something else.
     asks: BTreeMap<Lane, RoleWait>,
-    /// What work waited for when an earlier process ended, until it waits again or does something else.
-    before: BTreeMap<RequestId, EarlierWait>,
+    /// What work of a role waited for when an earlier process ended, until it waits again or does something else.
+    before: BTreeMap<RequestId, (RoleId, RoleWait)>,
 }
 
-/// A role that a lane is about to wait for.
-#[derive(Clone, Debug)]
-struct RoleWait {
-    on: RoleId,
-    /// Once it is sent; before that only a place is kept for it.
-    request: Option<RequestId>,
-}
-
-/// A wait of an earlier process.
-#[derive(Clone, Debug)]
-struct EarlierWait {
-    role: RoleId,
-    request: RequestId,
-    on: RoleId,
-}
-
-/// The board that all roles in the process share.
+/// What all lanes of the process work on and wait for.
 #[derive(Debug)]
 pub(super) struct LaneRegistry {
     state: Mutex<RegistryState>,
     /// Moves with everything that a lane may wait for.
-    news: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
 }
 
 impl LaneRegistry {
-    /// Makes a board for roles with so many lanes each.
+    /// Makes the registry for roles with so many lanes each.
     pub(super) fn new(lanes: impl IntoIterator<Item = (RoleId, usize)>) -> Self {
         let idle = |(role, lanes): (RoleId, usize)| (role, vec![LaneWork::Nothing; lanes.max(1)]);
         Self {
@@ -88,13 +86,13 @@ impl LaneRegistry {
                 lanes: lanes.into_iter().map(idle).collect(),
                 ..RegistryState::default()
             }),
-            news: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         }
     }
 
     /// Returns what moves when a request is sent or a lane turns to something else.
-    pub(super) fn news(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Returns whether a role is one of those in the process.
@@ -102,7 +100,7 @@ impl LaneRegistry {
         self.state().lanes.contains_key(role)
     }
 
-    /// Looks whether a lane may ask a role, and keeps a place in its queue for the request until the lane asks for another
+    /// Checks whether a lane may ask a role, and keeps a place in its queue for the request until the lane asks for another
     /// one or ends its work.
     pub(super) fn keep_place(&self, lane: &Lane, on: &RoleId) -> Result<(), RequestRefused> {
         let mut state = self.state();
@@ -118,25 +116,22 @@ impl LaneRegistry {
                 waiting,
             });
         }
-        if let Some(way) = state.circle(lane, on) {
-            return Err(RequestRefused::Circular { way });
-        }
-        let asks = RoleWait {
+        let wait = RoleWait {
             on: on.clone(),
             request: None,
         };
-        state.asks.insert(lane.clone(), asks);
+        if let Some(way) = state.circle(lane, &wait) {
+            return Err(RequestRefused::Circular { way });
+        }
+        state.asks.insert(lane.clone(), wait);
         Ok(())
     }
 
     /// Notes that a lane sends a request, for which it will wait: it may have been prepared by an earlier process.
     pub(super) fn sends(&self, lane: &Lane, request: &RequestId, on: &RoleId) {
-        let asks = RoleWait {
-            on: on.clone(),
-            request: Some(request.clone()),
-        };
+        let wait = RoleWait::sent(request.clone(), on.clone());
         let mut state = self.state();
-        state.asks.insert(lane.clone(), asks);
+        state.asks.insert(lane.clone(), wait);
         state.forget_before(lane);
     }
 
@@ -147,13 +142,9 @@ impl LaneRegistry {
         requests.map(|request| request.command().clone()).collect()
     }
 
-    /// Notes what work of a role waited for when an earlier process ended: whoever takes it up again waits for that.
+    /// Notes what work of a role waited for when an earlier process ended: the lane that takes it up again waits for that.
     pub(super) fn waited(&self, role: &RoleId, work: RequestId, request: RequestId, on: RoleId) {
-        let before = EarlierWait {
-            role: role.clone(),
-            request,
-            on,
-        };
+        let before = (role.clone(), RoleWait::sent(request, on));
         self.state().before.insert(work, before);
     }
 
@@ -173,8 +164,7 @@ impl LaneRegistry {
     ) {
         let at = LaneWork::Wait {
             work: work.clone(),
-            request: request.clone(),
-            on: on.clone(),
+            wait: RoleWait::sent(request.clone(), on.clone()),
             with_person,
         };
         self.set(lane, at);
@@ -187,7 +177,7 @@ impl LaneRegistry {
 
     fn set(&self, lane: &Lane, at: LaneWork) {
         let mut state = self.state();
-        // Whoever waits has used the place, whoever rests does not need it.
+        // A lane that waits has used the place, one that rests does not need it.
         if !matches!(at, LaneWork::Work(_)) {
             state.asks.remove(lane);
             state.forget_before(lane);
@@ -200,7 +190,7 @@ impl LaneRegistry {
         self.wake();
     }
 
-    /// Tells what becomes of a request to a role here.
+    /// Returns whether time passes for a request to a role here.
     pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> RequestWait {
         let state = self.state();
         let free = |lane: Lane| state.work_of(&lane).is_none();
@@ -213,9 +203,9 @@ impl LaneRegistry {
         }
     }
 
-    /// Has every lane look again.
+    /// Wakes every lane.
     pub(super) fn wake(&self) {
-        self.news.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     fn state(&self) -> MutexGuard<'_, RegistryState> {
@@ -225,20 +215,23 @@ impl LaneRegistry {
 }
 
 impl RegistryState {
-    /// Returns the roles that would wait for each other for ever if a lane waited for a role now: none of them has a lane left
+    /// Returns the roles that would wait for each other for ever if a lane began this wait now: none of them has a lane left
     /// that can come to an end by itself.
-    fn circle(&self, asker: &Lane, on: &RoleId) -> Option<Vec<RoleId>> {
-        let all = |role: &RoleId| self.lanes_of(role);
+    fn circle(&self, asker: &Lane, next: &RoleWait) -> Option<Vec<RoleId>> {
         let mut live: BTreeSet<Lane> = BTreeSet::new();
         loop {
-            let moves = |lane: &Lane| match self.waits_on(lane, asker, on) {
-                None => true,
-                Some((_, role)) if !self.lanes.contains_key(&role) => true,
-                Some((Some(request), role)) => match self.at(&request, &role) {
+            let moves = |lane: &Lane| {
+                let wait = match lane == asker {
+                    true => Some(next),
+                    false => self.wait_of(lane),
+                };
+                let Some(wait) = wait.filter(|wait| self.lanes.contains_key(&wait.on)) else {
+                    return true;
+                };
+                match self.taken(wait) {
                     Some(other) => live.contains(&other),
-                    None => all(&role).any(|other| live.contains(&other)),
-                },
-                Some((None, role)) => all(&role).any(|other| live.contains(&other)),
+                    None => self.lanes_of(&wait.on).any(|other| live.contains(&other)),
+                }
             };
             let more: Vec<Lane> = self
                 .all_lanes()
@@ -249,44 +242,42 @@ impl RegistryState {
             }
             live.extend(more);
         }
-        (!live.contains(asker)).then(|| self.way(asker, on))
+        (!live.contains(asker)).then(|| self.way(asker, &next.on))
     }
 
-    /// Returns for what a lane waits, and for whom: a request that is about to be made has no id yet.
-    fn waits_on(
-        &self,
-        lane: &Lane,
-        asker: &Lane,
-        on: &RoleId,
-    ) -> Option<(Option<RequestId>, RoleId)> {
-        if lane == asker {
-            return Some((None, on.clone()));
+    /// Returns what a lane waits for, or is about to.
+    fn wait_of(&self, lane: &Lane) -> Option<&RoleWait> {
+        if let LaneWork::Wait { wait, .. } = self.noted(lane)? {
+            return Some(wait);
         }
-        self.waits_already(lane)
+        self.asks.get(lane).or_else(|| {
+            let (_, before) = self.before.get(self.work_of(lane)?)?;
+            Some(before)
+        })
     }
 
-    fn waits_already(&self, lane: &Lane) -> Option<(Option<RequestId>, RoleId)> {
-        let at = self.lanes.get(&lane.role)?.get(lane.index)?;
-        if let LaneWork::Wait { request, on, .. } = at {
-            return Some((Some(request.clone()), on.clone()));
-        }
-        if let Some(asks) = self.asks.get(lane) {
-            return Some((asks.request.clone(), asks.on.clone()));
-        }
-        let before = self.before.get(self.work_of(lane)?)?;
-        Some((Some(before.request.clone()), before.on.clone()))
+    /// Returns the lane that is at what another one waits for.
+    fn taken(&self, wait: &RoleWait) -> Option<Lane> {
+        self.at(wait.request.as_ref()?, &wait.on)
+    }
+
+    fn noted(&self, lane: &Lane) -> Option<&LaneWork> {
+        self.lanes.get(&lane.role)?.get(lane.index)
     }
 
     /// Returns whether a person is asked for what a lane waits for, or for what that waits for.
     fn is_with_person(&self, mut lane: Lane) -> bool {
         for _ in 0..self.all_lanes().count() {
-            let lanes = self.lanes.get(&lane.role);
-            let next = match lanes.and_then(|lanes| lanes.get(lane.index)) {
-                Some(LaneWork::Wait { with_person, .. }) if *with_person => return true,
-                Some(LaneWork::Wait { request, on, .. }) => self.at(request, on),
-                _ => None,
+            let Some(LaneWork::Wait {
+                wait, with_person, ..
+            }) = self.noted(&lane)
+            else {
+                return false;
             };
-            match next {
+            if *with_person {
+                return true;
+            }
+            match self.taken(wait) {
                 Some(next) => lane = next,
                 None => return false,
             }
@@ -302,19 +293,16 @@ impl RegistryState {
         }
         let free = lanes[..lane.index].iter().filter(|at| at.work().is_none());
         let taken = |work: &RequestId| lanes.iter().any(|at| at.work() == Some(work));
-        let left = self
-            .before
-            .iter()
-            .filter(|(work, before)| before.role == lane.role && !taken(work));
+        let left = self.before.iter();
+        let left = left.filter(|(work, (role, _))| *role == lane.role && !taken(work));
         left.map(|(work, _)| work).nth(free.count())
     }
 
     /// Forgets what the work of a lane waited for when an earlier process ended.
     fn forget_before(&mut self, lane: &Lane) {
-        let lanes = self.lanes.get(&lane.role);
-        let at = lanes.and_then(|lanes| lanes.get(lane.index));
-        if let Some(work) = at.and_then(LaneWork::work) {
-            self.before.remove(work);
+        let work = self.noted(lane).and_then(LaneWork::work).cloned();
+        if let Some(work) = work {
+            self.before.remove(&work);
         }
     }
 
@@ -340,11 +328,8 @@ impl RegistryState {
     /// Returns what is asked of a role and no lane of it is at yet: `None` for what is still to be sent.
     fn unanswered(&self, role: &RoleId) -> impl Iterator<Item = Option<RequestId>> {
         self.all_lanes().filter_map(move |lane| {
-            let (request, on) = self.waits_already(&lane)?;
-            let taken = request
-                .as_ref()
-                .is_some_and(|id| self.at(id, role).is_some());
-            (on == *role && !taken).then_some(request)
+            let wait = self.wait_of(&lane)?;
+            (wait.on == *role && self.taken(wait).is_none()).then(|| wait.request.clone())
         })
     }
 
@@ -354,8 +339,8 @@ impl RegistryState {
         let mut role = on.clone();
         while role != asker.role {
             let mut lanes = self.lanes_of(&role);
-            match lanes.find_map(|lane| self.waits_already(&lane)) {
-                Some((_, next)) if !way[1..].contains(&next) => role = next,
+            match lanes.find_map(|lane| self.wait_of(&lane)) {
+                Some(wait) if !way[1..].contains(&wait.on) => role = wait.on.clone(),
                 _ => break,
             }
             way.push(role.clone());

@@ -18,14 +18,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::config::Timing;
-use crate::exec::end_steps_left_behind;
+use crate::config::Config;
+use crate::exec::{MarkKind, end_left_behind};
 use crate::llm::Prompts;
 use crate::plan_time::Clock;
 use crate::role::{Framework, Role, RoleId};
 use crate::store::Store;
 use crate::volumes::{Folder, Volumes};
-use crate::wire::command_file::Language;
 use lane_registry::Lane;
 use role_doer::RoleDoer;
 use role_link::RoleLink;
@@ -33,8 +32,6 @@ use shared_context::SharedContext;
 
 use super::worker_loop::Worker;
 use super::{RoleFilter, WorkerHealth};
-
-pub use shared_context::{Member, RoleWorkspace};
 
 /// Makes a role for one thing that it is to do, in the folder where that is done; the error says why it cannot.
 pub type Make = dyn Fn(Arc<dyn Framework>, &Path) -> Result<Role, String> + Send + Sync;
@@ -44,12 +41,25 @@ pub type Make = dyn Fn(Arc<dyn Framework>, &Path) -> Result<Role, String> + Send
 pub struct InProcessRole {
     pub id: RoleId,
     pub make: Arc<Make>,
+    /// How many commands it works on simultaneously.
+    pub lanes: usize,
     /// How long it waits for another role.
     pub timeout: Duration,
 }
 
-/// What the roles in the process need to know.
-pub struct RoleOptions {
+/// One role of the team, as the others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub id: RoleId,
+    /// What it is good for.
+    pub description: String,
+    /// The instructions for a role behind files, which are part of each of its commands; else empty.
+    pub prompt: String,
+}
+
+/// What the roles in the process work with.
+pub struct RoleHost {
+    pub config: Arc<Config>,
     pub store: Store,
     pub volumes: Volumes,
     /// The folder in which agents work, where nothing names another.
@@ -57,23 +67,15 @@ pub struct RoleOptions {
     pub clock: Clock,
     /// Those from which commands for roles behind files are made.
     pub prompts: Arc<Prompts>,
-    pub language: Language,
     /// All roles of the team.
     pub members: Vec<Member>,
     /// Those of them that work here.
     pub residents: Vec<InProcessRole>,
-    /// How deep requests within requests may go.
-    pub max_depth: usize,
-    /// The daemon ends an agent that is silent for so long.
-    pub silence: Duration,
-    pub timing: Timing,
 }
 
 /// The roles that work in this process, ready to begin.
 pub struct InProcessRoles {
     shared: Arc<SharedContext>,
-    residents: Vec<InProcessRole>,
-    silence: Duration,
 }
 
 impl InProcessRoles {
@@ -81,19 +83,14 @@ impl InProcessRoles {
     ///
     /// # Errors
     /// Everything for which one of them cannot do its work, such as a template that names what is not there.
-    pub fn new(options: RoleOptions) -> Result<Self, Vec<String>> {
-        let (residents, silence) = (options.residents.clone(), options.silence);
-        let inside = Self {
-            shared: Arc::new(SharedContext::new(options)),
-            residents,
-            silence,
-        };
-        let tried = inside.residents.iter().map(|resident| {
-            let link = RoleLink::new(Arc::clone(&inside.shared), Lane::of(resident, 0));
-            (resident.make)(Arc::new(link), &inside.shared.workspace)
+    pub fn new(host: RoleHost) -> Result<Self, Vec<String>> {
+        let shared = Arc::new(SharedContext::new(host));
+        let tried = shared.host.residents.iter().map(|resident| {
+            let link = RoleLink::new(Arc::clone(&shared), Lane::of(resident, 0));
+            (resident.make)(Arc::new(link), &shared.host.workspace)
         });
         match tried.filter_map(Result::err).collect::<Vec<_>>() {
-            faults if faults.is_empty() => Ok(inside),
+            faults if faults.is_empty() => Ok(Self { shared }),
             faults => Err(faults),
         }
     }
@@ -114,22 +111,22 @@ impl InProcessRoles {
 
     async fn work(self, stopping: watch::Receiver<bool>) {
         // They would work in the same files as those that begin now.
-        end_steps_left_behind(&self.shared.volumes.path(Folder::Active)).await;
-        // Before any lane looks for something new.
+        let host = &self.shared.host;
+        end_left_behind(&host.volumes.path(Folder::Active), &[MarkKind::Step]).await;
+        // Before any lane takes something new.
         if let Err(error) = self.shared.recover().await {
             tracing::warn!(%error, "what roles waited for is known when they wait again");
         }
         let mut lanes = JoinSet::new();
-        for resident in &self.residents {
-            for index in 0..self.shared.lanes(&resident.id) {
+        for resident in &host.residents {
+            for index in 0..resident.lanes {
                 let worker = Worker {
-                    volumes: self.shared.volumes.clone(),
+                    volumes: host.volumes.clone(),
+                    config: Arc::clone(&host.config),
                     role: RoleFilter::Only(resident.id.to_string()),
-                    silence: self.silence,
-                    look: self.shared.timing.work,
-                    fitness: WorkerHealth::default(),
-                    told: None,
-                    news: self.shared.registry.news(),
+                    health: WorkerHealth::default(),
+                    events: None,
+                    changes: self.shared.registry.changes(),
                     stopping: stopping.clone(),
                 };
                 let lane = Lane::of(resident, index);

@@ -1,14 +1,15 @@
-//! How long a role waits for another one. Counted is what this process lives through while the role that is asked has nothing else
-//! in hand and still does not take the request up, and from then on anew while somebody is at it.
+//! How long a role waits for another one. Time counts while this process runs and the role that is asked has nothing else to do
+//! and still does not take the request up, and from then on anew while a lane works on it.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::shared_context::SharedContext;
 use crate::plan::{CommandId, Time};
 use crate::plan_time::{Clock, TimeAllowance};
 use crate::role::{RequestId, RoleId};
 use crate::volumes::{CommandPlace, Volumes};
+use crate::worker::worker_loop::time_of;
 
 /// After a restart at least so long is waited on: an answer that came meanwhile has to be taken in first.
 const GRACE: Duration = Duration::from_secs(10);
@@ -18,9 +19,9 @@ const LATE_ANSWER: Duration = Duration::from_secs(10);
 /// Whether time passes while the answer to a request is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestWait {
-    /// It does: somebody is at the request, or could take it.
+    /// It does: a lane works on the request, or could take it.
     Runs { taken: bool },
-    /// It does not: whoever is asked does something else first, or a person is asked what has to be known.
+    /// It does not: the role does something else first, or a person is asked what has to be known.
     Rests,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct RequestTimeout {
     pub request: RequestId,
     whole: Duration,
     left: TimeAllowance,
-    /// Whoever takes the request up has the whole time for it.
+    /// The lane that takes the request up has the whole time for it.
     taken: bool,
     /// The time is over, but an answer lies there.
     late: bool,
@@ -48,7 +49,7 @@ impl RequestTimeout {
     }
 
     /// Returns whether the wait is over, where an answer that lies there already is waited for a little longer.
-    pub fn over(&mut self, hold: RequestWait, lies_there: impl FnOnce() -> bool) -> bool {
+    pub fn over(&mut self, hold: RequestWait, has_answer: impl FnOnce() -> bool) -> bool {
         let RequestWait::Runs { taken } = hold else {
             return false;
         };
@@ -60,7 +61,7 @@ impl RequestTimeout {
         if !over && !self.late {
             return false;
         }
-        if !lies_there() {
+        if !has_answer() {
             return true;
         }
         if !self.late {
@@ -97,19 +98,18 @@ pub(super) fn left_of(
 pub(super) fn last_lives(volumes: &Volumes, clock: &Clock) -> BTreeMap<CommandId, Time> {
     let of = |id: CommandId| {
         let written = std::fs::metadata(volumes.life(&id)).ok()?.modified().ok()?;
-        let moment = Time::default().plus(written.duration_since(UNIX_EPOCH).ok()?);
-        Some((id, clock.of_wall(moment)))
+        Some((id, clock.of_wall(time_of(written)?)))
     };
     let locked = volumes.locked().unwrap_or_default();
     locked.into_iter().filter_map(of).collect()
 }
 
-/// Looks what becomes of a request.
+/// Returns whether time passes for a request.
 pub(super) fn hold(shared: &SharedContext, on: &RoleId, request: &RequestId) -> RequestWait {
     if shared.registry.has(on) {
         return shared.registry.hold(on, request);
     }
-    match shared.volumes.whereabouts(request.command()) {
+    match shared.host.volumes.whereabouts(request.command()) {
         Ok(CommandPlace::Pending) => match shared.is_busy(on) {
             Ok(true) => RequestWait::Rests,
             Ok(false) | Err(_) => RequestWait::Runs { taken: false },
@@ -148,7 +148,7 @@ mod tests {
         timeout.left = TimeAllowance::new(Duration::ZERO);
         assert!(!timeout.over(RequestWait::Rests, || false));
         assert!(timeout.over(untaken, || false));
-        // What nobody took up does not take the time from whoever takes it up at last.
+        // The time before a lane takes it up is not taken from that lane.
         assert!(!timeout.over(taken, || false));
         // An answer that lies there is waited for, but not for ever.
         timeout.left = TimeAllowance::new(Duration::ZERO);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::InProcessRole;
@@ -52,7 +52,7 @@ enum AwaitedRole {
     FromRole,
     /// The role that is asked has to know something first.
     FromPerson,
-    /// Nobody any more.
+    /// The request is closed.
     Settled,
 }
 
@@ -64,9 +64,6 @@ enum RoleInput {
     /// The answer that it waits for did not come in time.
     TimedOut,
 }
-
-/// The role with what came of an input, or that it broke down.
-type Driven = Result<(Role, Result<(), RoleError>), JoinError>;
 
 impl Doer for RoleDoer {
     fn name(&self) -> &str {
@@ -88,7 +85,7 @@ impl Doer for RoleDoer {
         self.shared.registry.works(&self.lane, &id);
         let done = self.work_on(worker, &id, command).await;
         self.shared.registry.rests(&self.lane);
-        // The role has reported, if somebody is to know.
+        // The role has reported, if a report is wanted.
         done.map(|()| Finished::default())
     }
 }
@@ -97,7 +94,7 @@ impl RoleDoer {
     pub(super) fn new(shared: Arc<SharedContext>, lane: Lane, resident: InProcessRole) -> Self {
         Self {
             link: Arc::new(RoleLink::new(Arc::clone(&shared), lane.clone())),
-            started: shared.clock.now(),
+            started: shared.host.clock.now(),
             shared,
             lane,
             resident,
@@ -116,17 +113,17 @@ impl RoleDoer {
     ) -> Result<(), WorkStop> {
         let mut running = JoinSet::new();
         let vital = RunVitals::new(id.command(), now());
-        let signs = HeartbeatSource::default();
+        let source = HeartbeatSource::default();
         let halt = tokio::select! {
             biased;
-            halt = worker.attend(&vital, &signs) => halt,
+            halt = worker.attend(&vital, &source) => halt,
             () = self.to_the_end(worker, id, command, &mut running) => return Ok(()),
         };
         // What comes next must not happen beside what was under way.
         running.shutdown().await;
         tracing::info!(role = %self.lane.role, command = %id, ?halt, "left");
         match halt {
-            WorkStop::Cancelled => self.give_up(worker, id).await,
+            WorkStop::Cancelled => self.abandon(worker, id).await,
             halt => Err(halt),
         }
     }
@@ -151,7 +148,7 @@ impl RoleDoer {
                 Ok(role) => role,
                 Err(reason) => return self.fail(worker, &message, &reason).await,
             };
-            let now = self.shared.clock.now();
+            let now = self.shared.host.clock.now();
             running.spawn(async move {
                 let done = match input {
                     RoleInput::Message(message) => role.process_message(*message).await,
@@ -164,9 +161,8 @@ impl RoleDoer {
                 };
                 (role, done)
             });
-            let driven: Driven = match running.join_next().await {
-                Some(driven) => driven,
-                None => return,
+            let Some(driven) = running.join_next().await else {
+                return;
             };
             let error = match driven {
                 Ok((role, Ok(()))) => match self.wait(id, &role, &mut timeout).await {
@@ -200,14 +196,14 @@ impl RoleDoer {
     async fn begin(&self, worker: &Worker, command: &CommandFile) -> Option<StructuredMessage> {
         let (shared, id) = (&self.shared, &command.id);
         // By this role before a crash, or by a person.
-        if shared.volumes.reported(id).unwrap_or(false) {
+        if shared.host.volumes.reported(id).unwrap_or(false) {
             return None;
         }
         let asked = message_of(command).filter(|message| message.to == self.lane.role);
         self.link.work_in(&command.workspace);
         if shared.recalled(id).await {
             // The mark that says so may come later than the lane; a report would count as a late one.
-            self.give_up(worker, &id.clone().into()).await.ok();
+            self.abandon(worker, &id.clone().into()).await.ok();
             return None;
         }
         match asked {
@@ -227,7 +223,7 @@ impl RoleDoer {
         let said = sections(&command.body);
         let known = match (&command.plan, command.task) {
             (Some(plan), Some(task)) => {
-                let read = self.shared.store.read(plan, move |plan, _| {
+                let read = self.shared.host.store.read(plan, move |plan, _| {
                     let task = plan.task(task)?;
                     let texts = (task.name.clone(), task.description.clone());
                     Some((task.key.clone(), texts.0, texts.1))
@@ -292,8 +288,8 @@ impl RoleDoer {
                 timeout.insert(fresh)
             }
         };
-        let mut moved = shared.store.moved();
-        let mut news = shared.registry.news();
+        let mut moved = shared.host.store.moved();
+        let mut changes = shared.registry.changes();
         let note = |with_person: bool| {
             let registry = &shared.registry;
             registry.waits(&self.lane, work, request, &on, with_person);
@@ -302,7 +298,7 @@ impl RoleDoer {
         let mut with_person = false;
         let next = loop {
             moved.borrow_and_update();
-            news.borrow_and_update();
+            changes.borrow_and_update();
             let before = with_person;
             match self.awaited(&plan.id, request).await {
                 Ok(AwaitedRole::Settled) => break RoleInput::LookAgain,
@@ -316,15 +312,15 @@ impl RoleDoer {
                 true => RequestWait::Rests,
                 false => hold(shared, &on, request),
             };
-            if timeout.over(hold, || self.lies_there(request)) {
+            if timeout.over(hold, || self.has_answer(request)) {
                 break RoleInput::TimedOut;
             }
             let used_up = timeout.used_up(hold);
             tokio::select! {
                 () = used_up => {}
                 Ok(()) = moved.changed() => {}
-                Ok(()) = news.changed() => {}
-                () = sleep(self.shared.timing.work) => {}
+                Ok(()) = changes.changed() => {}
+                () = sleep(shared.host.config.timing.work) => {}
             }
         };
         shared.registry.works(&self.lane, work);
@@ -345,7 +341,7 @@ impl RoleDoer {
         }
         let shared = &self.shared;
         let lived = command.and_then(|command| shared.lived_last(command));
-        let person = with_person(&shared.store, on, &request, shared.clock.now()).await;
+        let person = with_person(&shared.host.store, on, &request, shared.host.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
             Duration::ZERO
@@ -353,11 +349,12 @@ impl RoleDoer {
         RequestTimeout::new(request, left_of(whole, asked, lived, person))
     }
 
-    /// Looks who is to answer a request.
+    /// Returns who is to answer a request.
     async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<AwaitedRole, StoreError> {
         let id = request.command().clone();
         let read = self
             .shared
+            .host
             .store
             .read(plan, move |plan, _| match plan.attempt(&id) {
                 _ if plan.status().settled() => AwaitedRole::Settled,
@@ -369,19 +366,19 @@ impl RoleDoer {
     }
 
     /// Returns whether an answer lies among the reports that the daemon has not read yet.
-    fn lies_there(&self, request: &RequestId) -> bool {
-        let folder = self.shared.volumes.path(Folder::ReportsPending);
+    fn has_answer(&self, request: &RequestId) -> bool {
+        let folder = self.shared.host.volumes.path(Folder::ReportsPending);
         let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
         names
             .filter_map(|entry| command_of(entry.file_name().to_str()?))
             .any(|command| command == *request.command())
     }
 
-    /// Ends what nobody wants any more, and takes back what was asked for it: tried until it is done, or the lane is to end.
+    /// Ends work that is not wanted any more, and takes back what was asked for it: tried until it is done, or the lane is to end.
     ///
     /// # Errors
     /// The process is to end: the next one takes back what is left.
-    async fn give_up(&self, worker: &Worker, id: &RequestId) -> Result<(), WorkStop> {
+    async fn abandon(&self, worker: &Worker, id: &RequestId) -> Result<(), WorkStop> {
         let mut stopping = worker.stopping.clone();
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
@@ -398,7 +395,7 @@ impl RoleDoer {
             faults += u32::from(!passes(&error));
             tracing::warn!(role = %self.lane.role, %error, "what was asked for is not taken back yet");
             if faults >= MOST_FAULTS {
-                // The daemon looks after what is left.
+                // The daemon ends what is left.
                 return Ok(());
             }
             tokio::select! {
@@ -414,17 +411,9 @@ impl RoleDoer {
     async fn fail(&self, worker: &Worker, message: &StructuredMessage, reason: &str) {
         let mut pause = PAUSE;
         loop {
-            let update = TaskUpdate {
-                role: self.lane.role.clone(),
-                assignment: message.assignment(),
-                kind: message.kind,
-                from: message.from.clone(),
-                plan_id: message.plan_id.clone(),
-                task_id: message.task_id.clone(),
-                status: CollaborationStatus::Error,
-                result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
-                spent: ModelCost::default(),
-            };
+            let (role, status) = (&self.lane.role, CollaborationStatus::Error);
+            let result = format!("The role `{role}` could not do it: {reason}.");
+            let update = TaskUpdate::new(message, status, result, ModelCost::default());
             let Err(error) = self.link.conclude(&update).await else {
                 break;
             };
@@ -433,7 +422,7 @@ impl RoleDoer {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         // Where it does not come about, the daemon does it.
-        self.give_up(worker, &message.assignment()).await.ok();
+        self.abandon(worker, &message.assignment()).await.ok();
     }
 }
 

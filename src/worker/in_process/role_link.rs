@@ -1,10 +1,11 @@
-//! What connects a lane with the rest: carries its requests to other roles, and what came of its work to whoever gave it.
+//! What connects a lane with the rest: carries its requests to other roles, and the result of its work to where the work came from.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Member;
 use super::lane_registry::Lane;
-use super::shared_context::{Member, RoleWorkspace, SharedContext};
+use super::shared_context::SharedContext;
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
 use crate::plan::{Collaboration, Origin, PlanId, ReportStatus};
@@ -26,7 +27,6 @@ const CONTEXT: usize = 20_000;
 const HEADING: usize = 80;
 
 /// The program around a role, as one of its lanes knows it.
-#[derive(Debug)]
 pub(super) struct RoleLink {
     shared: Arc<SharedContext>,
     lane: Lane,
@@ -37,7 +37,7 @@ pub(super) struct RoleLink {
 impl RoleLink {
     pub(super) fn new(shared: Arc<SharedContext>, lane: Lane) -> Self {
         Self {
-            workspace: Mutex::new(shared.workspace.clone()),
+            workspace: Mutex::new(shared.host.workspace.clone()),
             shared,
             lane,
         }
@@ -51,7 +51,7 @@ impl RoleLink {
     /// Notes in which folder the work is done from now on; an empty name stands for that where nothing names another.
     pub(super) fn work_in(&self, workspace: &str) {
         *self.place() = match workspace {
-            "" => self.shared.workspace.clone(),
+            "" => self.shared.host.workspace.clone(),
             workspace => workspace.into(),
         };
     }
@@ -64,7 +64,7 @@ impl RoleLink {
     }
 
     fn member(&self, role: &RoleId) -> Option<&Member> {
-        let mut members = self.shared.members.iter();
+        let mut members = self.shared.host.members.iter();
         members.find(|member| member.id == *role)
     }
 
@@ -76,7 +76,7 @@ impl RoleLink {
         if *to == self.lane.role {
             return Err(RequestRefused::Itself(to.clone()));
         }
-        let chain = WaitChain::of(&self.shared.store, request.plan_id.as_ref()).await;
+        let chain = WaitChain::of(&self.shared.host.store, request.plan_id.as_ref()).await;
         let chain = chain.map_err(failed)?;
         if let Some(at) = chain.roles.iter().position(|role| role == to) {
             let back = chain.roles[..=at].iter().rev().cloned();
@@ -84,19 +84,20 @@ impl RoleLink {
                 way: back.chain([to.clone()]).collect(),
             });
         }
-        if chain.roles.len() > self.shared.max_depth {
+        let most = self.shared.host.config.role.max_depth;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        if chain.roles.len() > most {
             return Err(RequestRefused::TooDeep {
                 depth: chain.roles.len(),
-                most: self.shared.max_depth,
+                most,
             });
         }
         let top = chain.top.as_ref();
-        let body = match member.place {
-            RoleWorkspace::Inside { .. } => {
-                self.shared.registry.keep_place(&self.lane, to)?;
-                serde_json::to_string(request).map_err(failed)?
-            }
-            RoleWorkspace::Files => self.body(request, &member.prompt, &chain).await?,
+        let body = if self.shared.registry.has(to) {
+            self.shared.registry.keep_place(&self.lane, to)?;
+            serde_json::to_string(request).map_err(failed)?
+        } else {
+            self.body(request, &member.prompt, &chain).await?
         };
         Ok(self.command(request, top, body))
     }
@@ -106,11 +107,11 @@ impl RoleLink {
         let id = request.assignment();
         let command = CommandFile {
             id: id.command().clone(),
-            created_at: Some(self.shared.clock.now()),
+            created_at: Some(self.shared.host.clock.now()),
             session: None,
             kind: CommandType::New,
             plan: top.cloned(),
-            // Whoever reports on the task itself through a tool would speak for the one who asks.
+            // A report on the task itself through a tool would be one for the role that asks.
             task: None,
             attempt: None,
             assignee: Some(request.to.to_string()),
@@ -124,7 +125,7 @@ impl RoleLink {
     }
 
     fn report_path(&self, request: &RequestId) -> String {
-        let path = self.shared.volumes.report(request.command());
+        let path = self.shared.host.volumes.report(request.command());
         path.display().to_string()
     }
 
@@ -137,7 +138,7 @@ impl RoleLink {
     ) -> Result<String, FrameworkError> {
         let (goal, constraints, number) = match (&chain.top, chain.command.clone()) {
             (Some(top), Some(command)) => {
-                let known = self.shared.store.read(top, move |plan, _| {
+                let known = self.shared.host.store.read(top, move |plan, _| {
                     let task = plan.attempt(&command).map(|attempt| attempt.task);
                     let head = plan.head();
                     (
@@ -162,7 +163,7 @@ impl RoleLink {
         }
         let first = asked.lines().find(|line| !line.trim().is_empty());
         let context = CommandContext {
-            language: self.shared.language,
+            language: self.shared.host.config.run.language,
             number,
             name: format!(
                 "{} asks: {}",
@@ -187,7 +188,7 @@ impl RoleLink {
                 note: String::new(),
             },
         };
-        command_body(&self.shared.prompts, &context).map_err(trouble)
+        command_body(&self.shared.host.prompts, &context).map_err(trouble)
     }
 
     fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
@@ -195,7 +196,7 @@ impl RoleLink {
         if self.member(&request.to).is_none() && is_message(text) {
             return Err(self.unknown(&request.to));
         }
-        let (volumes, id) = (&self.shared.volumes, request.assignment());
+        let (volumes, id) = (&self.shared.host.volumes, request.assignment());
         self.shared.registry.sends(&self.lane, &id, &request.to);
         // It may have been sent before.
         if volumes.whereabouts(id.command()).map_err(failed)? == CommandPlace::Nowhere {
@@ -206,7 +207,12 @@ impl RoleLink {
     }
 
     fn unknown(&self, role: &RoleId) -> RequestRefused {
-        let known = self.shared.members.iter().map(|member| member.id.as_str());
+        let known = self
+            .shared
+            .host
+            .members
+            .iter()
+            .map(|member| member.id.as_str());
         let similar = nearest(role.as_str(), known);
         RequestRefused::UnknownRole {
             role: role.to_string(),
@@ -229,7 +235,7 @@ impl RoleLink {
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         let id = update.assignment.command().clone();
         // Of this role before a crash, or of a person.
-        if self.shared.volumes.reported(&id)? {
+        if self.shared.host.volumes.reported(&id)? {
             return Ok(());
         }
         let status = match update.status {
@@ -250,6 +256,7 @@ impl RoleLink {
         report.output_tokens = update.spent.output_tokens;
         report.cost_usd = update.spent.cost_usd;
         self.shared
+            .host
             .volumes
             .submit(&id, &report_file::render(&file))?;
         tracing::info!(role = %self.lane.role, command = %id, status = update.status.as_str(), "reported");
@@ -258,8 +265,8 @@ impl RoleLink {
 }
 
 impl Framework for RoleLink {
-    fn colleagues(&self) -> Vec<OtherRole> {
-        let others = self.shared.members.iter();
+    fn other_roles(&self) -> Vec<OtherRole> {
+        let others = self.shared.host.members.iter();
         others
             .filter(|member| member.id != self.lane.role)
             .map(|member| OtherRole {
@@ -285,7 +292,7 @@ impl Framework for RoleLink {
     }
 
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
-        let done = self.shared.volumes.recall(request.command());
+        let done = self.shared.host.volumes.recall(request.command());
         Box::pin(std::future::ready(done.map(drop).map_err(trouble)))
     }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::role_link::{RoleLink, message_of};
 use super::*;
-use crate::exec::{CheckConfig, check_of_step};
+use crate::exec::{CheckConfig, MarkKind, check_marked};
 use crate::plan::{
     AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, ModelCost,
     NewCommand, PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus, TaskId,
@@ -402,7 +402,8 @@ async fn start_ends_leftover_check_of_killed_process() {
             timeout: Duration::from_secs(1000),
             env: Vec::new(),
         };
-        check_of_step(&check, &folder, &place, "plan-2", std::future::pending()).await
+        let mark = (place.as_path(), MarkKind::Step, "plan-2");
+        check_marked(&check, &folder, mark, std::future::pending()).await
     });
     let marked = || std::fs::read_dir(&marks).unwrap().count() > 0;
     given.until("the check runs", marked).await;

@@ -11,52 +11,38 @@ fn question_of_external_role_reaches_human() {
         "description: Asks.\n  collaboration_timeout: 7s",
     );
     let team = asks_coder("  collaboration_timeout: 4s\n") + &other;
-    scene.env.write("team.yaml", &team);
     let both = one_for("a") + "\n## Pass it on too\n\n- assignee: c\n\nPass it on.\n";
-    scene.env.write("pass.md", &both);
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let _daemon = passes(&scene, &team, &both);
     let of_a = |command: &Command| is_request(command) && command.body().contains("a asks");
     let first = scene.take("a request", of_a);
     let asks = "---\nstatus: PARTIAL_SUCCESS\nsession_id: s-1\nquestion: Which of the two?\n---\n\n## Core results\n\nHalf of it.\n";
     scene.submit(&first.id, asks);
     let (question, text) = scene.await_questions(1).remove(0);
-    assert!(
-        text.contains("the role `coder` asks, at work for `a`: Which of the two?")
-            && text.contains("task: 1 ·")
-            && text.contains("- reply"),
-        "{text}"
-    );
-    let status = scene.works(&["status"]);
-    assert!(
-        status.contains("waits for your answer") && status.contains("a waits for coder"),
-        "{status}"
-    );
+    let part = "the role `coder` asks, at work for `a`: Which of the two?";
+    has(&text, part);
+    has(&text, "task: 1 ·");
+    has(&text, "- reply");
+    let status = scene.works("status");
+    has(&status, ["waits for your answer", "a waits for coder"]);
 
     // Another role that waits for longer has reached its timeout: the first one still waits for the person.
     scene.await_questions(2);
     let withdrawn = scene.texts("commands/withdrawn", ".md");
     assert_eq!(withdrawn.len(), 1);
-    assert!(withdrawn[0].contains("c asks"), "{withdrawn:?}");
+    has(&withdrawn[0], "c asks");
     assert_eq!(scene.events_named("reported").len(), 1);
 
     scene.fill_in(&question, "reply", "The left one.");
     let again = scene.take("the same request", of_a);
     assert_eq!((again.kind(), again.session()), ("continue", "s-1"));
     assert_eq!(again.field("request_id"), Some(first.id.as_str()));
-    assert!(
-        again.body().contains("    The left one.") && again.body().contains("Which of the two?"),
-        "{}",
-        again.text
-    );
-    assert!(again.body().contains(&format!("report-{}.md", again.id)));
+    has(again.body(), ["    The left one.", "Which of the two?"]);
+    has(again.body(), format!("report-{}.md", again.id));
     scene.succeed(&again, "The left one is mended.");
-    wait_until("the task is done", DEADLINE, || {
-        scene.tasks()[0] == "completed"
-    });
-    let done = scene.works(&["why", "1"]);
-    assert!(done.contains("The left one is mended."), "{done}");
+    wait_until("the task is done", || scene.tasks()[0] == "completed");
+    has(scene.works("why 1"), "The left one is mended.");
     assert_eq!(scene.events_named("issued").len(), 2, "an attempt each");
-    let log = scene.works(&["log"]);
+    let log = scene.works("log");
     let words = [
         "a waits for coder: Pass it on.",
         "a asks coder again",
@@ -73,12 +59,8 @@ fn question_of_external_role_reaches_human() {
 #[test]
 fn request_question_survives_daemon_and_takes_answer() {
     let scene = Scene::by_rules("");
-    // The first role waits for the second, and that for the coder.
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
-    scene
-        .env
-        .write("team.yaml", &(row(&["a", "b"], "coder") + coder));
-    scene.env.write("pass.md", &one_for("a"));
+    scene.write("team.yaml", &(row(&["a", "b"], "coder") + CODER));
+    scene.write("pass.md", &one_for("a"));
     let coder = scene.agent(|command| match is_request(command) {
         false => Act::Leave,
         true if command.body().contains("A person answers:") => Act::success("Mended."),
@@ -87,24 +69,20 @@ fn request_question_survives_daemon_and_takes_answer() {
         ),
     });
     let team = ["--team", "team.yaml", "--no-input"];
-    let ran = scene.run(&[&["run", "--plan", "pass.md"], &team[..]].concat());
+    let ran = scene.run([&["run", "--plan", "pass.md"], &team[..]].concat());
     assert_eq!(ran.code, Some(4), "nobody is there to answer: {ran:?}");
     assert_eq!(scene.tasks(), ["in_progress"]);
     assert!(!scene.names("active").is_empty(), "it goes on");
-    scene.works(&["answer", "reply", "--note", "The right one."]);
-    let ran = scene.run(&[&["resume"], &team[..]].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works("answer reply --note 'The right one.'");
+    scene.exits(0, [&["resume"], &team[..]].concat());
     assert_eq!(scene.tasks(), ["completed"]);
     assert_eq!(scene.events_named("issued").len(), 1);
     let asked: Vec<Command> = coder.seen().into_iter().filter(is_request).collect();
     assert_eq!(asked.len(), 2);
     // Its session is unknown: the new command contains everything again, and quotes its question.
     assert_eq!(asked[1].kind(), "new");
-    assert_eq!(
-        asked[1].field("request_id"),
-        Some(asked[0].id.as_str()),
-        "the request stays open"
-    );
+    // The request stays open.
+    assert_eq!(asked[1].field("request_id"), Some(asked[0].id.as_str()));
     for words in [
         "Pass it on.\n\nWhat came of it so far:",
         "    ## Constraints\n",
@@ -117,16 +95,14 @@ fn request_question_survives_daemon_and_takes_answer() {
             asked[1].text
         );
     }
-    assert!(!asked[1].body().contains(&asked[0].id), "{}", asked[1].text);
+    lacks(asked[1].body(), &asked[0].id);
     assert_eq!(active(&scene), Vec::<String>::new());
 }
 
 #[test]
 fn request_question_ends_with_task() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let _daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let first = scene.take("a request", is_request);
     let asks = "---\nstatus: FAILED\nquestion: Which one?\n---\n";
     scene.submit(&first.id, asks);
@@ -136,8 +112,7 @@ fn request_question_ends_with_task() {
     assert_eq!(scene.tasks(), ["skipped"]);
     assert_eq!(scene.questions(), []);
     assert_eq!(active(&scene), Vec::<String>::new());
-    let all: Vec<Value> =
-        serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let all: Vec<Value> = scene.json("plans --all --json");
     let of_role = all.iter().find(|plan| plan["owner"] == "role").unwrap();
     assert_eq!(of_role["archive_state"], "history", "{of_role}");
 }
@@ -145,9 +120,7 @@ fn request_question_ends_with_task() {
 #[test]
 fn unreadable_request_report_is_repaired_once() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let _daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let reports = |words: &str| {
         let all = scene.texts("reports/processed", ".md");
         let of_role = all.iter().filter(|text| text.contains("coder answered"));
@@ -158,16 +131,10 @@ fn unreadable_request_report_is_repaired_once() {
     scene.submit(&first.id, unreadable);
     let repair = scene.take("a repair", is_request);
     assert_eq!(repair.field("request_id"), Some(first.id.as_str()));
-    assert!(
-        repair.body().contains("could not be read") && repair.body().contains("Pass it on."),
-        "{}",
-        repair.text
-    );
+    has(repair.body(), ["could not be read", "Pass it on."]);
     assert_eq!(reports("it cannot be read"), 0);
     scene.submit(&repair.id, unreadable);
-    wait_until("the role is told", DEADLINE, || {
-        reports("it cannot be read") == 1
-    });
+    wait_until("the role is told", || reports("it cannot be read") == 1);
     let question = scene.await_questions(1).remove(0);
     scene.fill_in(&question.0, "retry", "");
     let second = scene.take("another request", |command| {
@@ -178,6 +145,6 @@ fn unreadable_request_report_is_repaired_once() {
     scene.succeed(&repair, "Mended now.");
     scene.await_end();
     assert_eq!(scene.tasks(), ["completed"]);
-    let said = scene.texts("reports/processed", ".md").concat();
-    assert!(said.contains("Mended now."), "{said}");
+    let part = "Mended now.";
+    has(scene.texts("reports/processed", ".md").concat(), part);
 }

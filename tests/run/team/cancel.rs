@@ -16,8 +16,7 @@ fn places(scene: &Scene) -> [Vec<String>; 3] {
 
 /// Returns the states of the internal plans, and whether they still need work.
 fn internal(scene: &Scene) -> Vec<(String, String)> {
-    let all: Vec<Value> =
-        serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let all: Vec<Value> = scene.json("plans --all --json");
     let word = |plan: &Value, name: &str| plan[name].as_str().unwrap().to_owned();
     all.iter()
         .filter(|plan| plan["owner"] == "role")
@@ -32,21 +31,19 @@ fn given_up(archive_state: &str) -> Vec<(String, String)> {
 #[test]
 fn kill_after_plan_end_leaves_no_request() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let daemon = passes(&scene, &asks_coder(""), &one_for("a"));
     let request = scene.await_command("a request", is_request);
     let name = format!("{}.md", request.id);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let plan = plan_id(&scene);
     // The role does not learn of it any more.
     daemon.freeze();
-    scene.works(&["abort", &plan]);
+    scene.works(["abort", &plan]);
     kill(&scene, daemon);
     let [pending, _, withdrawn] = places(&scene);
     assert_eq!(pending, [name.as_str()]);
     assert!(withdrawn.is_empty(), "{withdrawn:?}");
 
-    scene.run(&["resume", &plan, "--team", "team.yaml"]);
+    scene.run(["resume", &plan, "--team", "team.yaml"]);
     let [pending, processed, withdrawn] = places(&scene);
     assert!(pending.is_empty(), "{pending:?}");
     assert!(!processed.contains(&name), "{processed:?}");
@@ -74,26 +71,24 @@ fn no_way_there(scene: &Scene) -> Option<tempfile::TempDir> {
 #[test]
 fn kill_before_withdrawal_leaves_no_request() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
-    scene.env.write("pass.md", &one_for("a"));
-    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let daemon = passes(&scene, &asks_coder("  timeout: 8s\n"), &one_for("a"));
     let request = scene.await_command("a request", is_request);
     let name = format!("{}.md", request.id);
     let Some(_elsewhere) = no_way_there(&scene) else {
         return;
     };
     scene.await_events("timed_out", 1);
-    wait_until("the role has given its plan up", DEADLINE, || {
+    wait_until("the role has given its plan up", || {
         internal(&scene) == given_up("current")
     });
     kill(&scene, daemon);
     assert_eq!(places(&scene)[0], [name.as_str()], "it could not be moved");
     fs::remove_file(scene.path("commands/withdrawn")).unwrap();
 
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    let _daemon = scene.leave(&["resume", &plan, "--team", "team.yaml"]);
+    let plan = plan_id(&scene);
+    let _daemon = scene.leave(["resume", &plan, "--team", "team.yaml"]);
     scene.await_name("commands/withdrawn", &name);
-    wait_until("it is looked after no more", DEADLINE, || {
+    wait_until("it is looked after no more", || {
         internal(&scene) == given_up("history")
     });
     // A worker that comes now finds another request.
@@ -102,18 +97,11 @@ fn kill_before_withdrawal_leaves_no_request() {
         false => Act::Leave,
     });
     let question = scene.await_questions(1).remove(0);
-    assert!(
-        question.1.contains("not finished within 8 s"),
-        "{question:?}"
-    );
+    has(&question.1, "not finished within 8 s");
     scene.fill_in(&question.0, "retry", "");
     scene.await_status("completed");
-    let seen: Vec<String> = coder
-        .seen()
-        .into_iter()
-        .filter(is_request)
-        .map(|command| command.id)
-        .collect();
+    let seen = coder.seen().into_iter().filter(is_request);
+    let seen: Vec<String> = seen.map(|command| command.id).collect();
     // A cancelled task is not reported on either.
     assert_eq!(scene.events_named("reported").len(), 1);
     assert_eq!(seen.len(), 1, "{seen:?}");

@@ -25,14 +25,7 @@ roles:
     )
 }
 
-const RUN: [&str; 6] = [
-    "run",
-    "--team",
-    "team.yaml",
-    "--plan",
-    "pass.md",
-    "--no-input",
-];
+const RUN: &str = "run --team team.yaml --plan pass.md --no-input";
 
 #[test]
 fn role_adds_task_to_parent_plan() {
@@ -40,14 +33,13 @@ fn role_adds_task_to_parent_plan() {
     let steps = "    - {name: Note, tool: plan.TaskCreate, params: {subject: Mend the flag, description: It is broken., owner: coder}}
     - {name: Look, tool: plan.TaskList, params: {}}";
     let team = clerk("plan.TaskCreate, plan.TaskList", steps);
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("clerk"));
+    scene.write("team.yaml", &team);
+    scene.write("pass.md", &one_for("clerk"));
     let coder = scene.agent(|command| match command.field("assignee") {
         Some("coder") => Act::success("Mended."),
         _ => Act::Leave,
     });
-    let ran = scene.run(&RUN);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, RUN);
     let status = scene.status();
     let tasks = status["tasks"].as_array().unwrap();
     let seen: Vec<_> = tasks
@@ -58,16 +50,12 @@ fn role_adds_task_to_parent_plan() {
     assert_eq!(seen[1], ["Mend the flag", "coder", "completed", "Mended."]);
     // The clerk's result shows what it saw: its own task in progress, and the new one.
     let said = seen[0][3].as_str().unwrap();
-    assert!(
-        said.contains("in_progress") && said.contains("Mend the flag"),
-        "{said}"
-    );
+    has(said, ["in_progress", "Mend the flag"]);
     assert_eq!(coder.attempts().last(), Some(&(2, 1)));
-    let log = scene.works(&["log"]);
-    assert!(log.contains("task 2: added: Mend the flag"), "{log}");
-    assert!(log.contains("role clerk"), "{log}");
+    let log = scene.works("log");
+    has(&log, ["task 2: added: Mend the flag", "role clerk"]);
     // The only plans are this one and the clerk's internal plan for its task.
-    let plans = scene.works(&["plans", "--all"]);
+    let plans = scene.works("plans --all");
     assert_eq!(plans.lines().count(), 2, "{plans}");
 }
 
@@ -82,20 +70,17 @@ fn role_uses_mcp_tools_and_reports_their_errors() {
     - {name: Keep, action: write_file, params: {path: noted.json, content: \"{{steps.1.result}}\"}}
     - {name: Close, tool: docs.TaskUpdate, params: {taskId: \"9\", status: completed}}";
     let team = clerk("docs.TaskCreate, docs.TaskUpdate", steps);
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("clerk"));
-    let ran = scene.run(&RUN);
+    scene.write("team.yaml", &team);
+    scene.write("pass.md", &one_for("clerk"));
+    let ran = scene.run(RUN);
     // The server knows of no ninth task.
     assert_eq!(ran.code, Some(4), "{ran:?}");
-    let noted = scene.env.read("volumes/workspace/noted.json");
-    assert!(noted.contains("Pass it on"), "{noted}");
+    has(scene.read("volumes/workspace/noted.json"), "Pass it on");
     let reports = scene.texts("reports/processed", ".md").concat();
-    assert!(reports.contains("status: FAILED"), "{reports}");
-    assert!(reports.contains("Step 3, Close, failed: "), "{reports}");
+    has(&reports, ["status: FAILED", "Step 3, Close, failed: "]);
     // The server was started in the workspace and uses the store of the daemon, where its tasks are a plan of their own.
     assert_eq!(scene.tasks(), ["in_progress"]);
-    let plans = scene.works(&["plans", "--all"]);
-    assert!(plans.contains("(tasks)"), "{plans}");
+    has(scene.works("plans --all"), "(tasks)");
     assert!(!scene.env.path("volumes/workspace/volumes").exists());
     // It ended with the daemon.
     let there = scene.env.path("volumes/workspace");
@@ -106,7 +91,7 @@ fn role_uses_mcp_tools_and_reports_their_errors() {
             .filter(ours)
             .count()
     };
-    wait_until("the server ends", DEADLINE, || of_server() == 0);
+    wait_until("the server ends", || of_server() == 0);
 }
 
 #[test]
@@ -118,7 +103,7 @@ fn role_output_in_worktree_is_merged() {
     };
     let steps = "    - {name: Read, action: read_file, params: {path: b.txt}}
     - {name: Write, action: write_file, params: {path: \"{{task.name}}.txt\", content: \"{{task.name}}, after {{steps.1.result}}\"}}";
-    scene.env.write("team.yaml", &clerk("", steps));
+    scene.write("team.yaml", &clerk("", steps));
     let task = |(name, more): (&str, &str)| format!("## {name}\n\n{more}\nPass it on.\n\n");
     let tasks = [
         ("left", "- assignee: clerk\n"),
@@ -127,7 +112,7 @@ fn role_output_in_worktree_is_merged() {
     ];
     let tasks: String = tasks.map(task).concat();
     let plan = format!("---\nname: Three\ngoal: Files\n---\n\n{tasks}");
-    scene.env.write("pass.md", &plan);
+    scene.write("pass.md", &plan);
     let before = project.of_the_person();
     // The coder's worktree contains what both have written in theirs.
     let coder = scene.agent(|command| {
@@ -145,32 +130,27 @@ fn role_output_in_worktree_is_merged() {
             _ => Act::Leave,
         }
     });
-    let ran = scene.run(&RUN);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.exits(0, RUN);
     assert_eq!(coder.attempts().last(), Some(&(3, 1)));
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    let result = |file: &str| project.git(&["show", &format!("plan-agent/{plan}:{file}")]);
+    let plan = plan_id(&scene);
+    let result = |file: &str| project.git(["show", &format!("plan-agent/{plan}:{file}")]);
     // It is read from the commit, not from the person's changes.
     assert_eq!(result("left.txt").trim(), "left, after b");
     assert_eq!(result("right.txt").trim(), "right, after b");
-    assert!(
-        result("both.txt").contains("right, after b"),
-        "{}",
-        result("both.txt")
-    );
+    has(result("both.txt"), "right, after b");
     let span = format!("main..plan-agent/{plan}");
-    let accepted = project.git(&["log", "--first-parent", "--format=%s", &span]);
+    let accepted = project.git(["log", "--first-parent", "--format=%s", &span]);
     assert_eq!(accepted.lines().count(), 3, "{accepted}");
     assert_eq!(project.of_the_person(), before);
     for number in ["1", "2"] {
-        let why = scene.works(&["why", number]);
-        assert!(why.contains("merged aside as "), "{why}");
-        let diff = scene.works(&["diff", number]);
+        has(scene.works(["why", number]), "merged aside as ");
+        let diff = scene.works(["diff", number]);
         let (own, other) = match number {
             "1" => ("left.txt", "right.txt"),
             _ => ("right.txt", "left.txt"),
         };
-        assert!(diff.contains(own) && !diff.contains(other), "{diff}");
+        has(&diff, own);
+        lacks(&diff, other);
     }
     project.sound();
 }

@@ -30,9 +30,9 @@ const WAITS: &str = "reviewer waits for coder";
 
 fn begun() -> (Scene, Left) {
     let scene = Scene::by_rules("run.max_parallel = 2\n");
-    scene.env.write("team.yaml", REVIEW);
-    scene.env.write("plan.md", PLAN);
-    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    scene.write("team.yaml", REVIEW);
+    scene.write("plan.md", PLAN);
+    let daemon = scene.leave("run --team team.yaml --plan plan.md");
     (scene, daemon)
 }
 
@@ -42,7 +42,7 @@ fn mission(scene: &Scene) -> String {
 
 /// Returns the lines of the log about waits and reports, as far as they are the same in every run.
 fn told(scene: &Scene) -> Vec<String> {
-    let log = scene.works(&["log"]);
+    let log = scene.works("log");
     let line = |line: &str| Some(line[line.find("task 1: ")?..].to_owned());
     let words = ["waits for", "answer", "reported", "wait for"];
     let of_waits = |line: &String| words.iter().any(|word| line.contains(word));
@@ -51,10 +51,10 @@ fn told(scene: &Scene) -> Vec<String> {
 
 /// Checks that every view says that the reviewer waits for the coder, since when and for what.
 fn shown(scene: &Scene, request: &Command) {
-    let text = scene.works(&["status"]);
-    assert!(text.contains(&format!("{WAITS} · ")), "{text}");
+    let text = scene.works("status");
+    has(&text, format!("{WAITS} · "));
     let at_work = "At work: reviewer 1 of 1 (task 1) · coder asked to help with task 1\n";
-    assert!(text.contains(at_work), "{text}");
+    has(&text, at_work);
     let status = scene.status();
     let mut waits = status["waits"].clone();
     let since = waits[0]["since"].take();
@@ -67,32 +67,30 @@ fn shown(scene: &Scene, request: &Command) {
     let lanes = &status["lanes"]["roles"];
     let lane = json!({"role": "coder", "most": 1, "tasks": [], "asked": [1]});
     assert_eq!(lanes[0], lane, "{lanes}");
-    let why = scene.works(&["why", "1"]);
+    let why = scene.works("why 1");
     let line = format!("  {WAITS} since {since}: Mend the flag. ({})\n", request.id);
-    assert!(why.contains(&line), "{why}");
+    has(&why, &line);
     let line = format!("\n  {WAITS} since {since}: Mend the flag.\n");
-    wait_until("MISSION.md says it", DEADLINE, || {
-        mission(scene).contains(&line)
-    });
-    assert!(mission(scene).contains(at_work), "{}", mission(scene));
+    wait_until("MISSION.md says it", || mission(scene).contains(&line));
+    has(mission(scene), at_work);
     assert_eq!(
         told(scene),
         [format!("task 1: {WAITS}: Mend the flag.")],
         "{}",
-        scene.works(&["log"])
+        scene.works("log")
     );
 }
 
 /// Checks that no view reports a wait any more.
 fn over(scene: &Scene) {
-    let (text, why) = (scene.works(&["status"]), scene.works(&["why", "1"]));
-    assert!(!text.contains("waits for"), "{text}");
-    assert!(text.contains("coder 1 of 1 (task 2)"), "{text}");
-    assert!(!why.contains("waits for"), "{why}");
+    let (text, why) = (scene.works("status"), scene.works("why 1"));
+    lacks(&text, "waits for");
+    has(&text, "coder 1 of 1 (task 2)");
+    lacks(&why, "waits for");
     let status = scene.status();
     assert!(status["waits"].is_null(), "{status:#}");
-    assert!(!status["lanes"].to_string().contains("asked"), "{status:#}");
-    wait_until("MISSION.md does not say it any more", DEADLINE, || {
+    lacks(status["lanes"].to_string(), "asked");
+    wait_until("MISSION.md does not say it any more", || {
         let mission = mission(scene);
         !mission.contains(WAITS) && mission.contains("coder 1 of 1 (task 2)")
     });
@@ -111,13 +109,9 @@ fn views_show_open_request_until_answer() {
     let request = scene.take("a request", is_request);
     shown(&scene, &request);
     // The log also says which role works on a task.
-    let log = || scene.works(&["log"]);
-    assert!(
-        log().contains("task 1: dispatched (reviewer)\n"),
-        "{}",
-        log()
-    );
-    wait_until("the log says who works", DEADLINE, || {
+    let log = || scene.works("log");
+    has(log(), "task 1: dispatched (reviewer)\n");
+    wait_until("the log says who works", || {
         log().contains("task 1: reviewer works on it\n")
     });
     let answer = report("SUCCESS", "Mended.");
@@ -136,20 +130,18 @@ fn views_show_open_request_until_answer() {
 #[test]
 fn task_of_asked_role_shows_request() {
     let scene = Scene::by_rules("run.max_parallel = 2\n");
-    scene.env.write("team.yaml", REVIEW);
-    scene
-        .env
-        .write("plan.md", &PLAN.replace("- after: 1\n", ""));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    scene.write("team.yaml", REVIEW);
+    scene.write("plan.md", &PLAN.replace("- after: 1\n", ""));
+    let _daemon = scene.leave("run --team team.yaml --plan plan.md");
     scene.await_command("a request", is_request);
     scene.await_command("a task", |command| command.task() == 2);
-    let why = scene.works(&["why", "2"]);
+    let why = scene.works("why 2");
     let said = "its command waits for `coder` to take it, who is asked to help with task 1\n";
-    assert!(why.contains(said), "{why}");
-    let status = scene.works(&["status"]);
+    has(&why, said);
+    let status = scene.works("status");
     let at_work =
         "At work: coder 1 of 1 (task 2), asked to help with task 1 · reviewer 1 of 1 (task 1)\n";
-    assert!(status.contains(at_work), "{status}");
+    has(&status, at_work);
 }
 
 #[test]
@@ -165,10 +157,10 @@ fn open_request_stays_visible_after_kill() {
         if answered_meanwhile {
             // The answer has not been read yet.
             answer();
-            assert!(scene.works(&["status"]).contains(WAITS));
+            has(scene.works("status"), WAITS);
         }
-        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-        let _daemon = scene.leave(&["resume", &plan, "--team", "team.yaml"]);
+        let plan = plan_id(&scene);
+        let _daemon = scene.leave(["resume", &plan, "--team", "team.yaml"]);
         if !answered_meanwhile {
             shown(&scene, &request);
             answer();
@@ -207,11 +199,8 @@ fn chain() -> Vec<(String, String)> {
 #[test]
 fn nested_requests_end_with_own_outcome() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
-    let team = row(&["a", "b"], "coder") + coder;
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let team = row(&["a", "b"], "coder") + CODER;
+    let _daemon = passes(&scene, &team, &one_for("a"));
     let request = scene.take("a request", is_request);
     assert_eq!(now(&scene), chain());
     // A person's or agent's text is passed on unchanged, whatever it resembles.
@@ -221,7 +210,7 @@ fn nested_requests_end_with_own_outcome() {
     scene.submit(&request.id, &rejected);
     scene.await_questions(1);
     let cause = format!("failed: b answered `error`: coder answered `rejected`: {said}");
-    wait_until("the cause is told", DEADLINE, || {
+    wait_until("the cause is told", || {
         let told = scene.texts("reports/processed", ".md");
         told.concat().contains(&cause)
     });
@@ -232,15 +221,12 @@ fn nested_requests_end_with_own_outcome() {
 #[test]
 fn request_timeout_ends_nested_requests() {
     let scene = Scene::by_rules("");
-    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
     let team = row(&["a", "b"], "coder").replacen(
         "description: Asks.",
         "description: Asks.\n  collaboration_timeout: 2s\n  on_timeout: retry",
         1,
-    ) + coder;
-    scene.env.write("team.yaml", &team);
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    ) + CODER;
+    let _daemon = passes(&scene, &team, &one_for("a"));
     let first = scene.await_command("a request", is_request);
     let withdrawn = format!("{}.md", first.id);
     scene.await_name("commands/withdrawn", &withdrawn);
@@ -250,27 +236,23 @@ fn request_timeout_ends_nested_requests() {
     assert_eq!(first, ["a b timed_out", "b coder taken_back"]);
     // The role asks again, and then the attempt ends and its result is no longer needed: the messages end with it.
     scene.await_events("requested", 3);
-    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    scene.works(&["abort", &plan]);
+    let plan = plan_id(&scene);
+    scene.works(["abort", &plan]);
     scene.await_end();
     assert_eq!(now(&scene), []);
     let (asked, ended) = (scene.events_named("requested"), ends(&scene));
     assert_eq!(asked.len(), ended.len(), "{ended:?}");
-    assert!(
-        !mission(&scene).contains("waits for"),
-        "{}",
-        mission(&scene)
-    );
+    lacks(mission(&scene), "waits for");
 }
 
 #[test]
 fn busy_worker_causes_no_unclaimed_question() {
     let scene = Scene::by_rules("run.max_parallel = 3\nrun.task_timeout = '5s'\n");
     let tester = "- {id: tester, kind: files, worker: external, description: Tests.}\n";
-    scene.env.write("team.yaml", &(REVIEW.to_owned() + tester));
+    scene.write("team.yaml", &(REVIEW.to_owned() + tester));
     let plan = PLAN.replace("- after: 1\n", "") + "## Test it\n\n- assignee: tester\n";
-    scene.env.write("plan.md", &plan);
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    scene.write("plan.md", &plan);
+    let _daemon = scene.leave("run --team team.yaml --plan plan.md");
     let request = scene.take("a request", is_request);
     let about = |question: &(String, String)| {
         let mut lines = question.1.lines();
@@ -293,12 +275,12 @@ fn waiting_role_reads_claimed_commands_once() {
     const TASKS: u32 = 8;
     let scene = Scene::by_rules("run.max_parallel = 12\n");
     let team = REVIEW.replace("worker: external", "worker: external, concurrency: 12");
-    scene.env.write("team.yaml", &team);
+    scene.write("team.yaml", &team);
     let ship = |number| format!("## Ship {number}\n\n- assignee: coder\n\nShip it.\n\n");
     let tasks: String = (0..TASKS).map(ship).collect();
     let review = "## Review it\n\n- assignee: reviewer\n\nReview it.\n\n";
-    scene.env.write("plan.md", &format!("{review}{tasks}"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    scene.write("plan.md", &format!("{review}{tasks}"));
+    let _daemon = scene.leave("run --team team.yaml --plan plan.md");
     let request = scene.await_command("a request", is_request);
     let mut locks = Vec::new();
     let mut take = || {

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::runtime::Handle;
+
 use super::*;
 use crate::tools::notebook::archive::Archive;
 
 /// Returns a plan of the history.
-async fn kept(storage: &dyn PlanStorage, id: &str) -> NotebookPlan {
+async fn kept(storage: &dyn PlanStorageBase, id: &str) -> NotebookPlan {
     storage.get_plan(id).await.unwrap().unwrap()
 }
 
@@ -177,7 +179,7 @@ async fn history_is_paged_newest_first() {
 
 #[tokio::test]
 async fn storage_adds_plans_once_and_deletes_by_id() {
-    let own: Arc<dyn PlanStorage> = Arc::new(InMemoryPlanStorage::default());
+    let own: Arc<dyn PlanStorageBase> = Arc::new(InMemoryPlanStorage::default());
     for storage in [own, notebook().await.storage()] {
         let mut plan = NotebookPlan::new("Report", "", "", subtasks(&["a", "b"]));
         plan.finish(PlanEnd::Abandoned, "enough");
@@ -254,14 +256,14 @@ async fn custom_storage_holds_history() {
 }
 
 /// A storage that cannot be reached when it is told so, and sees to it that the plan changes while it keeps it.
-struct Moody {
+struct UnreliableStorage {
     kept: InMemoryPlanStorage,
     away: AtomicBool,
     meanwhile: Mutex<Option<PlanNotebook>>,
     recovered: Mutex<Option<String>>,
 }
 
-impl Moody {
+impl UnreliableStorage {
     fn new() -> Self {
         Self {
             kept: InMemoryPlanStorage::default(),
@@ -272,7 +274,7 @@ impl Moody {
     }
 }
 
-impl PlanStorage for Moody {
+impl PlanStorageBase for UnreliableStorage {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         if self.away.load(Ordering::SeqCst) {
             let error = StorageError::Connection("no route".to_owned());
@@ -309,7 +311,7 @@ impl PlanStorage for Moody {
 
 #[tokio::test]
 async fn failed_storage_is_reported_and_plan_stays() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a"]).await.with_storage(storage.clone());
     storage.away.store(true, Ordering::SeqCst);
     let calls = r#"
@@ -327,7 +329,7 @@ async fn failed_storage_is_reported_and_plan_stays() {
 }
 
 /// Has another caller do something while the storage is given a plan.
-fn meanwhile(storage: &Moody, notebook: &PlanNotebook) {
+fn meanwhile(storage: &UnreliableStorage, notebook: &PlanNotebook) {
     let other = PlanNotebook::new(Toolbox {
         notebook: NotebookParts::default(),
         ..notebook.toolbox.clone()
@@ -337,7 +339,7 @@ fn meanwhile(storage: &Moody, notebook: &PlanNotebook) {
 
 #[tokio::test]
 async fn storage_gets_final_plan_with_concurrent_changes() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
     set(&notebook, 0, SubTaskState::InProgress).await;
@@ -412,7 +414,7 @@ async fn overtaken_caller_learns_current_plan() {
 
 #[tokio::test]
 async fn storage_gets_replaced_plan_with_concurrent_changes() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
     set(&notebook, 0, SubTaskState::InProgress).await;
@@ -425,7 +427,7 @@ async fn storage_gets_replaced_plan_with_concurrent_changes() {
 
 #[tokio::test]
 async fn failed_replace_leaves_no_export() {
-    let storage = Arc::new(Moody::new());
+    let storage = Arc::new(UnreliableStorage::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let old = current(&notebook).await.id;
     create(&notebook, "Other", &["c"]).await;
@@ -440,13 +442,15 @@ async fn failed_replace_leaves_no_export() {
     let replaced = kept(&*storage, &other).await;
     assert!(replaced.outcome.unwrap().contains(&old));
     let by = crate::plan::PlanHead::new(PlanId::new("by"), "why", crate::plan::Time(0));
-    let exported = notebook.export_current(&by).await.unwrap();
-    let refused = NotebookError::new(NotebookErrorCode::Conflict, "no");
-    let outcome = async || kept(&*storage, &old).await.outcome.unwrap_or_default();
-    assert!(outcome().await.contains("'why'"));
-    let left = notebook.replaced::<()>(exported, Err(refused)).await;
-    left.unwrap_err();
-    assert!(!outcome().await.contains("'why'"));
+    let (runtime, seen, id) = (Handle::current(), storage.clone(), old.clone());
+    let refused = move |_: &mut crate::plan::Draft<'_>| {
+        let exported = runtime.block_on(kept(&*seen, &id)).outcome;
+        Err(NotebookErrorCode::Conflict.error(exported.unwrap_or_default()))
+    };
+    let left = notebook.replace_current(by, false, "", refused).await;
+    assert!(left.unwrap_err().to_string().contains("'why'"));
+    let outcome = kept(&*storage, &old).await.outcome.unwrap_or_default();
+    assert!(!outcome.contains("'why'"));
 }
 
 #[tokio::test]

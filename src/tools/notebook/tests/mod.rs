@@ -11,8 +11,9 @@ mod state;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::config::{Config, ConfiguredLimit};
 use crate::plan::{ArchiveState, TaskState};
-use crate::tools::ToolSettings;
+use crate::tools::ToolError;
 
 pub(super) async fn notebook() -> PlanNotebook {
     PlanNotebook::new(Toolbox::in_memory().await.unwrap())

@@ -37,12 +37,10 @@ async fn add_respects_subtask_limit() {
     let given = revise(2, "add", "c");
     let calls = format!("! revise_current_plan {given} => TOO_MANY_SUBTASKS: …at most 2…");
     run(&notebook, &calls).await;
-    let settings = ToolSettings {
-        max_subtasks: Some(1),
-        ..ToolSettings::default()
-    };
+    let mut config = Config::default();
+    config.tools.max_subtasks = ConfiguredLimit(Some(1));
     let store = notebook.toolbox.store().clone();
-    let bounded = PlanNotebook::new(Toolbox::new(store, settings, "test"));
+    let bounded = PlanNotebook::new(Toolbox::new(store, &config, "test"));
     let many = bounded
         .create_plan("P", "", "", subtasks(&["a", "b"]))
         .await;

@@ -44,7 +44,7 @@ pub(super) async fn of_a_daemon() -> Manager {
 #[tokio::test]
 async fn daemon_plan_is_never_the_default() {
     let store = of_a_daemon().await.0.store().clone();
-    let unbound = Toolbox::new(store, crate::tools::ToolSettings::default(), "test");
+    let unbound = Toolbox::new(store, &crate::config::Config::default(), "test");
     Manager(unbound)
         .run("! getPlanStatus => PLAN_NOT_ACTIVE: …")
         .await;

@@ -130,7 +130,7 @@ async fn error_codes_are_the_seven_documented() {
 
 #[tokio::test]
 async fn store_error_uses_error_envelope() {
-    let error = PlanManagerError::from(ToolError::Store(crate::store::StoreError::Closed));
+    let error = PlanManagerError::from(crate::store::StoreError::Closed);
     assert_eq!(
         error.to_json(),
         json!({"success": false, "error": {"code": "PLAN_NOT_ACTIVE", "message": "The plan store is closed", "details": {}}})

@@ -70,6 +70,7 @@ pub(super) fn resident(
     let store = given.store.clone();
     InProcessRole {
         id: role(name),
+        lanes: 1,
         timeout,
         make: Arc::new(move |framework, workspace| {
             let (settings, store) = (settings.clone(), store.clone());
@@ -107,31 +108,26 @@ impl Given {
         }
     }
 
-    pub(super) fn options(&self, residents: Vec<InProcessRole>, files: &[&str]) -> RoleOptions {
-        let inside = residents.iter().map(|resident| Member {
-            id: resident.id.clone(),
+    pub(super) fn options(&self, residents: Vec<InProcessRole>, files: &[&str]) -> RoleHost {
+        let inside = residents.iter().map(|resident| resident.id.clone());
+        let members = inside.chain(files.iter().map(|name| role(name)));
+        let member = |id| Member {
+            id,
             description: String::new(),
             prompt: String::new(),
-            place: RoleWorkspace::Inside { lanes: 1 },
-        });
-        let files = files.iter().map(|name| Member {
-            id: role(name),
-            description: String::new(),
-            prompt: String::new(),
-            place: RoleWorkspace::Files,
-        });
-        RoleOptions {
+        };
+        let mut config = Config::default();
+        config.role.max_depth = 3;
+        config.run.task_timeout = LONG;
+        RoleHost {
+            config: Arc::new(config),
             store: self.store.clone(),
             volumes: self.volumes.clone(),
             workspace: self.root.path().to_owned(),
             clock: self.clock,
             prompts: Arc::new(Prompts::load(None).unwrap()),
-            language: Language::En,
-            members: inside.chain(files).collect(),
+            members: members.map(member).collect(),
             residents,
-            max_depth: 3,
-            silence: LONG,
-            timing: Timing::default(),
         }
     }
 

@@ -1,35 +1,54 @@
 //! What the coding agents printed, recorded against a model on this machine and shortened, and what is read of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::exec::ChildExit;
 use crate::plan::Time;
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents")
+}
+
+fn sample(name: &str) -> String {
+    std::fs::read_to_string(samples().join(format!("{name}.txt"))).unwrap()
+}
+
+fn exited(code: i32) -> ChildExit {
+    ChildExit {
+        exit: Some(code),
+        ..ChildExit::default()
+    }
+}
+
+/// Reads the first run of a session, which printed this and ended like this.
+fn read(kind: CodingAgent, out: &str, exit: Option<ChildExit>) -> RunReading {
+    kind.read(&RunOutput {
+        out,
+        err: "",
+        exit,
+        begins: true,
+        now: Time(0),
+    })
+}
 
 /// Reads `tests/samples/agents/NAME.txt`: how it ended, then what it printed.
 fn heard(name: &str) -> RunReading {
     heard_when(name, Some)
 }
 
-fn heard_when(
-    name: &str,
-    exit: impl FnOnce(exec::ChildExit) -> Option<exec::ChildExit>,
-) -> RunReading {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
-    let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
+fn heard_when(name: &str, exit: impl FnOnce(ChildExit) -> Option<ChildExit>) -> RunReading {
+    let text = sample(name);
     let (how, text) = text.split_once("\n---- stdout\n").unwrap();
     let (out, err) = text.split_once("\n---- stderr\n").unwrap();
     let (kind, number) = how.split_once(' ').unwrap();
-    let number = Some(number.parse().unwrap());
-    let ended = if kind == "exit" {
-        exec::ChildExit {
-            exit: number,
-            ..exec::ChildExit::default()
-        }
-    } else {
-        exec::ChildExit {
-            signal: number,
-            ..exec::ChildExit::default()
-        }
+    let number: i32 = number.parse().unwrap();
+    let ended = match kind {
+        "exit" => exited(number),
+        _ => ChildExit {
+            signal: Some(number),
+            ..ChildExit::default()
+        },
     };
     let (agent, _) = name.split_once('-').unwrap();
     CodingAgent::named(agent).unwrap().read(&RunOutput {
@@ -68,8 +87,7 @@ fn told(outcome: &RunOutcome) -> String {
 
 #[test]
 fn reads_outcome_of_recorded_runs() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
-    let mut names: Vec<String> = std::fs::read_dir(folder)
+    let mut names: Vec<String> = std::fs::read_dir(samples())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter_map(|name| name.strip_suffix(".txt").map(str::to_owned))
@@ -223,11 +241,11 @@ fn success_output_with_failed_exit_is_no_success() {
             (None, Some(15), true),
         ] {
             let heard = heard_when(&format!("{agent}-done"), |_| {
-                Some(exec::ChildExit {
+                Some(ChildExit {
                     exit,
                     signal,
                     timed_out,
-                    ..exec::ChildExit::default()
+                    ..ChildExit::default()
                 })
             });
             assert!(
@@ -244,19 +262,7 @@ fn success_output_with_failed_exit_is_no_success() {
 
 #[test]
 fn reads_end_of_usage_limit() {
-    let read = |kind: CodingAgent, out: &str| {
-        kind.read(&RunOutput {
-            out,
-            err: "",
-            exit: Some(exec::ChildExit {
-                exit: Some(1),
-                ..exec::ChildExit::default()
-            }),
-            begins: true,
-            now: Time(0),
-        })
-        .outcome
-    };
+    let read = |kind: CodingAgent, out: &str| read(kind, out, Some(exited(1))).outcome;
     let until = |outcome: RunOutcome| match outcome {
         RunOutcome::Model(fault) => fault.until,
         other => panic!("{other:?}"),
@@ -288,16 +294,8 @@ fn reads_end_of_usage_limit() {
 
 /// Reads a run of aider that printed this after its greeting, and ended with this exit code if that is known.
 fn aider(printed: &str, code: Option<i32>) -> RunReading {
-    CodingAgent::Aider.read(&RunOutput {
-        out: &format!("Aider v0.86.2\nRepo-map: disabled\n\n{printed}"),
-        err: "",
-        exit: code.map(|code| exec::ChildExit {
-            exit: Some(code),
-            ..exec::ChildExit::default()
-        }),
-        begins: true,
-        now: Time(0),
-    })
+    let printed = format!("Aider v0.86.2\nRepo-map: disabled\n\n{printed}");
+    read(CodingAgent::Aider, &printed, code.map(exited))
 }
 
 #[test]
@@ -351,14 +349,7 @@ fn impossible_usage_is_ignored() {
         let event = format!(
             r#"{{"type":"step_finish","part":{{"reason":"stop","cost":{cost},"tokens":{{"input":5}}}}}}"#
         );
-        let printed = RunOutput {
-            out: &event,
-            err: "",
-            exit: None,
-            begins: true,
-            now: Time(0),
-        };
-        CodingAgent::OpenCode.read(&printed).usage
+        read(CodingAgent::OpenCode, &event, None).usage
     };
     assert!((step("0.5").cost_usd - 0.5).abs() < 1e-9);
     for cost in ["-0.5", "1e300"] {
@@ -370,18 +361,7 @@ fn impossible_usage_is_ignored() {
 
 /// Reads a run of Claude Code that ended with this event and exit code.
 fn claude(event: &str, code: i32) -> RunOutcome {
-    let exit = exec::ChildExit {
-        exit: Some(code),
-        ..exec::ChildExit::default()
-    };
-    let printed = RunOutput {
-        out: event,
-        err: "",
-        exit: Some(exit),
-        begins: true,
-        now: Time(0),
-    };
-    CodingAgent::Claude.read(&printed).outcome
+    read(CodingAgent::Claude, event, Some(exited(code))).outcome
 }
 
 #[test]
@@ -447,7 +427,6 @@ fn failed_run_keeps_permission_denials() {
 
 #[test]
 fn model_retry_messages_are_not_progress() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
     for (agent, name, first, last, said) in [
         (
             CodingAgent::Codex,
@@ -478,7 +457,7 @@ fn model_retry_messages_are_not_progress() {
             "500 server_error",
         ),
     ] {
-        let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
+        let text = sample(name);
         let lines: Vec<&str> = text.lines().collect();
         let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
         let again = lines[at(first)..=at(last)].join("\n");
@@ -498,9 +477,9 @@ fn model_retry_messages_are_not_progress() {
         let heard = agent.read(&RunOutput {
             out: &again,
             err: &again,
-            exit: Some(crate::exec::ChildExit {
+            exit: Some(ChildExit {
                 timed_out: true,
-                ..crate::exec::ChildExit::default()
+                ..ChildExit::default()
             }),
             begins: true,
             now: Time(0),
@@ -665,4 +644,29 @@ fn agents_apply_or_refuse_permissions() {
     [edit shell] refused: aider runs no commands
     [edit shell:cargo test *] refused: aider runs no commands
     "#);
+}
+
+#[test]
+fn finds_agents_by_name() {
+    let agent = |name, argv: &[&str]| {
+        Agent::new(name, argv.iter().map(ToString::to_string).collect())
+            .map(|agent| agent.name())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(agent("shell", &[]), Ok("shell"));
+    assert_eq!(agent("command", &["cat"]), Ok("command"));
+    for name in names() {
+        assert_eq!(
+            agent(name, if name == "command" { &["cat"] } else { &[] }),
+            Ok(name)
+        );
+    }
+    for (name, argv, says) in [
+        ("command", [].as_slice(), "needs a command line"),
+        ("shell", &["cat"], "takes no command line"),
+        ("clippy", &[], "unknown agent `clippy`"),
+    ] {
+        let error = agent(name, argv).unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
 }

@@ -1,5 +1,5 @@
-//! What runs beside a loop, each thing at most once at a time. One that fails waits before it is started again, and one and the
-//! same trouble is not reported again and again.
+//! Effects: what runs beside the loop, each at most once at a time. An effect that fails waits before it is started
+//! again, and the same trouble is reported only once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
@@ -14,14 +14,14 @@ use crate::plan::Time;
 /// The wait after the first failure; each further one is twice as long.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// The longest wait: what was full or read-only goes on within five seconds of being mended.
+/// The longest wait: a disk that was full or read-only is used again within five seconds of its repair.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// Acts by their keys, which say in words what they do; each comes back with a `D`.
-pub(super) struct Acts<K, D> {
+/// Effects by their keys, whose texts say what they do; each returns a `D`.
+pub(super) struct Effects<K, D> {
     running: JoinSet<anyhow::Result<D>>,
     keys: HashMap<Id, K>,
-    /// Also those that have ended, until it is said how: what they came back with may have to be committed first.
+    /// Also effects that have ended, until the caller says how: their results may have to be committed first.
     under_way: BTreeSet<K>,
     waits: BTreeMap<K, (u32, Time)>,
     reported: BTreeMap<String, String>,
@@ -29,7 +29,7 @@ pub(super) struct Acts<K, D> {
     notice: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl<K: Clone + Ord + Display, D: Send + 'static> Acts<K, D> {
+impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
     pub fn new(notice: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
         Self {
             running: JoinSet::new(),
@@ -41,28 +41,28 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Acts<K, D> {
         }
     }
 
-    /// Starts an act unless it is under way or has just failed.
+    /// Starts an effect unless it is under way or has just failed.
     pub fn start(
         &mut self,
         key: K,
         now: Time,
-        act: impl Future<Output = anyhow::Result<D>> + Send + 'static,
+        effect: impl Future<Output = anyhow::Result<D>> + Send + 'static,
     ) {
         if self.may_start(&key, now) {
-            let id = self.running.spawn(act).id();
+            let id = self.running.spawn(effect).id();
             self.keys.insert(id, key);
         }
     }
 
-    /// As [`Self::start`], for an act that blocks; it begins at once, even while the loop is busy.
+    /// As [`Self::start`], for an effect that blocks; it begins immediately, even while the loop is busy.
     pub fn start_blocking(
         &mut self,
         key: K,
         now: Time,
-        act: impl FnOnce() -> anyhow::Result<D> + Send + 'static,
+        effect: impl FnOnce() -> anyhow::Result<D> + Send + 'static,
     ) {
         if self.may_start(&key, now) {
-            let id = self.running.spawn_blocking(act).id();
+            let id = self.running.spawn_blocking(effect).id();
             self.keys.insert(id, key);
         }
     }
@@ -71,12 +71,12 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Acts<K, D> {
         self.is_ready(key, now) && self.under_way.insert(key.clone())
     }
 
-    /// Returns whether an act that failed has waited long enough.
+    /// Returns whether an effect has not failed, or has waited long enough since.
     pub fn is_ready(&self, key: &K, now: Time) -> bool {
         self.waits.get(key).is_none_or(|(_, until)| *until <= now)
     }
 
-    /// Returns when the next act that waits may be started.
+    /// Returns when the next effect that waits may be started.
     pub fn next_ready(&self, now: Time) -> Option<Time> {
         let waits = self.waits.values().map(|(_, until)| *until);
         waits.filter(|until| *until > now).min()
@@ -86,19 +86,23 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Acts<K, D> {
         &self.under_way
     }
 
-    /// Waits until an act ends, for ever if none runs. Whoever drops this loses nothing.
+    /// Waits until an effect ends, for ever if none runs. A dropped future loses no result.
     pub async fn next(&mut self) -> (K, anyhow::Result<D>) {
         loop {
-            let Some(done) = self.running.join_next_with_id().await else {
-                return pending().await;
-            };
-            if let Some(ended) = self.ended(done) {
-                return ended;
+            match self
+                .running
+                .join_next_with_id()
+                .await
+                .map(|done| self.ended(done))
+            {
+                None => return pending().await,
+                Some(Some(ended)) => return ended,
+                Some(None) => {}
             }
         }
     }
 
-    /// Returns an act that has ended, if there is one.
+    /// Returns an effect that has ended, if one has.
     pub fn try_next(&mut self) -> Option<(K, anyhow::Result<D>)> {
         let done = self.running.try_join_next_with_id()?;
         self.ended(done)
@@ -115,17 +119,17 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Acts<K, D> {
         Some((self.keys.remove(&id)?, result))
     }
 
-    /// Ends every act that still runs.
+    /// Ends every effect that still runs.
     pub async fn shut_down(&mut self) {
         self.running.shutdown().await;
     }
 
-    /// Lets an act be started again that has ended, whatever came of it.
+    /// Lets an effect that has ended be started again; a wait after its failures stays.
     pub fn over(&mut self, key: &K) {
         self.under_way.remove(key);
     }
 
-    /// Lets an act be started again at once, as if it had never failed.
+    /// Lets an effect be started again immediately, as if it had never failed.
     pub fn succeeded(&mut self, key: &K) {
         self.over(key);
         self.waits.remove(key);
@@ -134,7 +138,7 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Acts<K, D> {
         }
     }
 
-    /// Lets an act wait before it is started again.
+    /// Lets an effect wait before it is started again.
     pub fn hold_back(&mut self, key: &K, now: Time) {
         self.over(key);
         let (times, until) = self.waits.entry(key.clone()).or_insert((0, now));

@@ -1,0 +1,157 @@
+use std::os::unix::ffi::OsStrExt;
+
+use super::*;
+
+async fn repository() -> Option<(tempfile::TempDir, Git)> {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("project");
+    fs::create_dir(&folder).unwrap();
+    person::git(&folder, &["init", "--quiet"])?;
+    let git = person::opened(&folder).await;
+    Some((root, git))
+}
+
+#[tokio::test]
+async fn git_output_and_errors_are_separate() {
+    let Some((_root, git)) = repository().await else {
+        return;
+    };
+    assert_eq!(git.resolve("HEAD").await.unwrap(), None);
+    let said = git.run(&["rev-parse", "no-such-name"]).await.unwrap();
+    assert_eq!(said.exit, 128);
+    assert_eq!(said.out, b"no-such-name\n");
+    assert!(said.err.starts_with("fatal: "), "{said:?}");
+    let error = git.line(&["rev-parse", "no-such-name"]).await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("`git rev-parse no-such-name` in `"),
+        "{text}"
+    );
+    assert!(text.contains("failed (exit 128): fatal: "), "{text}");
+}
+
+#[tokio::test]
+async fn snapshot_has_all_files_and_keeps_index() {
+    let Some((_root, git)) = repository().await else {
+        return;
+    };
+    let folder = git.folder();
+    let commit = ["commit", "--quiet", "--allow-empty", "-m", "begin"];
+    for (name, text) in [
+        (".gitignore", "ignored\nleft out\n"),
+        ("kept", "1"),
+        ("ignored", "2"),
+        ("MISSION.md", "3"),
+        ("was a file", "4"),
+        ("was a folder/file", "5"),
+        ("gone", "6"),
+    ] {
+        fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        fs::write(folder.join(name), text).unwrap();
+    }
+    // A name that is no text.
+    let odd = OsStr::from_bytes(b"odd \xff\n");
+    fs::write(folder.join(odd), "7").unwrap();
+    person::git(folder, &["add", "."]);
+    fs::write(folder.join("kept"), "changed").unwrap();
+    fs::remove_file(folder.join("gone")).unwrap();
+    fs::remove_file(folder.join("was a file")).unwrap();
+    fs::remove_dir_all(folder.join("was a folder")).unwrap();
+    fs::write(folder.join("was a folder"), "8").unwrap();
+    for name in ["was a file", "within", "begun", "sub/begun too"] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    fs::write(folder.join("was a file/file"), "9").unwrap();
+    let index = fs::read(folder.join(".git/index")).unwrap();
+    person::git(&folder.join("within"), &["init", "--quiet"]);
+    person::git(&folder.join("within"), &commit);
+    // One that has no commit cannot be taken, wherever it lies.
+    for begun in ["begun", "sub/begun too"] {
+        person::git(&folder.join(begun), &["init", "--quiet"]);
+        fs::write(folder.join(begun).join("file"), "4").unwrap();
+    }
+    let left_out = ["MISSION.md", "left out"];
+    for _ in 0..2 {
+        let (tree, empty) = git.snapshot(&left_out).await.unwrap();
+        assert_eq!(empty, ["begun", "sub/begun too"]);
+        let words = ["ls-tree", "-r", "--name-only", "-z", &tree];
+        let names = git.bytes(&words).await.unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&names),
+            ".gitignore\0MISSION.md\0kept\0odd \u{fffd}\n\0was a file/file\0was a folder\0within\0"
+        );
+        let kept = git.line(&["show", &format!("{tree}:kept")]).await.unwrap();
+        assert_eq!(kept, "changed");
+    }
+    assert_eq!(fs::read(folder.join(".git/index")).unwrap(), index);
+}
+
+#[tokio::test]
+async fn lock_serializes_git_commands() {
+    let Some((root, git)) = repository().await else {
+        return;
+    };
+    let lock = root.path().join("lock");
+    let git = git.one_at_a_time(&lock);
+    let held = ChildOutput::locked_by(&lock).unwrap().unwrap();
+    let impatient = git.clone().within(Duration::ZERO);
+    let busy = impatient.run(&["--version"]).await.unwrap_err();
+    assert!(matches!(busy, GitError::Busy(_)), "{busy}");
+    drop(held);
+    assert_eq!(git.run(&["--version"]).await.unwrap().exit, 0);
+}
+
+#[tokio::test]
+async fn git_uses_recorded_settings() {
+    let Some((_root, git)) = repository().await else {
+        return;
+    };
+    let odd = "a \"b\" \\ #;\n\tc";
+    let settings = [
+        ("core.eol", "lf"),
+        ("core.excludesfile", odd),
+        ("filter.A \"b\" \\.c.required", "true"),
+        ("filter.x.clean", odd),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let GitPlace::Guarded { git_dir, common } = &git.place else {
+        unreachable!()
+    };
+    let repository = Repository {
+        git_dir: git_dir.display().to_string(),
+        common_dir: git_dir.display().to_string(),
+        settings: settings.to_vec(),
+        attributes: "* !filter\n".to_owned(),
+    };
+    person::git(git.folder(), &["config", "core.eol", "crlf"]);
+    person::git(git.folder(), &["config", "filter.y.clean", "false"]);
+    let git = Git::open(git.folder(), &repository, common).await.unwrap();
+    for (name, value) in settings {
+        let runs = name.ends_with("clean");
+        let value = if runs {
+            format!("cd / && {value}")
+        } else {
+            value
+        };
+        assert_eq!(git.line(&["config", "--get", &name]).await.unwrap(), value);
+    }
+    assert!(
+        !git.holds(&["config", "--get", "filter.y.clean"])
+            .await
+            .unwrap()
+    );
+    let attribute = ["check-attr", "filter", "file"];
+    fs::write(git.folder().join(".gitattributes"), "* filter=x\n").unwrap();
+    assert_eq!(
+        git.line(&attribute).await.unwrap(),
+        "file: filter: unspecified"
+    );
+}
+
+#[test]
+fn reads_git_versions() {
+    assert_eq!(version("git version 2.47.3"), Some((2, 47)));
+    assert_eq!(version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
+    assert_eq!(version("git version 2.51.GIT"), Some((2, 51)));
+    assert_eq!(version("hub version 2"), None);
+}
