@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{CommandId, MERGE_CHECK, PendingMerge, RoleRequest, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptKind {
     /// Begin a session.
-    #[default]
     New,
     /// Continue a session.
     Continue,
@@ -20,7 +19,7 @@ pub enum AttemptKind {
 }
 
 /// One command for a task, and its outcome.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     pub id: CommandId,
     pub task: TaskId,
@@ -115,11 +114,10 @@ impl Attempt {
 }
 
 /// The state of an attempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
     /// Dispatched; a report is awaited.
-    #[default]
     Open,
     /// The report has arrived; checks or a verdict are awaited.
     Reported,
@@ -157,11 +155,10 @@ pub struct Rejection {
 }
 
 /// The three statuses of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReportStatus {
     Success,
-    #[default]
     Failed,
     PartialSuccess,
 }
@@ -198,7 +195,7 @@ impl Collaboration {
 }
 
 /// What an agent says about an attempt.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the file, or of the tool call that stands for one.
     pub name: String,
