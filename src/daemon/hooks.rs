@@ -211,7 +211,9 @@ async fn run(settings: &DaemonSettings, hook: Hook, call: String, now: Time) {
         deadline: hooks.timeout,
     };
     let marks = settings.volumes.path(Folder::Active);
-    let (ended, said) = match run_capped(&spec, &marks, hook).await {
+    // Each plan in the folder has its own.
+    let mark = format!("{}-{}", settings.plan, hook.as_str());
+    let (ended, said) = match run_capped(&spec, &marks, &mark).await {
         Ok((outcome, said)) => (ended(outcome, hooks.timeout), said),
         Err(error) => (Err(format!("{error:#}")), String::new()),
     };
@@ -232,9 +234,9 @@ async fn run(settings: &DaemonSettings, hook: Hook, call: String, now: Time) {
 async fn run_capped(
     spec: &ChildSpec,
     marks: &Path,
-    hook: Hook,
+    mark: &str,
 ) -> anyhow::Result<(ChildExit, String)> {
-    let (mut mark, output) = ProcessMark::new(marks, MarkKind::Hook, hook.as_str())?
+    let (mut mark, output) = ProcessMark::new(marks, MarkKind::Hook, mark)?
         .context("an earlier call of it still runs")?;
     let flood = async {
         while output.lengths()[0] <= FLOOD {

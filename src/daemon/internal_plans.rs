@@ -114,7 +114,9 @@ impl Maintenance<'_> {
         }
         let settled = head.status.settled();
         if is_awaited(self.store, head).await? {
-            if let Some(decider) = self.decider.filter(|_| !settled) {
+            // The requests for another daemon's plan are answered by that one.
+            let is_own = |decider: &&Decider| chain.top.as_ref() == Some(&decider.settings.plan);
+            if let Some(decider) = self.decider.filter(is_own).filter(|_| !settled) {
                 let requests = RoleRequests {
                     store: self.store,
                     decider,
