@@ -1,7 +1,7 @@
 //! Plans of any size.
 
 use plan_agent::plan::{
-    Draft, NewTask, Origin, PlanHead, PlanId, Refusal, TaskOrder, TaskRef, Time,
+    Draft, Origin, PlanHead, PlanId, Refusal, TaskOrder, TaskRef, TaskSpec, Time,
 };
 
 pub const BY: &str = "bench";
@@ -24,7 +24,7 @@ pub fn head(order: TaskOrder) -> PlanHead {
 pub fn make_tasks(
     count: usize,
 ) -> impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static {
-    let task = |number: usize| NewTask {
+    let task = |number: usize| TaskSpec {
         name: format!("Task number {number}"),
         description: TEXT.to_owned(),
         expected_outcome: "The program prints the words with their counts.".to_owned(),
@@ -34,7 +34,7 @@ pub fn make_tasks(
             .into_iter()
             .collect(),
         origin: Origin::Person,
-        ..NewTask::default()
+        ..TaskSpec::default()
     };
     let tasks = (0..count).map(task).collect();
     move |draft| draft.make_tasks(tasks).map(drop)

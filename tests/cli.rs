@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use plan_agent::plan::{
-    CommandId, Draft, HumanQuestionKind, NewTask, PlanHead, PlanId, PlanPolicy, QuestionId, Report,
-    ReportStatus, TaskId, TaskRef,
+    CommandId, Draft, HumanQuestionKind, PlanHead, PlanId, PlanPolicy, QuestionId, Report,
+    ReportStatus, TaskId, TaskRef, TaskSpec,
 };
 use plan_agent::plan_time::Clock;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -432,8 +432,8 @@ fn head(goal: &str) -> PlanHead {
     }
 }
 
-fn tasks() -> Vec<NewTask> {
-    let task = |name: &str, after: &[usize]| NewTask {
+fn tasks() -> Vec<TaskSpec> {
+    let task = |name: &str, after: &[usize]| TaskSpec {
         dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
         ..new_task(name)
     };

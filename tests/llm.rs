@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plan_agent::config::{Api, LlmConfig, ModelEndpoint};
-use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
+use plan_agent::llm::questions::{self, PlanContext};
 use plan_agent::llm::{
     Answered, AskError, AskFault, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply,
     Prompts, Request, Schema, TypedQuestion,
 };
-use plan_agent::plan::ModelCost;
+use plan_agent::plan::{ModelCost, PlanSpec};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn a_plan() -> Value {
     ]})
 }
 
-fn question() -> TypedQuestion<PlannedPlan> {
+fn question() -> TypedQuestion<PlanSpec> {
     let context = PlanContext {
         goal: "say hello",
         ..PlanContext::default()
@@ -90,7 +90,7 @@ fn spent(spent: &ModelCost) -> (u32, u64, u64) {
 async fn ask(
     answers: Vec<Answer>,
     config: &LlmConfig,
-) -> (LlmServer, Result<Answered<PlannedPlan>, AskError>) {
+) -> (LlmServer, Result<Answered<PlanSpec>, AskError>) {
     let server = LlmServer::replying(answers);
     let llm = model(&endpoint(&server, Api::OpenAi));
     let outcome = Model::new(llm, config).ask(&question()).await;

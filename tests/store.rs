@@ -15,8 +15,8 @@ use std::process::{Command, Stdio};
 use crate::common::core::{block_on, new_command, new_report, new_task};
 use crate::common::env::{has, row};
 use plan_agent::plan::{
-    CommandId, Draft, NewCommand, NewTask, Origin, Plan, PlanHead, PlanId, PlanPolicy, Refusal,
-    Report, Row, TaskId, Time,
+    CommandId, Draft, NewCommand, Origin, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Report, Row,
+    TaskId, TaskSpec, Time,
 };
 use plan_agent::store::{Change, Store, StoreError};
 use tempfile::TempDir;
@@ -231,8 +231,8 @@ fn head(id: &str) -> PlanHead {
     PlanHead::new(PlanId::new(id), "Count words", now())
 }
 
-fn task(name: &str) -> NewTask {
-    NewTask {
+fn task(name: &str) -> TaskSpec {
+    TaskSpec {
         origin: Origin::Person,
         ..new_task(name)
     }

@@ -5,7 +5,7 @@ use super::run_outcome::{RunOutcome, RunUsage};
 use super::{
     AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
 };
-use crate::plan::{ReportStatus, SessionId};
+use crate::plan::{Report, ReportStatus, SessionId};
 use crate::wire::report_file::{ReportFile, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
@@ -44,10 +44,10 @@ impl CommandTemplate {
 impl AgentRefusal {
     /// Returns the report that contains the refusal.
     pub fn report(&self, job: &AgentJob<'_>) -> ReportFile {
-        let mut report = begin(job, ReportStatus::Failed);
-        report.results = format!("Nothing was done: {}.", self.reason);
-        report.next_steps = format!("To go on: {}.", self.way_out);
-        report
+        let mut file = begin(job, ReportStatus::Failed);
+        file.report.results = format!("Nothing was done: {}.", self.reason);
+        file.report.next_steps = format!("To go on: {}.", self.way_out);
+        file
     }
 }
 
@@ -63,9 +63,9 @@ fn of_processes(
         Some(failed) => (ReportStatus::Failed, how(failed)),
         None => (status, done),
     };
-    let mut report = begin(job, status);
-    report.results = format!("{how} {}", output(ended));
-    report
+    let mut file = begin(job, status);
+    file.report.results = format!("{how} {}", output(ended));
+    file
 }
 
 /// The result of all runs of a coding agent on one command.
@@ -110,9 +110,10 @@ impl CodingAgentSetup {
         };
         let own = own.or_else(|| read(last_message(text)?.as_bytes()).ok());
         let made = own.is_none();
-        let mut report = own.unwrap_or_else(|| begin(job, ReportStatus::Success));
+        let mut file = own.unwrap_or_else(|| begin(job, ReportStatus::Success));
+        file.request_id.clone_from(&job.command.request_id);
+        let report = &mut file.report;
         report.session.clone_from(&course.session);
-        report.request_id.clone_from(&job.command.request_id);
         if made && !text.is_empty() {
             let said = block(&clip(&printable(text), SAID));
             report.results = format!("{name} wrote no report. It said:\n\n{said}");
@@ -133,8 +134,8 @@ impl CodingAgentSetup {
             report.status = ReportStatus::PartialSuccess;
         }
         pitfalls.extend(outcome.pitfalls(name));
-        outcome.ask(name, &mut report);
-        if report.results.trim().is_empty() && report.other.trim().is_empty() {
+        outcome.ask(name, report);
+        if report.results.trim().is_empty() && file.other.trim().is_empty() {
             let last = pitfalls.pop();
             report.results = last.unwrap_or_else(|| format!("{name} did nothing."));
         }
@@ -146,7 +147,7 @@ impl CodingAgentSetup {
         report.input_tokens = course.usage.input_tokens;
         report.output_tokens = course.usage.output_tokens;
         report.cost_usd = course.usage.cost_usd;
-        report
+        file
     }
 }
 
@@ -201,7 +202,7 @@ impl RunOutcome {
     }
 
     /// Puts the question into a report that a person has to answer before the agent can go on, or until when it waits.
-    fn ask(&self, name: &str, report: &mut ReportFile) {
+    fn ask(&self, name: &str, report: &mut Report) {
         // The agent would fail at every other task, too.
         let mend = |said: &str| {
             let said = one_line(said, 200);
@@ -249,10 +250,10 @@ fn last_message(text: &str) -> Option<&str> {
 }
 
 fn begin(job: &AgentJob<'_>, status: ReportStatus) -> ReportFile {
-    let mut report = ReportFile::new(job.command.id.clone(), status);
-    report.session = Some(job.session.clone());
-    report.request_id.clone_from(&job.command.request_id);
-    report
+    let mut file = ReportFile::new(job.command.id.clone(), status);
+    file.report.session = Some(job.session.clone());
+    file.request_id.clone_from(&job.command.request_id);
+    file
 }
 
 fn how(step: &ProcessEnd) -> String {
@@ -338,13 +339,13 @@ mod tests {
     type Of = fn(&AgentJob<'_>, &[ProcessEnd]) -> ReportFile;
 
     /// Returns the report as the other side reads it.
-    fn read_back(of: Of, ended: ProcessEnd) -> ReportFile {
+    fn read_back(of: Of, ended: ProcessEnd) -> Report {
         let command =
             CommandFile::parse("---\nid: task-1\nsession_id: s\ncommand_type: new\n---\nx")
                 .unwrap();
         let volumes = Volumes::at("/volumes".as_ref()).unwrap();
         let text = render(&of(&AgentJob::new(&volumes, &command), &[ended]));
-        parse("report-task-1.md", text.as_bytes()).unwrap()
+        parse("report-task-1.md", text.as_bytes()).unwrap().report
     }
 
     #[test]

@@ -263,7 +263,7 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
         hint: problem.hint.clone(),
         ..bad("team", problem.in_file(&shown))
     }));
-    let way = file.team.way_to_somebody();
+    let way = file.team.assignee_hint();
     let unassigned = file.team.unassigned().into_iter();
     findings.extend(unassigned.map(|problem| missing("team", problem.in_file(&shown)).hint(&*way)));
     // What is wrong with a role itself is among the problems.

@@ -105,15 +105,13 @@ fn unusable_steps_of(
             *target != role.id && file.team.role(target).is_some()
         }
     };
-    for template in &role.templates {
-        let name = one_line(&template.name, 60);
-        let of = format!("the role `{id}`, template `{name}`");
-        for (place, step) in (1..).zip(&template.steps) {
-            if exists(&step.does)
-                && let Err(wrong) = checker.check(&step.into(), place)
-            {
-                problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
-            }
+    for step in role.steps() {
+        if exists(&step.spec.does)
+            && let Err(wrong) = checker.check(step.spec, step.number)
+        {
+            let (name, place) = (one_line(&step.template.name, 60), step.number);
+            let of = format!("the role `{id}`, template `{name}`");
+            problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
         }
     }
     problems

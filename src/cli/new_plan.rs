@@ -10,7 +10,7 @@ use super::{App, Failure, beside};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
-use crate::plan::{NewTask, PlanHead, Repository, Time};
+use crate::plan::{PlanHead, Repository, TaskSpec, Time};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Reference};
@@ -33,7 +33,7 @@ impl App {
         &self,
         wanted: &Wanted<'_>,
         planner: &Planner,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let new = wanted.new;
         let workspace = self.workspace(new.workspace.as_deref())?;
         let (mut head, tasks) = match (&new.workflow, wanted.plan, wanted.goal) {
@@ -87,7 +87,7 @@ impl App {
         &self,
         path: &Path,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let (file, shown) = (path.to_owned(), path.display().to_string());
         let text = beside(move || {
             bounded_read::read_file(&file, plan_file::MAX_BYTES)
@@ -111,19 +111,20 @@ impl App {
         file: PlanFile,
         shown: &str,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let problems = self.mismatches(&file, Path::new(workspace));
         if !problems.is_empty() {
             return Err(Failure::problems(shown, &problems));
         }
-        let mut head = PlanHead::new(new_plan_id(), &file.goal, Time::default());
-        head.name = file.name;
-        head.description = file.description;
-        head.expected_outcome = file.expected_outcome;
-        head.constraints = file.constraints;
-        head.source = file.source;
-        head.order = file.order.unwrap_or_default();
-        Ok((head, file.tasks))
+        let plan = file.plan;
+        let mut head = PlanHead::new(new_plan_id(), &plan.goal, Time::default());
+        head.name = plan.name;
+        head.description = plan.description;
+        head.expected_outcome = plan.expected_outcome;
+        head.constraints = plan.constraints;
+        head.source = plan.source;
+        head.order = plan.order.unwrap_or_default();
+        Ok((head, plan.tasks))
     }
 
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by the team.
@@ -137,9 +138,9 @@ impl App {
                 .with_hint("name a file that is in the workspace itself")
         }));
         if let Some(file) = &self.team {
-            problems.extend(file.team.assignee_problems(plan));
+            problems.extend(file.team.assignee_problems(&plan.plan));
             if file.roles_only {
-                problems.extend(file.team.nobodys(&plan.tasks));
+                problems.extend(file.team.without_assignee(&plan.plan.tasks));
             }
         }
         problems

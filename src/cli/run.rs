@@ -12,7 +12,7 @@ use super::worker_pools::{self, TeamWorkers};
 use super::{Access, App, BY, Exit, Failure, Process, complain, detach, unless};
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
-use crate::plan::{Draft, NewTask, Origin, PlanHead, PlanId, PlanState, ReviewPolicy};
+use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, TaskSpec};
 use crate::plan_time::Clock;
 use crate::view::{ProgramName, clock_time};
 use crate::wire::plan_file;
@@ -274,7 +274,7 @@ async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
 }
 
 /// Stores a new plan and returns its head.
-async fn create(app: &App, mut head: PlanHead, tasks: Vec<NewTask>) -> Result<PlanHead, Failure> {
+async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<PlanHead, Failure> {
     head.origin = match tasks.is_empty() {
         true => Origin::Model,
         false => Origin::Person,

@@ -366,12 +366,12 @@ impl<'a> Foreground<'a> {
         };
         let replace = move |draft: &mut Draft<'_>| {
             draft.describe(|head| {
-                head.name = file.name;
-                head.goal = file.goal;
-                head.description = file.description;
-                head.constraints = file.constraints;
+                head.name = file.plan.name;
+                head.goal = file.plan.goal;
+                head.description = file.plan.description;
+                head.constraints = file.plan.constraints;
             });
-            draft.replace_tasks(file.tasks).map(drop)
+            draft.replace_tasks(file.plan.tasks).map(drop)
         };
         self.change("edited", replace).await.map(drop)
     }

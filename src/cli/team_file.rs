@@ -12,7 +12,7 @@ use super::{App, Failure, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::{NewTask, PlanHead, TaskId};
+use crate::plan::{PlanHead, TaskId, TaskSpec};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::wire::Problem;
@@ -123,7 +123,7 @@ impl App {
         id: &str,
         wanted: &Wanted<'_>,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<NewTask>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let short = one_line(id, 60);
         let file = self.team.as_ref().ok_or_else(|| {
             Failure::usage(anyhow!(
@@ -149,7 +149,7 @@ impl App {
             Failure::problems(&shown.to_string(), &problems).hint(line(&given))
         })?;
         if let Some(goal) = wanted.goal {
-            goal.clone_into(&mut made.goal);
+            goal.clone_into(&mut made.plan.goal);
         }
         self.begin(made, &format!("{shown}#{}", workflow.id), workspace)
     }
@@ -179,7 +179,7 @@ impl App {
             };
             complain(&format!(
                 "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {}\n",
-                team.way_to_somebody()
+                team.assignee_hint()
             ));
         }
         Ok(())

@@ -9,8 +9,7 @@ use super::plan_run::EffectResult;
 use super::report_parsing::{AnswerFile, ParsedReport};
 use super::worktrees::BranchReport;
 use crate::plan::{
-    AppliedReport, DecidedBy, Draft, HumanQuestion, PlanHead, QuestionId, Refusal, SessionId,
-    Verdict,
+    AppliedReport, Draft, HumanQuestion, PlanHead, QuestionId, Refusal, SessionId, Verdict,
 };
 use crate::volumes::{Volumes, Withdrawal};
 use crate::wire::text::safe_session;
@@ -193,14 +192,10 @@ fn apply_model_decision(
             });
             draft.make_tasks(plan.tasks).map(drop)
         }
-        ModelDecision::Judgement(command, judgement) => {
+        ModelDecision::Judgement(command, verdict) => {
             let verdict = Verdict {
-                decision: judgement.decision,
-                reason: judgement.reason,
-                feedback: judgement.feedback,
-                result_summary: judgement.result_summary,
-                by: DecidedBy::Model,
                 at: draft.now(),
+                ..verdict
             };
             draft.judge(&command, &verdict, question)
         }

@@ -9,10 +9,10 @@ use super::apply_input::apply_model_answer;
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings};
 use crate::exec::{self, MarkKind};
-use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
+use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
-    Plan, Refusal, ReplanEdit, Task, Time,
+    Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -29,8 +29,8 @@ const UNREAD: usize = 5;
 /// A model's answer, read and validated.
 #[derive(Clone, Debug)]
 pub(super) enum ModelDecision {
-    Plan(PlannedPlan),
-    Judgement(CommandId, Judgement),
+    Plan(PlanSpec),
+    Judgement(CommandId, Verdict),
     Edits(Vec<ReplanEdit>),
     Audit(Audit),
     Summary(String),

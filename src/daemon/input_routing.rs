@@ -92,7 +92,7 @@ impl RoutingTable {
 mod tests {
     use super::*;
     use crate::daemon::report_parsing::UnreadableReport;
-    use crate::plan::{AttemptKind, NewCommand, NewTask, PlanHead, PlanPolicy, TaskId, Time};
+    use crate::plan::{AttemptKind, NewCommand, PlanHead, PlanPolicy, TaskId, TaskSpec, Time};
 
     /// Makes a plan whose only task was dispatched with this command.
     async fn made(store: &Store, id: &str, command: &str) -> PlanId {
@@ -100,9 +100,9 @@ mod tests {
         let head = PlanHead::new(plan.clone(), "", Time::default());
         let made = store.create(head, "test", "made", move |draft| {
             draft.created();
-            draft.make_tasks(vec![NewTask {
+            draft.make_tasks(vec![TaskSpec {
                 name: "Only".to_owned(),
-                ..NewTask::default()
+                ..TaskSpec::default()
             }])?;
             draft.start(PlanPolicy::default(), "")?;
             let issue = NewCommand {

@@ -3,7 +3,7 @@
 use crate::plan::{AnswerChoice, CommandId, QuestionId, Report, Time};
 use crate::plan_time::Clock;
 use crate::volumes::{ArrivedReport, Scan, Unreadable};
-use crate::wire::text::printable;
+use crate::wire::report_file::ReportFile;
 use crate::wire::{Problem, question_file, report_file};
 
 /// A report as it arrived: readable, or why not.
@@ -60,7 +60,7 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
         Ok(bytes) => report_file::parse(&name, &bytes),
     };
     let content = match content {
-        Ok(report) => Ok(core(&name, &hash, report, now, clock)),
+        Ok(file) => Ok(core(file, &hash, now, clock)),
         Err(problems) => Err(UnreadableReport {
             reason: lines(&problems),
             explanation: report_file::rejection(&name, &problems),
@@ -79,34 +79,13 @@ fn lines(problems: &[Problem]) -> String {
     lines.join("; ")
 }
 
-fn core(
-    name: &str,
-    hash: &str,
-    report: report_file::ReportFile,
-    now: Time,
-    clock: &Clock,
-) -> Report {
-    let (results, other) = (printable(&report.results), printable(&report.other));
-    let results = match report.other.is_empty() {
-        true => results,
-        false => format!("{results}\n\n{other}").trim().to_owned(),
-    };
-    let money = Some(report.cost_usd).filter(|money| money.is_finite() && *money >= 0.0);
+fn core(file: ReportFile, hash: &str, now: Time, clock: &Clock) -> Report {
+    let report = file.into_report();
     Report {
-        name: name.to_owned(),
-        status: report.status,
-        session: report.session,
-        results,
-        pitfalls: printable(&report.pitfalls),
-        next_steps: printable(&report.next_steps),
-        question: report.question.map(|question| printable(&question)),
         // The agent reads the wall clock, which may have been set since this process began.
         blocked_until: report.blocked_until.map(|moment| clock.of_wall(moment)),
-        collaboration: report.collaboration,
-        input_tokens: report.input_tokens,
-        output_tokens: report.output_tokens,
-        cost_usd: money.unwrap_or_default(),
         hash: hash.to_owned(),
         received: now,
+        ..report
     }
 }

@@ -252,21 +252,11 @@ fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
 
 fn no_answer(reason: &str, received: Time) -> Report {
     Report {
-        name: BY.to_owned(),
-        status: ReportStatus::Failed,
-        session: None,
         results: format!(
             "There is a report, but it cannot be read, and neither can the one that was asked for in its place: {reason}."
         ),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
         collaboration: Some(Collaboration::Error),
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
         hash: "an unreadable report".to_owned(),
-        received,
+        ..Report::new(BY, ReportStatus::Failed, received)
     }
 }

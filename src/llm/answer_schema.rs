@@ -40,31 +40,23 @@ impl Serialize for Schema {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self {
-            Self::Text(description) => {
-                map.serialize_entry("type", "string")?;
-                map.serialize_entry("description", description)?;
-            }
-            Self::OptionalText(description) => {
-                map.serialize_entry("type", &["string", "null"])?;
-                map.serialize_entry("description", description)?;
-            }
+            Self::Text(_) | Self::OneOf(_) => map.serialize_entry("type", "string")?,
+            Self::OptionalText(_) => map.serialize_entry("type", &["string", "null"])?,
             Self::Integer => map.serialize_entry("type", "integer")?,
             Self::OptionalInteger => map.serialize_entry("type", &["integer", "null"])?,
             Self::Boolean => map.serialize_entry("type", "boolean")?,
-            Self::OneOf(words) => {
-                map.serialize_entry("type", "string")?;
-                map.serialize_entry("enum", words)?;
+            Self::List(_) => map.serialize_entry("type", "array")?,
+            Self::OptionalList(_) => map.serialize_entry("type", &["array", "null"])?,
+            Self::Object(_) => map.serialize_entry("type", "object")?,
+        }
+        match self {
+            Self::Text(description) | Self::OptionalText(description) => {
+                map.serialize_entry("description", description)?;
             }
-            Self::List(items) => {
-                map.serialize_entry("type", "array")?;
-                map.serialize_entry("items", items)?;
-            }
-            Self::OptionalList(items) => {
-                map.serialize_entry("type", &["array", "null"])?;
-                map.serialize_entry("items", items)?;
-            }
+            Self::OneOf(words) => map.serialize_entry("enum", words)?,
+            Self::List(items) | Self::OptionalList(items) => map.serialize_entry("items", items)?,
+            Self::Integer | Self::OptionalInteger | Self::Boolean => {}
             Self::Object(properties) => {
-                map.serialize_entry("type", "object")?;
                 map.serialize_entry("properties", &Properties(properties))?;
                 let names = properties.iter().map(|(name, _)| name).collect::<Vec<_>>();
                 map.serialize_entry("required", &names)?;

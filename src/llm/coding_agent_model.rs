@@ -19,9 +19,9 @@ use crate::exec::{
 use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
-const MAX_OUTPUT: u64 = 8 << 20;
+const MAX_OUTPUT: usize = 8 << 20;
 /// The interval at which the size of the output is checked.
-const LOOK: Duration = Duration::from_millis(200);
+const SIZE_CHECK: Duration = Duration::from_millis(200);
 /// The time between asking an agent that prints without end to stop and killing it.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -67,9 +67,9 @@ impl AgentModel {
     }
 
     async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
-        let heard = self.run(request).await.map_err(|fault| self.error(fault))?;
-        let (input_tokens, output_tokens) = (heard.usage.input_tokens, heard.usage.output_tokens);
-        let fault = match heard.outcome {
+        let RunReading { outcome, usage, .. } =
+            self.run(request).await.map_err(|fault| self.error(fault))?;
+        let fault = match outcome {
             // The agent was refused a tool that the question did not need; the answer counts.
             RunOutcome::Done { text }
             | RunOutcome::Refused {
@@ -79,9 +79,9 @@ impl AgentModel {
             } if !text.trim().is_empty() => {
                 return Ok(ModelReply {
                     text,
-                    input_tokens,
-                    output_tokens,
-                    cost_usd: heard.usage.cost_usd,
+                    input_tokens: usage.input_tokens,
+                    output_tokens: usage.output_tokens,
+                    cost_usd: usage.cost_usd,
                 });
             }
             other => self.fault(other),
@@ -125,8 +125,8 @@ impl AgentModel {
             }
         };
         let flood = async {
-            while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT {
-                sleep(LOOK).await;
+            while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT as u64 {
+                sleep(SIZE_CHECK).await;
             }
             GRACE
         };
@@ -136,17 +136,14 @@ impl AgentModel {
                 said: own_words(&format!("{:#}", anyhow::Error::new(error))),
             })?;
         if exit.cancelled {
-            return Err(Fault::TooLarge {
-                limit: usize::try_from(MAX_OUTPUT).unwrap_or(usize::MAX),
-            });
+            return Err(Fault::TooLarge { limit: MAX_OUTPUT });
         }
         if exit.timed_out {
             return Err(Fault::TimedOut { after: timeout });
         }
-        let cap = usize::try_from(MAX_OUTPUT).unwrap_or(usize::MAX);
         Ok(agent.read(&RunOutput {
-            out: &output.out_since(0, cap),
-            err: &output.err_since(0, cap),
+            out: &output.out_since(0, MAX_OUTPUT),
+            err: &output.err_since(0, MAX_OUTPUT),
             exit: Some(exit),
             begins: true,
             now: self.clock.now(),

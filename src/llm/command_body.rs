@@ -117,8 +117,8 @@ impl CommandContext {
     }
 }
 
-/// What a kind of command says besides the task.
-fn told(kind: &CommandKind) -> Value {
+/// The values of a kind of command, in addition to those of the task.
+fn kind_view(kind: &CommandKind) -> Value {
     match kind {
         CommandKind::New { note } => context! { kind => "new", note => block(note, SECTION) },
         CommandKind::Continue {
@@ -216,7 +216,7 @@ pub(super) fn view(known: &CommandContext) -> Value {
         produces => produces.collect::<Vec<_>>(),
         dependencies => dependencies.collect::<Vec<_>>(),
         report_path => fit(known.report_path.clone()),
-        ..context! { ..told(&known.kind), ..unsaid },
+        ..context! { ..kind_view(&known.kind), ..unsaid },
     }
 }
 

@@ -117,22 +117,16 @@ impl LlmError {
 
     /// Returns whether the same request may succeed a little later.
     pub fn retryable(&self) -> bool {
-        match self.fault {
+        matches!(
+            self.fault,
             Fault::Unreachable { .. }
-            | Fault::TimedOut { .. }
-            | Fault::Unavailable { .. }
-            | Fault::CutBody { .. }
-            | Fault::NotJson { .. }
-            | Fault::Unexpected { .. }
-            | Fault::Broken { .. } => true,
-            Fault::Unfit { .. }
-            | Fault::TooLarge { .. }
-            | Fault::Unauthorised { .. }
-            | Fault::Rejected { .. }
-            | Fault::Redirected { .. }
-            | Fault::CutAnswer { .. }
-            | Fault::Refused { .. } => false,
-        }
+                | Fault::TimedOut { .. }
+                | Fault::Unavailable { .. }
+                | Fault::CutBody { .. }
+                | Fault::NotJson { .. }
+                | Fault::Unexpected { .. }
+                | Fault::Broken { .. }
+        )
     }
 
     /// Returns how long the server asks to wait before the next request.

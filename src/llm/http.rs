@@ -43,7 +43,8 @@ pub(super) struct Endpoint {
     client: Client,
     url: Url,
     shown_url: String,
-    model: String,
+    /// The model's name at the provider.
+    pub(super) model: String,
     key: Option<SecretString>,
     timeout: Duration,
 }
@@ -115,11 +116,6 @@ impl Endpoint {
             key,
             timeout,
         })
-    }
-
-    /// Returns the model's name.
-    pub(super) fn model(&self) -> &str {
-        &self.model
     }
 
     /// Sends a body and returns the JSON that came back with a success status.

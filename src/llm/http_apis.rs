@@ -77,8 +77,8 @@ impl HttpModel {
             }
         };
         let answer = match self.api {
-            Api::Anthropic => read::<MessagesAnswer>(json).map(MessagesAnswer::answer),
-            Api::OpenAi => read::<Completion>(json).and_then(Completion::answer),
+            Api::Anthropic => read::<MessagesAnswer>(json).map(MessagesAnswer::reply),
+            Api::OpenAi => read::<Completion>(json).and_then(Completion::reply),
         };
         answer
             .map_err(|reason| Fault::Unexpected {
@@ -95,7 +95,7 @@ impl HttpModel {
             max_tokens,
             ..
         } = request;
-        let model = self.endpoint.model();
+        let model = &self.endpoint.model;
         let schema = dialect.schema.then_some(&request.schema);
         match self.api {
             Api::Anthropic => Body {
@@ -142,14 +142,13 @@ impl HttpModel {
     }
 
     /// Returns the reply, or the fault of an incomplete answer.
-    fn reply(&self, request: &Request, answer: ApiAnswer) -> Result<ModelReply, Fault> {
-        let ApiAnswer {
-            text,
-            end,
-            input_tokens,
-            output_tokens,
-        } = answer;
-        let text = self.endpoint.scrub_reply(text);
+    fn reply(
+        &self,
+        request: &Request,
+        (mut reply, end): (ModelReply, StopReason),
+    ) -> Result<ModelReply, Fault> {
+        reply.text = self.endpoint.scrub_reply(reply.text);
+        let (input_tokens, output_tokens) = (reply.input_tokens, reply.output_tokens);
         match end {
             StopReason::Cut => Err(Fault::CutAnswer {
                 max_tokens: request.max_tokens,
@@ -157,26 +156,21 @@ impl HttpModel {
                 output_tokens,
             }),
             StopReason::Refused => Err(Fault::Refused {
-                reason: own_words(&text),
+                reason: own_words(&reply.text),
                 input_tokens,
                 output_tokens,
             }),
-            StopReason::Whole if text.trim().is_empty() => Err(Fault::Unexpected {
+            StopReason::Whole if reply.text.trim().is_empty() => Err(Fault::Unexpected {
                 reason: "it holds no text".to_owned(),
             }),
-            StopReason::Whole => Ok(ModelReply {
-                text,
-                input_tokens,
-                output_tokens,
-                cost_usd: 0.0,
-            }),
+            StopReason::Whole => Ok(reply),
         }
     }
 }
 
 impl LanguageModel for HttpModel {
     fn name(&self) -> &str {
-        self.endpoint.model()
+        &self.endpoint.model
     }
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
@@ -246,14 +240,6 @@ struct NamedSchema<'a> {
     schema: &'a Schema,
 }
 
-/// The answer of either API, in common words.
-struct ApiAnswer {
-    text: String,
-    end: StopReason,
-    input_tokens: u64,
-    output_tokens: u64,
-}
-
 /// Why the model stopped.
 enum StopReason {
     Whole,
@@ -317,7 +303,7 @@ struct TokenUsage {
 
 impl MessagesAnswer {
     /// Returns the tool call, if a server makes one, else the text.
-    fn answer(self) -> ApiAnswer {
+    fn reply(self) -> (ModelReply, StopReason) {
         let text = match self.content.iter().find_map(|block| block.input.as_ref()) {
             Some(input) => input.to_string(),
             None => self
@@ -337,17 +323,18 @@ impl MessagesAnswer {
             usage.cache_read_input_tokens,
         ];
         let input = cached.into_iter().chain([usage.input_tokens]).flatten();
-        ApiAnswer {
+        let reply = ModelReply {
             text,
-            end,
             input_tokens: input.fold(0, u64::saturating_add),
             output_tokens: usage.output_tokens.unwrap_or(0),
-        }
+            cost_usd: 0.0,
+        };
+        (reply, end)
     }
 }
 
 impl Completion {
-    fn answer(self) -> Result<ApiAnswer, String> {
+    fn reply(self) -> Result<(ModelReply, StopReason), String> {
         let choice = self.choices.into_iter().next();
         let CompletionChoice {
             message,
@@ -361,12 +348,13 @@ impl Completion {
             _ => StopReason::Whole,
         };
         let usage = self.usage.unwrap_or_default();
-        Ok(ApiAnswer {
+        let reply = ModelReply {
             text: refusal.unwrap_or_else(|| plain(message.content)),
-            end,
             input_tokens: usage.prompt_tokens.unwrap_or(0),
             output_tokens: usage.completion_tokens.unwrap_or(0),
-        })
+            cost_usd: 0.0,
+        };
+        Ok((reply, end))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The prompt templates: built in, each replaced by a file of its name on disk. Every template is parsed and rendered once when
 //! it is loaded, so that a mistake in a file is found at start, with its line, and not in the middle of a plan.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ const MAX_TEMPLATE: usize = 256 << 10;
 const MAX_TEXT: usize = 40_000;
 
 /// The existing templates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PromptTemplate {
     Plan,
     Judge,
@@ -78,20 +78,14 @@ impl PromptTemplate {
         self.file().1
     }
 
-    fn parts(self) -> &'static [TemplatePart] {
+    /// Returns the parts that are rendered separately: that of a command is the whole template, a question has the system part
+    /// and the prompt.
+    fn parts(self) -> std::ops::Range<usize> {
         match self {
-            Self::Command => &[TemplatePart::Whole],
-            _ => &[TemplatePart::System, TemplatePart::Prompt],
+            Self::Command => 0..1,
+            _ => 0..2,
         }
     }
-}
-
-/// A part of a template that is rendered separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TemplatePart {
-    System,
-    Prompt,
-    Whole,
 }
 
 /// A template that cannot be used.
@@ -122,7 +116,7 @@ impl PromptError {
 pub struct Prompts {
     environment: Environment<'static>,
     /// The origin of each template, for its errors.
-    paths: Vec<(PromptTemplate, PathBuf)>,
+    paths: HashMap<PromptTemplate, PathBuf>,
 }
 
 impl Prompts {
@@ -130,17 +124,18 @@ impl Prompts {
     pub fn load(dir: Option<&Path>) -> Result<Self, PromptError> {
         let mut prompts = Self {
             environment: environment(),
-            paths: Vec::new(),
+            paths: HashMap::new(),
         };
         for template in PromptTemplate::ALL {
-            let (path, source) = match dir.map(|dir| dir.join(template.file_name())) {
-                Some(path) => match read(&path)? {
-                    Some(source) => (path, source),
-                    None => built_in(template),
-                },
-                None => built_in(template),
-            };
-            prompts.add(template, path, &source)?;
+            let path = dir.map(|dir| dir.join(template.file_name()));
+            let source = path.as_deref().map(read).transpose()?.flatten();
+            match (path, source) {
+                (Some(path), Some(source)) => prompts.add(template, path, &source)?,
+                _ => {
+                    let path = Path::new("prompts").join(template.file_name());
+                    prompts.add(template, path, template.built_in())?;
+                }
+            }
         }
         Ok(prompts)
     }
@@ -152,14 +147,14 @@ impl Prompts {
         context: &Value,
     ) -> Result<(String, String), PromptError> {
         Ok((
-            self.render(template, TemplatePart::System, context)?,
-            self.render(template, TemplatePart::Prompt, context)?,
+            self.render(template, 0, context)?,
+            self.render(template, 1, context)?,
         ))
     }
 
     /// Renders the command file's body.
     pub(super) fn command(&self, context: &Value) -> Result<String, PromptError> {
-        self.render(PromptTemplate::Command, TemplatePart::Whole, context)
+        self.render(PromptTemplate::Command, 0, context)
     }
 
     fn add(
@@ -168,8 +163,8 @@ impl Prompts {
         path: PathBuf,
         source: &str,
     ) -> Result<(), PromptError> {
-        self.paths.push((template, path));
-        for (part, text) in self.split(template, source)? {
+        self.paths.insert(template, path);
+        for (part, text) in self.split(template, source)?.into_iter().enumerate() {
             self.environment
                 .add_template_owned(name(template, part), text)
                 .map_err(|error| self.broken(template, &error))?;
@@ -177,20 +172,16 @@ impl Prompts {
         for sample in template_trial::contexts(template) {
             self.refuse_unknown(template, source, &sample)?;
             for part in template.parts() {
-                self.render(template, *part, &sample)?;
+                self.render(template, part, &sample)?;
             }
         }
         Ok(())
     }
 
     /// Splits a template; each part keeps its lines, so that its line numbers are those of the file.
-    fn split(
-        &self,
-        template: PromptTemplate,
-        source: &str,
-    ) -> Result<Vec<(TemplatePart, String)>, PromptError> {
-        if template.parts() == [TemplatePart::Whole] {
-            return Ok(vec![(TemplatePart::Whole, source.to_owned())]);
+    fn split(&self, template: PromptTemplate, source: &str) -> Result<Vec<String>, PromptError> {
+        if template.parts().len() == 1 {
+            return Ok(vec![source.to_owned()]);
         }
         let Some(line) = source.lines().position(|line| line.trim_end() == SEPARATOR) else {
             return Err(self.broken_at(
@@ -201,10 +192,7 @@ impl Prompts {
         };
         let lines = source.lines().collect::<Vec<_>>();
         let prompt = format!("{}{}", "\n".repeat(line + 1), lines[line + 1..].join("\n"));
-        Ok(vec![
-            (TemplatePart::System, lines[..line].join("\n")),
-            (TemplatePart::Prompt, prompt),
-        ])
+        Ok(vec![lines[..line].join("\n"), prompt])
     }
 
     /// Refuses names that the template's context does not have, also in branches that the sample does not reach.
@@ -214,21 +202,17 @@ impl Prompts {
         source: &str,
         sample: &Value,
     ) -> Result<(), PromptError> {
+        let globals: HashSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         for part in template.parts() {
-            let Ok(parsed) = self.environment.get_template(&name(template, *part)) else {
+            let Ok(parsed) = self.environment.get_template(&name(template, part)) else {
                 continue;
             };
-            let globals: HashSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
-            let mut unknown = parsed
-                .undeclared_variables(false)
-                .into_iter()
-                .filter(|name| !has(sample, name) && !globals.contains(name.as_str()))
-                .collect::<Vec<_>>();
-            unknown.sort();
-            if let Some(name) = unknown.first() {
+            let names = parsed.undeclared_variables(false).into_iter();
+            let unknown = |name: &String| !has(sample, name) && !globals.contains(name.as_str());
+            if let Some(name) = names.filter(unknown).min() {
                 return Err(self.broken_at(
                     template,
-                    line_of(source, name),
+                    line_of(source, &name),
                     format!("unknown variable `{name}`"),
                 ));
             }
@@ -239,7 +223,7 @@ impl Prompts {
     fn render(
         &self,
         template: PromptTemplate,
-        part: TemplatePart,
+        part: usize,
         context: &Value,
     ) -> Result<String, PromptError> {
         self.environment
@@ -259,14 +243,7 @@ impl Prompts {
     }
 
     fn broken_at(&self, template: PromptTemplate, line: usize, reason: String) -> PromptError {
-        let path = self
-            .paths
-            .iter()
-            .rfind(|(other, _)| *other == template)
-            .map_or_else(
-                || PathBuf::from(template.file_name()),
-                |(_, path)| path.clone(),
-            );
+        let path = PathBuf::from(&self.paths[&template]);
         PromptError::Broken { path, line, reason }
     }
 }
@@ -332,13 +309,8 @@ fn has(context: &Value, name: &str) -> bool {
         .is_ok_and(|value| !value.is_undefined())
 }
 
-fn name(template: PromptTemplate, part: TemplatePart) -> String {
-    format!("{}#{part:?}", template.file_name())
-}
-
-fn built_in(template: PromptTemplate) -> (PathBuf, String) {
-    let path = Path::new("prompts").join(template.file_name());
-    (path, template.built_in().to_owned())
+fn name(template: PromptTemplate, part: usize) -> String {
+    format!("{}#{part}", template.file_name())
 }
 
 fn read(path: &Path) -> Result<Option<String>, PromptError> {

@@ -1,8 +1,6 @@
 //! A small plan with a value in every field, with which each template is rendered once when it is loaded: a template that works
 //! with it works with every plan. No part of it reaches a model or a file.
 
-use std::time::Duration;
-
 use minijinja::value::Value;
 
 use super::command_body::{self, CommandContext, CommandKind};
@@ -11,9 +9,9 @@ use super::prompt_context::{
 };
 use super::prompts::PromptTemplate;
 use crate::plan::{
-    Attempt, AttemptKind, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId,
-    Decision, Evidence, Origin, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row, Task,
-    TaskId, TaskState, Time, Verdict,
+    Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, DecidedBy,
+    Decision, Evidence, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row, Task, TaskId,
+    TaskSpec, TaskState, Time, Verdict,
 };
 use crate::wire::command_file::Language;
 use crate::wire::team_file;
@@ -54,14 +52,18 @@ pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
                 prompt_context::plan(&PlanContext::default()),
             ]
         }
-        PromptTemplate::Judge => [(&rich, facts()), (&bare, JudgeFacts::default())]
-            .into_iter()
-            .filter_map(|(plan, facts)| {
+        PromptTemplate::Judge => {
+            let late = JudgeFacts {
+                stale_reports: vec!["an older report".to_owned()],
+            };
+            let judge = |plan: &Plan, facts| {
                 let task = plan.task(TaskId(2))?;
                 let attempt = plan.attempts_of(task.number).next_back()?;
-                Some(prompt_context::judge(plan, task, attempt, &facts))
-            })
-            .collect(),
+                Some(prompt_context::judge(plan, task, attempt, facts))
+            };
+            let contexts = [judge(&rich, &late), judge(&bare, &JudgeFacts::default())];
+            contexts.into_iter().flatten().collect()
+        }
         PromptTemplate::Replan => vec![
             prompt_context::replan(&rich, Some(TaskId(2)), "why", "note", Some(&team)),
             prompt_context::replan(&bare, None, "", "", None),
@@ -102,49 +104,38 @@ pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
         }
         PromptTemplate::Command => {
             let kinds = [
-                (&rich, new("note")),
-                (&bare, new("")),
-                (&rich, proceed("note")),
-                (&bare, proceed("")),
+                (&rich, new(Fill::Rich)),
+                (&bare, new(Fill::Bare)),
+                (&rich, proceed(Fill::Rich)),
+                (&bare, proceed(Fill::Bare)),
                 (&rich, resume()),
                 (&rich, repair()),
             ];
-            kinds
-                .into_iter()
-                .filter_map(|(plan, kind)| Some((plan, plan.task(TaskId(2))?, kind)))
-                .flat_map(|(plan, task, kind)| {
-                    [Language::En, Language::Zh].map(|language| {
-                        let path = "reports/pending/report.md";
-                        let kind = kind.clone();
-                        command_body::view(&CommandContext::new(plan, task, kind, language, path))
-                    })
-                })
-                .collect()
+            let mut contexts = Vec::new();
+            for (plan, kind) in kinds {
+                let task = plan.task(TaskId(2)).expect("the sample has this task");
+                for language in [Language::En, Language::Zh] {
+                    let path = "reports/pending/report.md";
+                    let known = CommandContext::new(plan, task, kind.clone(), language, path);
+                    contexts.push(command_body::view(&known));
+                }
+            }
+            contexts
         }
     }
 }
 
-fn facts() -> JudgeFacts {
-    JudgeFacts {
-        stale_reports: vec!["an older report".to_owned()],
-    }
-}
-
-fn new(note: &str) -> CommandKind {
+fn new(fill: Fill) -> CommandKind {
     CommandKind::New {
-        note: note.to_owned(),
+        note: fill.text("note"),
     }
 }
 
-fn proceed(text: &str) -> CommandKind {
+fn proceed(fill: Fill) -> CommandKind {
     CommandKind::Continue {
-        feedback: text.to_owned(),
-        note: text.to_owned(),
-        failed_checks: if text.is_empty() {
-            Vec::new()
-        } else {
-            vec![check()]
-        },
+        feedback: fill.text("note"),
+        note: fill.text("note"),
+        failed_checks: fill.list(check),
     }
 }
 
@@ -174,26 +165,25 @@ pub(super) enum Fill {
 
 impl Fill {
     fn text(self, text: &str) -> String {
-        if self == Self::Rich {
-            text.to_owned()
-        } else {
-            String::new()
-        }
+        self.list(|| text).concat()
+    }
+
+    /// Returns a list of one entry, or none.
+    fn list<T>(self, entry: impl FnOnce() -> T) -> Vec<T> {
+        (self == Self::Rich).then(entry).into_iter().collect()
     }
 }
 
 /// Makes a plan of three tasks: the first completed, the second reported for the second time, the third pending.
 pub(super) fn plan(fill: Fill) -> Plan {
-    let mut rows = vec![Row::Head(Box::new(head(fill)))];
-    rows.extend([
+    let mut rows = vec![
+        Row::Head(Box::new(head(fill))),
         Row::Task(Box::new(task(1, TaskState::Completed, fill))),
         Row::Task(Box::new(task(2, TaskState::InProgress, fill))),
         Row::Task(Box::new(task(3, TaskState::Pending, fill))),
-    ]);
-    if fill == Fill::Rich {
-        rows.push(Row::Attempt(Box::new(attempt(1, fill))));
-    }
-    rows.push(Row::Attempt(Box::new(attempt(2, fill))));
+        Row::Attempt(Box::new(attempt(2, fill))),
+    ];
+    rows.extend(fill.list(|| Row::Attempt(Box::new(attempt(1, fill)))));
     Plan::from_rows(rows).expect("the rows begin with a head")
 }
 
@@ -216,112 +206,65 @@ pub(super) fn head(fill: Fill) -> PlanHead {
 /// Makes a task that depends on the one before it.
 pub(super) fn task(number: u32, status: TaskState, fill: Fill) -> Task {
     let rich = fill == Fill::Rich;
-    Task {
-        number: TaskId(number),
-        key: number.to_string(),
-        position: i64::from(number),
-        step: None,
-        step_id: None,
+    let spec = TaskSpec {
         name: format!("Task {number}"),
         description: "what to do".to_owned(),
         constraints: fill.text("a constraint"),
         expected_outcome: fill.text("an outcome"),
         reasoning: fill.text("a reason"),
-        assignee: None,
-        optional: false,
-        dependencies: if rich && number > 1 {
-            vec![TaskId(number - 1)]
-        } else {
-            Vec::new()
+        produces: fill.list(|| format!("task-{number}.txt")),
+        ..TaskSpec::default()
+    };
+    Task {
+        dependencies: match number {
+            1 => Vec::new(),
+            _ => fill.list(|| TaskId(number - 1)),
         },
-        checks: Vec::new(),
-        produces: if rich {
-            vec![format!("task-{number}.txt")]
-        } else {
-            Vec::new()
-        },
-        metadata: serde_json::Map::new(),
-        origin: Origin::Model,
         status,
         result: (rich && status.settled()).then(|| "a result".to_owned()),
         evidence: (rich && status.settled()).then(|| Evidence {
             verified: true,
             facts: vec!["test: exit 0".to_owned()],
         }),
-        current: None,
-        attempts: 0,
-        failures: 0,
         note: rich.then(|| "a note".to_owned()),
-        not_before: None,
-        removed: false,
-        created_at: Time(0),
-        started_at: None,
-        finished_at: None,
+        ..Task::new(TaskId(number), spec, Time(0))
     }
 }
 
 /// Makes an attempt of the second task; the first one has a verdict.
 pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
+    let rich = fill == Fill::Rich;
+    let id = CommandId::new(format!("task-{number}"));
     Attempt {
-        id: CommandId::new(format!("task-{number}")),
-        task: TaskId(2),
-        number,
-        kind: AttemptKind::New,
-        session: None,
         text: "the command".to_owned(),
-        issued: Time(0),
-        claimed: None,
-        waits_until: None,
-        with_person: Duration::ZERO,
-        waits: Vec::new(),
-        waiting_since: Time(0),
-        recall: false,
-        rejections: 0,
-        rejected: None,
-        report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
-        tree: None,
-        beside: if fill == Fill::Rich {
-            vec![TaskId(3)]
-        } else {
-            Vec::new()
-        },
-        changes: (fill == Fill::Rich)
+        report: rich.then(|| report(ReportStatus::PartialSuccess, "results")),
+        beside: fill.list(|| TaskId(3)),
+        changes: rich
             .then(|| ChangedFiles::new(ChangeDetection::Times, vec!["src/main.py".to_owned()])),
-        checks: (fill == Fill::Rich).then(|| vec![check()]),
-        merge: None,
+        checks: rich.then(|| vec![check()]),
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,
             reason: "a reason".to_owned(),
             feedback: "feedback".to_owned(),
             result_summary: String::new(),
-            by: crate::plan::DecidedBy::Model,
+            by: DecidedBy::Model,
             at: Time(0),
         }),
-        state: if number == 1 {
-            AttemptState::Judged
-        } else {
-            AttemptState::Reported
+        state: match number {
+            1 => AttemptState::Judged,
+            _ => AttemptState::Reported,
         },
+        ..Attempt::new(id, TaskId(2), number, Time(0))
     }
 }
 
 /// Makes a report.
 pub(super) fn report(status: ReportStatus, results: &str) -> Report {
     Report {
-        name: "report-task-2.md".to_owned(),
-        status,
-        session: None,
         results: results.to_owned(),
         pitfalls: "a pitfall".to_owned(),
         next_steps: "a next step".to_owned(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
-        hash: String::new(),
-        received: Time(0),
+        ..Report::new("report-task-2.md", status, Time(0))
     }
 }
 

@@ -182,11 +182,22 @@ impl Model {
     /// cannot be used. Dropping the future ends the exchange in progress and leaves nothing behind.
     pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, AskError> {
         let mut spent = ModelCost::default();
-        let again = match self.exchange(&question.request, &mut spent).await {
+        match self.answer(question, &mut spent).await {
+            Ok((value, text)) => Ok(Answered { value, text, spent }),
+            Err(fault) => Err(AskError { fault, spent }),
+        }
+    }
+
+    async fn answer<A>(
+        &self,
+        question: &TypedQuestion<A>,
+        spent: &mut ModelCost,
+    ) -> Result<(A, String), AskFault> {
+        let again = match self.exchange(&question.request, spent).await {
             Ok(reply) => match question.read(&reply.text) {
-                Ok(value) => return Ok(answered(value, reply.text, spent)),
+                Ok(value) => return Ok((value, reply.text)),
                 Err(reason) if spent.calls >= self.most => {
-                    return Err(failed(self.unusable(question, reason, reply.text), spent));
+                    return Err(self.unusable(question, reason, reply.text));
                 }
                 Err(reason) => repair(&question.request, &reply.text, &reason),
             },
@@ -195,15 +206,12 @@ impl Model {
             {
                 shorter(&question.request)
             }
-            Err(error) => return Err(failed(error.into(), spent)),
+            Err(error) => return Err(error.into()),
         };
-        let reply = match self.exchange(&again, &mut spent).await {
-            Ok(reply) => reply,
-            Err(error) => return Err(failed(error.into(), spent)),
-        };
+        let reply = self.exchange(&again, spent).await?;
         match question.read(&reply.text) {
-            Ok(value) => Ok(answered(value, reply.text, spent)),
-            Err(reason) => Err(failed(self.unusable(question, reason, reply.text), spent)),
+            Ok(value) => Ok((value, reply.text)),
+            Err(reason) => Err(self.unusable(question, reason, reply.text)),
         }
     }
 
@@ -246,14 +254,6 @@ impl Model {
         spent.output_tokens = spent.output_tokens.saturating_add(output);
         outcome
     }
-}
-
-fn answered<A>(value: A, text: String, spent: ModelCost) -> Answered<A> {
-    Answered { value, text, spent }
-}
-
-fn failed(fault: AskFault, spent: ModelCost) -> AskError {
-    AskError { fault, spent }
 }
 
 /// Returns the question that shows an answer together with its problem.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use super::model::{TaskRef, TaskSpec};
+
 /// Returns a cycle that can be reached from `starts`, as a list of its nodes with the first one repeated at the end (`[1, 2,
 /// 1]`). The cost is the number of nodes and edges that can be reached.
 pub fn find_cycle<N: Copy + Eq + Hash>(
@@ -38,6 +40,17 @@ pub fn find_cycle<N: Copy + Eq + Hash>(
         }
     }
     None
+}
+
+/// Returns a cycle among new tasks that depend on each other, as their places in the list; see [`find_cycle`].
+pub fn cycle_among(tasks: &[TaskSpec]) -> Option<Vec<usize>> {
+    let place = |on: &TaskRef| match on {
+        TaskRef::New(at) => Some(*at),
+        TaskRef::Number(_) | TaskRef::Key(_) => None,
+    };
+    find_cycle(0..tasks.len(), |at| {
+        tasks[at].dependencies.iter().filter_map(place).collect()
+    })
 }
 
 #[cfg(test)]

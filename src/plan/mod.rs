@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use concurrency::{Lanes, RoleLanes};
-pub use dependency_cycles::find_cycle;
+pub use dependency_cycles::{cycle_among, find_cycle};
 pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
 pub use due_steps::{Due, DueStep, Observations, Timeouts, due};
 pub use event::Event;

@@ -262,13 +262,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{ALL, FAILED, FREE, Kinds, PENDING, Place, RankedSet, UNSETTLED};
-    use crate::plan::model::{Task, TaskId};
+    use crate::plan::model::{Task, TaskId, TaskSpec, Time};
 
     fn task(n: u16) -> Task {
         Task {
-            number: TaskId(u32::from(n)),
             position: i64::from(n / 2),
-            ..Task::default()
+            ..Task::new(TaskId(u32::from(n)), TaskSpec::default(), Time(0))
         }
     }
 

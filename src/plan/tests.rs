@@ -142,7 +142,7 @@ fn refusal_names_dependency_cycle() {
 
 #[test]
 fn optional_task_is_skipped_after_three_failures() {
-    let optional = NewTask {
+    let optional = TaskSpec {
         optional: true,
         ..task("a", &[])
     };
@@ -434,7 +434,7 @@ fn replan_edits_only_unfinished_tasks_or_fails_whole() {
     let before = plan.clone();
     let edits = |skip: u32| {
         vec![
-            ReplanEdit::Add(Box::new(NewTask {
+            ReplanEdit::Add(Box::new(TaskSpec {
                 dependencies: vec![TaskRef::Number(TaskId(1))],
                 ..task("b2", &[])
             })),
@@ -544,9 +544,9 @@ fn retried_failure_is_an_event() {
     "tool".clone_into(&mut head.owner);
     let mut plan = Plan::new(head);
     let mut draft = Draft::new(&mut plan, Time(1));
-    let task = NewTask {
+    let task = TaskSpec {
         name: "a".to_owned(),
-        ..NewTask::default()
+        ..TaskSpec::default()
     };
     let made = draft.make_tasks(vec![task]).unwrap();
     draft.start_task(made[0]).unwrap();

@@ -3,11 +3,12 @@
 use crate::llm::BoxFuture;
 use crate::plan::Time;
 
-use super::internal_plan::{PlanningStrategy, StepSpec};
+use super::internal_plan::PlanningStrategy;
 use super::messages::{CollaborationStatus, MessageKind, StructuredMessage};
 use super::plan_execution::Advance;
 use super::role_agent::{AdmittedTask, Role};
 use super::role_state::RoleError;
+use crate::wire::team_file::StepSpec;
 
 /// Which strategy, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

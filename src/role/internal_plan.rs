@@ -2,16 +2,15 @@
 //! a step that waits for another role has an attempt, whose command is the request. So it survives whatever becomes of the
 //! process, and goes on where it stopped; the plan that the task is in does not contain it.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::plan::{
-    Attempt, AttemptState, Budget, Draft, ModelCost, NewTask, Origin, Plan, PlanHead, PlanId,
-    PlanPolicy, PlanState, ROLE, Refusal, ReplanEdit, Task, TaskId, TaskOrder, TaskState, Time,
+    Attempt, AttemptState, Budget, Draft, ModelCost, Origin, Plan, PlanHead, PlanId, PlanPolicy,
+    PlanState, ROLE, Refusal, ReplanEdit, Task, TaskId, TaskOrder, TaskSpec, TaskState, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::tools::new_plan_id;
-use crate::wire::team_file::{self, StepDoes};
+use crate::wire::team_file::{StepDoes, StepSpec};
 use crate::wire::text::{one_line, time_text};
 
 use super::messages::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
@@ -24,22 +23,6 @@ const MAX_REPLANS: u32 = 1;
 
 /// Characters of a step's result in the list of what was done.
 const LINE: usize = 200;
-
-/// A step that is to be done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepSpec {
-    pub name: String,
-    pub does: StepDoes,
-}
-
-impl From<&team_file::TeamStep> for StepSpec {
-    fn from(step: &team_file::TeamStep) -> Self {
-        Self {
-            name: step.name.clone(),
-            does: step.does.clone(),
-        }
-    }
-}
 
 /// How a role plans a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,7 +214,7 @@ fn said(report: &crate::plan::Report) -> String {
 }
 
 /// Makes the tasks of the core that stand for steps.
-fn tasks(steps: Vec<StepSpec>) -> Vec<NewTask> {
+fn tasks(steps: Vec<StepSpec>) -> Vec<TaskSpec> {
     let task = |step: StepSpec| {
         let (description, assignee) = match &step.does {
             StepDoes::ExecuteAction { action, .. } => (action.clone(), None),
@@ -246,13 +229,13 @@ fn tasks(steps: Vec<StepSpec>) -> Vec<NewTask> {
             Ok(Value::Object(map)) => map,
             _ => Map::new(),
         };
-        NewTask {
+        TaskSpec {
             name: step.name,
             description,
             assignee,
             metadata,
             origin: Origin::Model,
-            ..NewTask::default()
+            ..TaskSpec::default()
         }
     };
     steps.into_iter().map(task).collect()

@@ -22,9 +22,7 @@ pub use abilities::{Abilities, Ability, ability};
 pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
 pub use built_in_actions::{ACTIONS, Workplace, built_in};
 pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
-pub use internal_plan::{
-    InternalPlan, InternalStep, PendingAnswer, PlanningStrategy, StepSpec, asks_person,
-};
+pub use internal_plan::{InternalPlan, InternalStep, PendingAnswer, PlanningStrategy, asks_person};
 pub use mcp_tools::{McpError, McpServer};
 pub use messages::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
@@ -33,7 +31,7 @@ pub use plan_tools::plan_tools;
 pub use planning_strategy::{ASK, StepChecker};
 pub use role_agent::{MAX_WAITING, Role};
 pub use role_model::{RoleModel, StepContext};
-pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
+pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 pub use wait_chains::{WaitChain, end_waits, with_person};
 
-pub use crate::wire::team_file::{OnTimeout, StepDoes};
+pub use crate::wire::team_file::{OnTimeout, StepDoes, StepSpec, StepTemplate};

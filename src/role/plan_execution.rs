@@ -399,24 +399,15 @@ impl Role {
 
 /// Turns an answer into the report that is kept of it.
 fn reported(name: String, status: CollaborationStatus, said: &str, received: Time) -> Report {
+    let as_report = match status {
+        CollaborationStatus::Completed => ReportStatus::Success,
+        _ => ReportStatus::Failed,
+    };
     Report {
         hash: name.clone(),
-        name,
-        status: match status {
-            CollaborationStatus::Completed => ReportStatus::Success,
-            _ => ReportStatus::Failed,
-        },
-        session: None,
         results: clip_bytes(&printable(said), MAX_RESULT),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
         collaboration: Some(status),
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
-        received,
+        ..Report::new(name, as_report, received)
     }
 }
 

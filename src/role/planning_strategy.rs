@@ -8,13 +8,13 @@ use crate::llm::questions::role::{
 use crate::llm::{PromptError, TypedQuestion};
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
 use crate::wire::plan_file::nearest;
-use crate::wire::team_file::StepDoes;
+use crate::wire::team_file::{StepDoes, StepSpec};
 use crate::wire::text::{one_line, quote};
 
 use super::abilities::Abilities;
 use super::agent_base_role::ChosenStrategy;
 use super::framework::{OtherRole, RequestRefused};
-use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy, StepSpec};
+use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy};
 use super::messages::RoleId;
 use super::placeholders;
 use super::role_agent::Role;

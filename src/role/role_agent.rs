@@ -11,12 +11,13 @@ use super::abilities::Abilities;
 use super::agent_base_role::{AgentBaseRole, ChosenStrategy};
 use super::built_in_actions::ask;
 use super::framework::Framework;
-use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy, StepSpec};
+use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy};
 use super::messages::{CollaborationStatus, RoleId, StructuredMessage, TaskUpdate};
 use super::planning_strategy::ASK;
 use super::role_model::{PlanQuestion, RoleModel};
 use super::role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 use super::wait_chains::WaitChain;
+use crate::wire::team_file::StepSpec;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;

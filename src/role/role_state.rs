@@ -6,30 +6,11 @@ use std::time::Duration;
 use crate::config::RolesConfig;
 use crate::plan::{CommandId, PlanId, Time};
 use crate::store::StoreError;
-use crate::wire::team_file::{self, OnTimeout};
+use crate::wire::team_file::{self, OnTimeout, StepTemplate};
 
 use super::framework::FrameworkError;
-use super::internal_plan::{InternalPlan, StepSpec};
+use super::internal_plan::InternalPlan;
 use super::messages::{RequestId, RoleId, StructuredMessage};
-
-/// A ready list of steps for tasks of a kind.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StepTemplate {
-    pub name: String,
-    /// Words that are all in the task, in any case.
-    pub matches: Vec<String>,
-    pub steps: Vec<StepSpec>,
-}
-
-impl From<&team_file::TeamStepTemplate> for StepTemplate {
-    fn from(template: &team_file::TeamStepTemplate) -> Self {
-        Self {
-            name: template.name.clone(),
-            matches: template.matches.clone(),
-            steps: template.steps.iter().map(StepSpec::from).collect(),
-        }
-    }
-}
 
 /// What is special about a role.
 #[derive(Clone, Debug)]
@@ -61,7 +42,7 @@ impl RoleSettings {
     #[must_use]
     pub fn of_team(mut self, spec: &team_file::RoleSpec, prompt: &str) -> Self {
         prompt.clone_into(&mut self.prompt);
-        self.templates = spec.templates.iter().map(StepTemplate::from).collect();
+        self.templates.clone_from(&spec.templates);
         self.collaboration_timeout = spec.collaboration_timeout;
         self.on_timeout = spec.on_timeout;
         self

@@ -87,19 +87,19 @@ fn tasks(ids: &[TaskId]) -> String {
 mod tests {
     use super::*;
     use crate::plan::{
-        AttemptKind, CommandId, Draft, NewCommand, NewTask, PlanHead, PlanId, PlanPolicy,
-        RoleRequest, RoleRules, Time,
+        AttemptKind, CommandId, Draft, NewCommand, PlanHead, PlanId, PlanPolicy, RoleRequest,
+        RoleRules, TaskSpec, Time,
     };
 
     fn plan(roles: &[(&str, u32)]) -> Plan {
         let mut plan = Plan::new(PlanHead::new(PlanId::new("p"), "goal", Time(0)));
         let mut draft = Draft::new(&mut plan, Time(0));
-        let task = |(role, _): &(&str, u32)| NewTask {
+        let task = |(role, _): &(&str, u32)| TaskSpec {
             name: "Part".into(),
             assignee: Some((*role).to_owned()),
-            ..NewTask::default()
+            ..TaskSpec::default()
         };
-        let tasks: Vec<NewTask> = roles.iter().map(task).collect();
+        let tasks: Vec<TaskSpec> = roles.iter().map(task).collect();
         let tasks = std::iter::repeat_n(tasks, 12).flatten();
         draft.make_tasks(tasks.collect()).unwrap();
         let rules = roles.iter().filter(|(_, most)| *most > 0);

@@ -2,9 +2,9 @@
 
 use crate::plan::tests::testing::task;
 use crate::plan::{
-    AttemptKind, CommandId, DecidedBy, Decision, Draft, HumanQuestionKind, NewCommand, NewTask,
-    Plan, PlanHead, PlanId, PlanPolicy, QuestionId, Report, ReportStatus, RoleRequest, RoleRules,
-    Row, TaskId, Time, Verdict,
+    AttemptKind, CommandId, DecidedBy, Decision, Draft, HumanQuestionKind, NewCommand, Plan,
+    PlanHead, PlanId, PlanPolicy, QuestionId, Report, ReportStatus, RoleRequest, RoleRules, Row,
+    TaskId, TaskSpec, Time, Verdict,
 };
 
 /// The time at which the sample is viewed.
@@ -77,7 +77,7 @@ fn head() -> PlanHead {
     }
 }
 
-fn tasks() -> Vec<NewTask> {
+fn tasks() -> Vec<TaskSpec> {
     vec![
         task("Write the counter", &[]),
         task("Serve \"it\" <over> HTTP; \u{1b}]0;title\u{7}#1", &[0]),
@@ -100,12 +100,9 @@ fn dispatch(draft: &mut Draft<'_>, task: u32, command: &str) {
 fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: Decision) {
     let id = CommandId::new(command);
     let report = Report {
-        name: format!("report-{command}.md"),
-        status,
         results: "wc.py is there\u{202e}".into(),
         hash: command.into(),
-        received: draft.now(),
-        ..Report::default()
+        ..Report::new(format!("report-{command}.md"), status, draft.now())
     };
     draft.report(&id, report).unwrap();
     let verdict = Verdict {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::markdown;
 use super::problem::Problems;
-use super::text::{parse_time, printable, quote, safe_name, safe_session, time_text};
+use super::text::{known_word, parse_time, printable, quote, safe_name, safe_session, time_text};
 use super::{Problem, front_matter};
 use crate::plan::{CommandId, Origin, PlanId, SessionId, TaskId, Time};
 
@@ -19,7 +19,8 @@ pub enum Language {
 }
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CommandType {
     /// Begin a session.
     New,
@@ -37,12 +38,6 @@ impl CommandType {
             Self::Continue => "continue",
             Self::End => "end",
         }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        [Self::New, Self::Continue, Self::End]
-            .into_iter()
-            .find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
     }
 }
 
@@ -115,21 +110,13 @@ impl CommandFile {
         let front = front_matter::split(text).map_err(|problem| vec![problem])?;
         let header: CommandHeader = front.parse().map_err(|problem| vec![problem])?;
         let mut problems = Problems::default();
-        let mut take = |key: &str, message: String| {
-            problems.add(Problem::on_line(front.line_of(key), message));
-        };
-        let id = header.id().map_err(|message| take("id", message));
-        let session = header
-            .session()
-            .map_err(|message| take("session_id", message));
-        let kind = header
-            .kind()
-            .map_err(|message| take("command_type", message));
-        let created_at = header
-            .created_at()
-            .map_err(|message| take("created_at", message));
-        let origin = header.origin().map_err(|message| take("origin", message));
-        let (Ok(id), Ok(session), Ok(kind), Ok(created_at), Ok(origin)) =
+        let line = |key| front.line_of(key);
+        let id = problems.take(line("id"), header.id());
+        let session = problems.take(line("session_id"), header.session());
+        let kind = problems.take(line("command_type"), header.kind());
+        let created_at = problems.take(line("created_at"), header.created_at());
+        let origin = problems.take(line("origin"), header.origin());
+        let (Some(id), Some(session), Some(kind), Some(created_at), Some(origin)) =
             (id, session, kind, created_at, origin)
         else {
             return Err(problems.in_order());
@@ -180,84 +167,76 @@ pub fn sections(body: &str) -> Sections {
 #[serde(default)]
 struct CommandHeader {
     id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
     session_id: Option<String>,
     command_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     assignee: Option<String>,
     origin: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     workspace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
 }
 
 impl CommandHeader {
-    fn id(&self) -> Result<CommandId, String> {
-        let id = self.id.as_deref().ok_or("`id` is missing")?.trim();
-        if !safe_name(id) {
-            return Err(format!(
-                "`id` is {}, not 1 to 64 letters, digits, `-` and `_`",
-                quote(id)
-            ));
-        }
-        Ok(CommandId::new(id))
+    fn id(&self) -> Result<CommandId, Problem> {
+        let id = given(&self.id, "`id` is missing")?.trim();
+        let wrong = || {
+            let id = quote(id);
+            Problem::new(format!(
+                "`id` is {id}, not 1 to 64 letters, digits, `-` and `_`"
+            ))
+        };
+        let named = safe_name(id).then(|| CommandId::new(id));
+        named.ok_or_else(wrong)
     }
 
-    fn session(&self) -> Result<Option<SessionId>, String> {
-        let session = self.session_id.as_deref();
-        read_session(session.ok_or("`session_id` is missing (`auto` for a new one)")?)
+    fn session(&self) -> Result<Option<SessionId>, Problem> {
+        let missing = "`session_id` is missing (`auto` for a new one)";
+        read_session(given(&self.session_id, missing)?)
     }
 
-    fn kind(&self) -> Result<CommandType, String> {
-        let word = self.command_type.as_deref();
-        let word = word.ok_or("`command_type` is missing (new, continue or end)")?;
-        CommandType::parse(word).ok_or_else(|| {
-            format!(
-                "`command_type` is {}, not new, continue or end",
-                quote(word)
-            )
+    fn kind(&self) -> Result<CommandType, Problem> {
+        let missing = "`command_type` is missing (new, continue or end)";
+        let word = given(&self.command_type, missing)?;
+        known_word(&word.trim().to_ascii_lowercase()).ok_or_else(|| {
+            let word = quote(word);
+            Problem::new(format!(
+                "`command_type` is {word}, not new, continue or end"
+            ))
         })
     }
 
-    fn created_at(&self) -> Result<Option<Time>, String> {
-        let Some(text) = self.created_at.as_deref() else {
-            return Ok(None);
+    fn created_at(&self) -> Result<Option<Time>, Problem> {
+        let read = |text: &str| {
+            let wrong = || Problem::new(format!("`created_at` is {}, not RFC 3339", quote(text)));
+            parse_time(text).ok_or_else(wrong)
         };
-        let time = parse_time(text)
-            .ok_or_else(|| format!("`created_at` is {}, not RFC 3339", quote(text)))?;
-        Ok(Some(time))
+        self.created_at.as_deref().map(read).transpose()
     }
 
-    fn origin(&self) -> Result<Origin, String> {
-        match self.origin.as_deref() {
-            None => Ok(Origin::Model),
-            Some(word) => [Origin::Person, Origin::Model]
-                .into_iter()
-                .find(|origin| origin.as_str() == word)
-                .ok_or_else(|| format!("`origin` is {}, not person or model", quote(word))),
-        }
+    fn origin(&self) -> Result<Origin, Problem> {
+        let word = self.origin.as_deref().unwrap_or("model");
+        let wrong = || Problem::new(format!("`origin` is {}, not person or model", quote(word)));
+        known_word(word).ok_or_else(wrong)
     }
 }
 
+fn given<'a>(field: &'a Option<String>, missing: &str) -> Result<&'a str, Problem> {
+    field.as_deref().ok_or_else(|| Problem::new(missing))
+}
+
 /// Reads a session from a file: `None` for `auto` or an empty text.
-pub(super) fn read_session(text: &str) -> Result<Option<SessionId>, String> {
+pub(super) fn read_session(text: &str) -> Result<Option<SessionId>, Problem> {
     match text.trim() {
         "" | "auto" => Ok(None),
         id if safe_session(id) => Ok(Some(SessionId::new(id))),
-        id => Err(format!(
+        id => Err(Problem::new(format!(
             "`session_id` is {}, not 1 to 128 letters, digits, `.`, `_`, `:` and `-`",
             quote(id)
-        )),
+        ))),
     }
 }
 

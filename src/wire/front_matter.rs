@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use gray_matter::engine::Engine;
 use gray_matter::{Matter, ParsedEntity, Pod};
 use serde::de::DeserializeOwned;
+use serde_yaml::Value;
 
-use self::yaml_limits::{HeaderProblem, MAX_HEADER};
+use self::yaml_limits::MAX_HEADER;
 use super::Problem;
 
 /// A file split into header and body.
@@ -29,8 +30,6 @@ pub struct FrontMatter {
 /// One field of a header, read as text without YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderField {
-    /// Line of the file.
-    pub line: usize,
     /// In lower case, without quotes.
     pub key: String,
     /// The text after the colon, with the lines that belong to it.
@@ -90,11 +89,8 @@ impl FrontMatter {
     /// # Errors
     /// A header that the guards refuse, a key written twice, or YAML that does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        match yaml_limits::find_problem(&self.header, self.header_line) {
-            Some(HeaderProblem::Hostile(problem) | HeaderProblem::Emphasis(problem)) => {
-                return Err(problem);
-            }
-            None => {}
+        if let Some(emphasis) = yaml_limits::check_header(&self.header, self.header_line)? {
+            return Err(emphasis);
         }
         self.refuse_duplicates()?;
         serde_yaml::from_str(&self.header).map_err(|error| yaml_problem(&error, self.header_line))
@@ -122,16 +118,11 @@ impl FrontMatter {
     /// # Errors
     /// A header that the guards refuse, or a line that belongs to no field.
     pub fn fields(&self) -> Result<Vec<HeaderField>, Problem> {
-        if let Some(HeaderProblem::Hostile(problem)) =
-            yaml_limits::find_problem(&self.header, self.header_line)
-        {
-            return Err(problem);
-        }
+        yaml_limits::check_header(&self.header, self.header_line)?;
         let mut fields: Vec<HeaderField> = Vec::new();
         for (line, text) in (self.header_line..).zip(self.header.lines()) {
             if let Some((key, value)) = key_and_value(text) {
                 fields.push(HeaderField {
-                    line,
                     key: key.to_owned(),
                     text: value.trim().to_owned(),
                 });
@@ -169,10 +160,15 @@ impl FrontMatter {
     }
 }
 
-/// Joins a header made by the YAML serializer and a body into a file.
+/// Joins a header and a body into a file. Fields without a value are left out.
 pub(crate) fn join<T: serde::Serialize>(header: &T, body: &str) -> String {
-    let header = serde_yaml::to_string(header)
-        .expect("a struct of texts, numbers and lists can be written as YAML");
+    let header = serde_yaml::to_value(header).and_then(|mut header| {
+        if let Value::Mapping(fields) = &mut header {
+            fields.retain(|_, value| !value.is_null());
+        }
+        serde_yaml::to_string(&header)
+    });
+    let header = header.expect("a struct of texts, numbers and lists can be written as YAML");
     format!("---\n{header}---\n\n{}\n", body.trim())
 }
 
@@ -193,9 +189,7 @@ fn split_at_most(text: &str, longest: usize) -> Result<FrontMatter, Problem> {
     };
     let (front, rest) = text.split_at(end);
     let bytes = front.len().saturating_sub("---\n---\n".len());
-    if let Some(problem) = yaml_limits::too_long(bytes, longest, skipped + 2) {
-        return Err(problem);
-    }
+    yaml_limits::check_length(bytes, longest, skipped + 2)?;
     let blank = front.lines().skip(1).take(closing - 1);
     let blank = blank.take_while(|line| line.trim().is_empty()).count();
     // The splitter removes the indentation of the first line: the line would wrongly become a field of the top level.
@@ -235,10 +229,8 @@ fn closing(text: &str) -> Option<(usize, usize)> {
 }
 
 fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, Problem> {
-    match yaml_limits::document_objection(text, first_line) {
-        Some(problem) => Err(problem),
-        None => serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, first_line)),
-    }
+    yaml_limits::check_document(text, first_line)?;
+    serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, first_line))
 }
 
 /// Returns an error of the YAML parser with the line of the file; the parser counts lines from the start of the header.

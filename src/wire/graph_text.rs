@@ -12,15 +12,6 @@ const NAME: usize = 100;
 /// Returns the graph of these tasks for Graphviz, with the dependencies between them.
 pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-    let mut lines = vec![
-        format!(
-            "digraph \"{}\" {{",
-            quoted(&one_line(&plan.head().name, NAME))
-        ),
-        "  rankdir=LR;".to_owned(),
-        "  node [shape=box, style=\"rounded,filled\", fillcolor=white];".to_owned(),
-    ];
-    let tasks: Vec<&Task> = tasks.into_iter().collect();
     let node = |task: &Task| {
         format!(
             "t{} [label=\"{} · {}\\n{}\", fillcolor=\"{}\"];",
@@ -31,26 +22,21 @@ pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String
             fill(task.status)
         )
     };
-    for (number, (step, tasks)) in (1..).zip(by_step(&tasks)) {
-        match step {
-            None => lines.extend(tasks.iter().map(|task| format!("  {}", node(task)))),
-            Some(step) => {
-                lines.push(format!("  subgraph cluster_{number} {{"));
-                lines.push(format!("    label=\"{}\";", quoted(&step)));
-                lines.extend(tasks.iter().map(|task| format!("    {}", node(task))));
-                lines.push("  }".to_owned());
-            }
-        }
-    }
-    let edges = edges(&tasks).map(|(from, to)| format!("  t{from} -> t{to};"));
-    lines.extend(edges);
-    lines.join("\n") + "\n}\n"
+    let open = |number: usize, step: &str| {
+        let label = quoted(step);
+        format!("subgraph cluster_{number} {{\n    label=\"{label}\";")
+    };
+    let name = quoted(&one_line(&plan.head().name, NAME));
+    let (nodes, edges) = parts(tasks, node, open, "}");
+    let edges = edges.map(|(from, to)| format!("  t{from} -> t{to};\n"));
+    format!(
+        "digraph \"{name}\" {{\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n{nodes}{}}}\n",
+        edges.collect::<String>()
+    )
 }
 
 /// Returns the graph of these tasks for Mermaid, with the dependencies between them.
 pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String {
-    let mut lines = vec!["graph LR".to_owned()];
-    let tasks: Vec<&Task> = tasks.into_iter().collect();
     let node = |task: &Task| {
         format!(
             "t{}[\"{} · {}<br/>{}\"]:::{}",
@@ -61,32 +47,52 @@ pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> St
             task.status.as_str()
         )
     };
-    for (number, (step, tasks)) in (1..).zip(by_step(&tasks)) {
-        match step {
-            None => lines.extend(tasks.iter().map(|task| format!("  {}", node(task)))),
-            Some(step) => {
-                lines.push(format!("  subgraph s{number}[\"{}\"]", entities(&step)));
-                lines.extend(tasks.iter().map(|task| format!("    {}", node(task))));
-                lines.push("  end".to_owned());
-            }
-        }
-    }
-    let edges = edges(&tasks).map(|(from, to)| format!("  t{from} --> t{to}"));
-    lines.extend(edges);
-    for status in [
+    let open = |number: usize, step: &str| format!("subgraph s{number}[\"{}\"]", entities(step));
+    let (nodes, edges) = parts(tasks, node, open, "end");
+    let edges = edges.map(|(from, to)| format!("  t{from} --> t{to}\n"));
+    let classes = [
         TaskState::Pending,
         TaskState::InProgress,
         TaskState::Completed,
         TaskState::Failed,
         TaskState::Skipped,
-    ] {
-        lines.push(format!(
-            "  classDef {} fill:{},stroke:#555,color:#000",
-            status.as_str(),
-            fill(status)
-        ));
+    ]
+    .map(|status| {
+        let (name, fill) = (status.as_str(), fill(status));
+        format!("  classDef {name} fill:{fill},stroke:#555,color:#000\n")
+    });
+    let edges: String = edges.collect();
+    format!("graph LR\n{nodes}{edges}{}", classes.concat())
+}
+
+/// Returns the lines of the nodes, each step within its `open` and `close`, and the dependencies between the tasks, from each
+/// to the task that waits for it.
+fn parts<'a>(
+    tasks: impl IntoIterator<Item = &'a Task>,
+    node: impl Fn(&Task) -> String,
+    open: impl Fn(usize, &str) -> String,
+    close: &str,
+) -> (String, impl Iterator<Item = (TaskId, TaskId)>) {
+    let tasks: Vec<&Task> = tasks.into_iter().collect();
+    let mut nodes = Vec::new();
+    for (number, (step, tasks)) in (1..).zip(by_step(&tasks)) {
+        let lines = |indent: &str| {
+            let line = |task: &&Task| format!("{indent}{}\n", node(task));
+            tasks.iter().map(line).collect::<String>()
+        };
+        nodes.push(match step {
+            None => lines("  "),
+            Some(step) => format!("  {}\n{}  {close}\n", open(number, &step), lines("    ")),
+        });
     }
-    lines.join("\n") + "\n"
+    let shown: BTreeSet<TaskId> = tasks.iter().map(|task| task.number).collect();
+    let edges = tasks.into_iter().flat_map(move |task| {
+        let dependencies = task.dependencies.iter();
+        let shown = dependencies.filter(|dependency| shown.contains(dependency));
+        let edges = shown.map(|dependency| (*dependency, task.number));
+        edges.collect::<Vec<_>>()
+    });
+    (nodes.concat(), edges)
 }
 
 /// Returns the state of a task in words; a pending task has a word for whether it may start.
@@ -131,17 +137,6 @@ fn by_step<'a>(tasks: &[&'a Task]) -> Vec<(Option<String>, Vec<&'a Task>)> {
         steps[place].1.push(task);
     }
     steps
-}
-
-/// Returns the dependencies between the tasks, from each dependency to the task that waits for it.
-fn edges(tasks: &[&Task]) -> impl Iterator<Item = (TaskId, TaskId)> {
-    let shown: BTreeSet<TaskId> = tasks.iter().map(|task| task.number).collect();
-    tasks.iter().flat_map(move |task| {
-        let dependencies = task.dependencies.iter();
-        let shown = dependencies.filter(|dependency| shown.contains(dependency));
-        let edges = shown.map(|dependency| (*dependency, task.number));
-        edges.collect::<Vec<_>>()
-    })
 }
 
 fn fill(status: TaskState) -> &'static str {

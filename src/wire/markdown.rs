@@ -27,9 +27,7 @@ impl Fences {
             }
         }
     }
-}
 
-impl Fences {
     /// Returns the line that ends the open fence, if one is open.
     pub(crate) fn closing(&self) -> Option<String> {
         let (mark, length) = self.open?;
@@ -47,15 +45,13 @@ pub(crate) struct Section<'a> {
     pub(crate) whole: &'a str,
     /// The lines below the heading.
     pub(crate) text: &'a str,
-    /// Line of the heading, counted from 0.
-    pub(crate) line: usize,
 }
 
 /// Splits a text at its headings; headings inside code fences are text. The sections are returned one at a time: for a megabyte
 /// of headings a list would be many times as large as the text.
 pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
     let mut fences = Fences::default();
-    let mut lines = text.split_inclusive('\n').enumerate();
+    let mut lines = text.split_inclusive('\n');
     let mut end = 0;
     // Its texts reach to the end of the whole text until the next heading is found.
     let mut open = Some(Section {
@@ -63,11 +59,10 @@ pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
         title: "",
         whole: text,
         text,
-        line: 0,
     });
     std::iter::from_fn(move || {
         let section = open.take()?;
-        for (number, line) in lines.by_ref() {
+        for line in lines.by_ref() {
             let start = end;
             end += line.len();
             if fences.is_code(line) {
@@ -81,7 +76,6 @@ pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
                 title,
                 whole: &text[start..],
                 text: &text[end..],
-                line: number,
             });
             let rest = text.len() - start;
             return Some(Section {
@@ -238,14 +232,14 @@ mod tests {
     fn splits_at_headings_outside_fences() {
         let text = "intro\n# One\na\n```sh\n# not\n```\n## Two ##\n~~~\n## no\n```\n~~~\nb\n####### no\n#no\n";
         let found: Vec<_> = sections(text)
-            .map(|section| (section.level, section.title, section.text, section.line))
+            .map(|section| (section.level, section.title, section.text))
             .collect();
         assert_eq!(
             found,
             [
-                (0, "", "intro\n", 0),
-                (1, "One", "a\n```sh\n# not\n```\n", 1),
-                (2, "Two", "~~~\n## no\n```\n~~~\nb\n####### no\n#no\n", 6),
+                (0, "", "intro\n"),
+                (1, "One", "a\n```sh\n# not\n```\n"),
+                (2, "Two", "~~~\n## no\n```\n~~~\nb\n####### no\n#no\n"),
             ]
         );
     }

@@ -5,13 +5,15 @@ mod markdown_tasks;
 mod render;
 mod structure;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Problem;
 use super::problem::{Place, Problems};
-use super::text::quote;
+use super::text::{known_word, one_line, quote};
 use super::yaml_tree::YamlNode;
-use crate::plan::{MAX_PRODUCED, NewTask, TaskOrder, TaskRef, find_cycle, within_workspace};
+use crate::plan::{
+    MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
+};
 
 pub use render::render;
 pub(super) use structure::UnknownFields;
@@ -20,23 +22,10 @@ pub use structure::{Structure, StructureStep, StructureTask, from_structure};
 /// The most bytes of a plan file.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// The content of a plan file.
+/// The content of a plan file. Its plan has a name and a goal: the file's name and the plan's name if the file states none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanFile {
-    /// The plan's title; the file's name if it has none.
-    pub name: String,
-    /// The goal; the name if the file does not state one.
-    pub goal: String,
-    pub description: String,
-    pub expected_outcome: String,
-    /// Constraints for every task.
-    pub constraints: String,
-    /// The template from which it was made, if the file states one.
-    pub source: Option<String>,
-    /// `None` if the file leaves the order to the program that carries the plan out.
-    pub order: Option<TaskOrder>,
-    /// In the order of the file; dependencies are [`TaskRef::New`].
-    pub tasks: Vec<NewTask>,
+    pub plan: PlanSpec,
     /// The checks that its tasks name; the caller knows which checks exist.
     pub checks: Vec<Reference>,
     /// The files that its tasks produce; the caller checks where links lead.
@@ -49,10 +38,8 @@ impl PlanFile {
         &self,
         known: &(impl Iterator<Item = &'a str> + Clone),
     ) -> Vec<Problem> {
-        let unknown = self
-            .checks
-            .iter()
-            .filter(|check| !known.clone().any(|known| known == check.word));
+        let known_one = |word: &str| known.clone().any(|known| known == word);
+        let unknown = self.checks.iter().filter(|check| !known_one(&check.word));
         unknown
             .map(|check| unknown_check(check.place, &check.word, known.clone()))
             .collect()
@@ -65,7 +52,7 @@ pub(super) fn unknown_check<'a>(
     name: &str,
     known: impl Iterator<Item = &'a str>,
 ) -> Problem {
-    let shown = super::text::one_line(name, 60);
+    let shown = one_line(name, 60);
     let problem = place.problem(format!("there is no check {}", quote(name)));
     problem.with_hint(match nearest(&shown, known) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -83,12 +70,16 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
         return Err(vec![Problem::new(message)]);
     }
     let mut problems = Problems::default();
-    let (plan, drafts) = match PlanFileFormat::of(file_name, text) {
-        PlanFileFormat::Json => structure::read_json(text, &mut problems),
-        PlanFileFormat::Yaml => structure::read_yaml(text, &mut problems),
-        PlanFileFormat::Markdown => markdown_tasks::read(text, &mut problems),
-    }
-    .map_err(|problem| vec![problem])?;
+    let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let read = match extension.to_ascii_lowercase().as_str() {
+        "yaml" | "yml" => structure::read_yaml(text, &mut problems),
+        extension if extension == "json" || start.starts_with('{') => {
+            structure::read_json(text, &mut problems)
+        }
+        _ => markdown_tasks::read(text, &mut problems),
+    };
+    let (plan, drafts) = read.map_err(|problem| vec![problem])?;
     if drafts.is_empty() {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name`",
@@ -113,52 +104,33 @@ pub(super) fn from_node(
 
 /// Creates the plan of a file from the parts that were read.
 fn finish(
-    mut plan: PlanFile,
+    plan: PlanSpec,
     mut drafts: Vec<TaskDraft>,
     mut problems: Problems,
     file_name: &str,
 ) -> Result<PlanFile, Vec<Problem>> {
+    let (mut checks, mut produced) = (Vec::new(), Vec::new());
     for draft in &mut drafts {
         check_paths(draft, &mut problems);
-        plan.checks.append(&mut draft.checks);
-        plan.produced.append(&mut draft.produced);
+        checks.append(&mut draft.checks);
+        produced.append(&mut draft.produced);
     }
-    plan.tasks = resolve(drafts, &mut problems);
-    name_after(&mut plan, file_name);
-    match problems.in_order() {
-        found if found.is_empty() => Ok(plan),
-        found => Err(found),
+    let tasks = resolve(drafts, &mut problems);
+    let found = problems.in_order();
+    if !found.is_empty() {
+        return Err(found);
     }
-}
-
-enum PlanFileFormat {
-    Markdown,
-    Yaml,
-    Json,
-}
-
-impl PlanFileFormat {
-    fn of(file_name: &str, text: &str) -> Self {
-        let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
-        match extension.to_ascii_lowercase().as_str() {
-            "json" => Self::Json,
-            "yaml" | "yml" => Self::Yaml,
-            _ if text
-                .trim_start_matches('\u{feff}')
-                .trim_start()
-                .starts_with('{') =>
-            {
-                Self::Json
-            }
-            _ => Self::Markdown,
-        }
-    }
+    Ok(PlanFile {
+        plan: named(PlanSpec { tasks, ..plan }, file_name),
+        checks,
+        produced,
+    })
 }
 
 /// A task whose references to other tasks are still words.
 #[derive(Debug, Default)]
 struct TaskDraft {
-    task: NewTask,
+    task: TaskSpec,
     place: Place,
     after: Vec<Reference>,
     checks: Vec<Reference>,
@@ -177,7 +149,7 @@ impl TaskDraft {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     pub word: String,
-    place: Place,
+    pub(super) place: Place,
 }
 
 impl Reference {
@@ -216,23 +188,17 @@ impl<'a> Names<'a> {
                 .ok_or_else(|| self.unknown(reference));
         }
         if let Ok(number) = reference.word.parse::<usize>() {
-            let known = (1..=self.drafts.len()).contains(&number);
-            return known
-                .then(|| number - 1)
-                .ok_or_else(|| self.unknown(reference));
+            let place = number.checked_sub(1).filter(|at| *at < self.drafts.len());
+            return place.ok_or_else(|| self.unknown(reference));
         }
-        match self
-            .by_word
-            .get(&reference.word.to_lowercase())
-            .map(Vec::as_slice)
-        {
-            Some([at]) => Ok(*at),
-            Some(_) => Err(reference
-                .problem(format!(
-                    "several tasks are named {}",
-                    quote(&reference.word)
-                ))
-                .with_hint("use the number of the task")),
+        match self.by_word.get(&reference.word.to_lowercase()) {
+            Some(places) if places.len() == 1 => Ok(places[0]),
+            Some(_) => {
+                let message = format!("several tasks are named {}", quote(&reference.word));
+                Err(reference
+                    .problem(message)
+                    .with_hint("use the number of the task"))
+            }
             None => Err(self.unknown(reference)),
         }
     }
@@ -270,57 +236,60 @@ fn check_paths(draft: &mut TaskDraft, problems: &mut Problems) {
 }
 
 /// Converts the words that refer to other tasks into references.
-fn resolve(drafts: Vec<TaskDraft>, problems: &mut Problems) -> Vec<NewTask> {
+fn resolve(drafts: Vec<TaskDraft>, problems: &mut Problems) -> Vec<TaskSpec> {
     let names = Names::of(&drafts);
-    let mut edges: Vec<Vec<usize>> = Vec::with_capacity(drafts.len());
+    let mut references = Vec::with_capacity(drafts.len());
     for (at, draft) in drafts.iter().enumerate() {
         let mut targets = Vec::new();
         for reference in &draft.after {
             match names.find(reference) {
                 Ok(target) if target == at => problems
                     .add(reference.problem(format!("task `{}` waits for itself", reference.word))),
-                Ok(target) if targets.contains(&target) => {}
-                Ok(target) => targets.push(target),
+                Ok(target) if targets.contains(&TaskRef::New(target)) => {}
+                Ok(target) => targets.push(TaskRef::New(target)),
                 Err(problem) => problems.add(problem),
             }
         }
-        edges.push(targets);
+        references.push(targets);
     }
-    if let Some(cycle) = find_cycle(0..edges.len(), |at| edges[at].clone()) {
-        let words = cycle.iter().map(|at| match &drafts[*at].task.key {
-            Some(key) => super::text::one_line(key, 60),
+    let first = |draft: &TaskDraft| draft.after.first().cloned();
+    let firsts: Vec<Option<Reference>> = drafts.iter().map(first).collect();
+    let tasks = drafts.into_iter().zip(references);
+    let tasks: Vec<TaskSpec> = tasks
+        .map(|(draft, dependencies)| TaskSpec {
+            dependencies,
+            ..draft.task
+        })
+        .collect();
+    if let Some(cycle) = cycle_among(&tasks) {
+        let words = cycle.iter().map(|at| match &tasks[*at].key {
+            Some(key) => one_line(key, 60),
             None => (at + 1).to_string(),
         });
         let way = words.collect::<Vec<_>>().join(" → ");
         let message = format!("tasks wait for each other: {way}");
-        let first = drafts[cycle[0]].after.first();
-        let problem = match first {
+        let problem = match &firsts[cycle[0]] {
             Some(reference) => reference.problem(message),
             None => Problem::new(message),
         };
         problems.add(problem.with_hint("take one of these dependencies out"));
     }
-    drafts
-        .into_iter()
-        .zip(edges)
-        .map(|(draft, targets)| NewTask {
-            dependencies: targets.into_iter().map(TaskRef::New).collect(),
-            ..draft.task
-        })
-        .collect()
+    tasks
 }
 
-fn name_after(plan: &mut PlanFile, file_name: &str) {
+/// Gives a plan the name and the goal that its file does not state.
+fn named(mut plan: PlanSpec, file_name: &str) -> PlanSpec {
     if plan.name.is_empty() {
         let first = plan.goal.lines().next().unwrap_or_default();
         let file = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
         let name = if first.is_empty() { stem } else { first };
-        plan.name = super::text::one_line(name, 120);
+        plan.name = one_line(name, 120);
     }
     if plan.goal.is_empty() {
         plan.goal.clone_from(&plan.name);
     }
+    plan
 }
 
 /// Returns which of the known words was probably meant, or which exist.
@@ -329,12 +298,11 @@ pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
         return format!("did you mean `{near}`?");
     }
     // Lists a name that a file contains twice only once.
-    let mut names: Vec<&str> = Vec::new();
-    for name in known {
-        if !name.is_empty() && !names.contains(name) {
-            names.push(name);
-        }
-    }
+    let mut seen = HashSet::new();
+    let names = known.iter().copied();
+    let names: Vec<&str> = names
+        .filter(|name| !name.is_empty() && seen.insert(*name))
+        .collect();
     match names[..] {
         [] => "there are none".to_owned(),
         [only] => format!("there is only `{only}`"),
@@ -348,15 +316,11 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         return None;
     }
     let word = word.to_lowercase();
+    let distance = |known: &str| strsim::damerau_levenshtein(&word, &known.to_lowercase());
     known
         .take(100)
         .filter(|known| known.len() <= 64)
-        .map(|known| {
-            (
-                strsim::damerau_levenshtein(&word, &known.to_lowercase()),
-                known,
-            )
-        })
+        .map(|known| (distance(known), known))
         .filter(|(distance, known)| {
             let length = known.chars().count();
             *distance < length && *distance <= (length / 4).max(1)
@@ -367,15 +331,11 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
 
 /// Reads the word for an order.
 fn order(word: &str) -> Result<TaskOrder, String> {
-    match word.trim().to_lowercase().as_str() {
-        "dependencies" => Ok(TaskOrder::Dependencies),
-        "sequential" => Ok(TaskOrder::Sequential),
-        "free" => Ok(TaskOrder::Free),
-        other => Err(format!(
-            "`order` is {}, not dependencies, sequential or free",
-            quote(other)
-        )),
-    }
+    let word = word.trim().to_lowercase();
+    known_word(&word).ok_or_else(|| {
+        let word = quote(&word);
+        format!("`order` is {word}, not dependencies, sequential or free")
+    })
 }
 
 #[cfg(test)]

@@ -103,6 +103,15 @@ impl Problems {
         self.0.push(problem);
     }
 
+    /// Returns a value that was read; a problem is collected with its line.
+    pub(crate) fn take<T>(&mut self, line: usize, read: Result<T, Problem>) -> Option<T> {
+        let on_line = |problem| Problem {
+            line: Some(line),
+            ..problem
+        };
+        read.map_err(|problem| self.add(on_line(problem))).ok()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

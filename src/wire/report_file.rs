@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::command_file::read_session;
-use super::front_matter::HeaderField;
 use super::problem::Problems;
-use super::text::{one_line, parse_time, printable, quote, safe_name, time_text};
+use super::text::{known_word, one_line, parse_time, printable, quote, safe_name, time_text};
 use super::{Problem, front_matter, markdown};
-use crate::plan::{CommandId, ReportStatus, SessionId, Time};
+use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
 
 pub use crate::plan::Collaboration;
 
@@ -45,53 +45,44 @@ const KNOWN: [&str; 8] = [
     "collaboration",
 ];
 
-/// A parsed report.
+/// A report as it stands in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportFile {
     /// The command that it answers.
     pub command: CommandId,
-    pub status: ReportStatus,
-    /// `None` if the agent did not name one.
-    pub session: Option<SessionId>,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    pub cost_usd: f64,
-    /// The agent's usage limit ends at this time.
-    pub blocked_until: Option<Time>,
-    /// The agent's question to the human.
-    pub question: Option<String>,
+    /// Without a hash and a time of arrival. The results are the whole body if it has none of the known headings.
+    pub report: Report,
     /// The collaboration that it answers.
     pub request_id: Option<String>,
-    pub collaboration: Option<Collaboration>,
-    /// The results; the whole body if it has none of the known headings.
-    pub results: String,
-    pub pitfalls: String,
-    pub next_steps: String,
-    /// Everything else in the body.
+    /// What stands under no known heading, if the body has one.
     pub other: String,
-    /// Fields that the plan does not use, and known fields that could not be read, as text.
-    pub extra: Vec<(String, String)>,
 }
 
 impl ReportFile {
     /// Creates a report that has only a status.
     pub fn new(command: CommandId, status: ReportStatus) -> Self {
         Self {
+            report: Report::new(format!("report-{command}.md"), status, Time::default()),
             command,
-            status,
-            session: None,
-            input_tokens: 0,
-            output_tokens: 0,
-            cost_usd: 0.0,
-            blocked_until: None,
-            question: None,
             request_id: None,
-            collaboration: None,
-            results: String::new(),
-            pitfalls: String::new(),
-            next_steps: String::new(),
             other: String::new(),
-            extra: Vec::new(),
+        }
+    }
+
+    /// Returns the report for the plan: its texts are printable, and everything else in the body stands behind the results.
+    pub fn into_report(self) -> Report {
+        let report = self.report;
+        let mut results = printable(&report.results);
+        if !self.other.is_empty() {
+            let other = printable(&self.other);
+            results = format!("{results}\n\n{other}").trim().to_owned();
+        }
+        Report {
+            results,
+            pitfalls: printable(&report.pitfalls),
+            next_steps: printable(&report.next_steps),
+            question: report.question.as_deref().map(printable),
+            ..report
         }
     }
 }
@@ -132,21 +123,28 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
         Ok(header) => header,
         Err(problem) => read_by_line(&front, problem).map_err(only)?,
     };
-    let mut report = read_header(&front, &header, command)?;
-    report.extra = extra(&front, &header);
-    read_body(&front.body, &mut report);
-    if is_blank(&report) {
+    let mut file = read_header(&front, &header, command)?;
+    file.report.name = name.to_owned();
+    let markdown::Parts { known, other } = markdown::parts(&front.body, HEADINGS);
+    [
+        file.report.results,
+        file.report.pitfalls,
+        file.report.next_steps,
+    ] = known;
+    file.other = other;
+    if is_blank(&file) {
         return Err(only(
             Problem::on_line(front.body_line, "the body is empty").with_hint(
                 "write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`",
             ),
         ));
     }
-    Ok(report)
+    Ok(file)
 }
 
 /// Returns the text of a report file.
-pub fn render(report: &ReportFile) -> String {
+pub fn render(file: &ReportFile) -> String {
+    let report = &file.report;
     let text = |value: &Option<String>| value.as_deref().map(printable);
     let usage = ReportedUsage {
         input_tokens: Some(report.input_tokens).filter(|tokens| *tokens > 0),
@@ -154,16 +152,16 @@ pub fn render(report: &ReportFile) -> String {
         cost_usd: Some(report.cost_usd).filter(|cost| *cost > 0.0),
     };
     let header = ReportHeader {
-        id: Some(report.command.to_string()),
+        id: Some(file.command.to_string()),
         status: Some(report.status.as_str().to_owned()),
         session_id: report.session.as_ref().map(ToString::to_string),
         usage: Some(usage).filter(|usage| *usage != ReportedUsage::default()),
         blocked_until: report.blocked_until.map(time_text),
         question: text(&report.question),
-        request_id: text(&report.request_id),
+        request_id: text(&file.request_id),
         collaboration: report.collaboration.map(|word| word.as_str().to_owned()),
     };
-    let mut body = report.other.trim().to_owned();
+    let mut body = file.other.trim().to_owned();
     for (heading, text) in [
         ("Core results", &report.results),
         ("Pitfalls", &report.pitfalls),
@@ -197,20 +195,13 @@ pub fn rejection(name: &str, problems: &[Problem]) -> String {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct ReportHeader {
-    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     status: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<ReportedUsage>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     blocked_until: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     question: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     collaboration: Option<String>,
 }
 
@@ -247,37 +238,23 @@ fn read_by_line(
     front: &front_matter::FrontMatter,
     spoiled: Problem,
 ) -> Result<ReportHeader, Problem> {
-    let Ok(fields) = front.fields() else {
-        return Err(spoiled);
-    };
-    let mut header = ReportHeader::default();
-    let mut seen: Vec<&HeaderField> = Vec::new();
-    for field in fields
-        .iter()
-        .filter(|field| KNOWN.contains(&field.key.as_str()))
-    {
-        if seen.iter().any(|other| other.key == field.key) {
+    let mut values = Map::new();
+    for field in front.fields().map_err(|_| spoiled.clone())? {
+        let value = match (field.key.as_str(), field.scalar()) {
+            (key, _) if !KNOWN.contains(&key) => continue,
+            ("usage", _) | (_, Some("" | "~" | "null")) => Value::Null,
+            (_, Some(text)) => Value::from(text),
+            (_, None) => return Err(spoiled),
+        };
+        if values.insert(field.key, value).is_some() {
             return Err(spoiled);
         }
-        seen.push(field);
-        let place = match field.key.as_str() {
-            "id" => &mut header.id,
-            "status" => &mut header.status,
-            "session_id" => &mut header.session_id,
-            "blocked_until" => &mut header.blocked_until,
-            "question" => &mut header.question,
-            "request_id" => &mut header.request_id,
-            "collaboration" => &mut header.collaboration,
-            _ => continue,
-        };
-        let value = field.scalar().ok_or_else(|| spoiled.clone())?;
-        *place =
-            Some(value.to_owned()).filter(|value| !matches!(value.as_str(), "" | "~" | "null"));
     }
-    if header.status.as_deref().and_then(status).is_none() {
-        return Err(spoiled.with_hint(STATUS_HINT));
+    let header = serde_json::from_value::<ReportHeader>(Value::Object(values));
+    match header {
+        Ok(header) if header.status.as_deref().and_then(status).is_some() => Ok(header),
+        _ => Err(spoiled.with_hint(STATUS_HINT)),
     }
-    Ok(header)
 }
 
 fn read_header(
@@ -286,86 +263,76 @@ fn read_header(
     command: CommandId,
 ) -> Result<ReportFile, Vec<Problem>> {
     let mut problems = Problems::default();
-    let mut note = |key: &str, (message, hint): Fault| {
-        problems.add(Problem::on_line(front.line_of(key), message).with_hint(hint));
-    };
-    let status = header.status().map_err(|fault| note("status", fault));
-    let id = header.check_id(&command).map_err(|fault| note("id", fault));
-    let session = header.session().map_err(|fault| note("session_id", fault));
-    let blocked_until = header
-        .blocked_until()
-        .map_err(|fault| note("blocked_until", fault));
-    let collaboration = header
-        .collaboration()
-        .map_err(|fault| note("collaboration", fault));
-    let (Ok(status), Ok(()), Ok(session), Ok(blocked_until), Ok(collaboration)) =
+    let line = |key| front.line_of(key);
+    let status = problems.take(line("status"), header.status());
+    let id = problems.take(line("id"), header.check_id(&command));
+    let session = problems.take(line("session_id"), header.session());
+    let blocked_until = problems.take(line("blocked_until"), header.blocked_until());
+    let collaboration = problems.take(line("collaboration"), header.collaboration());
+    let (Some(status), Some(()), Some(session), Some(blocked_until), Some(collaboration)) =
         (status, id, session, blocked_until, collaboration)
     else {
         return Err(problems.in_order());
     };
     let usage = header.usage.unwrap_or_default();
-    let cost = usage.cost_usd.unwrap_or(0.0);
-    Ok(ReportFile {
+    let cost = usage.cost_usd.filter(|cost| cost.is_finite());
+    let mut file = ReportFile::new(command, status);
+    file.request_id = stated(&header.request_id).map(str::to_owned);
+    file.report = Report {
         session,
         input_tokens: usage.input_tokens.unwrap_or(0),
         output_tokens: usage.output_tokens.unwrap_or(0),
-        cost_usd: if cost.is_finite() { cost.max(0.0) } else { 0.0 },
+        cost_usd: cost.unwrap_or(0.0).max(0.0),
         blocked_until,
         question: stated(&header.question).map(str::to_owned),
-        request_id: stated(&header.request_id).map(str::to_owned),
         collaboration,
-        ..ReportFile::new(command, status)
-    })
+        ..file.report
+    };
+    Ok(file)
 }
 
-/// The problem of a field, and how to repair it.
-type Fault = (String, &'static str);
-
 impl ReportHeader {
-    fn status(&self) -> Result<ReportStatus, Fault> {
-        let Some(word) = stated(&self.status) else {
-            return Err(("`status` is missing".to_owned(), STATUS_HINT));
-        };
-        status(word).ok_or_else(|| (format!("`status` is {}", quote(word)), STATUS_HINT))
+    fn status(&self) -> Result<ReportStatus, Problem> {
+        let found = stated(&self.status).ok_or("`status` is missing".to_owned());
+        found
+            .and_then(|word| status(word).ok_or_else(|| format!("`status` is {}", quote(word))))
+            .map_err(|message| Problem::new(message).with_hint(STATUS_HINT))
     }
 
-    fn check_id(&self, command: &CommandId) -> Result<(), Fault> {
+    fn check_id(&self, command: &CommandId) -> Result<(), Problem> {
         match stated(&self.id) {
-            Some(id) if with_task(id) != command.as_str() => Err((
-                format!(
-                    "`id` is {}, but the file's name says `{command}`",
-                    quote(id)
-                ),
+            Some(id) if with_task(id) != command.as_str() => Err(Problem::new(format!(
+                "`id` is {}, but the file's name says `{command}`",
+                quote(id)
+            ))
+            .with_hint(
                 "write the report of each command into a file of its own, or leave `id` out",
             )),
             _ => Ok(()),
         }
     }
 
-    fn session(&self) -> Result<Option<SessionId>, Fault> {
-        read_session(stated(&self.session_id).unwrap_or_default()).map_err(|message| {
-            (
-                message,
-                "copy it as your session names itself, or leave it empty",
-            )
-        })
+    fn session(&self) -> Result<Option<SessionId>, Problem> {
+        let hint = "copy it as your session names itself, or leave it empty";
+        let session = read_session(stated(&self.session_id).unwrap_or_default());
+        session.map_err(|problem| problem.with_hint(hint))
     }
 
-    fn blocked_until(&self) -> Result<Option<Time>, Fault> {
-        let Some(text) = stated(&self.blocked_until) else {
-            return Ok(None);
+    fn blocked_until(&self) -> Result<Option<Time>, Problem> {
+        let read = |text| {
+            let problem = || Problem::new(format!("`blocked_until` is {}", quote(text)));
+            parse_time(text).ok_or_else(|| problem().with_hint(TIME_HINT))
         };
-        let fault = || (format!("`blocked_until` is {}", quote(text)), TIME_HINT);
-        parse_time(text).map(Some).ok_or_else(fault)
+        stated(&self.blocked_until).map(read).transpose()
     }
 
-    fn collaboration(&self) -> Result<Option<Collaboration>, Fault> {
-        let Some(word) = stated(&self.collaboration) else {
-            return Ok(None);
+    fn collaboration(&self) -> Result<Option<Collaboration>, Problem> {
+        let read = |word| {
+            let problem = || Problem::new(format!("`collaboration` is {}", quote(word)));
+            known_word(&word.to_ascii_lowercase())
+                .ok_or_else(|| problem().with_hint("write completed, error or rejected"))
         };
-        let hint = "write completed, error or rejected";
-        let fault = || (format!("`collaboration` is {}", quote(word)), hint);
-        collaboration(word).map(Some).ok_or_else(fault)
+        stated(&self.collaboration).map(read).transpose()
     }
 }
 
@@ -379,52 +346,12 @@ fn stated(field: &Option<String>) -> Option<&str> {
 
 /// Returns the status for a word: one of the three, in upper or lower case.
 fn status(word: &str) -> Option<ReportStatus> {
-    let word = word.trim().to_ascii_uppercase().replace(['-', ' '], "_");
-    [
-        ReportStatus::Success,
-        ReportStatus::Failed,
-        ReportStatus::PartialSuccess,
-    ]
-    .into_iter()
-    .find(|status| status.as_str() == word)
-}
-
-fn collaboration(word: &str) -> Option<Collaboration> {
-    [
-        Collaboration::Completed,
-        Collaboration::Error,
-        Collaboration::Rejected,
-    ]
-    .into_iter()
-    .find(|known| known.as_str().eq_ignore_ascii_case(word.trim()))
-}
-
-fn extra(front: &front_matter::FrontMatter, header: &ReportHeader) -> Vec<(String, String)> {
-    let fields = front.fields().unwrap_or_default();
-    fields
-        .into_iter()
-        .filter(|field| match field.key.as_str() {
-            "usage" => header.usage.is_none() && !field.text.is_empty(),
-            key => !KNOWN.contains(&key),
-        })
-        .map(|field| (field.key, field.text))
-        .collect()
-}
-
-fn read_body(body: &str, report: &mut ReportFile) {
-    let markdown::Parts { known, other } = markdown::parts(body, HEADINGS);
-    [report.results, report.pitfalls, report.next_steps] = known;
-    report.other = other;
+    known_word(&word.trim().to_ascii_uppercase().replace(['-', ' '], "_"))
 }
 
 /// Returns whether a report is blank. A report that only asks or only waits states that in its header, and is not blank.
-fn is_blank(report: &ReportFile) -> bool {
-    let texts = [
-        &report.results,
-        &report.pitfalls,
-        &report.next_steps,
-        &report.other,
-    ];
+fn is_blank(ReportFile { report, other, .. }: &ReportFile) -> bool {
+    let texts = [&report.results, &report.pitfalls, &report.next_steps, other];
     let asks = report.question.is_some() || report.blocked_until.is_some();
     texts.iter().all(|text| printable(text).trim().is_empty())
         && (!asks || report.status == ReportStatus::Success)

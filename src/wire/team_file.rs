@@ -61,7 +61,7 @@ pub struct RoleSpec {
     pub actions: Vec<String>,
     /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
     pub tools: Vec<String>,
-    pub templates: Vec<TeamStepTemplate>,
+    pub templates: Vec<StepTemplate>,
     /// The most tasks that it does simultaneously; at least one.
     pub concurrency: u32,
     /// How long a task may take; `None` means the deadline of the plan.
@@ -72,6 +72,8 @@ pub struct RoleSpec {
     /// Whether its kind is a known one; otherwise nothing is derived from it.
     kind_known: bool,
     place: Place,
+    /// The places of the steps of all its templates.
+    step_places: Vec<Place>,
 }
 
 /// Where the tasks of a role are done.
@@ -114,18 +116,27 @@ pub enum OnTimeout {
 
 /// A prepared list of steps for tasks of a kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TeamStepTemplate {
+pub struct StepTemplate {
     pub name: String,
     /// Words that must all occur in the name or the description of the task, in upper or lower case; at least one.
     pub matches: Vec<String>,
-    pub steps: Vec<TeamStep>,
+    pub steps: Vec<StepSpec>,
 }
 
-/// One step of a template.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TeamStep {
+/// A step that is to be done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSpec {
     pub name: String,
     pub does: StepDoes,
+}
+
+/// A step of a template of a role, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedStep<'a> {
+    pub template: &'a StepTemplate,
+    /// Counts the steps of the template from 1.
+    pub number: usize,
+    pub spec: &'a StepSpec,
     place: Place,
 }
 
@@ -271,19 +282,23 @@ impl Team {
         workflow: &Workflow,
         given: &Map<String, Value>,
     ) -> Result<PlanFile, Vec<Problem>> {
-        let mut plan = workflow.instantiate(given)?;
-        match self.assignee_problems(&plan) {
+        let mut file = workflow.instantiate(given)?;
+        match self.assignee_problems(&file.plan) {
             none if none.is_empty() => {}
             problems => return Err(problems),
         }
-        plan.source = Some(format!("{}#{}", self.file, workflow.id));
-        Ok(plan)
+        file.plan.source = Some(format!("{}#{}", self.file, workflow.id));
+        Ok(file)
+    }
+
+    /// Returns the ids of the roles, in the order of the file.
+    pub fn role_ids(&self) -> Vec<&str> {
+        self.roles.iter().map(|role| role.id.as_str()).collect()
     }
 
     /// Returns which role was probably meant, or which exist.
     pub fn role_meant(&self, word: &str) -> String {
-        let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
-        suggestion(word, &ids)
+        suggestion(word, &self.role_ids())
     }
 
     /// Returns which workflow was probably meant, and which exist.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::plan::Time;
 
@@ -64,8 +66,8 @@ pub fn one_line(text: &str, max: usize) -> String {
 /// short line of a long report costs no more than the line.
 pub(crate) fn printable_start(text: &str, max: usize) -> String {
     // The shown text may be a small part of the written one: escapes and white space are left out.
-    let looked_at = max.saturating_mul(8).saturating_add(1024);
-    match text.char_indices().nth(looked_at) {
+    let enough = max.saturating_mul(8).saturating_add(1024);
+    match text.char_indices().nth(enough) {
         Some((end, _)) => printable(&text[..end]) + "…",
         None => printable(text),
     }
@@ -73,20 +75,20 @@ pub(crate) fn printable_start(text: &str, max: usize) -> String {
 
 /// Returns whether the text may become part of a file name: `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
 pub fn safe_name(text: &str) -> bool {
-    text.len() <= 64
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    safe_word(text, 64, "_-")
 }
 
 /// Returns whether the text may name an agent's session: `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
 pub fn safe_session(text: &str) -> bool {
-    text.len() <= 128
+    safe_word(text, 128, "._:-")
+}
+
+fn safe_word(text: &str, max: usize, others: &str) -> bool {
+    text.len() <= max
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text
             .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
+            .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
 }
 
 /// Returns the time as RFC 3339 in UTC, with as many decimals as it needs.
@@ -105,6 +107,11 @@ pub fn time_text(time: Time) -> String {
 pub fn parse_time(text: &str) -> Option<Time> {
     let timestamp: Timestamp = text.trim().parse().ok()?;
     Some(Time(timestamp.as_microsecond()))
+}
+
+/// Reads one of the words that a type has in files.
+pub(crate) fn known_word<T: DeserializeOwned>(word: &str) -> Option<T> {
+    serde_json::from_value(Value::from(word)).ok()
 }
 
 /// Returns an untrusted word in backticks, short enough for a message.

@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use super::problem::{Place, Problems};
 use super::text::quote;
 use super::{Problem, front_matter};
-use crate::wire::plan_file::{nearest, suggestion};
+use crate::wire::plan_file::{Reference, nearest, suggestion};
 
 /// Where a file begins.
 const START: Place = Place { line: 1, column: 1 };
@@ -47,7 +47,7 @@ pub(super) fn read(text: &str) -> Result<YamlNode, Problem> {
     Ok(node)
 }
 
-/// Reads JSON that fits a type already. What is nested deeper than that is nobody's, and left out.
+/// Reads JSON that fits a type already. What is nested deeper than that belongs to no field, and is left out.
 pub(super) fn read_json(text: &str) -> serde_json::Result<YamlNode> {
     let rest = text.trim_start_matches('\u{feff}');
     let mut reader = Json { rest, place: START };
@@ -263,7 +263,7 @@ impl<'a> YamlFields<'a> {
         text
     }
 
-    /// Returns the text of a field as it is kept; empty if it is not there.
+    /// Returns the text of a field as it is kept; empty if the field is missing.
     pub fn string(&self, key: &str, problems: &mut Problems) -> String {
         self.text(key, problems).unwrap_or_default().to_owned()
     }
@@ -334,18 +334,21 @@ impl<'a> YamlFields<'a> {
     }
 
     /// Returns a list of texts with their places.
-    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<(&'a YamlNode, &'a str)> {
-        let entries = self.list(key, problems).iter();
-        entries
-            .filter_map(|entry| {
-                let text = entry.text();
-                if text.is_none() {
+    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<Reference> {
+        let mut texts = Vec::new();
+        for entry in self.list(key, problems) {
+            match entry.text() {
+                Some(word) => texts.push(Reference {
+                    word: word.to_owned(),
+                    place: entry.place,
+                }),
+                None => {
                     let message = format!("`{key}` has {} in it, not only texts", entry.kind());
                     problems.add(entry.problem(message));
                 }
-                Some((entry, text?))
-            })
-            .collect()
+            }
+        }
+        texts
     }
 }
 
@@ -466,7 +469,7 @@ impl<'de> Visitor<'de> for YamlScalar<'_> {
     }
 }
 
-/// Levels of JSON that are looked at.
+/// The levels of JSON that are read.
 const LEVELS: usize = 16;
 
 /// Reads JSON from its beginning to its end, so that no line is counted twice.

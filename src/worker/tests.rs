@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::command_claim::{Claim, Claimer, PassedOver};
 use super::*;
 use crate::exec::{ChildOutput, alive};
-use crate::plan::{CommandId, ReportStatus};
+use crate::plan::{CommandId, Report, ReportStatus};
 use crate::volumes::{CommandPlace, Folder, Heartbeat};
-use crate::wire::report_file::{ReportFile, parse};
+use crate::wire::report_file::parse;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -119,13 +119,13 @@ impl Given {
         self.publish(id, "origin: person\nplan: p\ntask: 1\nattempt: 1", script)
     }
 
-    async fn report(&self, id: &CommandId) -> ReportFile {
+    async fn report(&self, id: &CommandId) -> Report {
         let path = self.volumes.report(id);
         let claim = self.volumes.path(Folder::Active).join(format!("{id}.lock"));
         // An agent may write its report in place: it is whole when the worker lets go of the command.
         until("no report", || path.exists() && !claim.exists()).await;
         let name = path.file_name().unwrap().to_str().unwrap();
-        parse(name, &fs::read(&path).unwrap()).unwrap()
+        parse(name, &fs::read(&path).unwrap()).unwrap().report
     }
 
     fn work_file(&self, name: &str) -> String {
@@ -497,10 +497,10 @@ async fn quickstart_plan_runs() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart.md");
     let text = fs::read_to_string(path).unwrap();
     let plan = crate::wire::plan_file::parse("quickstart.md", &text).unwrap();
-    assert_eq!(plan.tasks.len(), 5);
+    assert_eq!(plan.plan.tasks.len(), 5);
     let given = Given::new();
     let running = given.start(shell());
-    for (index, task) in plan.tasks.iter().enumerate() {
+    for (index, task) in plan.plan.tasks.iter().enumerate() {
         assert_eq!(task.dependencies.is_empty(), index == 0);
         let id = CommandId::new(format!("task-{index}"));
         let text = format!(

@@ -263,7 +263,7 @@ impl Worker {
                     Some(report) => self.submit(claim, report, left).await?,
                     None => claim.finish()?,
                 }
-                let status = report.map(|report| report.status);
+                let status = report.map(|file| file.report.status);
                 self.notify(WorkerEvent::Reported(status));
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
@@ -417,7 +417,7 @@ impl Worker {
                 _ = stopping.wait_for(|stop| *stop) => return Ok(()),
             }
         }
-        tracing::info!(command = %claim.id(), status = report.status.as_str(), "reported");
+        tracing::info!(command = %claim.id(), status = report.report.status.as_str(), "reported");
         match left {
             Some((inbox, Some(report))) => inbox.remove(&report),
             Some((inbox, None)) => inbox.close(),
@@ -442,7 +442,7 @@ fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile
 
 fn unread(id: &CommandId, reason: &str) -> ReportFile {
     let mut report = ReportFile::new(id.clone(), ReportStatus::Failed);
-    report.results = format!("Nothing was done: the command cannot be read: {reason}.");
+    report.report.results = format!("Nothing was done: the command cannot be read: {reason}.");
     report
 }
 

@@ -1,6 +1,6 @@
 //! What the tests give to the core of the product and to its store.
 
-use plan_agent::plan::{AttemptKind, CommandId, NewCommand, NewTask, Report, ReportStatus, Time};
+use plan_agent::plan::{AttemptKind, CommandId, NewCommand, Report, ReportStatus, TaskSpec, Time};
 use plan_agent::plan_time::Clock;
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
@@ -8,10 +8,10 @@ use plan_agent::volumes::Volumes;
 use super::env::TestEnv;
 
 /// Returns a task that only has a name.
-pub fn new_task(name: &str) -> NewTask {
-    NewTask {
+pub fn new_task(name: &str) -> TaskSpec {
+    TaskSpec {
         name: name.to_owned(),
-        ..NewTask::default()
+        ..TaskSpec::default()
     }
 }
 

@@ -1,5 +1,7 @@
 //! How the texts of an answer are read (trimmed, and either cut or refused when too long), and the words of refusals.
 
+use serde_json::Value;
+
 use crate::llm::quoting::one_line;
 
 /// Characters: a longer name is cut, longer texts of a task are refused as runaway answers.
@@ -13,10 +15,6 @@ pub(super) fn name(text: &str, place: &str) -> Result<String, String> {
         name if name.is_empty() => Err(format!("{place}: `name` is empty")),
         name => Ok(name),
     }
-}
-
-pub(super) fn optional(text: Option<String>, field: &str, place: &str) -> Result<String, String> {
-    bounded(&text.unwrap_or_default(), field, place)
 }
 
 pub(super) fn bounded(text: &str, field: &str, place: &str) -> Result<String, String> {
@@ -40,4 +38,17 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
 /// Returns a cycle as text.
 pub(super) fn way_round(words: impl Iterator<Item = String>) -> String {
     words.collect::<Vec<_>>().join(" → ")
+}
+
+/// Reads a list of `{name, value}`, or an object, as some models write it.
+pub(super) fn pairs(value: Value) -> Option<Vec<(String, Value)>> {
+    let pair = |entry: Value| {
+        let name = entry.get("name")?.as_str()?.to_owned();
+        Some((name, entry.get("value")?.clone()))
+    };
+    match value {
+        Value::Object(values) => Some(values.into_iter().collect()),
+        Value::Array(entries) => entries.into_iter().map(pair).collect(),
+        _ => None,
+    }
 }

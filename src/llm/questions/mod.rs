@@ -12,7 +12,7 @@ use minijinja::value::Value;
 use serde::Deserialize;
 
 use self::answer_fields::{MAX_REASON, bounded, cut, name};
-use self::new_tasks::{TaskAnswer, TaskCountLimit, TaskNames};
+use self::new_tasks::TaskNames;
 use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
 use self::workflows::{PlanOrWorkflow, Workflows};
 use super::answer_extraction;
@@ -22,8 +22,11 @@ pub use super::prompt_context::{JudgeFacts, PlanContext};
 use super::prompts::{PromptError, PromptTemplate, Prompts};
 use super::typed_questions::{Read, TypedQuestion};
 use super::{Request, Schema};
-use crate::plan::{Attempt, Decision, NewTask, Plan, ReplanEdit, Task, TaskId, TaskOrder};
+use crate::plan::{
+    Attempt, DecidedBy, Decision, Plan, PlanSpec, ReplanEdit, Task, TaskId, TaskSpec, Time, Verdict,
+};
 use crate::wire::team_file::Team;
+use crate::wire::text::known_word;
 
 /// Characters at which feedback and summaries are cut.
 const MAX_FEEDBACK: usize = 8_000;
@@ -33,43 +36,20 @@ const MAX_OUTCOME: usize = 6_000;
 const LONG_ANSWER: u32 = 16_000;
 const SHORT_ANSWER: u32 = 4_000;
 
-/// A plan from a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlannedPlan {
-    pub name: String,
-    pub description: String,
-    /// The expected outcome of a chosen workflow; empty for a plan that the model made itself.
-    pub expected_outcome: String,
-    pub constraints: String,
-    pub source: Option<String>,
-    pub order: Option<TaskOrder>,
-    /// The tasks in the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
-    pub tasks: Vec<NewTask>,
-}
-
-/// A model's judgement of a result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
-    pub decision: Decision,
-    pub reason: String,
-    /// The feedback for the next attempt.
-    pub feedback: String,
-    /// What later tasks learn about this one.
-    pub result_summary: String,
-}
-
 /// Whether the goal is met.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Audit {
     pub met: bool,
+    #[serde(default)]
     pub reason: String,
     /// What is still to be done; empty if and only if the goal is met.
-    pub missing: Vec<NewTask>,
+    #[serde(default)]
+    pub missing: Vec<TaskSpec>,
 }
 
 /// Asks for a plan: tasks, or one of the team's workflows. Dependencies in the answer are numbers of its own tasks, counted
 /// from 1.
-pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlannedPlan> {
+pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     let words = TaskNames::new(context.check_names, context.team);
     let workflows = Workflows::of(context.team);
     let mut properties = vec![
@@ -98,13 +78,14 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlannedPlan> {
     }
 }
 
-/// Asks what follows from a result. `next` is accepted only for SUCCESS and PARTIAL_SUCCESS without a failed check.
+/// Asks what follows from a result; the caller sets the time of the verdict. `next` is accepted only for SUCCESS and
+/// PARTIAL_SUCCESS without a failed check.
 pub fn judge(
     plan: &Plan,
     task: &Task,
     attempt: &Attempt,
     facts: &JudgeFacts,
-) -> Unrendered<Judgement> {
+) -> Unrendered<Verdict> {
     let obstacle = obstacle(attempt);
     // A model that is held to the schema cannot even give an answer that would be refused.
     let decisions = match obstacle {
@@ -132,7 +113,7 @@ pub fn judge(
         view,
         schema,
         SHORT_ANSWER,
-        move |answer: JudgeAnswer| answer.judgement(obstacle.as_deref()),
+        move |answer: JudgeAnswer| answer.verdict(obstacle.as_deref()),
     )
 }
 
@@ -183,8 +164,8 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
         view,
         schema,
         LONG_ANSWER,
-        move |answer: AuditAnswer| {
-            let missing = words.tasks(answer.missing, TaskCountLimit::None)?;
+        move |answer: Audit| {
+            let missing = words.tasks(answer.missing)?;
             match (answer.met, missing.is_empty()) {
                 (true, false) => Err(
                     "`met` is true, but `missing` holds tasks: it must be empty then".to_owned(),
@@ -222,7 +203,7 @@ pub fn summarise(plan: &Plan) -> Unrendered<String> {
 /// A question with everything that it is made from, so that it can be rendered where the plan is not at hand.
 pub struct Unrendered<A> {
     template: PromptTemplate,
-    /// What the template is told.
+    /// The values that the template may use.
     view: Value,
     schema: Schema,
     max_tokens: u32,
@@ -284,17 +265,21 @@ struct PlanAnswer {
     name: String,
     #[serde(default)]
     description: String,
-    tasks: Vec<TaskAnswer>,
+    tasks: Vec<TaskSpec>,
 }
 
 impl PlanAnswer {
-    fn planned(self, words: &TaskNames) -> Result<PlannedPlan, String> {
-        Ok(PlannedPlan {
+    fn planned(self, words: &TaskNames) -> Result<PlanSpec, String> {
+        let plan = PlanSpec {
             name: name(&self.name, "the plan")?,
             description: bounded(&self.description, "description", "the plan")?,
-            tasks: words.tasks(self.tasks, TaskCountLimit::One)?,
-            ..PlannedPlan::default()
-        })
+            ..PlanSpec::default()
+        };
+        if self.tasks.is_empty() {
+            return Err("`tasks` is empty: a plan needs at least one task".to_owned());
+        }
+        let tasks = words.tasks(self.tasks)?;
+        Ok(PlanSpec { tasks, ..plan })
     }
 }
 
@@ -303,19 +288,8 @@ struct JudgeAnswer {
     #[serde(default)]
     reason: String,
     decision: String,
-    #[serde(default)]
     feedback: Option<String>,
-    #[serde(default)]
     result_summary: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct AuditAnswer {
-    met: bool,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    missing: Vec<TaskAnswer>,
 }
 
 #[derive(Deserialize)]
@@ -324,15 +298,10 @@ struct SummaryAnswer {
 }
 
 impl JudgeAnswer {
-    fn judgement(self, obstacle: Option<&str>) -> Result<Judgement, String> {
-        let decision = match self.decision.trim().to_ascii_lowercase().as_str() {
-            "next" => Decision::Next,
-            "retry" => Decision::Retry,
-            "replan" => Decision::Replan,
-            "abort" => Decision::Abort,
-            _ => return Err("`decision` must be next, retry, replan or abort".to_owned()),
-        };
-        let judgement = Judgement {
+    fn verdict(self, obstacle: Option<&str>) -> Result<Verdict, String> {
+        let decision = known_word(&self.decision.trim().to_ascii_lowercase())
+            .ok_or("`decision` must be next, retry, replan or abort")?;
+        let verdict = Verdict {
             decision,
             reason: cut(&self.reason, MAX_REASON),
             // Each of the two fields is for one side only; models that must fill every field write text into both.
@@ -344,23 +313,25 @@ impl JudgeAnswer {
                 Decision::Next => cut(&self.result_summary.unwrap_or_default(), MAX_SUMMARY),
                 _ => String::new(),
             },
+            by: DecidedBy::Model,
+            at: Time::default(),
         };
         match (decision, obstacle) {
             (Decision::Next, Some(obstacle)) => {
                 return Err(format!("`next` is not possible: {obstacle}"));
             }
-            (Decision::Next, None) if judgement.result_summary.is_empty() => {
+            (Decision::Next, None) if verdict.result_summary.is_empty() => {
                 return Err("`next` needs a `result_summary`".to_owned());
             }
-            (Decision::Retry, _) if judgement.feedback.is_empty() => {
+            (Decision::Retry, _) if verdict.feedback.is_empty() => {
                 return Err("`retry` needs `feedback` that says what to do differently".to_owned());
             }
             _ => {}
         }
-        if judgement.reason.is_empty() {
+        if verdict.reason.is_empty() {
             return Err("`reason` is empty".to_owned());
         }
-        Ok(judgement)
+        Ok(verdict)
     }
 }
 

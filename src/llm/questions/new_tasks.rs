@@ -1,48 +1,20 @@
 //! New tasks in an answer: their schema, and the checks before they are applied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, optional, way_round};
+use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, way_round};
 use crate::llm::Schema;
 use crate::llm::quoting::one_line;
-use crate::plan::{NewTask, Origin, TaskRef, find_cycle, within_workspace};
+use crate::plan::{Origin, TaskRef, TaskSpec, cycle_among, within_workspace};
 use crate::wire::team_file::Team;
 
 /// The most tasks, or edits, of one answer.
-pub(super) const MAX_TASKS: usize = 50;
+const MAX_TASKS: usize = 50;
 
 /// The most files that one task of an answer may name.
 const MAX_FILES: usize = 20;
-
-#[derive(Deserialize)]
-pub(super) struct TaskAnswer {
-    name: String,
-    description: String,
-    expected_output: String,
-    #[serde(default)]
-    constraints: Option<String>,
-    #[serde(default)]
-    reasoning: Option<String>,
-    #[serde(default)]
-    assignee: Option<String>,
-    /// Numbers, which some models write as text.
-    #[serde(default)]
-    depends_on: Option<Vec<Value>>,
-    #[serde(default)]
-    checks: Option<Vec<String>>,
-    #[serde(default)]
-    produces: Option<Vec<String>>,
-}
-
-/// How many tasks an answer must have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TaskCountLimit {
-    None,
-    One,
-}
 
 /// The names that a task may use.
 pub(super) struct TaskNames {
@@ -52,9 +24,10 @@ pub(super) struct TaskNames {
 
 impl TaskNames {
     pub(super) fn new(checks: &[String], team: Option<&Team>) -> Self {
+        let roles = team.into_iter().flat_map(Team::role_ids);
         Self {
             checks: checks.to_vec(),
-            roles: role_ids(team),
+            roles: roles.map(str::to_owned).collect(),
         }
     }
 
@@ -89,36 +62,20 @@ impl TaskNames {
         Schema::Object(properties)
     }
 
-    pub(super) fn tasks(
-        &self,
-        answers: Vec<TaskAnswer>,
-        least: TaskCountLimit,
-    ) -> Result<Vec<NewTask>, String> {
-        if answers.is_empty() && least == TaskCountLimit::One {
-            return Err("`tasks` is empty: a plan needs at least one task".to_owned());
-        }
-        if answers.len() > MAX_TASKS {
-            return Err(format!(
-                "{} tasks are too many: at most {MAX_TASKS}",
-                answers.len()
-            ));
-        }
+    /// Checks the tasks of an answer, and makes its numbers references from one to another.
+    pub(super) fn tasks(&self, answers: Vec<TaskSpec>) -> Result<Vec<TaskSpec>, String> {
+        at_most(answers.len(), "tasks")?;
         let total = answers.len();
-        let mut graph = BTreeMap::new();
-        let mut tasks = Vec::with_capacity(total);
-        for (index, answer) in answers.into_iter().enumerate() {
-            let place = format!("task {}", index + 1);
-            let wanted = dependencies(
-                answer.depends_on.as_deref().unwrap_or_default(),
-                index,
-                total,
-            )?;
-            graph.insert(index, wanted.iter().copied().collect::<Vec<_>>());
-            let mut task = self.task(answer, &place)?;
-            task.dependencies = wanted.into_iter().map(TaskRef::New).collect();
-            tasks.push(task);
-        }
-        match find_cycle(graph.keys().copied(), |index| graph[&index].clone()) {
+        let tasks = (1..).zip(answers).map(|(number, answer)| {
+            let dependencies = dependencies(&answer.dependencies, number, total)?;
+            let task = self.task(answer, &format!("task {number}"))?;
+            Ok(TaskSpec {
+                dependencies,
+                ..task
+            })
+        });
+        let tasks = tasks.collect::<Result<Vec<_>, String>>()?;
+        match cycle_among(&tasks) {
             None => Ok(tasks),
             Some(cycle) => Err(format!(
                 "the tasks depend on each other in a circle: {}",
@@ -127,69 +84,64 @@ impl TaskNames {
         }
     }
 
-    pub(super) fn task(&self, answer: TaskAnswer, place: &str) -> Result<NewTask, String> {
+    /// Checks one task of an answer, except for its dependencies.
+    pub(super) fn task(&self, answer: TaskSpec, place: &str) -> Result<TaskSpec, String> {
         let description = bounded(&answer.description, "description", place)?;
         if description.is_empty() {
             return Err(format!("{place}: `description` is empty"));
         }
-        let checks = answer.checks.unwrap_or_default();
-        for check in &checks {
+        for check in &answer.checks {
             self.check(check, place)?;
         }
-        let assignee = new_assignee(answer.assignee, &self.roles, place)?;
-        Ok(NewTask {
+        Ok(TaskSpec {
+            assignee: self.new_assignee(answer.assignee, place)?,
             name: name(&answer.name, place)?,
             description,
-            constraints: optional(answer.constraints, "constraints", place)?,
-            expected_outcome: bounded(&answer.expected_output, "expected_output", place)?,
-            reasoning: cut(&answer.reasoning.unwrap_or_default(), MAX_REASON),
-            assignee,
-            checks,
-            produces: produced(&answer.produces.unwrap_or_default(), place)?,
+            constraints: bounded(&answer.constraints, "constraints", place)?,
+            expected_outcome: bounded(&answer.expected_outcome, "expected_output", place)?,
+            reasoning: cut(&answer.reasoning, MAX_REASON),
+            produces: produced(&answer.produces, place)?,
             origin: Origin::Model,
-            ..NewTask::default()
+            ..answer
         })
     }
-}
 
-/// Returns the roles that may get a task.
-pub(super) fn role_ids(team: Option<&Team>) -> Vec<String> {
-    let roles = team.into_iter().flat_map(|team| &team.roles);
-    roles.map(|role| role.id.clone()).collect()
-}
-
-/// Reads the role of a task.
-pub(super) fn assignee(
-    answer: Option<String>,
-    roles: &[String],
-    place: &str,
-) -> Result<Option<String>, String> {
-    let role = answer.map(|role| role.trim().to_owned());
-    let role = role.filter(|role| !role.is_empty());
-    match &role {
-        Some(word) if !roles.contains(word) => {
-            let word = one_line(word, MAX_NAME);
-            Err(format!("{place}: there is no role `{word}`"))
+    /// Reads the role of a task.
+    pub(super) fn assignee(
+        &self,
+        answer: Option<String>,
+        place: &str,
+    ) -> Result<Option<String>, String> {
+        let role = answer.map(|role| role.trim().to_owned());
+        match role.filter(|role| !role.is_empty()) {
+            Some(word) if !self.roles.contains(&word) => {
+                let word = one_line(&word, MAX_NAME);
+                Err(format!("{place}: there is no role `{word}`"))
+            }
+            role => Ok(role),
         }
-        _ => Ok(role),
+    }
+
+    /// Reads the role of a new task. In a team every task needs a role.
+    fn new_assignee(&self, answer: Option<String>, place: &str) -> Result<Option<String>, String> {
+        match (self.assignee(answer, place)?, &self.roles[..]) {
+            (None, [only]) => Ok(Some(only.clone())),
+            (None, [_, ..]) => {
+                let roles = one_line(&self.roles.join(", "), 400);
+                Err(format!(
+                    "{place}: `assignee` is missing: it is one of {roles}"
+                ))
+            }
+            (role, _) => Ok(role),
+        }
     }
 }
 
-/// Reads the role of a new task. In a team every task needs a role.
-pub(super) fn new_assignee(
-    answer: Option<String>,
-    roles: &[String],
-    place: &str,
-) -> Result<Option<String>, String> {
-    match (assignee(answer, roles, place)?, roles) {
-        (None, [only]) => Ok(Some(only.clone())),
-        (None, [_, ..]) => {
-            let roles = one_line(&roles.join(", "), 400);
-            Err(format!(
-                "{place}: `assignee` is missing: it is one of {roles}"
-            ))
-        }
-        (role, _) => Ok(role),
+/// Refuses an answer with too many tasks or edits.
+pub(super) fn at_most(count: usize, what: &str) -> Result<(), String> {
+    match count {
+        ..=MAX_TASKS => Ok(()),
+        _ => Err(format!("{count} {what} are too many: at most {MAX_TASKS}")),
     }
 }
 
@@ -209,27 +161,33 @@ fn produced(paths: &[String], place: &str) -> Result<Vec<String>, String> {
     paths.iter().map(within).collect()
 }
 
-/// Turns numbers counted from 1 into indexes.
-fn dependencies(values: &[Value], own: usize, total: usize) -> Result<BTreeSet<usize>, String> {
-    let place = own + 1;
-    values
+/// Turns numbers counted from 1 into references, each once.
+fn dependencies(words: &[TaskRef], own: usize, total: usize) -> Result<Vec<TaskRef>, String> {
+    let index = |reference: &TaskRef| {
+        let word = match reference {
+            TaskRef::Key(word) => word.as_str(),
+            TaskRef::Number(_) | TaskRef::New(_) => "",
+        };
+        match word.trim().parse() {
+            Ok(number) if number == own => Err(format!(
+                "task {own} depends on itself: leave {number} out of its `depends_on`"
+            )),
+            Ok(number) if (1..=total).contains(&number) => Ok(number - 1),
+            _ => {
+                let word = match word.parse::<f64>() {
+                    Ok(_) => word.to_owned(),
+                    Err(_) => Value::from(word).to_string(),
+                };
+                Err(format!(
+                    "task {own} depends on `{}`, but the tasks are numbered from 1 to {total}",
+                    one_line(&word, MAX_NAME)
+                ))
+            }
+        }
+    };
+    let found = words
         .iter()
-        .map(|value| match number(value) {
-            Some(number) if number == place => Err(format!(
-                "task {place} depends on itself: leave {number} out of its `depends_on`"
-            )),
-            Some(number) if (1..=total).contains(&number) => Ok(number - 1),
-            _ => Err(format!(
-                "task {place} depends on `{}`, but the tasks are numbered from 1 to {total}",
-                one_line(&value.to_string(), MAX_NAME)
-            )),
-        })
-        .collect()
-}
-
-fn number(value: &Value) -> Option<usize> {
-    match value {
-        Value::String(text) => text.trim().parse().ok(),
-        other => usize::try_from(other.as_u64()?).ok(),
-    }
+        .map(index)
+        .collect::<Result<BTreeSet<_>, _>>()?;
+    Ok(found.into_iter().map(TaskRef::New).collect())
 }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, cut, name, optional, way_round};
-use super::new_tasks::{MAX_TASKS, assignee, new_assignee, role_ids};
+use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, way_round};
+use super::new_tasks::{TaskNames, at_most};
 use crate::llm::Schema;
 use crate::llm::prompt_context::editable;
 use crate::llm::quoting::one_line;
-use crate::plan::{NewTask, Origin, Plan, ReplanEdit, TaskChanges, TaskId, TaskRef, find_cycle};
+use crate::plan::{Plan, ReplanEdit, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle};
 use crate::wire::team_file::Team;
 
 #[derive(Deserialize)]
@@ -23,21 +23,13 @@ pub(super) struct ReplanAnswer {
 #[derive(Deserialize)]
 pub(super) struct EditAnswer {
     action: String,
-    #[serde(default)]
     task: Option<u32>,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     description: Option<String>,
-    #[serde(default)]
     expected_output: Option<String>,
-    #[serde(default)]
     constraints: Option<String>,
-    #[serde(default)]
     depends_on: Option<Vec<Value>>,
-    #[serde(default)]
     assignee: Option<String>,
-    #[serde(default)]
     reason: Option<String>,
 }
 
@@ -63,26 +55,22 @@ pub(super) fn edit_schema(team: Option<&Team>) -> Schema {
 
 /// The tasks and names that a replan may use.
 pub(super) struct ReplanScope {
-    editable: BTreeSet<u32>,
-    cause: Option<u32>,
+    editable: BTreeSet<TaskId>,
+    cause: Option<TaskId>,
     /// Every task with its dependencies.
-    graph: BTreeMap<u64, Vec<u64>>,
-    /// The roles that may get a task.
-    roles: Vec<String>,
+    graph: BTreeMap<TaskId, Vec<TaskId>>,
+    names: TaskNames,
 }
 
 impl ReplanScope {
     pub(super) fn new(plan: &Plan, cause: Option<TaskId>, team: Option<&Team>) -> Self {
+        let graph = plan.tasks();
         Self {
-            roles: role_ids(team),
-            editable: editable(plan).map(|task| task.number.0).collect(),
-            cause: cause.map(|id| id.0),
-            graph: plan
-                .tasks()
-                .map(|task| {
-                    let on = task.dependencies.iter().map(|id| u64::from(id.0));
-                    (u64::from(task.number.0), on.collect())
-                })
+            names: TaskNames::new(&[], team),
+            editable: editable(plan).map(|task| task.number).collect(),
+            cause,
+            graph: graph
+                .map(|task| (task.number, task.dependencies.clone()))
                 .collect(),
         }
     }
@@ -91,115 +79,115 @@ impl ReplanScope {
         if answers.is_empty() {
             return Err("`edits` is empty: give at least one".to_owned());
         }
-        if answers.len() > MAX_TASKS {
-            return Err(format!(
-                "{} edits are too many: at most {MAX_TASKS}",
-                answers.len()
-            ));
-        }
+        at_most(answers.len(), "edits")?;
         let added = answers.iter().filter(|answer| answer.is("add")).count();
         let mut seen = BTreeSet::new();
-        let mut adds = 0;
+        let mut own = 0..;
         let mut edits = Vec::with_capacity(answers.len());
-        for (index, answer) in answers.into_iter().enumerate() {
-            let place = format!("edit {}", index + 1);
-            edits.push(if answer.is("add") {
-                adds += 1;
-                self.add(answer, &place, self.references(added, Some(adds - 1)))?
-            } else {
-                let number = self.target(&answer, &place)?;
-                if !seen.insert(number) {
-                    return Err(format!("{place}: task {number} has an edit already"));
-                }
-                if answer.is("skip") {
-                    skip(answer, number)?
-                } else {
-                    self.update(answer, number, &place, self.references(added, None))?
-                }
+        for (number, answer) in (1..).zip(answers) {
+            let place = format!("edit {number}");
+            if answer.is("add") {
+                edits.push(self.add(answer, &place, added, own.next())?);
+                continue;
+            }
+            let id = self.target(&answer, &place)?;
+            if !seen.insert(id) {
+                return Err(format!("{place}: task {id} has an edit already"));
+            }
+            edits.push(match answer.is("skip") {
+                true => skip(answer, id)?,
+                false => self.update(answer, id, &place, added)?,
             });
         }
         self.refuse_cycle(&edits)?;
         Ok(edits)
     }
 
-    fn target(&self, answer: &EditAnswer, place: &str) -> Result<u32, String> {
+    fn target(&self, answer: &EditAnswer, place: &str) -> Result<TaskId, String> {
         let skips = answer.is("skip");
         if !skips && !answer.is("update") {
             return Err(format!("{place}: `action` must be add, update or skip"));
         }
-        let number = answer
-            .task
-            .ok_or_else(|| format!("{place}: `task` is missing"))?;
-        if self.editable.contains(&number) || (skips && self.cause == Some(number)) {
-            Ok(number)
-        } else if self.graph.contains_key(&u64::from(number)) {
+        let id = answer.task.map(TaskId);
+        let id = id.ok_or_else(|| format!("{place}: `task` is missing"))?;
+        if self.editable.contains(&id) || (skips && self.cause == Some(id)) {
+            Ok(id)
+        } else if self.graph.contains_key(&id) {
             Err(format!(
-                "{place}: task {number} is finished or running and cannot be changed; add a task instead"
+                "{place}: task {id} is finished or running and cannot be changed; add a task instead"
             ))
         } else {
-            Err(format!("{place}: there is no task {number}"))
+            Err(format!("{place}: there is no task {id}"))
         }
     }
 
-    /// Returns the function that reads one dependency: `"3"`, `3` or `"n1"`.
+    /// Reads dependencies: `"3"`, `3` or `"n1"`. `own` is the index of the task if it is added.
     fn references(
         &self,
+        values: &[Value],
+        place: &str,
         added: usize,
         own: Option<usize>,
-    ) -> impl Fn(&Value) -> Result<TaskRef, String> {
-        move |value| {
+    ) -> Result<Vec<TaskRef>, String> {
+        let mut found = Vec::new();
+        for value in values {
             let word = match value {
                 Value::String(word) => word.trim().trim_start_matches('#').to_ascii_lowercase(),
                 other => other.to_string(),
             };
-            let unknown = || format!("there is no task `{}`", one_line(&word, MAX_NAME));
-            if let Some(number) = word.strip_prefix('n') {
-                let index = number.parse::<usize>().map_err(|_| unknown())?;
-                return match index.checked_sub(1).filter(|index| *index < added) {
-                    Some(index) if Some(index) == own => {
-                        Err(format!("`{word}` is the task itself"))
+            let reference = match word.strip_prefix('n') {
+                Some(number) => {
+                    let index = number.parse().ok().and_then(|n: usize| n.checked_sub(1));
+                    let index = index.filter(|index| *index < added);
+                    if index.is_some() && index == own {
+                        return Err(format!("{place}: `{word}` is the task itself"));
                     }
-                    Some(index) => Ok(TaskRef::New(index)),
-                    None => Err(unknown()),
-                };
-            }
-            match word.parse::<u32>() {
-                Ok(number) if self.graph.contains_key(&u64::from(number)) => {
-                    Ok(TaskRef::Number(TaskId(number)))
+                    index.map(TaskRef::New)
                 }
-                _ => Err(unknown()),
+                None => {
+                    let id = word.parse().ok().map(TaskId);
+                    let id = id.filter(|id| self.graph.contains_key(id));
+                    id.map(TaskRef::Number)
+                }
+            };
+            let Some(reference) = reference else {
+                let word = one_line(&word, MAX_NAME);
+                return Err(format!("{place}: there is no task `{word}`"));
+            };
+            if !found.contains(&reference) {
+                found.push(reference);
             }
         }
+        Ok(found)
     }
 
-    /// Refuses a circle in what comes of the edits. In it an added task has a number that no task of a plan has.
+    /// Refuses a circle in what comes of the edits. A node of the graph is a task of the plan, or the index of an added one.
     fn refuse_cycle(&self, edits: &[ReplanEdit]) -> Result<(), String> {
-        let first = u64::from(u32::MAX) + 1;
-        let added = |index: usize| first + index as u64;
+        type Node = Result<TaskId, usize>;
+        let mut graph: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
+        for (id, on) in &self.graph {
+            graph.insert(Ok(*id), on.iter().map(|id| Ok(*id)).collect());
+        }
         let node = |reference: &TaskRef| match reference {
-            TaskRef::Number(id) => Some(u64::from(id.0)),
-            TaskRef::New(index) => Some(added(*index)),
+            TaskRef::Number(id) => Some(Ok(*id)),
+            TaskRef::New(index) => Some(Err(*index)),
             TaskRef::Key(_) => None,
         };
-        let mut graph = self.graph.clone();
-        let mut adds = 0;
+        let mut adds = 0..;
         for edit in edits {
             let (own, on) = match edit {
-                ReplanEdit::Add(task) => {
-                    adds += 1;
-                    (added(adds - 1), Some(&task.dependencies))
-                }
-                ReplanEdit::Update(id, changes) => (u64::from(id.0), changes.dependencies.as_ref()),
+                ReplanEdit::Add(task) => (adds.next().map(Err), Some(&task.dependencies)),
+                ReplanEdit::Update(id, changes) => (Some(Ok(*id)), changes.dependencies.as_ref()),
                 ReplanEdit::Skip(..) => continue,
             };
-            if let Some(on) = on {
+            if let (Some(own), Some(on)) = (own, on) {
                 graph.insert(own, on.iter().filter_map(node).collect());
             }
         }
-        let next = |node: u64| graph.get(&node).cloned().unwrap_or_default();
-        let word = |node: &u64| match node.checked_sub(first) {
-            Some(index) => format!("n{}", index + 1),
-            None => node.to_string(),
+        let next = |node: Node| graph.get(&node).cloned().unwrap_or_default();
+        let word = |node: &Node| match node {
+            Ok(id) => id.to_string(),
+            Err(index) => format!("n{}", index + 1),
         };
         match find_cycle(graph.keys().copied(), next) {
             None => Ok(()),
@@ -214,38 +202,43 @@ impl ReplanScope {
         &self,
         answer: EditAnswer,
         place: &str,
-        reference: impl Fn(&Value) -> Result<TaskRef, String>,
+        added: usize,
+        own: Option<usize>,
     ) -> Result<ReplanEdit, String> {
-        let description = optional(answer.description, "description", place)?;
-        if description.is_empty() {
+        let description = answer.description.unwrap_or_default();
+        if description.trim().is_empty() {
             return Err(format!("{place}: a task to be added needs a `description`"));
         }
-        Ok(ReplanEdit::Add(Box::new(NewTask {
-            assignee: new_assignee(answer.assignee, &self.roles, place)?,
-            name: name(&answer.name.unwrap_or_default(), place)?,
+        let spec = TaskSpec {
+            name: answer.name.unwrap_or_default(),
             description,
-            constraints: optional(answer.constraints, "constraints", place)?,
-            expected_outcome: optional(answer.expected_output, "expected_output", place)?,
-            reasoning: cut(&answer.reason.unwrap_or_default(), MAX_REASON),
-            dependencies: all(&answer.depends_on.unwrap_or_default(), place, reference)?,
-            origin: Origin::Model,
-            ..NewTask::default()
-        })))
+            constraints: answer.constraints.unwrap_or_default(),
+            expected_outcome: answer.expected_output.unwrap_or_default(),
+            reasoning: answer.reason.unwrap_or_default(),
+            assignee: answer.assignee,
+            ..TaskSpec::default()
+        };
+        let mut spec = self.names.task(spec, place)?;
+        let on = answer.depends_on.unwrap_or_default();
+        spec.dependencies = self.references(&on, place, added, own)?;
+        Ok(ReplanEdit::Add(Box::new(spec)))
     }
 
     fn update(
         &self,
         answer: EditAnswer,
-        number: u32,
+        id: TaskId,
         place: &str,
-        reference: impl Fn(&Value) -> Result<TaskRef, String>,
+        added: usize,
     ) -> Result<ReplanEdit, String> {
-        let id = TaskId(number);
-        let text = |text, field| Ok::<_, String>(changed(optional(text, field, place)?));
-        let dependencies = answer.depends_on.map(|on| all(&on, place, reference));
+        let text = |text: Option<String>, field| {
+            Ok::<_, String>(changed(bounded(&text.unwrap_or_default(), field, place)?))
+        };
+        let on = answer.depends_on;
+        let dependencies = on.map(|on| self.references(&on, place, added, None));
         let dependencies = dependencies.transpose()?;
         if (dependencies.iter().flatten()).any(|other| *other == TaskRef::Number(id)) {
-            return Err(format!("{place}: task {number} would depend on itself"));
+            return Err(format!("{place}: task {id} would depend on itself"));
         }
         let changes = TaskChanges {
             name: changed(one_line(&answer.name.unwrap_or_default(), MAX_NAME)),
@@ -253,11 +246,11 @@ impl ReplanScope {
             constraints: text(answer.constraints, "constraints")?,
             expected_outcome: text(answer.expected_output, "expected_output")?,
             dependencies,
-            assignee: assignee(answer.assignee, &self.roles, place)?.map(Some),
+            assignee: self.names.assignee(answer.assignee, place)?.map(Some),
             ..TaskChanges::default()
         };
         if changes == TaskChanges::default() {
-            return Err(format!("{place}: it changes nothing in task {number}"));
+            return Err(format!("{place}: it changes nothing in task {id}"));
         }
         Ok(ReplanEdit::Update(id, Box::new(changes)))
     }
@@ -269,26 +262,11 @@ impl EditAnswer {
     }
 }
 
-fn skip(answer: EditAnswer, number: u32) -> Result<ReplanEdit, String> {
+fn skip(answer: EditAnswer, id: TaskId) -> Result<ReplanEdit, String> {
     match cut(&answer.reason.unwrap_or_default(), MAX_REASON) {
-        reason if reason.is_empty() => Err(format!("skipping task {number} needs a `reason`")),
-        reason => Ok(ReplanEdit::Skip(TaskId(number), reason)),
+        reason if reason.is_empty() => Err(format!("skipping task {id} needs a `reason`")),
+        reason => Ok(ReplanEdit::Skip(id, reason)),
     }
-}
-
-fn all(
-    values: &[Value],
-    place: &str,
-    reference: impl Fn(&Value) -> Result<TaskRef, String>,
-) -> Result<Vec<TaskRef>, String> {
-    let mut found = Vec::new();
-    for value in values {
-        let task = reference(value).map_err(|error| format!("{place}: {error}"))?;
-        if !found.contains(&task) {
-            found.push(task);
-        }
-    }
-    Ok(found)
 }
 
 /// Returns a changed text. An empty text stands for "unchanged": models that must fill every field write it so.

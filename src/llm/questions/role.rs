@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
+use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pairs};
 use super::{LONG_ANSWER, SHORT_ANSWER, unrendered};
 use crate::llm::Schema;
 use crate::llm::prompt_context::role as view;
@@ -36,9 +36,10 @@ pub struct PlannedSteps {
 }
 
 /// How a model would plan a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Classified {
     pub simple: bool,
+    #[serde(default)]
     pub reason: String,
 }
 
@@ -57,10 +58,10 @@ pub fn strategy(
         view,
         schema,
         SHORT_ANSWER,
-        |answer: StrategyAnswer| {
+        |answer: Classified| {
             Ok(Classified {
-                simple: answer.simple,
                 reason: cut(&answer.reason, MAX_REASON),
+                ..answer
             })
         },
     )
@@ -74,11 +75,8 @@ pub fn steps(
     context: &RoleContext<'_>,
     check: impl Fn(&PlannedStep, usize) -> Result<(), String> + Send + Sync + 'static,
 ) -> Result<TypedQuestion<PlannedSteps>, PromptError> {
-    let names: Vec<String> = context
-        .offers
-        .iter()
-        .map(|offer| offer.name.clone())
-        .collect();
+    let names = context.offers.iter().map(|offer| offer.name.clone());
+    let names: Vec<String> = names.collect();
     let param = Schema::Object(vec![
         ("name", Schema::Text("name of the parameter")),
         ("value", Schema::Text("its value")),
@@ -138,13 +136,6 @@ pub fn ask(
 }
 
 #[derive(Deserialize)]
-struct StrategyAnswer {
-    #[serde(default)]
-    reason: String,
-    simple: bool,
-}
-
-#[derive(Deserialize)]
 struct StepsAnswer {
     #[serde(default)]
     reason: String,
@@ -155,58 +146,37 @@ struct StepsAnswer {
 struct StepAnswer {
     name: String,
     uses: String,
-    #[serde(default)]
-    params: Params,
+    /// A missing list is an empty one; null is refused.
+    #[serde(default = "no_params")]
+    params: Value,
 }
 
-/// A list of names and values, or an object, as some models write it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Params {
-    List(Vec<Param>),
-    Object(Map<String, Value>),
-}
-
-impl Default for Params {
-    fn default() -> Self {
-        Self::List(Vec::new())
-    }
-}
-
-#[derive(Deserialize)]
-struct Param {
-    name: String,
-    value: Value,
+fn no_params() -> Value {
+    Value::Array(Vec::new())
 }
 
 impl StepAnswer {
     fn read(self, offered: &[String], place: &str) -> Result<PlannedStep, String> {
         if !offered.contains(&self.uses) {
-            return Err(format!(
-                "{place}: `{}` is not offered",
-                one_line(&self.uses, MAX_NAME)
-            ));
+            let uses = one_line(&self.uses, MAX_NAME);
+            return Err(format!("{place}: `{uses}` is not offered"));
         }
-        let given: Vec<(String, Value)> = match self.params {
-            Params::List(list) => list.into_iter().map(|p| (p.name, p.value)).collect(),
-            Params::Object(map) => map.into_iter().collect(),
-        };
+        let given = pairs(self.params).ok_or_else(|| {
+            format!("{place}: `params` must be a list of objects with `name` and `value`")
+        })?;
         if given.len() > MAX_PARAMS {
             return Err(format!("{place}: more than {MAX_PARAMS} `params`"));
         }
         let mut params = Map::new();
         for (name, value) in given {
+            let shown = one_line(&name, MAX_NAME);
             if value.to_string().chars().count() > MAX_VALUE {
                 return Err(format!(
-                    "{place}: `{}` has more than {MAX_VALUE} characters; have a step before it make long texts",
-                    one_line(&name, MAX_NAME)
+                    "{place}: `{shown}` has more than {MAX_VALUE} characters; have a step before it make long texts"
                 ));
             }
-            if params.insert(name.clone(), value).is_some() {
-                return Err(format!(
-                    "{place}: `{}` is given twice",
-                    one_line(&name, MAX_NAME)
-                ));
+            if params.insert(name, value).is_some() {
+                return Err(format!("{place}: `{shown}` is given twice"));
             }
         }
         Ok(PlannedStep {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::llm::template_trial::{self, Fill};
-use crate::plan::{CommandId, ReportStatus, Row, TaskChanges, TaskRef, TaskState};
+use crate::plan::{CommandId, ReportStatus, Row, TaskChanges, TaskOrder, TaskRef, TaskState};
 
 static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
 
@@ -12,7 +12,7 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn ask_plan(answer: &Value) -> Result<PlannedPlan, String> {
+fn ask_plan(answer: &Value) -> Result<PlanSpec, String> {
     ask_plan_of(&team(), answer)
 }
 
@@ -22,7 +22,7 @@ fn team() -> Team {
     team
 }
 
-fn ask_plan_of(team: &Team, answer: &Value) -> Result<PlannedPlan, String> {
+fn ask_plan_of(team: &Team, answer: &Value) -> Result<PlanSpec, String> {
     let checks = words(&["test"]);
     let context = PlanContext {
         goal: "a goal",
@@ -87,7 +87,7 @@ fn invalid_plan_answer_is_explained_to_model() {
     assert!(ask_plan(&runaway).unwrap().name.chars().count() < 200);
 }
 
-fn judged(attempt: &Attempt, answer: &Value) -> Result<Judgement, String> {
+fn judged(attempt: &Attempt, answer: &Value) -> Result<Verdict, String> {
     let plan = template_trial::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
     judge(&plan, task, attempt, &JudgeFacts::default())

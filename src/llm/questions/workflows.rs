@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer_fields::{bounded, cut};
-use super::new_tasks::{TaskAnswer, TaskNames};
-use super::{PlanAnswer, PlannedPlan};
+use super::PlanAnswer;
+use super::answer_fields::{bounded, cut, pairs};
+use super::new_tasks::TaskNames;
 use crate::llm::Schema;
 use crate::llm::quoting::one_line;
-use crate::plan::Origin;
+use crate::plan::{Origin, PlanSpec, TaskSpec};
 use crate::wire::Problem;
 use crate::wire::team_file::Team;
 
@@ -22,13 +22,11 @@ pub(super) struct PlanOrWorkflow {
     name: String,
     #[serde(default)]
     description: String,
-    #[serde(default)]
     workflow: Option<String>,
     /// A list of `{name, value}`; some models write an object.
     #[serde(default)]
     parameters: Value,
-    #[serde(default)]
-    tasks: Option<Vec<TaskAnswer>>,
+    tasks: Option<Vec<TaskSpec>>,
 }
 
 /// The workflows that an answer may name.
@@ -60,7 +58,7 @@ impl Workflows {
         &self,
         answer: PlanOrWorkflow,
         words: &TaskNames,
-    ) -> Result<PlannedPlan, String> {
+    ) -> Result<PlanSpec, String> {
         let tasks = answer.tasks.unwrap_or_default();
         let chosen = answer.workflow.as_deref().map(str::trim);
         let Some(id) = chosen.filter(|id| !matches!(*id, "" | "null")) else {
@@ -81,63 +79,40 @@ impl Workflows {
             ));
         }
         let given = values(answer.parameters)?;
-        let plan = self
-            .team
-            .plan(workflow, &given)
-            .map_err(|problems| problem_text(&problems))?;
-        for task in &plan.tasks {
+        let file = self.team.plan(workflow, &given);
+        let mut plan = file.map_err(|problems| problem_text(&problems))?.plan;
+        for task in &mut plan.tasks {
             for check in &task.checks {
                 words.check(check, &one_line(&task.name, 100))?;
             }
+            // The model wrote the texts that come in through the parameters.
+            task.origin = Origin::Model;
         }
         let said = bounded(&answer.description, "description", "the plan")?;
-        Ok(PlannedPlan {
-            name: plan.name,
-            description: match plan.description {
-                description if description.is_empty() => said,
-                description => description,
-            },
-            expected_outcome: plan.expected_outcome,
-            constraints: plan.constraints,
-            source: plan.source,
-            order: Some(plan.order.unwrap_or_default()),
-            tasks: plan
-                .tasks
-                .into_iter()
-                .map(|mut task| {
-                    // The model wrote the texts that come in through the parameters.
-                    task.origin = Origin::Model;
-                    task
-                })
-                .collect(),
-        })
+        if plan.description.is_empty() {
+            plan.description = said;
+        }
+        plan.order.get_or_insert_default();
+        Ok(plan)
     }
 }
 
 /// Reads the values of parameters. An empty text counts as no value: some models fill in every parameter.
 fn values(answer: Value) -> Result<Map<String, Value>, String> {
-    let refused = || "`parameters` must be a list of objects with `name` and `value`".to_owned();
-    let pair = |entry: Value| {
-        let name = entry.get("name")?.as_str()?.to_owned();
-        Some((name, entry.get("value")?.clone()))
+    let pairs = match answer {
+        Value::Null => Vec::new(),
+        answer => {
+            pairs(answer).ok_or("`parameters` must be a list of objects with `name` and `value`")?
+        }
     };
-    let mut values = match answer {
-        Value::Null => Map::new(),
-        Value::Object(values) => values,
-        Value::Array(entries) => entries
-            .into_iter()
-            .map(|entry| pair(entry).ok_or_else(refused))
-            .collect::<Result<_, _>>()?,
-        _ => return Err(refused()),
-    };
-    values.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
-    Ok(values)
+    let given = |(_, value): &(String, Value)| !value.is_null() && value.as_str() != Some("");
+    Ok(pairs.into_iter().filter(given).collect())
 }
 
 fn problem_text(problems: &[Problem]) -> String {
-    let told = problems.iter().map(|problem| match &problem.hint {
+    let texts = problems.iter().map(|problem| match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),
     });
-    cut(&told.collect::<Vec<_>>().join("; "), MAX_REFUSAL)
+    cut(&texts.collect::<Vec<_>>().join("; "), MAX_REFUSAL)
 }

@@ -83,14 +83,10 @@ impl Draft<'_> {
             return Err(Refusal::Asking(id));
         }
         let mut attempt = Attempt {
-            id: issue.id.clone(),
-            task: id,
             kind: issue.kind,
             session: issue.session,
             text: issue.text,
-            issued: self.now,
-            waiting_since: self.now,
-            ..Attempt::default()
+            ..Attempt::new(issue.id.clone(), id, task.attempts, self.now)
         };
         if let Some(mut garbled) = before.clone().filter(|_| repair) {
             garbled.state = AttemptState::Garbled;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AgentSession, EndCommand, HumanQuestionKind, NewTask, PlanHead, PlanPolicy, PlanState,
-    QuestionId, ReplanRequest, SessionId, Task, TaskId, TaskState,
+    AgentSession, EndCommand, HumanQuestionKind, PlanHead, PlanPolicy, PlanState, QuestionId,
+    ReplanRequest, SessionId, Task, TaskId, TaskSpec, TaskState,
 };
 
 impl Draft<'_> {
@@ -211,7 +211,7 @@ impl Draft<'_> {
     pub fn audited(
         &mut self,
         reason: &str,
-        missing: Option<Vec<NewTask>>,
+        missing: Option<Vec<TaskSpec>>,
         question: QuestionId,
     ) -> Result<(), Refusal> {
         self.log(Event::Audited {

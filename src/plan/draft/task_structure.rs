@@ -8,7 +8,7 @@ use super::{Draft, Refusal};
 use crate::plan::dependency_cycles::find_cycle;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    MAX_METADATA, NewTask, Origin, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskState,
+    MAX_METADATA, Origin, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec, TaskState,
 };
 use crate::plan::produced_files::{MAX_PRODUCED, within_workspace};
 
@@ -25,7 +25,7 @@ impl Draft<'_> {
     /// An unknown dependency, a cycle, a key that is taken or badly formed, no name, a file that cannot be in the workspace.
     pub fn add_tasks(
         &mut self,
-        tasks: Vec<NewTask>,
+        tasks: Vec<TaskSpec>,
         after: Option<TaskId>,
     ) -> Result<Vec<TaskId>, Refusal> {
         let after = match after {
@@ -41,7 +41,7 @@ impl Draft<'_> {
     /// No such task; else as [`Draft::add_tasks`].
     pub fn add_tasks_before(
         &mut self,
-        tasks: Vec<NewTask>,
+        tasks: Vec<TaskSpec>,
         before: TaskId,
     ) -> Result<Vec<TaskId>, Refusal> {
         let before = self.task(before)?;
@@ -53,12 +53,12 @@ impl Draft<'_> {
     fn add_behind(
         &mut self,
         after: Option<Task>,
-        tasks: Vec<NewTask>,
+        tasks: Vec<TaskSpec>,
     ) -> Result<Vec<TaskId>, Refusal> {
         self.not_settled()?;
         let first = self.plan.head().next_task;
         let numbers: Vec<TaskId> = (first..).take(tasks.len()).map(TaskId).collect();
-        let key = |(task, number): (&NewTask, &TaskId)| {
+        let key = |(task, number): (&TaskSpec, &TaskId)| {
             task.key.clone().unwrap_or_else(|| number.to_string())
         };
         let keys: Vec<String> = tasks.iter().zip(&numbers).map(key).collect();
@@ -80,31 +80,13 @@ impl Draft<'_> {
             let mut metadata = Map::new();
             merge(&mut metadata, &task.metadata)?;
             added.push(Task {
-                number: *number,
                 key,
                 position,
-                step: task.step,
-                step_id: task.step_id,
                 name,
-                description: task.description,
-                constraints: task.constraints,
-                expected_outcome: task.expected_outcome,
-                reasoning: task.reasoning,
-                assignee: task.assignee,
-                optional: task.optional,
                 dependencies,
-                checks: task.checks,
                 produces: produced(&task.produces)?,
                 metadata,
-                origin: task.origin,
-                status: match task.done {
-                    true => TaskState::Completed,
-                    false => TaskState::Pending,
-                },
-                result: task.done.then(|| "done before the plan began".to_owned()),
-                created_at: self.now,
-                finished_at: task.done.then_some(self.now),
-                ..Task::default()
+                ..Task::new(*number, task, self.now)
             });
         }
         let new = |id: TaskId| added.get(usize::try_from(id.0.checked_sub(first)?).ok()?);
@@ -131,7 +113,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// No tasks, or as [`Draft::add_tasks`].
-    pub fn make_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+    pub fn make_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>, Refusal> {
         if tasks.is_empty() {
             return Err(Refusal::NoTasks);
         }
@@ -148,7 +130,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task that was started, or as [`Draft::make_tasks`].
-    pub fn replace_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+    pub fn replace_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>, Refusal> {
         let old: Vec<Task> = self.plan.tasks().cloned().collect();
         if let Some(task) = old.iter().find(|task| task.started_at.is_some()) {
             return Err(Refusal::not_editable(task));
@@ -281,7 +263,7 @@ impl Draft<'_> {
             ReplanEdit::Add(task) => Some((**task).clone()),
             _ => None,
         });
-        let new: Vec<NewTask> = new.collect();
+        let new: Vec<TaskSpec> = new.collect();
         let events = self.events.len();
         let added = self.add_tasks(new, open.task.filter(|id| self.plan.task(*id).is_some()))?;
         let (mut updated, mut skipped) = (0, 0);

@@ -312,12 +312,9 @@ impl Draft<'_> {
             return Ok(());
         }
         let report = Report {
-            name: BY_HAND.to_owned(),
-            status,
             results: text.to_owned(),
             hash: BY_HAND.to_owned(),
-            received: self.now,
-            ..Report::default()
+            ..Report::new(BY_HAND, status, self.now)
         };
         if attempt.report.is_some() || self.report(&attempt.id, report)? != AppliedReport::Counts {
             return Err(Refusal::NotAwaited(attempt.id));

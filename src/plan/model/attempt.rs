@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{CommandId, MERGE_CHECK, PendingMerge, RoleRequest, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptKind {
     /// Begin a session.
-    #[default]
     New,
     /// Continue a session.
     Continue,
@@ -20,7 +19,7 @@ pub enum AttemptKind {
 }
 
 /// One command for a task, and its outcome.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     pub id: CommandId,
     pub task: TaskId,
@@ -67,6 +66,35 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Creates an attempt that was just issued, in a new session and without a text.
+    pub fn new(id: CommandId, task: TaskId, number: u32, issued: Time) -> Self {
+        Self {
+            id,
+            task,
+            number,
+            kind: AttemptKind::New,
+            session: None,
+            text: String::new(),
+            issued,
+            claimed: None,
+            waits_until: None,
+            with_person: Duration::ZERO,
+            waits: Vec::new(),
+            waiting_since: issued,
+            recall: false,
+            rejections: 0,
+            rejected: None,
+            report: None,
+            tree: None,
+            beside: Vec::new(),
+            changes: None,
+            checks: None,
+            merge: None,
+            verdict: None,
+            state: AttemptState::Open,
+        }
+    }
+
     /// Returns the other tasks at work in the same folder, if any.
     pub fn company(&self) -> Option<String> {
         let numbers: Vec<String> = self.beside.iter().map(ToString::to_string).collect();
@@ -86,11 +114,10 @@ impl Attempt {
 }
 
 /// The state of an attempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
     /// Dispatched; a report is awaited.
-    #[default]
     Open,
     /// The report has arrived; checks or a verdict are awaited.
     Reported,
@@ -128,11 +155,10 @@ pub struct Rejection {
 }
 
 /// The three statuses of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReportStatus {
     Success,
-    #[default]
     Failed,
     PartialSuccess,
 }
@@ -169,7 +195,7 @@ impl Collaboration {
 }
 
 /// What an agent says about an attempt.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the file, or of the tool call that stands for one.
     pub name: String,
@@ -194,6 +220,26 @@ pub struct Report {
 }
 
 impl Report {
+    /// Creates a report that has only a status.
+    pub fn new(name: impl Into<String>, status: ReportStatus, received: Time) -> Self {
+        Self {
+            name: name.into(),
+            status,
+            session: None,
+            results: String::new(),
+            pitfalls: String::new(),
+            next_steps: String::new(),
+            question: None,
+            blocked_until: None,
+            collaboration: None,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: 0.0,
+            hash: String::new(),
+            received,
+        }
+    }
+
     /// Returns how the collaboration ended that the report answers. A role that has done only a part, has a question, or may
     /// not continue for now has not completed it.
     pub fn answer(&self) -> Collaboration {

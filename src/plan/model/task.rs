@@ -1,9 +1,9 @@
 //! Tasks, and how they are added and changed.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CommandId, Origin, TaskId, Time};
+use super::{CommandId, Origin, TaskId, TaskOrder, Time};
 
 /// The most bytes that the metadata of a task may have as JSON.
 pub const MAX_METADATA: usize = 16 * 1024;
@@ -50,8 +50,8 @@ impl TaskState {
     }
 }
 
-/// One task.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// One task of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub number: TaskId,
     /// The caller's own id of the task; the number as text unless the caller chose one.
@@ -102,6 +102,47 @@ pub struct Task {
     pub finished_at: Option<Time>,
 }
 
+impl Task {
+    /// Creates the task of a specification as the last one of a plan, without dependencies and metadata: it is pending, or
+    /// completed if it was done before the plan began.
+    pub fn new(number: TaskId, spec: TaskSpec, now: Time) -> Self {
+        Self {
+            number,
+            key: spec.key.unwrap_or_else(|| number.to_string()),
+            position: i64::from(number.0),
+            step: spec.step,
+            step_id: spec.step_id,
+            name: spec.name,
+            description: spec.description,
+            constraints: spec.constraints,
+            expected_outcome: spec.expected_outcome,
+            reasoning: spec.reasoning,
+            assignee: spec.assignee,
+            optional: spec.optional,
+            dependencies: Vec::new(),
+            checks: spec.checks,
+            produces: spec.produces,
+            metadata: Map::new(),
+            origin: spec.origin,
+            status: match spec.done {
+                true => TaskState::Completed,
+                false => TaskState::Pending,
+            },
+            result: spec.done.then(|| "done before the plan began".to_owned()),
+            evidence: None,
+            current: None,
+            attempts: 0,
+            failures: 0,
+            note: None,
+            not_before: None,
+            removed: false,
+            created_at: now,
+            started_at: None,
+            finished_at: spec.done.then_some(now),
+        }
+    }
+}
+
 /// The evidence for an accepted task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -123,27 +164,77 @@ pub enum TaskRef {
     New(usize),
 }
 
-/// A task to be added.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NewTask {
+/// A task to be added, whichever way it comes in: from a plan file, a workflow, a tool, a role or a model. A model's answer is
+/// read into it by serde, in the words of the prompts; what a model cannot state is skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct TaskSpec {
     /// The caller's own id, unique in the plan; the number as text if left out.
+    #[serde(skip)]
     pub key: Option<String>,
+    #[serde(skip)]
     pub step: Option<String>,
+    #[serde(skip)]
     pub step_id: Option<String>,
     pub name: String,
     pub description: String,
+    #[serde(default, deserialize_with = "or_default")]
     pub constraints: String,
+    #[serde(rename = "expected_output")]
     pub expected_outcome: String,
+    #[serde(default, deserialize_with = "or_default")]
     pub reasoning: String,
+    #[serde(default)]
     pub assignee: Option<String>,
+    #[serde(skip)]
     pub optional: bool,
+    /// References in an answer are words: [`TaskRef::Key`].
+    #[serde(default, rename = "depends_on", deserialize_with = "as_written")]
     pub dependencies: Vec<TaskRef>,
+    #[serde(default, deserialize_with = "or_default")]
     pub checks: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
     pub produces: Vec<String>,
+    #[serde(skip)]
     pub metadata: Map<String, Value>,
+    #[serde(skip)]
     pub origin: Origin,
     /// Already done when the plan begins.
+    #[serde(skip)]
     pub done: bool,
+}
+
+/// A plan to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanSpec {
+    pub name: String,
+    pub goal: String,
+    pub description: String,
+    pub expected_outcome: String,
+    /// Constraints for every task.
+    pub constraints: String,
+    /// The template from which it is made, if any.
+    pub source: Option<String>,
+    /// `None` leaves the order to the program that carries the plan out.
+    pub order: Option<TaskOrder>,
+    /// In the order of the plan; dependencies are [`TaskRef::New`].
+    pub tasks: Vec<TaskSpec>,
+}
+
+/// Reads a value; null stands for an empty one.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads references as a model writes them: numbers, or texts.
+fn as_written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TaskRef>, D::Error> {
+    let values: Vec<Value> = or_default(deserializer)?;
+    let word = |value| match value {
+        Value::String(word) => word,
+        other => other.to_string(),
+    };
+    Ok(values.into_iter().map(word).map(TaskRef::Key).collect())
 }
 
 /// A tool's or a model's changes of a task; `None` leaves a field unchanged. A task whose texts differ afterwards is no longer
@@ -179,7 +270,7 @@ impl TaskChanges {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplanEdit {
     /// Adds a task; [`TaskRef::New`] counts the added tasks of the same list of edits.
-    Add(Box<NewTask>),
+    Add(Box<TaskSpec>),
     /// Changes a task that has not been started.
     Update(TaskId, Box<TaskChanges>),
     /// Skips a task that is not finished, with the reason.

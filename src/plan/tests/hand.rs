@@ -7,7 +7,7 @@ fn of_person(names: &[&str], owner: &str) -> Plan {
     head.owner = owner.to_owned();
     let mut plan = Plan::new(head);
     apply(&mut plan, |draft| {
-        let new = |name: &&str| NewTask {
+        let new = |name: &&str| TaskSpec {
             origin: Origin::Person,
             ..task(name, &[])
         };

@@ -86,7 +86,7 @@ fn expected(plan: &Plan) -> Vec<TaskId> {
 
 fn with_roles(tasks: &[(&str, Option<&str>)], max_parallel: u32, roles: &[(&str, u32)]) -> Plan {
     let mut plan = Plan::new(head());
-    let tasks = tasks.iter().map(|(name, role)| NewTask {
+    let tasks = tasks.iter().map(|(name, role)| TaskSpec {
         assignee: role.map(str::to_owned),
         ..task(name, &[])
     });

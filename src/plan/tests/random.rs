@@ -100,7 +100,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
     };
     match op {
         Op::Add(deps, after) => {
-            let tasks = deps.iter().enumerate().map(|(index, deps)| NewTask {
+            let tasks = deps.iter().enumerate().map(|(index, deps)| TaskSpec {
                 name: format!("task {n}.{index}"),
                 dependencies: deps
                     .iter()
@@ -113,7 +113,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                     })
                     .collect(),
                 assignee: role(n + index as u32),
-                ..NewTask::default()
+                ..TaskSpec::default()
             });
             let after = Some(TaskId(*after)).filter(|id| draft.plan().task(*id).is_some());
             draft.add_tasks(tasks.collect(), after).map(drop)

@@ -1,8 +1,8 @@
 //! Sample plans and what happens to them, for tests.
 
 use crate::plan::{
-    AttemptKind, CommandId, Draft, NewCommand, NewTask, Plan, PlanHead, PlanId, PlanPolicy, Report,
-    ReportStatus, SessionId, TaskRef, Time,
+    AttemptKind, CommandId, Draft, NewCommand, Plan, PlanHead, PlanId, PlanPolicy, Report,
+    ReportStatus, SessionId, TaskRef, TaskSpec, Time,
 };
 
 /// Returns the head of a plan of which nothing is known but the goal.
@@ -28,11 +28,11 @@ pub(crate) fn running(names: &[(&str, &[usize])]) -> Plan {
 }
 
 /// Returns a task that waits for others of the same list.
-pub(crate) fn task(name: &str, after: &[usize]) -> NewTask {
-    NewTask {
+pub(crate) fn task(name: &str, after: &[usize]) -> TaskSpec {
+    TaskSpec {
         name: name.to_owned(),
         dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..NewTask::default()
+        ..TaskSpec::default()
     }
 }
 

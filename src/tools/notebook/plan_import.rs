@@ -6,14 +6,14 @@ use super::responses::NotebookErrorCode::{
 };
 use super::responses::Result;
 use crate::plan::{
-    DAEMON, Draft, NewTask, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
-    TaskPast, TaskState, Time,
+    DAEMON, Draft, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
+    TaskPast, TaskSpec, TaskState, Time,
 };
 use crate::wire::text::one_line;
 
 /// Subtasks that can be added.
 pub(super) struct PreparedSubTasks {
-    tasks: Vec<NewTask>,
+    tasks: Vec<TaskSpec>,
     pasts: Vec<TaskPast>,
 }
 
@@ -67,12 +67,12 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
         let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
         let finished_at = subtask.finished_at.as_deref();
         let finished_at = finished_at.map(|text| moment(text, &format!("{path}.finished_at")));
-        let task = NewTask {
+        let task = TaskSpec {
             name: subtask.name.clone(),
             description: subtask.description.clone(),
             expected_outcome: subtask.expected_outcome.clone(),
             origin: Origin::Model,
-            ..NewTask::default()
+            ..TaskSpec::default()
         };
         let past = TaskPast {
             status: subtask.state.task_status(),

@@ -25,8 +25,8 @@ use serde_json::json;
 use super::paging::weight;
 use super::{Dialect, Page, PagePart, Toolbox, new_plan_id, set_status};
 use crate::plan::{
-    self, ArchiveState, DAEMON, Draft, NewTask, Plan, PlanHead, PlanState, Refusal, TaskChanges,
-    TaskFilter, TaskId, TaskRef, TaskState, Time,
+    self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskFilter,
+    TaskId, TaskRef, TaskSpec, TaskState, Time,
 };
 use crate::wire::text::{clip, one_line, time_text};
 use ManagerErrorCode::{InvalidStatus, PlanNotActive, TaskNotEditable};
@@ -212,11 +212,11 @@ impl PlanManager {
         reasoning: &str,
         after_task_id: Option<i64>,
     ) -> Result<TaskAdded> {
-        let task = NewTask {
+        let task = TaskSpec {
             name: name.to_owned(),
             reasoning: reasoning.to_owned(),
             dependencies: references(dependencies, existing)?,
-            ..NewTask::default()
+            ..TaskSpec::default()
         };
         self.change("addTask", reasoning, move |draft| {
             let number = |id| self::task(draft.plan(), id).map(|after| after.number);
@@ -378,13 +378,13 @@ impl PlanManager {
     }
 }
 
-fn new_task(task: &PlannedTask) -> Result<NewTask> {
+fn new_task(task: &PlannedTask) -> Result<TaskSpec> {
     let place = |number: i64| usize::try_from(number).ok()?.checked_sub(1);
-    Ok(NewTask {
+    Ok(TaskSpec {
         name: task.name.clone(),
         reasoning: task.reasoning.clone(),
         dependencies: references(&task.dependencies, |id| place(id).map(TaskRef::New))?,
-        ..NewTask::default()
+        ..TaskSpec::default()
     })
 }
 

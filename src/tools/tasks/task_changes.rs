@@ -6,7 +6,7 @@ use super::{
     ACTIVE_FORM, Id, StatusChange, TaskCreate, TaskCreated, TaskUpdateArguments, TaskUpdated,
     TaskWord, find,
 };
-use crate::plan::{Draft, NewTask, Refusal, Task, TaskChanges, TaskId, TaskRef, TaskState};
+use crate::plan::{Draft, Refusal, Task, TaskChanges, TaskId, TaskRef, TaskSpec, TaskState};
 use crate::tools::set_status;
 use crate::wire::text::one_line;
 
@@ -49,7 +49,7 @@ fn new_task(
     named: &str,
     task: &TaskCreate,
     places: usize,
-) -> Result<NewTask, Refusal> {
+) -> Result<TaskSpec, Refusal> {
     let mut dependencies = known(draft, named, task.add_blocked_by.as_deref())?;
     for place in task.blocked_by.iter().flatten() {
         let index = place.checked_sub(1).filter(|index| *index < places);
@@ -59,13 +59,13 @@ fn new_task(
         };
         dependencies.push(TaskRef::New(index.ok_or_else(unknown)?));
     }
-    Ok(NewTask {
+    Ok(TaskSpec {
         name: task.subject.clone(),
         description: task.description.clone().unwrap_or_default(),
         assignee: task.owner.clone().filter(|owner| !owner.is_empty()),
         metadata: labels(task.metadata.as_ref(), task.active_form.as_ref()),
         dependencies,
-        ..NewTask::default()
+        ..TaskSpec::default()
     })
 }
 

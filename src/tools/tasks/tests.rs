@@ -189,7 +189,7 @@ async fn bound_plan_of_other_owner_keeps_ids() {
     let id = PlanId::new("mine");
     let head = PlanHead::new(id.clone(), "a goal", Time(0));
     let change = |draft: &mut Draft<'_>| {
-        let task = crate::plan::NewTask {
+        let task = crate::plan::TaskSpec {
             key: Some("k".to_owned()),
             ..crate::plan::tests::testing::task("keyed", &[])
         };

@@ -1,10 +1,7 @@
-use std::time::Duration;
-
 use super::*;
 use crate::plan::{
-    AnswerChoice, Attempt, AttemptKind, AttemptState, CommandId, DecidedBy, Evidence,
-    HumanQuestion, HumanQuestionKind, PlanHead, QuestionId, ReplanRequest, RoleRequest, Row,
-    TaskId, Verdict,
+    AnswerChoice, Attempt, CommandId, DecidedBy, Evidence, HumanQuestion, HumanQuestionKind,
+    PlanHead, QuestionId, ReplanRequest, RoleRequest, Row, TaskId, Verdict,
 };
 use crate::wire::sample_plans::{NOW, head, plan, task};
 
@@ -17,29 +14,15 @@ fn evidence(verified: bool) -> Option<Evidence> {
 
 fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
     Attempt {
-        id: CommandId::new(format!("task-{task}-{number}")),
-        task: TaskId(task),
-        number,
-        kind: AttemptKind::New,
-        session: None,
-        text: String::new(),
-        issued: NOW,
         claimed: Some(NOW),
-        waits_until: None,
-        with_person: Duration::ZERO,
-        waits: Vec::new(),
         waiting_since: Time(0),
-        recall: false,
-        rejections: 0,
-        rejected: None,
-        report: None,
-        tree: None,
-        beside: Vec::new(),
-        changes: None,
-        checks: None,
-        merge: None,
         verdict,
-        state: AttemptState::Open,
+        ..Attempt::new(
+            CommandId::new(format!("task-{task}-{number}")),
+            TaskId(task),
+            number,
+            NOW,
+        )
     }
 }
 

@@ -15,54 +15,46 @@ const MAX_DOCUMENT_INDENT: usize = 256;
 /// The most `- - -` and `? ? ?` markers in one line: each opens a level.
 const MAX_MARKERS: usize = 8;
 
-/// Why a header must not go to a YAML parser.
-#[derive(Debug)]
-pub(super) enum HeaderProblem {
-    /// It must not be read in any way.
-    Hostile(Problem),
-    /// A plain `*text*` in the place of a value, which YAML reads as an undefined alias; the header can be read line by line.
-    Emphasis(Problem),
-}
-
-/// Returns a problem if the header has more than `longest` bytes.
-pub(super) fn too_long(bytes: usize, longest: usize, first_line: usize) -> Option<Problem> {
+/// Refuses a header of more than `longest` bytes.
+pub(super) fn check_length(bytes: usize, longest: usize, first_line: usize) -> Result<(), Problem> {
     if bytes <= longest {
-        return None;
+        return Ok(());
     }
     let message = format!("the front matter has {bytes} bytes, more than {longest}");
-    Some(Problem::on_line(first_line, message).with_hint("move long text into the body"))
+    Err(Problem::on_line(first_line, message).with_hint("move long text into the body"))
 }
 
-/// Finds the first objection to the header; its first line has the number `first_line` in the file.
-pub(super) fn find_problem(header: &str, first_line: usize) -> Option<HeaderProblem> {
-    if let Some(problem) = too_long(header.len(), MAX_HEADER, first_line) {
-        return Some(HeaderProblem::Hostile(problem));
-    }
+/// Checks a header; its first line has the number `first_line` in the file. Returns the problem of a plain `*text*` in the place
+/// of a value, if there is one: YAML reads it as an undefined alias, so that the header can only be read line by line.
+///
+/// # Errors
+/// The first reason for which the header must not be read in any way.
+pub(super) fn check_header(header: &str, first_line: usize) -> Result<Option<Problem>, Problem> {
+    check_length(header.len(), MAX_HEADER, first_line)?;
     if header.matches(['[', '{']).count() > MAX_OPENERS {
-        return Some(HeaderProblem::Hostile(Problem::on_line(
-            first_line,
-            "the front matter is nested too deeply",
-        )));
+        return Err(too_deep(first_line));
     }
     let lines = || (first_line..).zip(header.lines());
     let first = lines().find(|(_, line)| significant(line));
     if let Some((number, line)) = first
         && (line.starts_with('[') || line.strip_prefix('-').is_some_and(ends_word))
     {
-        return Some(HeaderProblem::Hostile(Problem::on_line(
-            number,
-            "the front matter is a list, not fields such as `key: value`",
-        )));
+        let message = "the front matter is a list, not fields such as `key: value`";
+        return Err(Problem::on_line(number, message));
     }
-    if let Some(problem) = lines().find_map(|(number, line)| harmful_line(line, number)) {
-        return Some(HeaderProblem::Hostile(problem));
+    for (number, line) in lines() {
+        check_line(line, number)?;
     }
-    indicators(header, first_line)
+    find_indicator(header, first_line)
 }
 
-/// Finds the first objection to a document that a person wrote for this program, such as a plan file. Long text and brackets
-/// are allowed; only input that makes a parser explode is refused.
-pub(super) fn document_objection(text: &str, first_line: usize) -> Option<Problem> {
+fn too_deep(line: usize) -> Problem {
+    Problem::on_line(line, "the front matter is nested too deeply")
+}
+
+/// Checks a document that a person wrote for this program, such as a plan file. Long text and brackets are allowed; only input
+/// that makes a parser explode is refused.
+pub(super) fn check_document(text: &str, first_line: usize) -> Result<(), Problem> {
     let mut depth = 0_usize;
     let mut literal_indent = None;
     for (number, line) in (first_line..).zip(text.lines()) {
@@ -73,15 +65,16 @@ pub(super) fn document_objection(text: &str, first_line: usize) -> Option<Proble
                 _ => {}
             }
         }
+        let too_deep = || Err(Problem::on_line(number, "nested too deeply"));
         if depth > MAX_OPENERS {
-            return Some(Problem::on_line(number, "nested too deeply"));
+            return too_deep();
         }
         if in_literal(&mut literal_indent, line) {
             continue;
         }
         if levels(line) > MAX_OPENERS || line.len() - line.trim_start().len() > MAX_DOCUMENT_INDENT
         {
-            return Some(Problem::on_line(number, "nested too deeply"));
+            return too_deep();
         }
         let anchor = value_starts(line, true).into_iter().find(|at| {
             let value = line[*at..].strip_prefix('&');
@@ -89,10 +82,10 @@ pub(super) fn document_objection(text: &str, first_line: usize) -> Option<Proble
         });
         if let Some(at) = anchor {
             let problem = Problem::at(number, column(line, at), "a YAML anchor");
-            return Some(problem.with_hint("put the text in double quotes"));
+            return Err(problem.with_hint("put the text in double quotes"));
         }
     }
-    None
+    Ok(())
 }
 
 /// Returns whether the line is text of a block that began with `|` or `>` above it; also remembers such a beginning.
@@ -112,32 +105,24 @@ fn significant(line: &str) -> bool {
     !text.is_empty() && !text.starts_with('#')
 }
 
-fn harmful_line(line: &str, number: usize) -> Option<Problem> {
-    if let Some(at) = line.chars().position(forbidden) {
-        return Some(
-            Problem::at(number, at + 1, "a control character in the front matter")
-                .with_hint("write plain text"),
-        );
+fn check_line(line: &str, number: usize) -> Result<(), Problem> {
+    let at = |column, message| Problem::at(number, column, message);
+    if let Some(place) = line.chars().position(forbidden) {
+        let problem = at(place + 1, "a control character in the front matter");
+        return Err(problem.with_hint("write plain text"));
     }
     let indent = line.len() - line.trim_start().len();
     if indent > MAX_INDENT || levels(line) > MAX_MARKERS {
-        return Some(Problem::on_line(
-            number,
-            "the front matter is nested too deeply",
-        ));
+        return Err(too_deep(number));
     }
     if line.starts_with('%') {
-        return Some(Problem::at(
-            number,
-            1,
-            "a YAML directive in the front matter",
-        ));
+        return Err(at(1, "a YAML directive in the front matter"));
     }
-    if let Some(at) = surrogate_escape(line) {
-        let problem = Problem::at(number, column(line, at), "a surrogate in an escape");
-        return Some(problem.with_hint("write the character itself"));
+    if let Some(byte) = surrogate_escape(line) {
+        let problem = at(column(line, byte), "a surrogate in an escape");
+        return Err(problem.with_hint("write the character itself"));
     }
-    None
+    Ok(())
 }
 
 /// Counts the markers of a line that may each open a level.
@@ -176,8 +161,8 @@ fn merge_key(text: &str, plain: bool) -> bool {
         .is_some_and(|rest| !plain || ends_word(rest))
 }
 
-/// Finds merge keys, anchors, aliases and tags wherever a YAML value may begin.
-fn indicators(header: &str, first_line: usize) -> Option<HeaderProblem> {
+/// Finds merge keys, anchors, aliases and tags wherever a YAML value may begin; see [`check_header`].
+fn find_indicator(header: &str, first_line: usize) -> Result<Option<Problem>, Problem> {
     let plain = plain_lines_only(header);
     let mut emphasis = None;
     let mut literal_indent = None;
@@ -187,10 +172,9 @@ fn indicators(header: &str, first_line: usize) -> Option<HeaderProblem> {
             continue;
         }
         for at in value_starts(line, plain) {
+            let place = column(line, at);
             if merge_key(&line[at..], plain) {
-                let place = column(line, at);
-                let problem = Problem::at(number, place, "a YAML merge key `<<`");
-                return Some(HeaderProblem::Hostile(problem));
+                return Err(Problem::at(number, place, "a YAML merge key `<<`"));
             }
             let what = match (line.as_bytes().get(at), line.as_bytes().get(at + 1)) {
                 (Some(b'&'), Some(next)) if !next.is_ascii_whitespace() => "anchor",
@@ -198,20 +182,17 @@ fn indicators(header: &str, first_line: usize) -> Option<HeaderProblem> {
                 (Some(b'!'), _) => "tag",
                 _ => continue,
             };
-            let problem = Problem::at(
-                number,
-                column(line, at),
-                format!("a YAML {what} in the front matter"),
-            )
-            .with_hint("put the text in double quotes");
+            let message = format!("a YAML {what} in the front matter");
+            let problem = Problem::at(number, place, message);
+            let problem = problem.with_hint("put the text in double quotes");
             if what == "alias" && plain && indent == 0 && !line.starts_with(['-', '?', '*']) {
                 emphasis.get_or_insert(problem);
             } else {
-                return Some(HeaderProblem::Hostile(problem));
+                return Err(problem);
             }
         }
     }
-    emphasis.map(HeaderProblem::Emphasis)
+    Ok(emphasis)
 }
 
 /// Returns whether each line can be understood alone: no brackets, no quoted key, no quote that stays open.

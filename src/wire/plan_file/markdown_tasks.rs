@@ -3,8 +3,8 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{PlanFile, Reference, TaskDraft, nearest, order, suggestion};
-use crate::plan::{NewTask, Origin, TaskOrder};
+use super::{Reference, TaskDraft, nearest, order, suggestion};
+use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
@@ -16,22 +16,15 @@ use crate::wire::{Problem, front_matter};
 pub(super) struct PlanHeader {
     pub(super) name: String,
     pub(super) goal: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "text_or_list"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "text_or_list")]
     pub(super) description: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "text_or_list"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "text_or_list")]
     pub(super) expected_outcome: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "text_or_list"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "text_or_list")]
     pub(super) constraints: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) order: Option<String>,
 }
 
@@ -61,7 +54,7 @@ pub(super) const ATTRIBUTES: [&str; 9] = [
 pub(super) fn read(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
     let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
@@ -72,21 +65,28 @@ pub(super) fn read(
     } else {
         PlanHeader::default()
     };
-    let mut plan = PlanFile {
+    let mut plan = PlanSpec {
         name: header.name.trim().to_owned(),
         goal: header.goal.trim().to_owned(),
         description: header.description.trim().to_owned(),
         expected_outcome: header.expected_outcome.trim().to_owned(),
         constraints: header.constraints.trim().to_owned(),
-        ..PlanFile::default()
+        ..PlanSpec::default()
     };
-    if let Some(word) = &header.order {
-        match order(word) {
-            Ok(order) => plan.order = Some(order),
-            Err(message) => problems.add(Problem::at(front.line_of("order"), 1, message)),
-        }
+    match header.order.as_deref().map(order).transpose() {
+        Ok(order) => plan.order = order,
+        Err(message) => problems.add(Problem::at(front.line_of("order"), 1, message)),
     }
-    let drafts = Reader::new(&mut plan, problems).read(&front.body, front.body_line);
+    let reader = Reader {
+        plan: &mut plan,
+        problems,
+        drafts: Vec::new(),
+        written: Vec::new(),
+        description: Vec::new(),
+        place: ReaderPosition::Head,
+        checklist: !has_task_headings(&front.body),
+    };
+    let drafts = reader.read(&front.body, front.body_line);
     Ok((plan, drafts))
 }
 
@@ -139,7 +139,7 @@ struct Attribute {
 
 /// Reads the body line by line.
 struct Reader<'a> {
-    plan: &'a mut PlanFile,
+    plan: &'a mut PlanSpec,
     problems: &'a mut Problems,
     drafts: Vec<TaskDraft>,
     /// The attributes of the open task.
@@ -149,21 +149,8 @@ struct Reader<'a> {
     checklist: bool,
 }
 
-impl<'a> Reader<'a> {
-    fn new(plan: &'a mut PlanFile, problems: &'a mut Problems) -> Self {
-        Self {
-            plan,
-            problems,
-            drafts: Vec::new(),
-            written: Vec::new(),
-            description: Vec::new(),
-            place: ReaderPosition::Head,
-            checklist: false,
-        }
-    }
-
+impl Reader<'_> {
     fn read(mut self, body: &str, first_line: usize) -> Vec<TaskDraft> {
-        self.checklist = !has_task_headings(body);
         let mut fences = Fences::default();
         for (number, line) in (first_line..).zip(body.lines()) {
             if self.place == ReaderPosition::Attributes && self.continues_attribute(line) {
@@ -297,10 +284,10 @@ impl<'a> Reader<'a> {
                 .add(Problem::at(line, 1, "a task without a name"));
         }
         self.drafts.push(TaskDraft {
-            task: NewTask {
+            task: TaskSpec {
                 name: name.to_owned(),
                 origin: Origin::Person,
-                ..NewTask::default()
+                ..TaskSpec::default()
             },
             ..TaskDraft::default()
         });

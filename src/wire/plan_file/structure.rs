@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PlanFile, Reference, TaskDraft, finish, order};
-use crate::plan::{NewTask, Origin, TaskOrder};
+use super::{TaskDraft, finish, order};
+use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::Problem;
-use crate::wire::problem::{Place, Problems};
+use crate::wire::problem::Problems;
 use crate::wire::text::quote;
 use crate::wire::yaml_tree::{self, YamlFields, YamlNode};
 
-/// A plan with its steps, as `structure_data`. Files may say more in it than tools, and have fields of others beside.
+/// A plan with its steps, as `structure_data`. Files may state more in it than tools, and may also have fields of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, description = "")]
 pub struct Structure {
@@ -81,20 +81,20 @@ pub struct StructureTask {
 ///
 /// # Errors
 /// All problems of it, without lines.
-pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
+pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
     let node = yaml_tree::without_places(structure);
     let mut problems = Problems::default();
     let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &mut problems);
     if drafts.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
-    finish(plan, drafts, problems, "")
+    finish(plan, drafts, problems, "").map(|file| file.plan)
 }
 
 pub(super) fn read_yaml(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
     let node = yaml_tree::read(text)?;
     Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
 }
@@ -141,7 +141,7 @@ pub(super) fn of_node(
     what: &str,
     others: UnknownFields,
     problems: &mut Problems,
-) -> (PlanFile, Vec<TaskDraft>) {
+) -> (PlanSpec, Vec<TaskDraft>) {
     let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| {
         let fields = match others {
             UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
@@ -162,14 +162,14 @@ pub(super) fn of_node(
     };
     let name = fields.need("name", what, problems);
     let mut text = |key| fields.string(key, problems);
-    let mut plan = PlanFile {
+    let mut plan = PlanSpec {
         name: name.map(|_| text("name")).unwrap_or_default(),
         goal: text("goal"),
         description: text("description"),
         expected_outcome: text("expected_outcome"),
         constraints: text("constraints"),
         source: Some(text("workflow_template_source")).filter(|source| !source.is_empty()),
-        ..PlanFile::default()
+        ..PlanSpec::default()
     };
     fields.need("steps", what, problems);
     let mut drafts = Vec::new();
@@ -193,34 +193,34 @@ pub(super) fn of_node(
         }
     }
     refuse_duplicates(&drafts, problems);
-    let order = fields.text("order", problems);
-    set_order(&mut plan, order, fields.place("order"), &drafts, problems);
+    plan.order = match fields.text("order", problems).map(order) {
+        Some(Ok(order)) => Some(order),
+        Some(Err(message)) => {
+            problems.add(fields.place("order").problem(message));
+            None
+        }
+        // If no task states dependencies, the steps define the order.
+        None if drafts.iter().all(|draft| draft.after.is_empty()) => Some(TaskOrder::Sequential),
+        None => None,
+    };
     (plan, drafts)
 }
 
-/// Reads what a task says besides its names.
+/// Reads the fields of a task, except for its names.
 fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
     let optional = fields.truth("optional", problems).unwrap_or_default();
-    let mut words = |key| -> Vec<Reference> {
-        let texts = fields.texts(key, problems).into_iter();
-        texts
-            .map(|(node, word)| Reference {
-                word: word.to_owned(),
-                place: node.place,
-            })
-            .collect()
-    };
-    let (after, checks, produced) = (words("dependencies"), words("checks"), words("produces"));
+    let [after, checks, produced] =
+        ["dependencies", "checks", "produces"].map(|key| fields.texts(key, problems));
     let mut text = |key| fields.string(key, problems);
     TaskDraft {
-        task: NewTask {
+        task: TaskSpec {
             description: text("description"),
             constraints: text("constraints"),
             expected_outcome: text("expected_outcome"),
             assignee: Some(text("assignee")).filter(|role| !role.is_empty()),
             optional,
             origin: Origin::Person,
-            ..NewTask::default()
+            ..TaskSpec::default()
         },
         place: fields.place("task_id"),
         after,
@@ -232,7 +232,7 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
 pub(super) fn read_json(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanFile, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
     let problem = |error: serde_json::Error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);
@@ -242,24 +242,6 @@ pub(super) fn read_json(
     serde_json::from_str::<Structure>(text.trim_start_matches('\u{feff}')).map_err(problem)?;
     let node = yaml_tree::read_json(text).map_err(problem)?;
     Ok(of_node(&node, "the plan", UnknownFields::Fitting, problems))
-}
-
-fn set_order(
-    plan: &mut PlanFile,
-    word: Option<&str>,
-    place: Place,
-    drafts: &[TaskDraft],
-    problems: &mut Problems,
-) {
-    match word.map(order) {
-        Some(Ok(order)) => plan.order = Some(order),
-        Some(Err(message)) => problems.add(place.problem(message)),
-        // If no task states dependencies, the steps define the order.
-        None if drafts.iter().all(|draft| draft.after.is_empty()) => {
-            plan.order = Some(TaskOrder::Sequential);
-        }
-        None => {}
-    }
 }
 
 fn refuse_duplicates(drafts: &[TaskDraft], problems: &mut Problems) {

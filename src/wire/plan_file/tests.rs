@@ -30,21 +30,21 @@ fn reads_tasks_with_attributes() {
         ## Task 2: Test\r\n- after: 1\r\n- optional: yes\r\n- constraints: small\r\n## Read me\r\nWords.\r\n\r\n* After: count, #2\r\n";
     let plan = read(text);
     assert_eq!(
-        (plan.name.as_str(), plan.goal.as_str()),
+        (plan.plan.name.as_str(), plan.plan.goal.as_str()),
         ("Words", "Count: words\n*fast*")
     );
-    assert_eq!(plan.constraints, "- Python\n- no network");
-    assert_eq!(plan.description, "About it.");
-    assert_eq!(plan.order, Some(TaskOrder::Dependencies));
-    let task = |name: &str| NewTask {
+    assert_eq!(plan.plan.constraints, "- Python\n- no network");
+    assert_eq!(plan.plan.description, "About it.");
+    assert_eq!(plan.plan.order, Some(TaskOrder::Dependencies));
+    let task = |name: &str| TaskSpec {
         name: name.to_owned(),
         origin: Origin::Person,
-        ..NewTask::default()
+        ..TaskSpec::default()
     };
     assert_eq!(
-        plan.tasks,
+        plan.plan.tasks,
         [
-            NewTask {
+            TaskSpec {
                 assignee: Some("coder".to_owned()),
                 expected_outcome: "count.py\nand its docs".to_owned(),
                 checks: vec!["lint".to_owned(), "test".to_owned()],
@@ -53,13 +53,13 @@ fn reads_tasks_with_attributes() {
                         .to_owned(),
                 ..task("Count")
             },
-            NewTask {
+            TaskSpec {
                 optional: true,
                 constraints: "small".to_owned(),
                 dependencies: new(&[0]),
                 ..task("Test")
             },
-            NewTask {
+            TaskSpec {
                 description: "Words.".to_owned(),
                 dependencies: new(&[0, 1]),
                 ..task("Read me")
@@ -81,8 +81,8 @@ fn plan_name_defaults_to_title_or_file_name() {
         ("p.md", "---\nname: N\ngoal: G\n---\n## One\n", ["N", "G"]),
     ] {
         let plan = parse(name, text).unwrap();
-        assert_eq!([plan.name, plan.goal], expected, "{text}");
-        assert_eq!(plan.order, None);
+        assert_eq!([plan.plan.name, plan.plan.goal], expected, "{text}");
+        assert_eq!(plan.plan.order, None);
     }
 }
 
@@ -97,7 +97,7 @@ fn description_lists_are_no_attributes() {
         "  - after: indented",
     ] {
         let plan = read(&format!("## One\n\n{description}\n"));
-        assert_eq!(plan.tasks[0].description, description);
+        assert_eq!(plan.plan.tasks[0].description, description);
     }
 }
 
@@ -107,6 +107,7 @@ fn checklist_is_read_as_sequential_tasks() {
         "# Trip\n\nBefore.\n\n- [x] Pack\n- [ ] Drive\n  carefully\n  - [ ] refuel\n* [X] Eat\n1. [ ] Sleep\n",
     );
     let tasks: Vec<_> = plan
+        .plan
         .tasks
         .iter()
         .map(|task| (task.name.as_str(), task.description.as_str(), task.done))
@@ -121,12 +122,12 @@ fn checklist_is_read_as_sequential_tasks() {
         ]
     );
     assert_eq!(
-        (plan.name.as_str(), plan.description.as_str()),
+        (plan.plan.name.as_str(), plan.plan.description.as_str()),
         ("Trip", "Before.")
     );
-    assert_eq!(plan.order, Some(TaskOrder::Sequential));
+    assert_eq!(plan.plan.order, Some(TaskOrder::Sequential));
     assert_eq!(
-        read("---\norder: free\n---\n- [ ] a\n").order,
+        read("---\norder: free\n---\n- [ ] a\n").plan.order,
         Some(TaskOrder::Free)
     );
 }
@@ -142,16 +143,16 @@ fn reads_plans_in_yaml_and_json() {
     let plan = parse("ship.yaml", yaml).unwrap();
     assert_eq!(parse("ship.json", json), Ok(plan.clone()));
     assert_eq!(parse("ship", json), Ok(plan.clone()));
-    let task = &plan.tasks[1];
+    let task = &plan.plan.tasks[1];
     assert_eq!(task.key.as_deref(), Some("7"));
     assert_eq!(task.step.as_deref(), Some("s2"));
-    assert_eq!(plan.tasks[0].step_id.as_deref(), Some("s1"));
-    assert_eq!(plan.source.as_deref(), Some("SOP"));
+    assert_eq!(plan.plan.tasks[0].step_id.as_deref(), Some("s1"));
+    assert_eq!(plan.plan.source.as_deref(), Some("SOP"));
     assert_eq!((task.optional, task.origin), (true, Origin::Person));
     assert_eq!(task.dependencies, new(&[0]));
-    assert_eq!(plan.order, None);
+    assert_eq!(plan.plan.order, None);
     let plan = parse("ship.yml", &yaml.replace("    dependencies: [a]\n", "")).unwrap();
-    assert_eq!(plan.order, Some(TaskOrder::Sequential));
+    assert_eq!(plan.plan.order, Some(TaskOrder::Sequential));
 }
 
 #[test]
@@ -183,8 +184,8 @@ fn validates_produced_files_and_checks() {
         "checks": ["test", "lnt"], "produces": ["./a.txt", "src//b.rs", "c.md"]}]}]}"#;
     let mismatches = |name: &str, text: &str| {
         let file = parse(name, text).unwrap();
-        assert_eq!(file.tasks[0].produces, ["a.txt", "src/b.rs", "c.md"]);
-        assert_eq!(file.tasks[0].checks, ["test", "lnt"]);
+        assert_eq!(file.plan.tasks[0].produces, ["a.txt", "src/b.rs", "c.md"]);
+        assert_eq!(file.plan.tasks[0].checks, ["test", "lnt"]);
         let problem = file.unknown_checks(&["test", "lint"].into_iter()).remove(0);
         format!("{problem} / {}", problem.hint.clone().unwrap())
     };
@@ -235,8 +236,8 @@ fn json_takes_what_its_types_take_and_knows_every_place() {
         ),
     )
     .unwrap();
-    assert_eq!(plan.tasks[0].name, "\u{1f600}\u{2028}");
-    assert_eq!(plan.tasks[0].step_id.as_deref(), Some(""));
+    assert_eq!(plan.plan.tasks[0].name, "\u{1f600}\u{2028}");
+    assert_eq!(plan.plan.tasks[0].step_id.as_deref(), Some(""));
     let problem = |more: &str, task: &str| problems("p.json", &file(more, task));
     insta::assert_snapshot!(problem("\"order\": \"up\",", "\"name\": \"T\", \"dependencies\": [\"é\",\n \"è\"]"), @"
     line 1, column 24: `order` is `up`, not dependencies, sequential or free
@@ -322,7 +323,7 @@ fn parses_large_and_hostile_plan_files() {
         .map(|n| format!("## {n}. T\n- after: {}\n", n - 1))
         .collect();
     let chain = chain.replacen("- after: 0\n", "", 1);
-    assert_eq!(read(&chain).tasks.len(), 10_000);
+    assert_eq!(read(&chain).plan.tasks.len(), 10_000);
     assert!(
         parse(
             "p.md",
@@ -443,8 +444,8 @@ proptest! {
         let read = parse("plan.md", &text);
         prop_assert!(read.is_ok(), "{text}\n{read:?}");
         let read = read.unwrap();
-        prop_assert_eq!(read.tasks.len(), tasks.len(), "{}", text);
-        for (task, written) in read.tasks.iter().zip(plan.tasks()) {
+        prop_assert_eq!(read.plan.tasks.len(), tasks.len(), "{}", text);
+        for (task, written) in read.plan.tasks.iter().zip(plan.tasks()) {
             let name = crate::wire::text::one_line(&written.name, usize::MAX);
             prop_assert_eq!(&task.name, &name, "{}", text);
             let numbers: Vec<_> = task.dependencies.iter().map(|reference| match reference {
@@ -459,7 +460,7 @@ proptest! {
     #[test]
     fn plan_parser_survives_any_text(text in "((#|-|\\*|`|~| |\\[x?\\]|after: |[0-9]|[a-z]|,|---|\n){0,40})") {
         if let Ok(plan) = parse("p.md", &text) {
-            prop_assert!(!plan.tasks.is_empty());
+            prop_assert!(!plan.plan.tasks.is_empty());
         }
     }
 }

@@ -14,8 +14,8 @@ fn read(text: &str) -> Result<ReportFile, Vec<Problem>> {
 
 fn success(text: &str) -> ReportFile {
     let report = read(text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
-    assert_eq!(report.status, ReportStatus::Success, "{text}");
-    assert!(!report.results.is_empty(), "{text}");
+    assert_eq!(report.report.status, ReportStatus::Success, "{text}");
+    assert!(!report.report.results.is_empty(), "{text}");
     report
 }
 
@@ -34,21 +34,21 @@ fn reads_full_report() {
     let text = "---\nid: task-7\nstatus: PARTIAL_SUCCESS\nsession_id: s.1\nusage: {input_tokens: 10, output_tokens: 20, cost_usd: 0.5}\n\
         blocked_until: 2026-11-21T10:00:00Z\nquestion: Which one?\nrequest_id: r-1\ncollaboration: completed\ntitle: Mine\n---\n\n\
         # Report\n\n## 核心成果\n\nA\n\n### Detail\n\nB\n\n## 填坑记录\n\nC\n\n## Odd\n\nD\n\n## Next-step suggestions / 下一步建议\n\nE\n";
-    let expected = ReportFile {
+    let mut expected = ReportFile::new(CommandId::new("task-7"), ReportStatus::PartialSuccess);
+    expected.request_id = Some("r-1".to_owned());
+    expected.other = "# Report\n\n## Odd\n\nD".to_owned();
+    expected.report = Report {
         session: Some(SessionId::new("s.1")),
         input_tokens: 10,
         output_tokens: 20,
         cost_usd: 0.5,
         blocked_until: Some(Time(1_795_255_200_000_000)),
         question: Some("Which one?".to_owned()),
-        request_id: Some("r-1".to_owned()),
         collaboration: Some(Collaboration::Completed),
         results: "A\n\n### Detail\n\nB".to_owned(),
         pitfalls: "C".to_owned(),
         next_steps: "E".to_owned(),
-        other: "# Report\n\n## Odd\n\nD".to_owned(),
-        extra: vec![("title".to_owned(), "Mine".to_owned())],
-        ..ReportFile::new(CommandId::new("task-7"), ReportStatus::PartialSuccess)
+        ..expected.report
     };
     assert_eq!(read(text), Ok(expected));
 }
@@ -79,25 +79,25 @@ fn reads_reports_with_evident_slips() {
         ),
     ] {
         let report = success(&text);
-        assert_eq!(report.session, Some(SessionId::new("s-1")), "{text}");
-        assert_eq!(report.results, "It works.", "{text}");
+        assert_eq!(report.report.session, Some(SessionId::new("s-1")), "{text}");
+        assert_eq!(report.report.results, "It works.", "{text}");
     }
 }
 
 #[test]
 fn invalid_field_keeps_other_fields() {
-    for (field, kept) in [
-        ("note: a: b", "a: b"),
-        ("note: done\n\tand more", "done\n\tand more"),
-        ("note:\n\t- tab", "\n\t- tab"),
-        ("note: **done**", "**done**"),
-        ("note: *important*", "*important*"),
-        ("note: a & b", "a & b"),
-        ("note: \"he said \"yes\"\"", "\"he said \"yes\"\""),
-        ("note: @home `x`", "@home `x`"),
-        ("note: 100% {unclosed", "100% {unclosed"),
-        ("note: {{template}}", "{{template}}"),
-        ("note: [ ] open", "[ ] open"),
+    for field in [
+        "note: a: b",
+        "note: done\n\tand more",
+        "note:\n\t- tab",
+        "note: **done**",
+        "note: *important*",
+        "note: a & b",
+        "note: \"he said \"yes\"\"",
+        "note: @home `x`",
+        "note: 100% {unclosed",
+        "note: {{template}}",
+        "note: [ ] open",
     ] {
         for text in [
             with(&format!("status: SUCCESS\nsession_id: s-1\n{field}")),
@@ -106,19 +106,15 @@ fn invalid_field_keeps_other_fields() {
             )),
         ] {
             let report = success(&text);
-            assert_eq!(report.session, Some(SessionId::new("s-1")), "{text}");
-            assert_eq!(
-                report.extra,
-                [("note".to_owned(), kept.to_owned())],
-                "{text}"
-            );
+            assert_eq!(report.report.session, Some(SessionId::new("s-1")), "{text}");
         }
     }
     let report = success(&with("status: SUCCESS\nusage: {input_tokens: -1}"));
-    assert_eq!(report.input_tokens, 0);
-    assert_eq!(report.extra[0].1, "{input_tokens: -1}");
+    assert_eq!(report.report.input_tokens, 0);
     assert_eq!(
-        success(&with("status: SUCCESS\nusage: {cost_usd: .nan}")).cost_usd,
+        success(&with("status: SUCCESS\nusage: {cost_usd: .nan}"))
+            .report
+            .cost_usd,
         0.0
     );
 }
@@ -174,7 +170,7 @@ fn nested_status_is_not_report_status() {
             with(&format!("{header}\nstatus: FAILED")),
         ] {
             if let Ok(report) = read(&failed) {
-                assert_eq!(report.status, ReportStatus::Failed, "{failed}");
+                assert_eq!(report.report.status, ReportStatus::Failed, "{failed}");
             }
         }
     }
@@ -185,7 +181,7 @@ fn numeric_ids_stay_text_and_session_is_optional() {
     let text = with("id: 123\nstatus: SUCCESS\nsession_id: 0123");
     let report = parse("report-123.md", text.as_bytes()).unwrap();
     assert_eq!(report.command.as_str(), "task-123");
-    assert_eq!(report.session, Some(SessionId::new("0123")));
+    assert_eq!(report.report.session, Some(SessionId::new("0123")));
     for session in [
         "",
         "session_id:",
@@ -194,10 +190,10 @@ fn numeric_ids_stay_text_and_session_is_optional() {
         "session_id: auto",
     ] {
         let report = success(&with(&format!("status: SUCCESS\n{session}")));
-        assert_eq!(report.session, None, "{session}");
+        assert_eq!(report.report.session, None, "{session}");
     }
     let report = success(&with("status: SUCCESS\nsession_id: 1e3"));
-    assert_eq!(report.session, Some(SessionId::new("1e3")));
+    assert_eq!(report.report.session, Some(SessionId::new("1e3")));
 }
 
 #[test]
@@ -348,16 +344,15 @@ fn report_body_keeps_control_characters() {
         "---\nstatus: FAILED\ntitle: <script>\n---\n{body}\n"
     ))
     .unwrap();
-    assert_eq!(report.results, body);
-    assert_eq!(report.extra, [("title".to_owned(), "<script>".to_owned())]);
+    assert_eq!(report.report.results, body);
 }
 
 #[test]
 fn text_without_headings_is_result() {
     let report = read("---\nstatus: FAILED\n---\n# Title\nNothing worked.\n").unwrap();
-    assert_eq!(report.results, "# Title\nNothing worked.");
+    assert_eq!(report.report.results, "# Title\nNothing worked.");
     let report = read("---\nstatus: FAILED\nquestion: Which port?\n---\n").unwrap();
-    assert_eq!(report.question.as_deref(), Some("Which port?"));
+    assert_eq!(report.report.question.as_deref(), Some("Which port?"));
     assert!(read("---\nstatus: SUCCESS\nquestion: Which port?\n---\n").is_err());
 }
 
@@ -507,7 +502,7 @@ proptest! {
     ) {
         let bytes = damages.iter().fold(seed.as_bytes().to_vec(), damaged);
         if let Ok(report) = parse(NAME, &bytes) {
-            prop_assert_ne!(report.status, ReportStatus::Success, "{}", String::from_utf8_lossy(&bytes));
+            prop_assert_ne!(report.report.status, ReportStatus::Success, "{}", String::from_utf8_lossy(&bytes));
         }
     }
 
@@ -519,7 +514,7 @@ proptest! {
     #[test]
     fn report_parser_survives_any_header(header in "([a-z]{0,6}[:&*!|>\\[\\]{},'\"#?%-]{0,2}[ \n\t]?){0,20}") {
         if let Ok(report) = read(&with(&header)) {
-            prop_assert_ne!(report.status, ReportStatus::Success);
+            prop_assert_ne!(report.report.status, ReportStatus::Success);
         }
     }
 
@@ -537,7 +532,7 @@ proptest! {
                 .filter(|(indent, line)| Some(*indent) == edge && line.starts_with("status"))
                 .map(|(_, line)| *line)
                 .collect();
-            let said = format!("status: {}", report.status.as_str());
+            let said = format!("status: {}", report.report.status.as_str());
             prop_assert_eq!(own, [said], "{}", header.join("\n"));
         }
     }
@@ -550,15 +545,16 @@ proptest! {
         session in proptest::option::of("[A-Za-z0-9][A-Za-z0-9._:-]{5,12}"),
     ) {
         let [results, pitfalls, next_steps, other] = texts.map(|lines| lines.join("\n").trim().to_owned());
-        let given = ReportFile {
+        let mut given = ReportFile::new(CommandId::new("task-7"), ReportStatus::Failed);
+        given.other = other;
+        given.report = Report {
             session: session.map(SessionId::new),
             input_tokens: tokens,
             question: question.filter(|text| !text.is_empty()),
             results: format!("r{results}"),
             pitfalls,
             next_steps,
-            other,
-            ..ReportFile::new(CommandId::new("task-7"), ReportStatus::Failed)
+            ..given.report
         };
         prop_assert_eq!(read(&render(&given)), Ok(given));
     }

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-use super::{ONLY_ITS_OWN, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, TeamStep, placeholders};
-use crate::plan::NewTask;
+use super::{
+    ONLY_ITS_OWN, PlacedStep, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, placeholders,
+};
+use crate::plan::{PlanSpec, TaskSpec};
 use crate::wire::Problem;
-use crate::wire::plan_file::{PlanFile, nearest, suggestion, unknown_check};
+use crate::wire::plan_file::{nearest, suggestion, unknown_check};
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::{one_line, quote};
 
@@ -72,7 +74,7 @@ impl Team {
     }
 
     fn check_templates(&self, role: &RoleSpec, problems: &mut Problems) {
-        for step in role.templates.iter().flat_map(|template| &template.steps) {
+        for step in role.steps() {
             let listed = |list: &[String], name: &str, what: &str| {
                 let problem = format!("the role `{}` has no {what} {}", role.id, quote(name));
                 let names: Vec<&str> = list.iter().map(String::as_str).collect();
@@ -80,21 +82,18 @@ impl Team {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("list it under `{what}s` of the role"),
                 };
-                (!names.contains(&name)).then(|| step.place.problem(problem).with_hint(hint))
+                (!names.contains(&name)).then(|| step.problem(problem).with_hint(hint))
             };
-            let found = match &step.does {
+            let found = match &step.spec.does {
                 StepDoes::ExecuteAction { action, .. } if action == ALWAYS => None,
                 StepDoes::ExecuteAction { action, .. } => listed(&role.actions, action, "action"),
                 StepDoes::UseTool { tool, .. } => listed(&role.tools, tool, "tool"),
-                StepDoes::RequestCollaboration { target, .. } if *target == role.id => Some(
-                    step.place
-                        .problem(format!("the role {} asks itself", quote(target))),
-                ),
+                StepDoes::RequestCollaboration { target, .. } if *target == role.id => {
+                    Some(step.problem(format!("the role {} asks itself", quote(target))))
+                }
                 StepDoes::RequestCollaboration { target, .. } => {
                     self.role(target).is_none().then(|| {
-                        let problem = format!("there is no role {}", quote(target));
-                        step.place
-                            .problem(problem)
+                        step.problem(format!("there is no role {}", quote(target)))
                             .with_hint(self.role_meant(target))
                     })
                 }
@@ -111,8 +110,8 @@ impl Team {
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
-                for (node, check) in task.texts("checks", &mut Problems::default()) {
-                    if let Some(problem) = known.no_check(node.place, check) {
+                for check in task.texts("checks", &mut Problems::default()) {
+                    if let Some(problem) = known.no_check(check.place, &check.word) {
                         problems.add(problem);
                     }
                 }
@@ -123,7 +122,7 @@ impl Team {
 
     /// Returns the roles of kind `files` that have no worker unless one agent is named for all roles, as problems.
     pub fn without_worker(&self) -> Vec<Problem> {
-        let nobody = |role: &&RoleSpec| {
+        let idle = |role: &&RoleSpec| {
             role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
         };
         let problem = |role: &RoleSpec| {
@@ -132,13 +131,13 @@ impl Team {
                 "write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent",
             )
         };
-        self.roles.iter().filter(nobody).map(problem).collect()
+        self.roles.iter().filter(idle).map(problem).collect()
     }
 
     /// Returns the problems with the assignees of a plan: roles that the team does not have and, where every role takes only
     /// its own tasks, tasks without an assignee.
-    pub fn assignee_problems(&self, file: &PlanFile) -> Vec<Problem> {
-        let stranger = |task: &NewTask| {
+    pub fn assignee_problems(&self, plan: &PlanSpec) -> Vec<Problem> {
+        let unknown_role = |task: &TaskSpec| {
             let id = task.assignee.as_deref()?;
             let problem = Problem::new(format!(
                 "the task {} is for {}, a role that the team does not have",
@@ -147,15 +146,15 @@ impl Team {
             ));
             (self.role(id).is_none()).then(|| problem.with_hint(self.role_meant(id)))
         };
-        let mut problems: Vec<Problem> = file.tasks.iter().filter_map(stranger).collect();
+        let mut problems: Vec<Problem> = plan.tasks.iter().filter_map(unknown_role).collect();
         if self.roles_only {
-            problems.extend(self.nobodys(&file.tasks));
+            problems.extend(self.without_assignee(&plan.tasks));
         }
         problems
     }
 
     /// Returns the tasks that have no worker where every role takes only its own tasks, as problems: those without an assignee.
-    pub fn nobodys(&self, tasks: &[NewTask]) -> Vec<Problem> {
+    pub fn without_assignee(&self, tasks: &[TaskSpec]) -> Vec<Problem> {
         let open = tasks
             .iter()
             .filter(|task| task.assignee.is_none() && !task.done);
@@ -169,17 +168,16 @@ impl Team {
             .collect();
         // All problems have the same hint; only the last one shows it.
         if let Some(last) = problems.pop() {
-            problems.push(last.with_hint(self.way_to_somebody()));
+            problems.push(last.with_hint(self.assignee_hint()));
         }
         problems
     }
 
     /// Returns how a task without an assignee gets a worker.
-    pub fn way_to_somebody(&self) -> String {
-        let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
+    pub fn assignee_hint(&self) -> String {
         format!(
             "name a role as its `assignee` ({}), or an agent for all: --agent",
-            one_line(&ids.join(", "), 200)
+            one_line(&self.role_ids().join(", "), 200)
         )
     }
 
@@ -205,20 +203,35 @@ impl Team {
 }
 
 impl RoleSpec {
+    /// Returns the steps of all templates.
+    pub fn steps(&self) -> impl Iterator<Item = PlacedStep<'_>> {
+        let steps = self.templates.iter().flat_map(|template| {
+            let steps = (1..).zip(&template.steps);
+            steps.map(move |(number, spec)| (template, number, spec))
+        });
+        let placed = |((template, number, spec), place): (_, &Place)| PlacedStep {
+            template,
+            number,
+            spec,
+            place: *place,
+        };
+        steps.zip(&self.step_places).map(placed)
+    }
+
     /// Returns a problem with the place where the role is defined.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }
 }
 
-impl TeamStep {
+impl PlacedStep<'_> {
     /// Returns a problem with the place where the action of the step is defined.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }
 }
 
-/// Notes what a role names that is not there.
+/// Collects the names in a role that refer to nothing.
 fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &mut Problems) {
     let mut unknown = |what: &str, name: &str, words: &[&str]| {
         let message = format!(
@@ -246,8 +259,8 @@ fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &mut Problem
             unknown("the tool", tool, known.tools);
         }
     }
-    for step in role.templates.iter().flat_map(|template| &template.steps) {
-        if let StepDoes::ExecuteAction { action, params } = &step.does
+    for step in role.steps() {
+        if let StepDoes::ExecuteAction { action, params } = &step.spec.does
             && action == CHECKS
             && let Some(name) = params.get("name").and_then(Value::as_str)
             && let Some(problem) = known.no_check(step.place, name)

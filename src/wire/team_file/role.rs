@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, TeamStep,
-    TeamStepTemplate, bounded, id, placeholders,
+    MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
+    StepTemplate, bounded, id, placeholders,
 };
-use crate::wire::problem::Problems;
+use crate::wire::problem::{Place, Problems};
 use crate::wire::text::{parse_span, quote};
 use crate::wire::yaml_tree::{Data, YamlFields, YamlNode};
 
@@ -75,6 +75,7 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec>
     fields.refuse(|word| misplaced.contains(&word), problem, problems);
     let timeout = span(&fields, "timeout", problems);
     let collaboration_timeout = span(&fields, "collaboration_timeout", problems);
+    let mut step_places = Vec::new();
     let templates = bounded(&fields, "templates", problems).iter();
     Some(RoleSpec {
         id,
@@ -87,13 +88,14 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec>
         actions: names(&fields, "actions", problems),
         tools: names(&fields, "tools", problems),
         templates: templates
-            .filter_map(|node| template(node, problems))
+            .filter_map(|node| template(node, &mut step_places, problems))
             .collect(),
         concurrency: concurrency(&fields, problems),
         timeout,
         collaboration_timeout: collaboration_timeout.unwrap_or(COLLABORATION),
         on_timeout: on_timeout.unwrap_or_default(),
         place: fields.place("id"),
+        step_places,
     })
 }
 
@@ -130,14 +132,14 @@ fn concurrency(fields: &YamlFields<'_>, problems: &mut Problems) -> u32 {
 fn names(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let texts = fields.texts(key, problems);
-    if let Some((node, _)) = texts.get(MAX_ENTRIES) {
-        problems.add(node.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
+    if let Some(name) = texts.get(MAX_ENTRIES) {
+        problems.add(name.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
     }
-    for (node, name) in texts {
-        if names.iter().any(|other| other == name) {
-            problems.add(node.problem(format!("{} is listed twice", quote(name))));
+    for name in texts {
+        if names.contains(&name.word) {
+            problems.add(name.problem(format!("{} is listed twice", quote(&name.word))));
         } else {
-            names.push(name.to_owned());
+            names.push(name.word);
         }
     }
     names
@@ -171,11 +173,15 @@ fn worker_of(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
     let fields = YamlFields::of(node, "`worker`", &["agent", "argv"], problems)?;
     let name = fields.word("agent", "`worker`", problems)?.to_owned();
     let argv = fields.texts("argv", problems).into_iter();
-    let argv = argv.map(|(_, word)| word.to_owned()).collect();
+    let argv = argv.map(|argument| argument.word).collect();
     Some(RoleWorker::Agent { name, argv })
 }
 
-fn template(node: &YamlNode, problems: &mut Problems) -> Option<TeamStepTemplate> {
+fn template(
+    node: &YamlNode,
+    places: &mut Vec<Place>,
+    problems: &mut Problems,
+) -> Option<StepTemplate> {
     let known = ["name", "matches", "steps"];
     let fields = YamlFields::of(node, "the template", &known, problems)?;
     let name = fields.word("name", "the template", problems);
@@ -185,8 +191,8 @@ fn template(node: &YamlNode, problems: &mut Problems) -> Option<TeamStepTemplate
         problems
             .add(problem.with_hint("list words that are all in the task's name or description"));
     }
-    for (node, _) in matches.iter().filter(|(_, word)| word.trim().is_empty()) {
-        problems.add(node.problem("a word of `matches` is empty"));
+    for blank in matches.iter().filter(|text| text.word.trim().is_empty()) {
+        problems.add(blank.problem("a word of `matches` is empty"));
     }
     fields.need("steps", "the template", problems);
     let nodes = bounded(&fields, "steps", problems);
@@ -195,14 +201,16 @@ fn template(node: &YamlNode, problems: &mut Problems) -> Option<TeamStepTemplate
     }
     let steps = (1..).zip(nodes);
     let steps = steps.filter_map(|(number, node)| step(node, number, problems));
-    Some(TeamStepTemplate {
+    let (steps, mut found): (_, Vec<Place>) = steps.unzip();
+    places.append(&mut found);
+    Some(StepTemplate {
         name: name.unwrap_or_default().to_owned(),
-        matches: matches.iter().map(|(_, word)| (*word).to_owned()).collect(),
-        steps: steps.collect(),
+        matches: matches.into_iter().map(|text| text.word).collect(),
+        steps,
     })
 }
 
-fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<TeamStep> {
+fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<(StepSpec, Place)> {
     let known = [
         "name",
         "action",
@@ -257,11 +265,8 @@ fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<TeamS
             context: fields.string("context", problems),
         },
     };
-    Some(TeamStep {
-        name: name?.to_owned(),
-        does,
-        place: fields.place(kind),
-    })
+    let name = name?.to_owned();
+    Some((StepSpec { name, does }, fields.place(kind)))
 }
 
 fn params(fields: &YamlFields<'_>, problems: &mut Problems) -> Map<String, Value> {

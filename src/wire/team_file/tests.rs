@@ -138,11 +138,11 @@ fn workflow_instantiates_plan() {
     let said =
         json!({"feature": "a {{count}}: \"x\"", "share": "1.50", "free": "y\u{1b}[31m\n# z"});
     let plan = workflow.instantiate(&given(said)).unwrap();
-    assert_eq!(plan.name, "Feature a {{count}}: \"x\"");
-    assert_eq!(plan.goal, plan.name);
-    assert_eq!(plan.order, None);
-    let [first, second] = plan.tasks.as_slice() else {
-        panic!("{:?}", plan.tasks);
+    assert_eq!(plan.plan.name, "Feature a {{count}}: \"x\"");
+    assert_eq!(plan.plan.goal, plan.plan.name);
+    assert_eq!(plan.plan.order, None);
+    let [first, second] = plan.plan.tasks.as_slice() else {
+        panic!("{:?}", plan.plan.tasks);
     };
     assert_eq!(first.step.as_deref(), Some("Step a {{count}}: \"x\""));
     assert_eq!(
@@ -171,11 +171,11 @@ fn team_example_is_valid() {
         .instantiate(&given(json!({"feature": "a flag"})))
         .unwrap();
     assert_eq!(
-        (plan.name.as_str(), plan.tasks.len()),
+        (plan.plan.name.as_str(), plan.plan.tasks.len()),
         ("Feature: a flag", 4)
     );
-    assert_eq!(plan.order, None::<TaskOrder>);
-    assert_eq!(told(team.assignee_problems(&plan)), "");
+    assert_eq!(plan.plan.order, None::<TaskOrder>);
+    assert_eq!(told(team.assignee_problems(&plan.plan)), "");
 }
 
 #[test]

@@ -153,17 +153,10 @@ impl Workflow {
         let mut problems = Vec::new();
         for name in given.keys() {
             if !self.parameters.iter().any(|known| known.name == *name) {
-                let message = format!(
-                    "the workflow `{}` has no parameter {}",
-                    self.id,
-                    quote(name)
-                );
-                let names: Vec<&str> = self
-                    .parameters
-                    .iter()
-                    .map(|known| known.name.as_str())
-                    .collect();
-                problems.push(Problem::new(message).with_hint(suggestion(name, &names)));
+                let (id, word) = (&self.id, quote(name));
+                let message = format!("the workflow `{id}` has no parameter {word}");
+                let hint = suggestion(name, &names(&self.parameters));
+                problems.push(Problem::new(message).with_hint(hint));
             }
         }
         let mut values = Vec::with_capacity(self.parameters.len());
@@ -244,9 +237,8 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow>
     };
     let sample = |name: &str| {
         let mut parameters = workflow.parameters.iter();
-        parameters
-            .find(|known| known.name == name)
-            .map(Parameter::sample)
+        let known = parameters.find(|known| known.name == name)?;
+        Some(known.sample())
     };
     if let Err(found) = workflow.made_with(&sample) {
         found.into_iter().for_each(|problem| problems.add(problem));
@@ -256,7 +248,7 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow>
 
 /// Collects names in the texts of a structure that are not parameters, or that stand where none is allowed.
 fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &mut Problems) {
-    let names: Vec<&str> = parameters.iter().map(|known| known.name.as_str()).collect();
+    let names = names(parameters);
     structure.each_text(&mut |node, text| {
         placeholders::each_name(text, &mut |name| {
             if !names.contains(&name) {
@@ -278,6 +270,10 @@ fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &mut Pr
             });
         }
     });
+}
+
+fn names(parameters: &[Parameter]) -> Vec<&str> {
+    parameters.iter().map(|known| known.name.as_str()).collect()
 }
 
 fn each_field(node: &YamlNode, see: &mut impl FnMut(&str, &YamlNode)) {
@@ -351,6 +347,7 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option
         None => {}
     }
     parameter.description = fields.string("description", problems);
+    let choices = bounded(&fields, "choices", problems);
     let mut accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
         // Keeps the text in the file: 1.10 is not 1.1.
         let value = match node.text() {
@@ -362,21 +359,13 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option
             .map_err(|reason| problems.add(node.problem(format!("{what} {reason}"))))
             .ok()
     };
-    let mut choices = Vec::new();
-    if let Some(YamlNode {
-        data: Data::List(nodes),
-        ..
-    }) = fields.get("choices")
-    {
-        for node in nodes {
-            choices.extend(accept("a choice", &parameter, node));
-        }
-    }
-    parameter.choices = choices;
+    let accepted = choices
+        .iter()
+        .filter_map(|node| accept("a choice", &parameter, node));
+    parameter.choices = accepted.collect();
     if let Some(node) = fields.get("default") {
         parameter.default = accept("the default", &parameter, node);
     }
-    bounded(&fields, "choices", problems);
     Some(parameter)
 }
 

@@ -242,9 +242,10 @@ impl RoleLink {
             Collaboration::Completed => ReportStatus::Success,
             Collaboration::Error | Collaboration::Rejected => ReportStatus::Failed,
         };
-        let mut report = report_file::ReportFile::new(id.clone(), status);
+        let mut file = report_file::ReportFile::new(id.clone(), status);
+        let report = &mut file.report;
         if update.kind == MessageKind::CollaborationRequest {
-            report.request_id = Some(id.to_string());
+            file.request_id = Some(id.to_string());
             report.collaboration = Some(update.status);
         }
         report.results = match update.result.trim() {
@@ -257,7 +258,7 @@ impl RoleLink {
         self.shared
             .host
             .volumes
-            .submit(&id, &report_file::render(&report))?;
+            .submit(&id, &report_file::render(&file))?;
         tracing::info!(role = %self.lane.role, command = %id, status = update.status.as_str(), "reported");
         Ok(())
     }

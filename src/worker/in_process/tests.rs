@@ -14,8 +14,8 @@ use super::*;
 use crate::exec::{CheckConfig, MarkKind, check_marked};
 use crate::plan::{
     AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, ModelCost,
-    NewCommand, NewTask, PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus,
-    TaskId, Time,
+    NewCommand, PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus, TaskId,
+    TaskSpec, Time,
 };
 use crate::role::{
     Abilities, CollaborationStatus, MessageKind, RequestId, RequestRefused, RoleSettings, StepDoes,

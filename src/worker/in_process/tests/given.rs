@@ -176,11 +176,11 @@ impl Given {
         let mut head = PlanHead::new(top(), "Goal", Time::default());
         DAEMON.clone_into(&mut head.owner);
         let made = self.store.create(head, "test", "made", move |draft| {
-            draft.make_tasks(vec![NewTask {
+            draft.make_tasks(vec![TaskSpec {
                 name: "Do it".to_owned(),
                 description: "Do it well.".to_owned(),
                 assignee: Some(assignee),
-                ..NewTask::default()
+                ..TaskSpec::default()
             }])?;
             draft.start(PlanPolicy::default(), "")?;
             draft.issue(TaskId(1), issue)
@@ -226,8 +226,8 @@ impl Given {
     /// Answers a request as the daemon does that read a report.
     pub(super) async fn answer(&self, request: &CommandId, status: ReportStatus, text: &str) {
         let mut report = wire::ReportFile::new(request.clone(), status);
-        report.results = text.to_owned();
-        (report.input_tokens, report.output_tokens) = (3, 2);
+        report.report.results = text.to_owned();
+        (report.report.input_tokens, report.report.output_tokens) = (3, 2);
         record(&self.store, &self.clock, report).await;
     }
 
@@ -270,20 +270,9 @@ async fn record(store: &Store, clock: &Clock, report: wire::ReportFile) {
     let id = report.command;
     let plan = store.plan_of(&id).await.unwrap().unwrap();
     let report = Report {
-        name: "report".to_owned(),
-        status: report.status,
-        session: None,
-        results: report.results,
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: report.collaboration,
-        input_tokens: report.input_tokens,
-        output_tokens: report.output_tokens,
-        cost_usd: 0.0,
         hash: format!("hash of {id}"),
         received: clock.now(),
+        ..report.report
     };
     let change = move |draft: &mut crate::plan::Draft<'_>| draft.report(&id, report);
     let why = "a report came for it";
