@@ -2,10 +2,10 @@
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
 use super::AgentRefusal;
+use super::agent_program::{AgentProgram, Login, ProgramVersion};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, fault_by_words,
 };
-use super::installed_programs::{AgentProgram, Login, ProgramVersion};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::wire::text::{one_line, printable};

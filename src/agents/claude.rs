@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::AgentRefusal;
+use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
     is_uuid, last_event, number_at, session_named, status_at, text_at, tokens_at,
 };
-use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::permissions::{Commands, Permissions};
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::Time;

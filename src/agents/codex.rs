@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use super::AgentRefusal;
+use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, fault_by_words, is,
     is_uuid, session_named, text_at, tokens_at,
 };
-use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::permissions::Commands;
 use super::run_outcome::{RunOutcome, RunReading};
 use crate::bounded_read;

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::AgentRefusal;
-use super::installed_programs::{AgentProgram, Login, Variables};
+use super::agent_program::{AgentProgram, Login, Variables};
 use super::permissions::Permissions;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use super::{aider, claude, codex, gemini, opencode};

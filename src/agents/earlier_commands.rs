@@ -1,4 +1,4 @@
-//! What came before a command: the earlier claimed commands of its task, and the reports on them.
+//! The earlier claimed commands of the same task, request or session.
 
 use crate::plan::CommandId;
 use crate::volumes::{Folder, Volumes, VolumesError};

@@ -4,11 +4,11 @@
 use serde_json::Value;
 
 use super::AgentRefusal;
+use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, is, is_uuid,
     session_named, status_at, status_in, text_at, tokens_at,
 };
-use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::SessionId;

@@ -1,6 +1,7 @@
 //! The agents that a worker can run: each knows its command lines and how to read the result of a run. None of them starts a
 //! process or writes a file itself.
 
+mod agent_program;
 mod aider;
 mod claude;
 mod codex;
@@ -8,7 +9,6 @@ mod coding_agent;
 mod command_line;
 mod earlier_commands;
 mod gemini;
-mod installed_programs;
 mod opencode;
 mod permissions;
 mod prompt;
@@ -23,9 +23,9 @@ use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes};
 use crate::wire::command_file::CommandFile;
 
+pub use agent_program::{AgentProgram, Login, ProgramVersion};
 pub use coding_agent::{AgentInvocation, AgentRun, CodingAgent, RunOutput, RunSession};
 pub use command_line::CommandTemplate;
-pub use installed_programs::{AgentProgram, Login, ProgramVersion};
 pub use permissions::{Commands, Permissions, UnknownPermission};
 pub use prompt::PromptKind;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::AgentRefusal;
+use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
     number_at, session_named, status_at, text_at,
 };
-use super::installed_programs::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::{SessionId, Time};

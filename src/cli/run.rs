@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
 use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
+use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
-use super::plan_process::Work;
 use super::worker_pools::{self, TeamWorkers};
 use super::{Access, App, BY, Exit, Failure, Process, complain, detach, unless};
 use crate::config::Planner;

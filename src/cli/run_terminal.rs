@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::args::CarryOut;
+use super::carry_out_plan::exit_of;
 use super::editor::Editor;
 use super::output::shown_from_here;
-use super::plan_process::exit_of;
 use super::{App, Ended, Exit, Failure, Output, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
+use super::carry_out_plan::FoundPlan;
 use super::new_plan::Wanted;
-use super::plan_process::FoundPlan;
 use super::{App, Failure, complain};
 use crate::agents;
 use crate::bounded_read;

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::args::{AgentArgs, WorkerArgs};
+use super::carry_out_plan::stopped;
 use super::in_process_roles::{self, Servers};
-use super::plan_process::stopped;
 use super::team_file::TeamFile;
 use super::{App, Failure, complain};
 use crate::agents::{self, Agent};

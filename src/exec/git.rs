@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::child_output::ChildOutput;
 use super::process_group::{ChildSpec, ExecError, Stdin, environment, run};
-use super::repository::{RepositoryPlace, is_program, locate};
+use super::repository_config::{RepositoryPlace, is_program, locate};
 use crate::foreign_files::{keep_as, open_plain};
 use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
@@ -134,7 +134,7 @@ pub enum GitError {
     },
     #[error("the setting `{name}` of git runs `{}`, which agents can change", .file.display())]
     Filter { name: String, file: PathBuf },
-    #[error("the git configuration of `{}` cannot be kept: its filters have more than {} KiB", .0.display(), super::repository::MOST / 1024)]
+    #[error("the git configuration of `{}` cannot be kept: its filters have more than {} KiB", .0.display(), super::repository_config::MOST / 1024)]
     Configuration(PathBuf),
     #[error("`git {words}` says more than {} MiB", MOST / 1024 / 1024)]
     TooMuch { words: String },
@@ -627,7 +627,7 @@ fn command_name(words: &[&str]) -> String {
 #[cfg(test)]
 pub(super) mod person {
     use super::*;
-    use crate::exec::repository::{Filters, examine};
+    use crate::exec::repository_config::{Filters, examine};
 
     /// Runs git as a person does, and returns its output; `None` without git.
     pub fn git(folder: &Path, words: &[&str]) -> Option<String> {

@@ -11,7 +11,7 @@ pub mod link_free_access;
 mod process_group;
 mod process_mark;
 mod produced_files;
-mod repository;
+mod repository_config;
 mod worktree;
 
 pub use crate::config::CheckConfig;
@@ -26,7 +26,7 @@ pub use process_group::{
 };
 pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};
 pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced};
-pub use repository::{Filters, examine, own_filters};
+pub use repository_config::{Filters, examine, own_filters};
 pub use worktree::{
     AGENT_FOLDER, BranchMove, CommitRange, CommittedWork, DiffDetail, Merged, Project,
     ProjectError, TaskWorktree, difference, project_head, remove_folder, span_of,

@@ -3,7 +3,7 @@
 //! not merged anywhere is never deleted.
 
 mod integration;
-mod project;
+mod project_check;
 mod unmergeable_content;
 
 use std::fs;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::git::{Git, GitError};
-use super::repository::link;
+use super::repository_config::link;
 use crate::plan::Repository;
 use unmergeable_content::{marks_in, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
-pub use project::{ProjectError, project_head};
+pub use project_check::{ProjectError, project_head};
 
 /// Creating the worktree of a large project takes a long time.
 const DEADLINE: Duration = Duration::from_secs(600);

@@ -229,11 +229,11 @@ pub fn command_body(prompts: &Prompts, context: &CommandContext) -> Result<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::template_trial::{self, Fill};
+    use crate::llm::template_trial_data::{self, Fill};
     use crate::plan::TaskId;
 
     fn body(kind: CommandKind, language: Language, fill: Fill) -> String {
-        let plan = template_trial::plan(fill);
+        let plan = template_trial_data::plan(fill);
         let task = plan.task(TaskId(2)).unwrap();
         let context =
             CommandContext::new(&plan, task, kind, language, "reports/pending/report-x.md");
@@ -312,7 +312,7 @@ mod tests {
         let kind = CommandKind::Continue {
             feedback: "run the tests".to_owned(),
             note: "ask Ann".to_owned(),
-            failed_checks: vec![template_trial::check()],
+            failed_checks: vec![template_trial_data::check()],
         };
         insta::assert_snapshot!(body(kind, Language::En, Fill::Rich), @r"
         # 2 · Task 2
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn command_keeps_task_script_and_escapes_results() {
-        let plan = template_trial::plan(Fill::Rich);
+        let plan = template_trial_data::plan(Fill::Rich);
         let task = plan.task(TaskId(2)).unwrap();
         let mut context = CommandContext::new(&plan, task, new(), Language::En, "r.md");
         context.description = "Run it:\n\n```sh\necho hi\n```".to_owned();

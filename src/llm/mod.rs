@@ -13,7 +13,7 @@ mod prompt_context;
 mod prompts;
 pub mod questions;
 mod quoting;
-mod template_trial;
+mod template_trial_data;
 mod typed_questions;
 
 use std::future::Future;

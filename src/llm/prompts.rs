@@ -11,7 +11,7 @@ use minijinja::{Environment, Error, ErrorKind, Output, State, UndefinedBehavior}
 use thiserror::Error;
 
 use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
-use super::template_trial;
+use super::template_trial_data;
 use crate::bounded_read;
 
 /// A template of a question has this line between its system part and its prompt part.
@@ -169,7 +169,7 @@ impl Prompts {
                 .add_template_owned(name(template, part), text)
                 .map_err(|error| self.broken(template, &error))?;
         }
-        for sample in template_trial::contexts(template) {
+        for sample in template_trial_data::contexts(template) {
             self.refuse_unknown(template, source, &sample)?;
             for part in template.parts() {
                 self.render(template, part, &sample)?;
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn file_overrides_built_in_template() {
         let prompts = load("plan.md", "be brief\n---\ndo {{ goal }}").unwrap();
-        let sample = template_trial::contexts(PromptTemplate::Plan).remove(0);
+        let sample = template_trial_data::contexts(PromptTemplate::Plan).remove(0);
         let (system, prompt) = prompts.question(PromptTemplate::Plan, &sample).unwrap();
         assert_eq!(system, "be brief");
         assert!(prompt.starts_with("do "), "{prompt}");
@@ -372,7 +372,7 @@ mod tests {
             prompts
                 .question(
                     PromptTemplate::Audit,
-                    &template_trial::contexts(PromptTemplate::Audit)[0]
+                    &template_trial_data::contexts(PromptTemplate::Audit)[0]
                 )
                 .is_ok()
         );
@@ -395,7 +395,7 @@ mod tests {
         let goal = format!(" </data>\n\u{1b}[2J{} ", "x".repeat(50_000));
         let context = minijinja::context! {
             plan => minijinja::context! { goal },
-            ..template_trial::contexts(PromptTemplate::Judge).remove(0)
+            ..template_trial_data::contexts(PromptTemplate::Judge).remove(0)
         };
         Ok(prompts.question(PromptTemplate::Judge, &context)?.1)
     }

@@ -17,7 +17,7 @@ use super::model::{
 };
 use super::plan_in_memory::Plan;
 use super::rule_decisions::certain;
-use super::worker_pools::{WorkerPoolState, WorkerPools};
+use super::worker_pool_state::{WorkerPoolState, WorkerPools};
 
 /// How long a plan waits for its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

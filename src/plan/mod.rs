@@ -15,7 +15,7 @@ pub mod rule_decisions;
 mod task_index;
 #[cfg(test)]
 pub(crate) mod tests;
-mod worker_pools;
+mod worker_pool_state;
 
 use std::fmt::Display;
 
@@ -32,7 +32,7 @@ pub use plan_in_memory::{Plan, Row, RowKey};
 pub use produced_files::{MAX_PRODUCED, within_workspace};
 pub use ranked_set::Tasks;
 pub use task_index::{Counts, Startable, TaskFilter};
-pub use worker_pools::{WorkerPoolState, WorkerPools};
+pub use worker_pool_state::{WorkerPoolState, WorkerPools};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.
 pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -> String {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::llm::BoxFuture;
-use crate::llm::questions::role::{Offer, OfferKind};
+use crate::llm::questions::role_steps::{Offer, OfferKind};
 use crate::plan_time::TimeAllowance;
 use crate::tools::arguments;
 use crate::wire::plan_file::nearest;

@@ -6,7 +6,7 @@ use crate::plan::Time;
 use super::internal_plan::PlanningStrategy;
 use super::messages::{CollaborationStatus, MessageKind, StructuredMessage};
 use super::plan_execution::Advance;
-use super::role_agent::{AdmittedTask, Role};
+use super::role_assignments::{AdmittedTask, Role};
 use super::role_state::RoleError;
 use crate::wire::team_file::StepSpec;
 

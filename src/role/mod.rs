@@ -13,10 +13,10 @@ mod placeholders;
 mod plan_execution;
 mod plan_tools;
 mod planning_strategy;
-mod role_agent;
+mod recorded_waits;
+mod role_assignments;
 mod role_model;
 mod role_state;
-mod wait_chains;
 
 pub use abilities::{Abilities, Ability, ability};
 pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
@@ -29,9 +29,9 @@ pub use messages::{
 };
 pub use plan_tools::plan_tools;
 pub use planning_strategy::{ASK, StepChecker};
-pub use role_agent::{MAX_WAITING, Role};
+pub use recorded_waits::{WaitChain, end_waits, with_person};
+pub use role_assignments::{MAX_WAITING, Role};
 pub use role_model::{RoleModel, StepContext};
 pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
-pub use wait_chains::{WaitChain, end_waits, with_person};
 
 pub use crate::wire::team_file::{OnTimeout, StepDoes, StepSpec, StepTemplate};

@@ -17,7 +17,7 @@ use super::framework::RequestRefused;
 use super::internal_plan::{InternalPlan, InternalStep, PendingAnswer};
 use super::messages::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
 use super::placeholders::StepValues;
-use super::role_agent::Role;
+use super::role_assignments::Role;
 use super::role_model::StepContext;
 use super::role_state::{RoleError, RoleStatus};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::llm::questions::role::{
+use crate::llm::questions::role_steps::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, RoleContext,
 };
 use crate::llm::{PromptError, TypedQuestion};
@@ -17,7 +17,7 @@ use super::framework::{OtherRole, RequestRefused};
 use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy};
 use super::messages::RoleId;
 use super::placeholders;
-use super::role_agent::Role;
+use super::role_assignments::Role;
 use super::role_model::{NO_MODEL, RoleModel};
 use super::role_state::RoleError;
 

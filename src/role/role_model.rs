@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::llm::questions::role::{self as questions, RoleContext};
+use crate::llm::questions::role_steps::{self as questions, RoleContext};
 use crate::llm::{Model, Prompts, TypedQuestion};
 use crate::plan::{
     AskId, Draft, ModelCost, ModelQuestion, ModelQuestionKind, PlanId, Refusal, TaskId,

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::database::beside;
+use super::database_drivers::beside;
 use crate::foreign_files;
 use crate::own_files;
 use crate::plan::PlanId;

@@ -5,7 +5,7 @@
 //! conflict.
 
 mod committed_notes;
-mod database;
+mod database_drivers;
 mod sql_statements;
 mod store_thread;
 mod stored_delta;
@@ -21,7 +21,7 @@ use crate::own_files;
 use crate::plan::{CommandId, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Time};
 pub use committed_notes::Lost;
 use committed_notes::Notes;
-use database::{DatabasePlace, beside};
+use database_drivers::{DatabasePlace, beside};
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::database::{Database, DatabaseError, DatabasePlace, Record, Result, Value};
+use super::database_drivers::{Database, DatabaseError, DatabasePlace, Record, Result, Value};
 use super::stored_delta::pack_delta;
 use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey};

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::committed_notes::{Lost, Notes};
-use super::database::{DatabaseError, DatabasePlace};
+use super::database_drivers::{DatabaseError, DatabasePlace};
 use super::sql_statements::{LogRecord, Lookup, OpenError, Tables};
 use super::stored_delta;
 use super::text_store::{Texts, pack};

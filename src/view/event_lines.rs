@@ -8,7 +8,7 @@ use crate::plan::{
     RoleRequestEnd, TaskId, Time, counted, word,
 };
 use crate::store::Change;
-use crate::wire::lanes_text::role;
+use crate::wire::role_text::role;
 use crate::wire::text::{one_line, time_text};
 
 /// The longest reason that stands on a line.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::first_numbers;
 use crate::plan::{Lanes, Plan, RoleLanes, TaskId};
-use crate::wire::lanes_text::role;
+use crate::wire::role_text::role;
 
 /// The most roles that are named; roles at work come first.
 const ROLES: usize = 8;

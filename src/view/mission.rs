@@ -7,7 +7,7 @@ use super::plan::QuestionView;
 use super::task::{CurrentAttempt, TaskView};
 use super::{PlanView, first_numbers};
 use crate::plan::{Decision, Plan, PlanState, Task, TaskState, Time, counted};
-use crate::wire::lanes_text;
+use crate::wire::role_text;
 use crate::wire::text::{clip, one_line, printable_start, time_text};
 
 /// The most bytes of the whole text; the sum of its parts is smaller.
@@ -119,14 +119,14 @@ pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
 fn task(task: &TaskView) -> String {
     let mark = if task.status.satisfies() { 'x' } else { ' ' };
     let name = inline(&task.name, MAX_NAME);
-    let role = task.assignee.as_deref().map(lanes_text::role);
+    let role = task.assignee.as_deref().map(role_text::role);
     let role = role.map_or(String::new(), |role| {
         format!(" ({})", inline(&role, MAX_NAME))
     });
     let (id, standing) = (task.id, standing(task));
     let mut text = format!("- [{mark}] {id} · {name}{role} — {standing}\n");
     for wait in &task.waits {
-        let waits = inline(&lanes_text::waits(wait), MAX_NAME);
+        let waits = inline(&role_text::waits(wait), MAX_NAME);
         let (since, what) = (time_text(wait.since), inline(&wait.what, MAX_TEXT));
         add(&mut text, format_args!("  {waits} since {since}: {what}\n"));
     }

@@ -7,8 +7,8 @@ use super::task::TaskView;
 use super::{Paint, PlanView, ProgramName, Style, WAY_TO_A_WORKER, indented, name, numbers, style};
 use crate::plan::{AttemptState, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
-use crate::wire::lanes_text;
 use crate::wire::question_file::meaning;
+use crate::wire::role_text;
 use crate::wire::team_file::ONLY_ITS_OWN;
 use crate::wire::text::one_line;
 
@@ -123,7 +123,7 @@ fn more(count: usize, word: &str) -> Option<String> {
 
 /// Returns that a role at work on a task waits for another one, on a line below the task.
 fn wait_text(wait: &RoleRequest, now: Time, paint: Paint) -> String {
-    let (waits, since) = (lanes_text::waits(wait), span(now.since(wait.since)));
+    let (waits, since) = (role_text::waits(wait), span(now.since(wait.since)));
     let text = format!("{waits} · {since}");
     format!("{:19}{}", "", paint.text(Style::Dim, &text))
 }
@@ -132,7 +132,7 @@ impl TaskView {
     fn line(&self, plan: &PlanState, now: Time, paint: Paint) -> String {
         let word = paint.text(style(self.state), &format!("{:<11}", self.state));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
-        let role = self.assignee.as_deref().map(lanes_text::role);
+        let role = self.assignee.as_deref().map(role_text::role);
         let no_worker = self.no_worker.then(|| "for no role".to_owned());
         let details = [role, no_worker, self.detail(plan, now)]
             .into_iter()

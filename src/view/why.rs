@@ -43,7 +43,7 @@ pub fn why(
         ));
     }
     lines.extend(task.waits.iter().map(|wait| {
-        let (waits, since) = (wire::lanes_text::waits(wait), time_text(wait.since));
+        let (waits, since) = (wire::role_text::waits(wait), time_text(wait.since));
         let (what, request) = (line(&wait.what), name(wait.request.as_str()));
         format!("  {waits} since {since}: {what} ({request})")
     }));
@@ -117,7 +117,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     if let Some((role, own)) = role.and_then(|role| lanes.roles.get_key_value(role))
         && own.busy.len() >= own.most
     {
-        let role = wire::lanes_text::role(role);
+        let role = wire::role_text::role(role);
         let busy = lanes_full(&own.busy, own.most);
         return format!("it waits for a free lane of `{role}`: {busy}");
     }
@@ -138,7 +138,7 @@ fn lanes_full(busy: &[TaskId], most: usize) -> String {
 /// Returns who does a task, as the subject of a sentence.
 fn worker(task: &TaskView) -> String {
     match &task.assignee {
-        Some(role) => format!("`{}`", wire::lanes_text::role(role)),
+        Some(role) => format!("`{}`", wire::role_text::role(role)),
         None => "an agent".to_owned(),
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::atomic_files::{VolumesError, read_capped};
-use super::mission_file::keep_out_of_git;
 use super::scan::REPORT_CAP;
+use super::workspace_mission::keep_out_of_git;
 use crate::own_files;
 use crate::plan::CommandId;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::lanes_text::role;
+use super::role_text::role;
 use super::text::one_line;
 use crate::plan::{Plan, Task, TaskId, TaskState};
 

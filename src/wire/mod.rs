@@ -4,12 +4,12 @@
 pub mod command_file;
 pub mod front_matter;
 pub mod graph_text;
-pub mod lanes_text;
 mod markdown;
 pub mod plan_file;
 pub mod problem;
 pub mod question_file;
 pub mod report_file;
+pub mod role_text;
 #[cfg(test)]
 pub(crate) mod sample_plans;
 pub mod team_file;

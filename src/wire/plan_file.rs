@@ -3,7 +3,7 @@
 
 mod markdown_tasks;
 mod render;
-mod structure;
+mod structure_data;
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,8 +16,8 @@ use crate::plan::{
 };
 
 pub use render::render;
-pub(super) use structure::UnknownFields;
-pub use structure::{Structure, StructureStep, StructureTask, from_structure};
+pub(super) use structure_data::UnknownFields;
+pub use structure_data::{Structure, StructureStep, StructureTask, from_structure};
 
 /// The most bytes of a plan file.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -73,9 +73,9 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
     let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let read = match extension.to_ascii_lowercase().as_str() {
-        "yaml" | "yml" => structure::read_yaml(text, &mut problems),
+        "yaml" | "yml" => structure_data::read_yaml(text, &mut problems),
         extension if extension == "json" || start.starts_with('{') => {
-            structure::read_json(text, &mut problems)
+            structure_data::read_json(text, &mut problems)
         }
         _ => markdown_tasks::read(text, &mut problems),
     };
@@ -95,7 +95,7 @@ pub(super) fn from_node(
     others: UnknownFields,
 ) -> Result<PlanFile, Vec<Problem>> {
     let mut problems = Problems::default();
-    let (plan, drafts) = structure::of_node(node, what, others, &mut problems);
+    let (plan, drafts) = structure_data::of_node(node, what, others, &mut problems);
     if drafts.is_empty() && problems.is_empty() {
         problems.add(node.problem(format!("{what} has no tasks")));
     }

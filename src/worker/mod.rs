@@ -1,7 +1,7 @@
 //! The side of the CodingAgent: takes commands from the volumes, runs an agent for each, and writes the report. It
 //! speaks through the files alone, inside the daemon's process as well as in one of its own, and one command at a time.
 
-mod activity;
+mod agent_activity;
 mod agent_doer;
 mod coding_agent_run;
 mod command_claim;

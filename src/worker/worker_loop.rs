@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
-use super::activity::Pulse;
+use super::agent_activity::Pulse;
 use super::command_claim::{Claim, Claimer, PassedOver};
 use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
 use crate::agents::{CodingAgent, MOST_PRINTED};

@@ -5,7 +5,7 @@
 mod answer_fields;
 mod new_tasks;
 mod replan_edits;
-pub mod role;
+pub mod role_steps;
 mod workflows;
 
 use minijinja::value::Value;

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::store::StoreError;
-use crate::store::database::{DatabasePlace, beside};
+use crate::store::database_drivers::{DatabasePlace, beside};
 use crate::store::sql_statements::Tables;
 
 /// The file of a database as it was last seen.

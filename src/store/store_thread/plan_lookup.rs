@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Owner;
 use crate::plan::{CommandId, Plan, PlanHead, PlanId, Row, Time};
-use crate::store::database;
+use crate::store::database_drivers;
 use crate::store::sql_statements::{HeadRecord, Lookup, Tables};
 use crate::store::{ListedPlan, OnlyWhile, StoreError};
 
@@ -63,7 +63,7 @@ impl Owner {
     /// Returns the plans of these heads.
     pub(in crate::store) fn listed(
         &mut self,
-        heads: impl FnOnce(&mut Tables) -> database::Result<Vec<HeadRecord>>,
+        heads: impl FnOnce(&mut Tables) -> database_drivers::Result<Vec<HeadRecord>>,
     ) -> Result<Vec<ListedPlan>, StoreError> {
         let tables = self.tables()?;
         let heads = heads(tables)?;

@@ -2,7 +2,7 @@
 //! does. A command is a task of the plan or the request of another role; it is handed to the role as a message, and what comes
 //! of it becomes the report. What a lane was at when the process was killed is taken up again by the command's lock.
 
-mod lane_registry;
+mod lane_work;
 mod request_timeout;
 mod role_doer;
 mod role_link;
@@ -25,7 +25,7 @@ use crate::plan_time::Clock;
 use crate::role::{Framework, Role, RoleId};
 use crate::store::Store;
 use crate::volumes::{Folder, Volumes};
-use lane_registry::Lane;
+use lane_work::Lane;
 use role_doer::RoleDoer;
 use role_link::RoleLink;
 use shared_context::SharedContext;

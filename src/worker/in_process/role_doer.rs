@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::InProcessRole;
-use super::lane_registry::Lane;
+use super::lane_work::Lane;
 use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
 use super::role_link::{RoleLink, message_of};
 use super::shared_context::SharedContext;

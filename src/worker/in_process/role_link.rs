@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Member;
-use super::lane_registry::Lane;
+use super::lane_work::Lane;
 use super::shared_context::SharedContext;
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};

@@ -14,9 +14,9 @@ use super::framework::Framework;
 use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy};
 use super::messages::{CollaborationStatus, RoleId, StructuredMessage, TaskUpdate};
 use super::planning_strategy::ASK;
+use super::recorded_waits::WaitChain;
 use super::role_model::{PlanQuestion, RoleModel};
 use super::role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
-use super::wait_chains::WaitChain;
 use crate::wire::team_file::StepSpec;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.

@@ -6,7 +6,7 @@ use super::event_lines::{happened, numbered};
 use super::{Style, name, numbers};
 use crate::plan::{Decision, Event, Plan, Task, TaskId};
 use crate::store::Change;
-use crate::wire::lanes_text::role;
+use crate::wire::role_text::role;
 
 /// Tasks of a new plan that are listed.
 const LISTED: usize = 30;

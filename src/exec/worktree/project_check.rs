@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::exec::git::{Git, GitError, LEAST, git_version};
-use crate::exec::repository::{ConfigScope, Filters, configured, examine, last, locate};
+use crate::exec::repository_config::{ConfigScope, Filters, configured, examine, last, locate};
 use crate::plan::Repository;
 
 /// Why a folder is no project whose tasks can have worktrees.

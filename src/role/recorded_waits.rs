@@ -14,7 +14,7 @@ use crate::wire::text::one_line;
 
 use super::internal_plan::{InternalPlan, asks_person};
 use super::messages::{RequestId, RoleId, StructuredMessage};
-use super::role_agent::Role;
+use super::role_assignments::Role;
 
 /// More internal plans within each other than there can be.
 const MOST: usize = 100;
