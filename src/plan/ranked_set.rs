@@ -33,40 +33,47 @@ const CHUNK: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(super) struct RankedSet {
     chunks: Vec<Chunk>,
+    /// Those of all chunks: to count is asked for at nearly every call of a tool.
+    counts: Counts,
+}
+
+/// How many places are of each kind.
+#[derive(Clone, Debug, Default)]
+struct Counts([usize; KINDS]);
+
+impl Counts {
+    fn of(&self, kinds: Kinds) -> usize {
+        let counted = |(kind, count): (usize, &usize)| match kinds & (1 << kind) {
+            0 => 0,
+            _ => *count,
+        };
+        self.0.iter().enumerate().map(counted).sum()
+    }
+
+    fn at(&mut self, kind: Kinds) -> &mut usize {
+        &mut self.0[kind.trailing_zeros() as usize]
+    }
 }
 
 /// Neighbouring places, at least one, each with the kind of its task.
 #[derive(Clone, Debug, Default)]
 struct Chunk {
     places: Vec<(Place, Kinds)>,
-    /// How many of them are of each kind.
-    counts: [usize; KINDS],
+    counts: Counts,
 }
 
 impl Chunk {
     fn new(places: Vec<(Place, Kinds)>) -> Self {
-        let mut counts = [0; KINDS];
+        let mut counts = Counts::default();
         for (_, kind) in &places {
-            counts[number(*kind)] += 1;
+            *counts.at(*kind) += 1;
         }
         Self { places, counts }
-    }
-
-    fn count(&self, kinds: Kinds) -> usize {
-        let counted = |(kind, count): (usize, &usize)| match kinds & (1 << kind) {
-            0 => 0,
-            _ => *count,
-        };
-        self.counts.iter().enumerate().map(counted).sum()
     }
 
     fn search(&self, place: &Place) -> Result<usize, usize> {
         self.places.binary_search_by_key(place, |(place, _)| *place)
     }
-}
-
-fn number(kind: Kinds) -> usize {
-    kind.trailing_zeros() as usize
 }
 
 impl RankedSet {
@@ -75,7 +82,7 @@ impl RankedSet {
     }
 
     pub(super) fn count(&self, kinds: Kinds) -> usize {
-        self.chunks.iter().map(|chunk| chunk.count(kinds)).sum()
+        self.counts.of(kinds)
     }
 
     pub(super) fn first(&self, kinds: Kinds) -> Option<Place> {
@@ -107,10 +114,13 @@ impl RankedSet {
         let chunk = &mut self.chunks[index];
         let found = chunk.search(&place);
         if let Ok(at) = found {
-            chunk.counts[number(chunk.places[at].1)] -= 1;
+            let before = chunk.places[at].1;
+            *chunk.counts.at(before) -= 1;
+            *self.counts.at(before) -= 1;
         }
         if let Some(kind) = kind {
-            chunk.counts[number(kind)] += 1;
+            *chunk.counts.at(kind) += 1;
+            *self.counts.at(kind) += 1;
         }
         match (found, kind) {
             (Ok(at), Some(kind)) => chunk.places[at].1 = kind,
@@ -156,7 +166,7 @@ impl RankedSet {
     /// Returns the chunk and the index of a rank among the tasks of some kinds.
     fn find(&self, kinds: Kinds, mut rank: usize) -> Option<(usize, usize)> {
         for (index, chunk) in self.chunks.iter().enumerate() {
-            let count = chunk.count(kinds);
+            let count = chunk.counts.of(kinds);
             if rank < count {
                 let places = chunk.places.iter().enumerate();
                 let mut counted = places.filter(|(_, (_, kind))| kind & kinds != 0);
