@@ -112,14 +112,19 @@ impl SharedContext {
         self.lived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the plan wants a command back that was dispatched for a task of it.
+    /// Returns whether the plan wants, or wanted, a command back that was dispatched for a task of it.
     pub(super) async fn recalled(&self, command: &CommandId) -> bool {
         // A command by hand belongs to no plan.
         let Ok(Some(plan)) = self.host.store.plan_of(command).await else {
             return false;
         };
         let id = command.clone();
-        let recalled = move |attempt: &Attempt| attempt.recall && !attempt.state.open();
+        // Until its agent is asked to stop the plan says so by a flag; the mark for that reaches the role a moment after the
+        // flag is gone.
+        let recalled = move |attempt: &Attempt| match attempt.state {
+            AttemptState::TimedOut | AttemptState::Stopped => true,
+            state => attempt.recall && !state.open(),
+        };
         let read = self.host.store.read(&plan, move |plan, _| {
             plan.attempt(&id).is_some_and(recalled)
         });

@@ -386,6 +386,13 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
     };
     let late = given.store.change(&plan, "test", "it is late", late);
     late.await.unwrap();
+    link.update_task_status(update.clone()).await.unwrap();
+    assert!(!given.volumes.reported(&id).unwrap());
+    // The daemon has asked the role to stop, and the role has not seen that yet.
+    let command = id.clone();
+    let asked = move |draft: &mut crate::plan::Draft<'_>| draft.recalled(&command);
+    let asked = given.store.change(&plan, "test", "asked to stop", asked);
+    asked.await.unwrap();
     link.update_task_status(update).await.unwrap();
     assert!(!given.volumes.reported(&id).unwrap());
 }
