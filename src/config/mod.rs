@@ -3,12 +3,12 @@
 //! of the variable that has it.
 
 mod budget_limit;
+mod environment;
 mod internal_waits;
 mod model_choice;
 mod read_config;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::plan::{self, ConfirmAbort, JudgePolicy, MERGE_CHECK, PlanPolicy, Sess
 use crate::wire::command_file::Language;
 
 pub use budget_limit::ConfiguredLimit;
+pub use environment::Environment;
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use read_config::{ConfigError, is_loopback};
@@ -585,44 +586,6 @@ impl Config {
             }),
             None => Ok(()),
         }
-    }
-}
-
-/// The environment variables of the process. They may hold secrets, so they are never shown.
-#[derive(Clone, Default)]
-pub struct Environment(BTreeMap<String, String>);
-
-impl Environment {
-    /// Reads those of this process; a name or value that is not Unicode is left out.
-    pub fn of_process() -> Self {
-        std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect()
-    }
-
-    /// Returns the value of a variable; an empty one counts as not set.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
-    }
-
-    /// Returns whether a variable overrides a key of the configuration, such as `volumes.root`.
-    pub fn overrides(&self, key: &str) -> bool {
-        self.get(&read_config::variable_of(key)).is_some()
-    }
-}
-
-impl FromIterator<(String, String)> for Environment {
-    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
-        Self(variables.into_iter().collect())
-    }
-}
-
-impl fmt::Debug for Environment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 

@@ -26,6 +26,8 @@ pub struct TestEnv {
     variables: Vec<(String, String)>,
     /// The replacements for folders of the PATH.
     programs: TempDir,
+    /// What the program keeps for the person, outside of every project.
+    _states: TempDir,
     limit: Duration,
 }
 
@@ -61,13 +63,17 @@ impl TestEnv {
             .map(|(index, folder)| without_agents(folder, &programs.path().join(index.to_string())))
             .collect::<Vec<_>>();
         let path = std::env::join_paths(shown).unwrap().into_string().unwrap();
+        let states = tempfile::tempdir().unwrap();
+        let state_folder = states.path().to_str().unwrap().to_owned();
         Self {
             folder: tempfile::tempdir().unwrap(),
             variables: vec![
                 ("PATH".to_owned(), path),
+                ("XDG_STATE_HOME".to_owned(), state_folder),
                 ("PLAN_AGENT_TIMING".to_owned(), "0.1".to_owned()),
             ],
             programs,
+            _states: states,
             limit: DEADLINE,
         }
     }
