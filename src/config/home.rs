@@ -1,5 +1,5 @@
 //! Where everything of plan-agent's lies for the folder in which it is started: found upwards as git finds a repository, and
-//! known by a marker, so that a file or folder of somebody else that has the same name is never taken for one of these.
+//! known by a marker, so that another file or folder that has the same name is never taken for one of these.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -98,10 +98,10 @@ impl Home {
 
     fn marked_in(folder: &Path) -> Option<Self> {
         let within = folder.join(FOLDER);
-        // A link may lead to a folder of somebody else.
+        // A link may lead to a folder of another user.
         own_files::folder(&within).ok()?;
         let marker = own_files::file(OpenOptions::new().read(true), &within.join(MARKER)).ok()?;
-        // Whoever else made it, such as in a folder for temporary files, does not decide what is run here.
+        // Another user, such as in a folder for temporary files, does not decide what is run here.
         if !is_mine(&marker).ok()? {
             return None;
         }

@@ -276,7 +276,7 @@ impl PlanRun {
         } else {
             let found = examine(&self.settings.workspace, Filters::Off).await;
             found.unwrap_or_else(|error| {
-                tracing::warn!(%error, "the workspace is looked at without git");
+                tracing::warn!(%error, "the workspace is inspected without git");
                 None
             })
         };
