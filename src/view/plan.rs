@@ -1,14 +1,17 @@
 //! A plan as programs get it, and as every page says it in words.
 
+use std::collections::BTreeMap;
+
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
+use super::StateWord;
 use super::lanes::LanesView;
 use super::task::{TaskView, WaitView};
 use super::usage::{self, PlanUsage};
 use crate::plan::{
     AnswerChoice, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead, PlanId,
-    Task, TaskId, Time,
+    PlanState, Task, TaskId, TaskState, Time,
 };
 use crate::store::ListedPlan;
 use crate::wire::text::time_text;
@@ -31,6 +34,9 @@ pub struct PlanView {
     pub(super) lanes: Option<LanesView>,
     usage: PlanUsage,
     pub daemon: Option<DaemonView>,
+    /// A daemon works here, on another plan.
+    #[serde(skip)]
+    pub daemon_elsewhere: bool,
     /// How the plan's last daemon ended, if that was not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_daemon: Option<LastDaemon>,
@@ -53,6 +59,7 @@ struct HeadView {
     name: String,
     goal: String,
     status: &'static str,
+    state: StateWord,
     seq: i64,
     /// Where the results are gathered, if each task has a worktree of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +77,9 @@ pub struct Progress {
     pub completed: usize,
     pub failed: usize,
     pub skipped: usize,
+    /// The same by the words for a person; replaced tasks count as skipped.
+    #[serde(skip)]
+    by_state: Vec<(StateWord, usize)>,
 }
 
 /// A question that awaits its answer.
@@ -101,7 +111,7 @@ pub enum LastDaemon {
 
 /// A plan in the list of all: its JSON is a line of `plans --json`, with its fields in the order of the alphabet.
 #[derive(Debug)]
-pub struct ListedView<'a>(pub(super) &'a ListedPlan);
+pub struct ListedView<'a>(pub(super) &'a ListedPlan, pub(super) StateWord);
 
 impl PlanView {
     /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
@@ -132,6 +142,7 @@ impl PlanView {
                 name: head.name.clone(),
                 goal: head.goal.clone(),
                 status: head.status.as_str(),
+                state: StateWord::of_plan(&head, false),
                 seq,
                 branch: (head.line.as_ref()).map(|_| IntegrationBranch::branch(&head.id)),
             },
@@ -146,12 +157,23 @@ impl PlanView {
             lanes: LanesView::of(plan),
             usage: usage::of_plan(plan),
             daemon: None,
+            daemon_elsewhere: false,
             last_daemon: None,
             head,
             hidden: (before, after),
             no_worker: roles_only && plan.unsettled().any(|task| plan.has_no_worker(task)),
             used: usage::line(plan),
         }
+    }
+
+    /// Says which process carries the plan out, if one does.
+    pub fn carried_out_by(&mut self, daemon: Option<DaemonView>) {
+        self.plan.state = StateWord::of_plan(&self.head, daemon.is_some());
+        self.daemon = daemon;
+    }
+
+    pub(super) fn state(&self) -> StateWord {
+        self.plan.state
     }
 
     /// Returns where the results are gathered, if each task has a worktree of its own.
@@ -173,13 +195,64 @@ impl Progress {
             completed: counts.completed,
             failed: counts.failed,
             skipped: counts.skipped,
+            by_state: by_state(plan),
         }
+    }
+
+    /// Returns how many tasks a word names.
+    pub fn count(&self, state: StateWord) -> usize {
+        let of_state = self.by_state.iter().filter(|(word, _)| *word == state);
+        of_state.map(|(_, count)| count).sum()
     }
 
     /// Returns the number of tasks to which nothing more happens by itself.
     pub fn settled(&self) -> usize {
         self.completed + self.failed + self.skipped
     }
+}
+
+/// Counts the tasks by their words. Only tasks in progress or in question are visited: the plan keeps the other numbers.
+fn by_state(plan: &Plan) -> Vec<(StateWord, usize)> {
+    let (counts, ready) = (plan.counts(), plan.ready_count());
+    let asked = plan.open_questions().filter_map(|question| question.task);
+    let asked = asked.filter_map(|id| plan.task(id));
+    let visited: BTreeMap<TaskId, &Task> = (plan.in_progress().chain(asked))
+        .map(|task| (task.number, task))
+        .collect();
+    let mut pending = vec![
+        (StateWord::Ready, ready),
+        (StateWord::Waiting, counts.pending.saturating_sub(ready)),
+    ];
+    if *plan.status() == PlanState::Abandoned {
+        pending = vec![(StateWord::Aborted, counts.pending)];
+    }
+    let mut by_state = vec![
+        (StateWord::Completed, counts.completed),
+        (StateWord::Failed, counts.failed),
+        (StateWord::Skipped, counts.skipped),
+    ];
+    by_state.append(&mut pending);
+    for task in visited.into_values() {
+        let (word, kept) = (
+            StateWord::of_task(plan, task),
+            match task.status {
+                TaskState::Failed => StateWord::Failed,
+                TaskState::Pending if plan.is_ready(task) => StateWord::Ready,
+                TaskState::Pending => StateWord::Waiting,
+                _ => StateWord::InProgress,
+            },
+        );
+        if task.status == TaskState::InProgress {
+            by_state.push((word, 1));
+        } else if word == StateWord::AsksYou {
+            by_state.push((word, 1));
+            let counted = by_state.iter_mut().find(|(word, _)| *word == kept);
+            counted
+                .into_iter()
+                .for_each(|(_, count)| *count = count.saturating_sub(1));
+        }
+    }
+    by_state
 }
 
 impl QuestionView {
@@ -195,9 +268,9 @@ impl QuestionView {
 }
 
 impl<'a> ListedView<'a> {
-    /// Returns the view of a plan in the list.
-    pub fn of(listed: &'a ListedPlan) -> Self {
-        Self(listed)
+    /// Returns the view of a plan in the list. `carried_out` says whether a daemon works on it now.
+    pub fn of(listed: &'a ListedPlan, carried_out: bool) -> Self {
+        Self(listed, StateWord::of_plan(&listed.head, carried_out))
     }
 }
 
@@ -214,6 +287,7 @@ impl Serialize for ListedView<'_> {
             "name": head.name,
             "owner": head.owner,
             "seq": self.0.seq,
+            "state": self.1,
             "status": head.status.as_str(),
         });
         value.serialize(serializer)
