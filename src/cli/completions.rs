@@ -1,7 +1,6 @@
-//! What a shell offers while a command line is typed: commands and flags, and the plans, tasks and questions that exist. Reading
-//! them makes nothing, takes no longer than a person waits for a key, and says nothing where it fails.
+//! What a shell offers while a command line is typed: commands and flags, and the plans and tasks that exist. Reading them makes
+//! nothing, takes no longer than a person waits for a key, and says nothing where it fails.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use super::args::CommandLine;
 use super::plan_by_name::pick_plan;
 use super::{Access, App, CommandStart, Failure, Output};
 use crate::config::Environment;
-use crate::plan::{ArchiveState, DAEMON, Plan, PlanId, ROLE};
+use crate::plan::{ArchiveState, Plan, ROLE};
 use crate::store::{ListedPlan, Store};
 use crate::view::StateWord;
 use crate::wire::text::one_line;
@@ -25,21 +24,9 @@ const ASKED: &str = "_PLAN_AGENT_COMPLETE";
 /// A person at a key does not wait longer.
 const WITHIN: Duration = Duration::from_millis(800);
 
-/// The most that is offered, and the longest name beside it.
+/// The most that is offered, and the longest name of it.
 const MOST: usize = 100;
 const NAME: usize = 60;
-
-/// What a word of the command line names.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
-    Plan,
-    Task,
-    Question,
-    Choice,
-}
-
-/// A word with what it names.
-type Offer = (String, String);
 
 /// Answers the script of a shell; returns whether one asked.
 pub fn answer() -> bool {
@@ -57,9 +44,8 @@ pub fn answer() -> bool {
 ///
 /// That of the output.
 pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result<(), Failure> {
-    let (shells, shell) = (Shells::builtins(), shell.to_string());
-    let mut script = Vec::new();
-    if let Some(shell) = shells.completer(&shell) {
+    let (shells, mut script) = (Shells::builtins(), Vec::new());
+    if let Some(shell) = shells.completer(&shell.to_string()) {
         let name = "plan-agent";
         let written = shell.write_registration(ASKED, name, name, name, &mut script);
         written.map_err(Failure::failed)?;
@@ -69,57 +55,46 @@ pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result<(), Fai
 
 /// Returns the command line with what completes its words.
 fn command() -> Command {
-    let mut command = CommandLine::command();
-    let names = command
-        .get_subcommands()
-        .map(|one| one.get_name().to_owned());
-    for name in names.collect::<Vec<_>>() {
-        command = command.mut_subcommand(name, |one| {
+    let line = CommandLine::command();
+    let names = line.get_subcommands().map(|one| one.get_name().to_owned());
+    let names: Vec<String> = names.collect();
+    names.into_iter().fold(line, |line, name| {
+        line.mut_subcommand(name, |one| {
             let has_task = one.get_arguments().any(|arg| arg.get_id() == "task");
             one.mut_args(|arg| completed(arg, has_task))
-        });
-    }
-    command
+        })
+    })
 }
 
 fn completed(arg: Arg, has_task: bool) -> Arg {
-    let is_file = arg
-        .get_value_names()
-        .is_some_and(|names| names.iter().any(|name| *name == "FILE"));
-    let named: &'static [Named] = match arg.get_id().as_str() {
-        // The number of a task may stand where a plan may be named.
-        "plan" if has_task => &[Named::Task, Named::Plan],
-        "plan" if !is_file => &[Named::Plan],
-        "task" => &[Named::Task],
-        "question" => &[Named::Choice, Named::Question],
-        "choice" => &[Named::Choice],
+    let is_file = arg.get_value_names().is_some_and(|names| names == ["FILE"]);
+    // The number of a task may stand where a plan may be named.
+    let (plans, tasks) = match arg.get_id().as_str() {
+        "plan" if !is_file => (true, has_task),
+        "task" => (false, true),
         _ => return arg,
     };
-    arg.add(ArgValueCompleter::new(move |typed: &OsStr| {
-        candidates(named, typed)
-    }))
-}
-
-fn candidates(named: &[Named], typed: &OsStr) -> Vec<CompletionCandidate> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let Ok(runtime) = runtime else {
-        return Vec::new();
+    let offers = move |typed: &OsStr| {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let offers = async { tokio::time::timeout(WITHIN, offers(plans, tasks)).await };
+        let offers = { runtime }.enable_all().build().map(|runtime| {
+            let offers = runtime.block_on(offers);
+            runtime.shutdown_background();
+            offers.ok().flatten().unwrap_or_default()
+        });
+        let typed = typed.to_string_lossy();
+        let fits = offers.unwrap_or_default().into_iter();
+        let fits = fits
+            .filter(|(word, _)| word.starts_with(&*typed))
+            .take(MOST);
+        fits.map(|(word, help)| CompletionCandidate::new(word).help(Some(help.into())))
+            .collect()
     };
-    let found = runtime.block_on(async { tokio::time::timeout(WITHIN, offers(named)).await });
-    runtime.shutdown_background();
-    let typed = typed.to_string_lossy();
-    let offers = found.ok().flatten().unwrap_or_default().into_iter();
-    let fits = offers
-        .filter(|(word, _)| word.starts_with(&*typed))
-        .take(MOST);
-    fits.map(|(word, help)| CompletionCandidate::new(word).help(Some(help.into())))
-        .collect()
+    arg.add(ArgValueCompleter::new(offers))
 }
 
-/// Reads what there is; nothing where there are no plans, or they cannot be read.
-async fn offers(named: &[Named]) -> Option<Vec<Offer>> {
+/// Reads which plans there are, and the tasks of the one that is meant, each with what it is.
+async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, String)>> {
     // The script passes the words that were typed behind `--`.
     let words = std::env::args().skip_while(|word| word != "--").skip(2);
     let words: Vec<String> = words.collect();
@@ -129,74 +104,40 @@ async fn offers(named: &[Named]) -> Option<Vec<Offer>> {
         environment: Environment::of_process(),
     };
     let app = App::open(&start, Access::Read).await.ok()?;
-    let clock = app.clock;
-    let store = Store::open_to_read(&app.volumes.database(), move || clock.now())
-        .await
-        .ok()?;
+    let (database, clock) = (app.volumes.database(), app.clock);
+    let store = Store::open_to_read(&database, move || clock.now());
+    let store = store.await.ok()?;
     let mut plans = store.plans().await.ok()?;
     plans.retain(|ListedPlan { head, .. }| {
         head.archive_state == ArchiveState::Current && head.owner != ROLE
     });
-    let meant = |word: &String| pick_plan(&plans, Some(word), &app.program, |_| false).ok();
-    let meant = words.iter().skip(1).find_map(meant);
-    let meant = meant
-        .or_else(|| pick_plan(&plans, None, &app.program, |_| false).ok())?
-        .id;
     let mut offers = Vec::new();
-    for named in named {
-        match named {
-            Named::Plan => offers.extend(plans.iter().map(|plan| plan_offer(plan, &app))),
-            Named::Task => offers.extend(store.read(&meant, |plan, _| tasks(plan)).await.ok()?),
-            Named::Question | Named::Choice => {
-                let asked = open_questions(*named, &plans, &store).await;
-                offers.extend(asked);
-            }
-        }
+    if with_tasks {
+        let pick = |named| pick_plan(&plans, named, &app.program, |_| false).ok();
+        let named = words.iter().skip(1).find_map(|word| pick(Some(word)));
+        let meant = named.or_else(|| pick(None))?.id;
+        offers = store.read(&meant, |plan, _| tasks(plan)).await.ok()?;
     }
-    let mut seen = BTreeSet::new();
-    offers.retain(|(word, _): &Offer| seen.insert(word.clone()));
+    let plan = |ListedPlan { head, .. }: &ListedPlan| {
+        let state = StateWord::of_plan(head, app.carries_out(head)).as_str();
+        let help = format!("{state}: {}", one_line(&head.name, NAME));
+        (one_line(head.key(), NAME), help)
+    };
+    offers.extend(plans.iter().filter(|_| with_plans).map(plan));
     Some(offers)
 }
 
-fn plan_offer(ListedPlan { head, .. }: &ListedPlan, app: &App) -> Offer {
-    let state = StateWord::of_plan(head, app.carries_out(head));
-    let help = format!("{}: {}", state.as_str(), one_line(&head.name, NAME));
-    (one_line(head.key(), NAME), help)
-}
-
-fn tasks(plan: &Plan) -> Vec<Offer> {
-    // From where the work is on: those before it are seldom meant.
+/// Returns the tasks from where the work is on; those before are seldom meant.
+fn tasks(plan: &Plan) -> Vec<(String, String)> {
     let first = plan
         .unsettled()
         .next()
         .map_or(0, |task| plan.index_of(task));
-    let (before, after) = (plan.tasks().take(first), plan.tasks().skip(first));
-    let tasks = after.chain(before).map(|task| {
+    let tasks = plan.tasks().skip(first).chain(plan.tasks().take(first));
+    let tasks = tasks.map(|task| {
         let state = StateWord::of_task(plan, task).as_str();
         let help = format!("{state}: {}", one_line(&task.name, NAME));
         (task.number.to_string(), help)
     });
     tasks.collect()
-}
-
-async fn open_questions(named: Named, plans: &[ListedPlan], store: &Store) -> Vec<Offer> {
-    let mut offers = Vec::new();
-    let asks = |plan: &&ListedPlan| plan.head.owner == DAEMON && !plan.head.status.settled();
-    for ListedPlan { head, .. } in plans.iter().filter(asks) {
-        let id: &PlanId = &head.id;
-        let asked = store.read(id, move |plan, _| {
-            let asked = plan.open_questions().flat_map(|question| {
-                let reason = one_line(&question.reason, NAME);
-                match named {
-                    Named::Question => vec![(question.id.to_string(), reason)],
-                    _ => (question.choices.iter())
-                        .map(|choice| (choice.as_str().to_owned(), reason.clone()))
-                        .collect(),
-                }
-            });
-            asked.collect::<Vec<Offer>>()
-        });
-        offers.extend(asked.await.unwrap_or_default());
-    }
-    offers
 }

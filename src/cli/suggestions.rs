@@ -4,37 +4,22 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::plan::AnswerChoice;
 
-/// What people type, and the commands that do it.
-const MEANT: [(&[&str], &str); 18] = [
-    (&["list", "jobs"], "plans"),
-    (
-        &["ps", "info", "state", "progress", "tasks", "todo"],
-        "status",
-    ),
-    (&["watch", "top", "monitor"], "status --watch"),
-    (
-        &[
-            "start", "begin", "go", "exec", "execute", "do", "new", "create",
-        ],
-        "run",
-    ),
-    (&["continue", "unpause", "restart", "attach"], "resume"),
-    (&["quit", "exit", "halt", "shutdown", "down"], "stop"),
-    (
-        &["kill", "end", "terminate", "delete", "remove", "rm"],
-        "abort",
-    ),
-    (&["yes", "ok", "confirm"], "answer approve"),
-    (&["reject", "deny", "no"], "answer abort"),
-    (&["respond", "ask", "question", "questions"], "answer"),
-    (&["history", "events", "journal"], "log"),
-    (&["undo", "revert", "rollback", "reset"], "restore"),
-    (&["changes", "files"], "diff"),
-    (&["explain", "reason"], "why"),
-    (&["graph", "tree", "dot"], "show --format mermaid"),
-    (&["check", "test", "config", "verify", "agents"], "doctor"),
-    (&["serve", "server"], "mcp"),
-    (&["completion", "complete"], "completions"),
+/// The commands, and what people type instead of them.
+const MEANT: [(&str, &str); 14] = [
+    ("plans", "list jobs"),
+    ("status", "ps info state progress tasks todo"),
+    ("status --watch", "watch top monitor"),
+    ("run", "start begin go exec execute do new create"),
+    ("resume", "continue unpause restart attach"),
+    ("stop", "quit exit halt shutdown down"),
+    ("abort", "kill end terminate delete remove rm"),
+    ("answer approve", "yes ok confirm"),
+    ("answer abort", "reject deny no"),
+    ("answer", "respond ask question questions"),
+    ("log", "history events journal"),
+    ("restore", "undo revert rollback reset"),
+    ("show --format mermaid", "graph tree dot"),
+    ("doctor", "check test config verify agents"),
 ];
 
 /// Adds to an error of the command line what may have been meant, where this is known.
@@ -64,10 +49,11 @@ fn meant(typed: &str) -> Option<String> {
     if let Some(choice) = AnswerChoice::parse(&word) {
         return Some(format!("answer {}", choice.as_str()));
     }
-    let meant = MEANT
+    let typed = |(_, words): &&(&str, &str)| words.split(' ').any(|other| other == word);
+    MEANT
         .iter()
-        .find(|(words, _)| words.contains(&word.as_str()));
-    meant.map(|(_, meant)| (*meant).to_owned())
+        .find(typed)
+        .map(|(meant, _)| (*meant).to_owned())
 }
 
 #[cfg(test)]
@@ -82,13 +68,13 @@ mod tests {
     #[test]
     fn suggested_commands_exist_and_suggesting_words_do_not() {
         let mut seen = BTreeSet::new();
-        for (words, meant) in MEANT {
+        for (meant, words) in MEANT {
             let command = meant.split(' ').next().unwrap();
             assert!(
                 CommandLine::command().find_subcommand(command).is_some(),
                 "{meant}"
             );
-            assert!(words.iter().all(|word| seen.insert(*word)), "{words:?}");
+            assert!(words.split(' ').all(|word| seen.insert(word)), "{words}");
         }
     }
 

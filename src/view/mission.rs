@@ -24,20 +24,6 @@ const MAX_TASKS: usize = 22 * 1024;
 const WINDOW: usize = 60;
 const BEFORE: usize = 15;
 
-/// The numbers of tasks that are shown, and those of them that are left out when they are zero.
-const COUNTED: [StateWord; 9] = [
-    StateWord::Completed,
-    StateWord::Failed,
-    StateWord::Skipped,
-    StateWord::InProgress,
-    StateWord::Ready,
-    StateWord::Waiting,
-    StateWord::Checking,
-    StateWord::AsksYou,
-    StateWord::Aborted,
-];
-const IF_ANY: [StateWord; 3] = [StateWord::Checking, StateWord::AsksYou, StateWord::Aborted];
-
 /// Returns the text of MISSION.md at a given time. `carried_out` says whether a daemon works on the plan, `program` is what a
 /// person types to call this program.
 pub fn render(plan: &Plan, carried_out: bool, now: Time, program: &str) -> String {
@@ -67,55 +53,46 @@ pub fn render(plan: &Plan, carried_out: bool, now: Time, program: &str) -> Strin
     let title = language.pick("Tasks", "任务");
     text.push_str(&list(title, tasks, MAX_TASKS, earlier + later, more));
     if let Some(outcome) = &head.outcome {
-        add(
-            &mut text,
-            format_args!("## {}\n\n", language.pick("Summary", "总结")),
-        );
+        let title = language.pick("Summary", "总结");
+        add(&mut text, format_args!("## {title}\n\n"));
         text.push_str(&block(outcome, MAX_SUMMARY));
     }
     text
 }
 
 fn progress(view: &PlanView, state: StateWord, now: Time) -> String {
+    use StateWord::{
+        Aborted, AsksYou, Checking, Completed, Failed, InProgress, Ready, Skipped, Waiting,
+    };
     let (progress, language) = (&view.progress, view.head.language());
     let title = language.pick("State", "状态");
     let colon = language.pick(": ", "：");
     let why = view.head.status.why().map_or(String::new(), |why| {
         format!("{colon}{}", quoted(why, language))
     });
+    let (settled, total) = (progress.settled(), progress.total);
     let settled = language.pick(
-        format!(
-            "{} of {} settled",
-            progress.settled(),
-            counted(progress.total, "task")
-        ),
-        format!(
-            "{} 个任务中 {} 个已结束",
-            progress.total,
-            progress.settled()
-        ),
+        format!("{settled} of {} settled", counted(total, "task")),
+        format!("{total} 个任务中 {settled} 个已结束"),
     );
     let mut text = format!(
         "## {title}\n\n{}{why} · {settled} · {}\n\n",
         state.text(language),
         time_text(now)
     );
-    let counts = COUNTED.iter().map(|state| (*state, progress.count(*state)));
-    let shown = counts.filter(|(state, count)| *count > 0 || !IF_ANY.contains(state));
-    let counts = shown.map(|(state, count)| {
-        let word = state.text(language);
+    let always = [Completed, Failed, Skipped, InProgress, Ready, Waiting];
+    let if_any = [Checking, AsksYou, Aborted].into_iter();
+    let if_any = if_any.filter(|state| progress.count(*state) > 0);
+    let counts = always.into_iter().chain(if_any).map(|state| {
+        let (count, word) = (progress.count(state), state.text(language));
         language.pick(format!("{count} {word}"), format!("{word} {count}"))
     });
     let counts: Vec<String> = counts.collect();
-    add(
-        &mut text,
-        format_args!("{}\n\n", counts.join(language.pick(", ", "，"))),
-    );
+    text += &counts.join(language.pick(", ", "，"));
+    text += "\n\n";
     if let Some(lanes) = view.at_work(language) {
-        let (at_work, lanes) = (
-            language.pick("At work", "正在工作"),
-            inline(&lanes, MAX_TEXT),
-        );
+        let at_work = language.pick("At work", "正在工作");
+        let lanes = inline(&lanes, MAX_TEXT);
         add(&mut text, format_args!("{at_work}{colon}{lanes}\n\n"));
     }
     if let Some(replan) = &view.head.replan {

@@ -1,6 +1,6 @@
 //! A plan as programs get it, and as every page says it in words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -79,7 +79,7 @@ pub struct Progress {
     pub skipped: usize,
     /// The same by the words for a person; replaced tasks count as skipped.
     #[serde(skip)]
-    by_state: Vec<(StateWord, usize)>,
+    pub(super) by_state: BTreeMap<StateWord, usize>,
 }
 
 /// A question that awaits its answer.
@@ -201,8 +201,7 @@ impl Progress {
 
     /// Returns how many tasks a word names.
     pub fn count(&self, state: StateWord) -> usize {
-        let of_state = self.by_state.iter().filter(|(word, _)| *word == state);
-        of_state.map(|(_, count)| count).sum()
+        self.by_state.get(&state).copied().unwrap_or_default()
     }
 
     /// Returns the number of tasks to which nothing more happens by itself.
@@ -212,44 +211,38 @@ impl Progress {
 }
 
 /// Counts the tasks by their words. Only tasks in progress or in question are visited: the plan keeps the other numbers.
-fn by_state(plan: &Plan) -> Vec<(StateWord, usize)> {
+fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
     let (counts, ready) = (plan.counts(), plan.ready_count());
-    let asked = plan.open_questions().filter_map(|question| question.task);
-    let asked = asked.filter_map(|id| plan.task(id));
-    let visited: BTreeMap<TaskId, &Task> = (plan.in_progress().chain(asked))
-        .map(|task| (task.number, task))
-        .collect();
-    let mut pending = vec![
-        (StateWord::Ready, ready),
-        (StateWord::Waiting, counts.pending.saturating_sub(ready)),
-    ];
-    if *plan.status() == PlanState::Abandoned {
-        pending = vec![(StateWord::Aborted, counts.pending)];
-    }
-    let mut by_state = vec![
+    let waiting = counts.pending.saturating_sub(ready);
+    let mut by_state = BTreeMap::from([
         (StateWord::Completed, counts.completed),
         (StateWord::Failed, counts.failed),
         (StateWord::Skipped, counts.skipped),
-    ];
-    by_state.append(&mut pending);
-    for task in visited.into_values() {
-        let (word, kept) = (
-            StateWord::of_task(plan, task),
-            match task.status {
-                TaskState::Failed => StateWord::Failed,
-                TaskState::Pending if plan.is_ready(task) => StateWord::Ready,
-                TaskState::Pending => StateWord::Waiting,
-                _ => StateWord::InProgress,
-            },
-        );
-        if task.status == TaskState::InProgress {
-            by_state.push((word, 1));
-        } else if word == StateWord::AsksYou {
-            by_state.push((word, 1));
-            let counted = by_state.iter_mut().find(|(word, _)| *word == kept);
-            counted
-                .into_iter()
-                .for_each(|(_, count)| *count = count.saturating_sub(1));
+        (StateWord::InProgress, counts.in_progress),
+        (StateWord::Ready, ready),
+        (StateWord::Waiting, waiting),
+    ]);
+    if *plan.status() == PlanState::Abandoned {
+        by_state.extend([(StateWord::Ready, 0), (StateWord::Waiting, 0)]);
+        by_state.insert(StateWord::Aborted, counts.pending);
+    }
+    let asked = plan.open_questions().filter_map(|question| question.task);
+    let visited = plan.in_progress().map(|task| task.number).chain(asked);
+    for task in visited.collect::<BTreeSet<TaskId>>() {
+        let Some(task) = plan.task(task) else {
+            continue;
+        };
+        let counted = match task.status {
+            TaskState::InProgress => StateWord::InProgress,
+            TaskState::Pending if plan.is_ready(task) => StateWord::Ready,
+            TaskState::Pending => StateWord::Waiting,
+            _ => StateWord::Failed,
+        };
+        let word = StateWord::of_task(plan, task);
+        if [StateWord::AsksYou, StateWord::Checking].contains(&word) {
+            let before = by_state.entry(counted).or_default();
+            *before = before.saturating_sub(1);
+            *by_state.entry(word).or_default() += 1;
         }
     }
     by_state

@@ -9,8 +9,8 @@ use crate::plan::{
     TaskState,
 };
 
-/// The state of a plan or of a task. In JSON it is written with `_`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The state of a plan or of a task, in the order in which numbers of tasks are shown. In JSON it is written with `_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateWord {
     /// Of a plan that no daemon has carried out yet.
@@ -22,15 +22,15 @@ pub enum StateWord {
     /// Of a plan that is to be carried out, and whose daemon is gone.
     Stopped,
     Paused,
-    Ready,
-    /// Of a task whose turn has not come.
-    Waiting,
+    Completed,
     InProgress,
     /// Of a task whose report is checked and judged.
     Checking,
     /// Of a task that goes on only with an answer.
     AsksYou,
-    Completed,
+    Ready,
+    /// Of a task whose turn has not come.
+    Waiting,
     Failed,
     Skipped,
     /// Of a task that a changed plan does without.
@@ -40,26 +40,6 @@ pub enum StateWord {
 }
 
 impl StateWord {
-    #[cfg(test)]
-    pub const ALL: [Self; 16] = [
-        Self::NotStarted,
-        Self::Planning,
-        Self::Reviewing,
-        Self::Running,
-        Self::Stopped,
-        Self::Paused,
-        Self::Ready,
-        Self::Waiting,
-        Self::InProgress,
-        Self::Checking,
-        Self::AsksYou,
-        Self::Completed,
-        Self::Failed,
-        Self::Skipped,
-        Self::Replaced,
-        Self::Aborted,
-    ];
-
     /// Returns the state of a plan. `carried_out` says whether a daemon works on it now.
     pub fn of_plan(head: &PlanHead, carried_out: bool) -> Self {
         let by_daemon = head.owner == DAEMON;
@@ -151,6 +131,11 @@ mod tests {
     use crate::wire::graph_text;
     use crate::wire::sample_plans::{NOW, head, plan, task};
 
+    fn assert_chinese(word: StateWord) {
+        let text = word.text(Language::Zh);
+        assert!(text.chars().all(|c| !c.is_ascii()), "{text}");
+    }
+
     fn question(task: u32) -> Row {
         Row::Question(HumanQuestion {
             id: QuestionId::new("q-1"),
@@ -169,6 +154,7 @@ mod tests {
     /// Asserts that every page and the JSON say this word of a plan.
     fn assert_plan(plan: &Plan, carried_out: bool, word: StateWord) {
         let (head, text) = (plan.head(), word.as_str());
+        assert_chinese(word);
         let listed = ListedPlan {
             seq: 1,
             head: head.clone(),
@@ -296,6 +282,7 @@ mod tests {
             (&aborted, 1, StateWord::Aborted),
         ] {
             let (text, id) = (word.as_str(), TaskId(number));
+            assert_chinese(word);
             let (program, task) = (ProgramName::with(None), plan.task(id).unwrap());
             let view = PlanView::of(plan, 1, 50, NOW);
             let page = view.page(NOW, Paint::none(), &program);

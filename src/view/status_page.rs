@@ -109,21 +109,10 @@ impl Progress {
             return "no tasks yet".to_owned();
         }
         let done = format!("{} of {} done", self.completed, counted(self.total, "task"));
-        let rest = [
-            StateWord::InProgress,
-            StateWord::Checking,
-            StateWord::AsksYou,
-            StateWord::Ready,
-            StateWord::Waiting,
-            StateWord::Failed,
-            StateWord::Skipped,
-            StateWord::Aborted,
-        ];
-        let rest = rest.map(|state| (self.count(state), state.as_str()));
-        rest.into_iter()
-            .filter(|(count, _)| *count > 0)
-            .fold(done, |line, (count, word)| {
-                format!("{line} · {count} {word}")
+        let rest = self.by_state.iter();
+        rest.filter(|(state, count)| **count > 0 && **state != StateWord::Completed)
+            .fold(done, |line, (state, count)| {
+                format!("{line} · {count} {}", state.as_str())
             })
     }
 }
