@@ -50,7 +50,6 @@ Examples:
     bin_name = "plan-agent",
     version,
     max_term_width = 100,
-    disable_help_subcommand = true,
     after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}")
 )]
 pub struct CommandLine {
@@ -77,6 +76,7 @@ pub enum CliCommand {
     /// Go on with an unfinished plan
     Resume(ResumeArgs),
     /// List the plans
+    #[command(visible_alias = "ls")]
     Plans(PlansArgs),
     /// Show how far a plan is
     Status(StatusArgs),
@@ -95,6 +95,7 @@ pub enum CliCommand {
     /// End the daemon; `resume` goes on
     Stop,
     /// End a plan for good
+    #[command(visible_alias = "cancel")]
     Abort(AbortArgs),
     /// Make a plan what it was after an earlier change
     Restore(RestoreArgs),

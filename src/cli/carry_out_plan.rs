@@ -147,7 +147,6 @@ impl App {
             isolate: config.run.isolation == Isolation::Worktree,
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),
-            language: config.run.language,
             models: prepared.models.clone(),
             checks: config.checks.clone(),
             team: team.map(|file| {

@@ -7,6 +7,7 @@ mod app;
 mod args;
 mod carry_out_plan;
 mod clean;
+mod completions;
 mod confirm;
 mod control;
 mod detach;
@@ -27,6 +28,7 @@ mod plan_display;
 mod run;
 mod run_terminal;
 mod signals;
+mod suggestions;
 mod team_file;
 mod tool;
 mod worker_pools;
@@ -34,7 +36,7 @@ mod workspace_choice;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
@@ -47,6 +49,9 @@ use crate::config::Environment;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
+    if completions::answer() {
+        return ExitCode::SUCCESS;
+    }
     // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. A
     // program that is started from here begins with the usual rights.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
@@ -57,6 +62,7 @@ pub fn main() -> ExitCode {
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(answer) => {
+            let answer = suggestions::suggest(answer);
             // An error repeats what was typed; `--help` does not. A reader that has gone makes no difference to the exit code.
             match answer.use_stderr() {
                 true => complain(&answer.render().to_string()),
@@ -127,11 +133,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     };
     let (read, control) = (|| open(Access::Read), || open(Access::Control));
     let done = match line.command {
-        CliCommand::Completions { shell } => {
-            let (mut command, mut script) = (CommandLine::command(), Vec::new());
-            clap_complete::generate(shell, &mut command, "plan-agent", &mut script);
-            out.bytes(&script)
-        }
+        CliCommand::Completions { shell } => completions::print(shell, out),
         CliCommand::Init(args) => init::init(&args, start, out),
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return run::run(args, process(output)).await,

@@ -74,6 +74,11 @@ impl App {
         if self.config.run.isolation == Isolation::Worktree {
             usable_project(&workspace, None).await?;
         }
+        let words = [&head.goal, &head.name]
+            .into_iter()
+            .find(|text| !text.trim().is_empty());
+        let language = self.config.run.language;
+        head.language = Some(language.of(words.map_or("", |text| text)));
         head.workspace = workspace;
         Ok((head, tasks))
     }

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{self, ConfirmAbort, JudgePolicy, MERGE_CHECK, PlanPolicy, SessionScope};
-use crate::wire::command_file::Language;
+use crate::plan::{
+    self, ConfirmAbort, JudgePolicy, Language, MERGE_CHECK, PlanPolicy, SessionScope,
+};
 
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
@@ -206,7 +207,7 @@ pub struct RunConfig {
     pub audit: bool,
     /// The checks that every task has to pass.
     pub checks: Vec<String>,
-    pub language: Language,
+    pub language: LanguageChoice,
 }
 
 impl Default for RunConfig {
@@ -225,7 +226,29 @@ impl Default for RunConfig {
             confirm_abort: policy.confirm_abort,
             audit: policy.audit,
             checks: policy.checks,
-            language: Language::default(),
+            language: LanguageChoice::default(),
+        }
+    }
+}
+
+/// The language of the files that a plan writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LanguageChoice {
+    /// That of the goal.
+    #[default]
+    Auto,
+    En,
+    Zh,
+}
+
+impl LanguageChoice {
+    /// Returns the language for a plan with this goal.
+    pub fn of(self, goal: &str) -> Language {
+        match self {
+            Self::Auto => Language::of(goal),
+            Self::En => Language::En,
+            Self::Zh => Language::Zh,
         }
     }
 }

@@ -35,40 +35,34 @@ pub(super) async fn pass_on(
         command,
         content,
     } = arrival;
-    let (Some(command), volumes) = (command, volumes.clone()) else {
+    let (Some(command), Some(plan), volumes) = (command, owner, volumes.clone()) else {
         let explanation = content.err().map(|refused| refused.explanation);
         return Ok(Filed::Rejected(explanation.unwrap_or_default()));
     };
-    match (owner, content) {
-        (Some(plan), Ok(report)) => {
+    match content {
+        Ok(report) => {
             let applied = apply_report(store, volumes, &plan, command, report).await?;
             Ok(applied.into())
         }
-        (Some(plan), Err(refused)) => {
+        Err(refused) => {
             let explanation = refused.explanation.clone();
-            let of_role = store.read(&plan, |plan, _| plan.head().owner == ROLE);
-            if of_role.await? {
-                let reject = move |draft: &mut Draft<'_>| {
-                    let attempt = draft.plan().attempt(&command);
-                    if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
-                        // The time within which its author may repair it has begun.
-                        return Ok(());
-                    }
-                    let question = new_question(draft.plan(), &volumes);
-                    let reason = &refused.reason;
-                    draft.reject(&command, reason, &hash, question).map(drop)
-                };
-                let why = "a report for it cannot be read";
-                store.change(&plan, BY, why, reject).await?;
-            }
+            let reject = move |draft: &mut Draft<'_>| {
+                if draft.plan().head().owner != ROLE {
+                    draft.reject_file(&name, &refused.reason);
+                    return Ok(());
+                }
+                let attempt = draft.plan().attempt(&command);
+                if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
+                    // The time within which its author may repair it has begun.
+                    return Ok(());
+                }
+                let question = new_question(draft.plan(), &volumes);
+                let reason = &refused.reason;
+                draft.reject(&command, reason, &hash, question).map(drop)
+            };
+            let why = "a report for it cannot be read";
+            store.change(&plan, BY, why, reject).await?;
             Ok(Filed::Rejected(explanation))
-        }
-        (None, Err(refused)) => Ok(Filed::Rejected(refused.explanation)),
-        (None, Ok(_)) => {
-            tracing::warn!(name, "a report for an unknown command");
-            Ok(Filed::Rejected(format!(
-                "No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n"
-            )))
         }
     }
 }

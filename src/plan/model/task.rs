@@ -8,6 +8,9 @@ use super::{CommandId, Origin, TaskId, TaskOrder, Time};
 /// The most bytes that the metadata of a task may have as JSON.
 pub const MAX_METADATA: usize = 16 * 1024;
 
+/// How the reason of a skipped task begins that a changed plan does without.
+pub const REPLACED: &str = "replaced by replan";
+
 /// The state of a task. *Ready* and *blocked* are computed: see [`crate::plan::Plan::ready`].
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
