@@ -12,10 +12,12 @@ use crate::plan::{
 };
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
-use crate::volumes::Volumes;
+use crate::volumes::{Folder, Volumes};
+use crate::wire::command_file::{CommandFile, CommandType};
 
 use super::BY;
 use super::carry_out_steps::{Decider, attempt, new_question};
+use super::effect_work::blocking;
 use super::exchange::Filed;
 use super::report_parsing::ParsedReport;
 
@@ -40,6 +42,7 @@ pub(super) async fn pass_on(
         return Ok(Filed::Rejected(explanation.unwrap_or_default()));
     };
     match (owner, content) {
+        (None, _) if ends_session(&volumes, &command).await => Ok(Filed::Processed),
         (Some(plan), Ok(report)) => {
             let applied = apply_report(store, volumes, &plan, command, report).await?;
             Ok(applied.into())
@@ -71,6 +74,21 @@ pub(super) async fn pass_on(
             )))
         }
     }
+}
+
+/// Returns whether a command of no attempt ended a session: it asks for no report, and one that comes all the same is no fault.
+async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool {
+    let (volumes, command) = (volumes.clone(), command.clone());
+    let read = blocking(move || {
+        let places = volumes.everywhere();
+        let texts = places.iter().flat_map(|place| {
+            let folders = [Folder::CommandsProcessed, Folder::CommandsPending];
+            folders.map(|folder| place.read_command(folder, &command).ok())
+        });
+        let mut commands = texts.flatten().map(|text| CommandFile::parse(&text));
+        Ok(commands.any(|read| read.is_ok_and(|read| read.kind == CommandType::End)))
+    });
+    read.await.unwrap_or(false)
 }
 
 /// Applies the report to a request. A report that asks a question is no answer: a person is asked, where a daemon
