@@ -122,6 +122,7 @@ impl App {
         head.expected_outcome = plan.expected_outcome;
         head.constraints = plan.constraints;
         head.source = plan.source;
+        head.empty_steps = plan.empty_steps;
         head.order = plan.order.unwrap_or_default();
         Ok((head, plan.tasks))
     }

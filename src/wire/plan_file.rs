@@ -16,8 +16,9 @@ use crate::plan::{
 };
 
 pub use render::render;
+pub(crate) use structure_data::OF_WORKFLOW;
 pub(super) use structure_data::UnknownFields;
-pub use structure_data::{Structure, StructureStep, StructureTask, from_structure};
+pub use structure_data::{Structure, StructureStep, StructureTask, drop_unknown, from_structure};
 
 /// The most bytes of a plan file.
 pub const MAX_BYTES: usize = 1024 * 1024;

@@ -274,6 +274,15 @@ impl ArchivedEntry {
     }
 }
 
+/// A step of a plan's structure that has no tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyStep {
+    pub step_id: String,
+    pub name: String,
+    /// The number of tasks before it.
+    pub after: usize,
+}
+
 /// The one row that stands for the plan itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanHead {
@@ -315,6 +324,9 @@ pub struct PlanHead {
     pub policy: PlanPolicy,
     pub review: ReviewPolicy,
     pub usage: Usage,
+    /// The steps of its structure that have no tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub empty_steps: Vec<EmptyStep>,
     /// What a human allowed beyond the budget.
     #[serde(default)]
     pub granted: Granted,

@@ -41,7 +41,7 @@ const FIELDS: [&str; 7] = [
 ];
 
 /// The attributes of a task, as written in a list below its heading.
-pub(super) const ATTRIBUTES: [&str; 9] = [
+pub(super) const ATTRIBUTES: [&str; 10] = [
     "after",
     "assignee",
     "expected",
@@ -51,6 +51,7 @@ pub(super) const ATTRIBUTES: [&str; 9] = [
     "optional",
     "step",
     "done",
+    "skipped",
 ];
 
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
@@ -331,6 +332,7 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
         "constraints" => value.clone_into(&mut task.constraints),
         "checks" => draft.checks = words(attribute),
         "produces" => draft.produced = words(attribute),
+        "skipped" => task.skipped = Some(value.to_owned()),
         key => match flag(value) {
             Some(flag) if key == "done" => task.done = flag,
             Some(flag) => task.optional = flag,

@@ -252,6 +252,7 @@ impl RoleLink {
             return Ok(());
         }
         let status = match update.status {
+            Collaboration::Completed if update.partial => ReportStatus::PartialSuccess,
             Collaboration::Completed => ReportStatus::Success,
             Collaboration::Error | Collaboration::Rejected => ReportStatus::Failed,
         };
