@@ -480,7 +480,7 @@ fn plan_is_shown_by_all_views() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try the task again, with as many attempts as at first; the note goes along
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
@@ -698,7 +698,7 @@ fn long_lines_wrap_only_on_terminal() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try the task again, with as many attempts as at first; the note goes along
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 

@@ -10,6 +10,7 @@ mod control;
 mod detach;
 mod diff;
 mod doctor;
+mod edit_plan;
 mod editor;
 mod failure;
 mod in_process_roles;
@@ -25,6 +26,7 @@ mod plan_display;
 mod run;
 mod run_terminal;
 mod signals;
+mod steer;
 mod team_file;
 mod tool;
 mod worker_pools;
@@ -134,6 +136,12 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Tool(args) => return tool::call(args, process(output)).await,
         CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
+        CliCommand::Edit(args) => return edit_plan::edit(&args, process(output)).await,
+        CliCommand::Tell(args) => steer::tell(&args, &control().await?, out).await,
+        CliCommand::Retry(args) => steer::retry(&args, &control().await?, out).await,
+        CliCommand::Skip(args) => steer::skip(&args, &control().await?, out).await,
+        CliCommand::Done(args) => steer::done(&args, &control().await?, out).await,
+        CliCommand::Add(args) => steer::add(&args, &control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,

@@ -152,6 +152,7 @@ fn task(task: &TaskView) -> String {
 fn standing(task: &TaskView) -> String {
     match task.status {
         TaskState::Completed if task.verified == Some(true) => "completed, verified".to_owned(),
+        TaskState::Completed if task.by_hand => "completed by hand, unverified".to_owned(),
         TaskState::Completed => "completed, unverified".to_owned(),
         TaskState::Failed => format!("failed after {}", counted(task.attempts, "attempt")),
         TaskState::Skipped => "skipped".to_owned(),

@@ -89,7 +89,7 @@ fn style(state: &str) -> Style {
 }
 
 /// Returns task numbers as `1, 2 and 3`.
-fn numbers(tasks: &[TaskId]) -> String {
+pub(crate) fn numbers(tasks: &[TaskId]) -> String {
     match tasks {
         [] => "none".to_owned(),
         [one] => one.to_string(),

@@ -151,6 +151,7 @@ impl TaskView {
                 (!self.unmet.is_empty()).then(|| format!("after {}", numbers(&self.unmet)))
             }
             TaskState::InProgress => Some(self.under_way(plan, now)),
+            TaskState::Completed if self.by_hand => Some("by hand, unverified".to_owned()),
             TaskState::Completed => self.verified.map(|verified| match verified {
                 true => "verified".to_owned(),
                 false => "unverified".to_owned(),

@@ -18,6 +18,9 @@ pub struct TaskView {
     pub status: TaskState,
     /// `null` until the task is accepted.
     pub verified: Option<bool>,
+    /// A person said that it is done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
     /// What stands behind it: checks with their outcomes, what changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
@@ -91,6 +94,7 @@ impl TaskView {
             name: task.name.clone(),
             status: task.status,
             verified: evidence.map(|evidence| evidence.verified),
+            by_hand: evidence.is_some_and(|evidence| evidence.by_hand),
             evidence: evidence.map_or(Vec::new(), |evidence| evidence.facts.clone()),
             assignee: task.assignee.clone(),
             dependencies: task.dependencies.clone(),

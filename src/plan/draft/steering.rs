@@ -128,6 +128,7 @@ impl Draft<'_> {
     /// The plan was abandoned, or its rest is being changed.
     pub fn retry_task(&mut self, id: TaskId, words: &str) -> Result<(), Refusal> {
         let task = self.task(id)?;
+        self.not_abandoned()?;
         if self.plan.head().replan.is_some() {
             return Err(Refusal::Replanning);
         }
