@@ -30,28 +30,26 @@ pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result<(),
     if now {
         can_be_cut_off(app, &plan, id).await?;
     }
-    let change = |why: String| {
-        move |draft: &mut Draft<'_>| {
-            let before = found(draft.plan(), id)?.clone();
-            let claimed = draft.plan().current_attempt(&before);
-            let claimed = claimed.is_some_and(|attempt| attempt.claimed.is_some());
-            let works = draft.plan().at_work(&before);
-            let new = draft.tell(id, &why, now)?;
-            Ok(match (new || now, works) {
-                (false, _) => format!("task {id} has these words already"),
-                (_, true) if now && claimed => format!(
-                    "task {id}: its agent is stopped, and goes on in its session with your words"
-                ),
-                (_, true) if now => format!("task {id} gets another command, with your words"),
-                (_, true) => format!(
-                    "task {id}: your words go along with its next command; attempt {} began without them",
-                    before.attempts
-                ),
-                (_, false) => format!("task {id}: your words go along with its next command"),
-            })
-        }
+    let change = move |draft: &mut Draft<'_>| {
+        let before = found(draft.plan(), id)?.clone();
+        let claimed = draft.plan().current_attempt(&before);
+        let claimed = claimed.is_some_and(|attempt| attempt.claimed.is_some());
+        let works = draft.plan().at_work(&before);
+        let new = draft.tell(id, &words, now)?;
+        Ok(match (new || now, works) {
+            (false, _) => format!("task {id} has these words already"),
+            (_, true) if now && claimed => format!(
+                "task {id}: its agent is stopped, and goes on in its session with your words"
+            ),
+            (_, true) if now => format!("task {id} gets another command, with your words"),
+            (_, true) => format!(
+                "task {id}: your words go along with its next command; attempt {} began without them",
+                before.attempts
+            ),
+            (_, false) => format!("task {id}: your words go along with its next command"),
+        })
     };
-    let said = app.steer(&plan, &words, change(words.clone())).await?;
+    let said = app.steer(&plan, "said", change).await?;
     app.report(&plan, &said, output).await
 }
 
@@ -59,8 +57,12 @@ pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result<(),
 pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let (id, words) = (args.task, args.note.trim().to_owned());
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
-    let again = app.read(&plan, move |plan, _| plan.opens_again(id)).await?;
-    if !again.is_empty() && !args.yes {
+    let read = app.read(&plan, move |plan, _| {
+        let ended = plan.status() == &PlanState::Abandoned;
+        (plan.opens_again(id), ended)
+    });
+    let (again, ended) = read.await?;
+    if !again.is_empty() && !args.yes && !ended {
         let question = format!(
             "{} on task {id} and would open again",
             tasks(&again, "rely")

@@ -11,18 +11,20 @@ fn agent_goes_on_in_its_session_with_words() {
     let mut running = scene
         .env
         .start("run --plan plan.md --agent claude --no-input");
-    wait_until("the agent works, and its session is known", || {
-        let told = scene.env.run(["tell", "1", "use port 8081", "--now"]);
-        if told.code == Some(0) && scene.runs() > 0 {
-            has(
-                told.stdout,
-                "its agent is stopped, and goes on in its session with your words",
-            );
-            return true;
-        }
-        assert_ne!(told.code, Some(0), "{told:?}");
-        false
+    wait_until("the agent works", || {
+        let log = || scene.env.run("log --json").stdout;
+        scene.runs() > 0 && log().contains(r#""event":"claimed""#)
     });
+    let mut said = String::new();
+    wait_until("its session is known", || {
+        let told = scene.env.run("tell 1 --now 'use port 8081'");
+        said = told.stdout;
+        told.code == Some(0)
+    });
+    has(
+        said,
+        "its agent is stopped, and goes on in its session with your words",
+    );
     assert_eq!(running.wait().code(), Some(0));
     let (begin, first) = scene.session(1);
     let (resume, second) = scene.session(2);

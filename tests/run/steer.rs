@@ -51,10 +51,7 @@ fn words_go_along_with_next_command() {
     );
     has(
         scene.works("log"),
-        [
-            "task 1 told: use port 8081",
-            "(command line: use port 8081)",
-        ],
+        "task 1: told: use port 8081  (command line: said)",
     );
     // Nobody has read the command when it is taken back.
     scene.works("pause");
@@ -366,7 +363,7 @@ fn error_reopens_same_text() {
     );
     let (mut running, terminal): (Running, Terminal) = scene.env.start_on_terminal("edit");
     assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
-    has(terminal.shown(), "1 task changed");
+    wait_until("it is said", || terminal.shown().contains("1 task changed"));
     let text = fs::read_to_string(seen).unwrap();
     let first = text.lines().next().unwrap();
     let line: usize = first

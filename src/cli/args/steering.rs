@@ -12,9 +12,16 @@ use crate::plan::TaskId;
 With --now the agent at work is stopped, and goes on in its session with your words: a new attempt. Only coding agents can."
 )]
 pub struct TellArgs {
-    /// The plan [default: as for `why`], the number of the task, and your words
-    #[arg(required = true, num_args = 2..=3, value_name = "[PLAN] N TEXT", value_parser = not_empty)]
-    words: Vec<String>,
+    /// The number of the task; before it, the plan, by its key or the beginning of its id [default: as for `why`]
+    #[arg(value_name = "N")]
+    first: String,
+
+    /// Your words
+    #[arg(value_name = "TEXT", value_parser = not_empty)]
+    second: String,
+
+    #[arg(hide = true, value_parser = not_empty)]
+    third: Option<String>,
 
     /// Do not wait for the next command
     #[arg(long)]
@@ -27,12 +34,12 @@ impl TellArgs {
     /// # Errors
     /// Says that the task is no number.
     pub fn meant(&self) -> Result<(Option<&str>, TaskId, &str), String> {
-        let (plan, rest) = match self.words.as_slice() {
-            [plan, rest @ ..] if rest.len() == 2 => (Some(plan.as_str()), rest),
-            rest => (None, rest),
+        let (plan, task, words) = match &self.third {
+            Some(words) => (Some(self.first.as_str()), &self.second, words),
+            None => (None, &self.first, &self.second),
         };
-        let task = task_number(&rest[0]).map_err(|error| format!("`{}` {error}", rest[0]))?;
-        Ok((plan, task, &rest[1]))
+        let task = task_number(task).map_err(|error| format!("`{task}` {error}"))?;
+        Ok((plan, task, words))
     }
 }
 

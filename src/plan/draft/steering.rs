@@ -311,6 +311,11 @@ impl Draft<'_> {
     fn end_edit(&mut self, id: TaskId, spec: &TaskSpec, new: &[TaskId]) -> Result<(), Refusal> {
         let task = self.task(id)?;
         let done = spec.done && !task.status.satisfies();
+        // What a model wrote stays a model's until the person has put a hand to that text.
+        let origin = match spec.description == task.description {
+            true => task.origin,
+            false => Origin::Person,
+        };
         let changes = TaskChanges {
             name: Some(spec.name.clone()),
             description: Some(spec.description.clone()),
@@ -322,10 +327,7 @@ impl Draft<'_> {
         };
         self.change_task(task, &changes, new)?;
         let task = self.task(id)?;
-        self.insert(Task {
-            origin: Origin::Person,
-            ..task
-        });
+        self.insert(Task { origin, ..task });
         match done {
             true => self.complete_by_hand(id, "").map(drop),
             false => Ok(()),

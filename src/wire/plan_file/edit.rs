@@ -106,18 +106,17 @@ impl PlanToEdit {
                 problems.add(problem.with_hint("`- after: N` says what a task waits for"));
             }
             last = last.max(place);
+            let done = TaskSpec {
+                done: true,
+                ..known.clone()
+            };
             edited.tasks.push(if draft.task == known {
                 TaskEdit::Keep(task.number)
-            } else if draft.task.done
-                && draft.task
-                    == (TaskSpec {
-                        done: true,
-                        ..known
-                    })
-            {
+            } else if draft.task == done {
                 TaskEdit::Done(task.number)
             } else {
                 edited.changed.add(&mut draft);
+                keep_unchanged(&mut draft.task, &known, task);
                 TaskEdit::Change(Box::new(task.clone()), Box::new(draft.task))
             });
         }
@@ -182,5 +181,32 @@ impl PlanFile {
         self.checks.append(&mut draft.checks);
         self.produced.append(&mut draft.produced);
         self.plan.tasks.push(draft.task.clone());
+    }
+}
+
+/// Keeps the texts that the person has not changed as they are stored: a plan file does not show every space and blank line.
+fn keep_unchanged(task: &mut TaskSpec, shown: &TaskSpec, stored: &Task) {
+    let texts = [
+        (&mut task.name, &shown.name, &stored.name),
+        (
+            &mut task.description,
+            &shown.description,
+            &stored.description,
+        ),
+        (
+            &mut task.constraints,
+            &shown.constraints,
+            &stored.constraints,
+        ),
+        (
+            &mut task.expected_outcome,
+            &shown.expected_outcome,
+            &stored.expected_outcome,
+        ),
+    ];
+    for (text, shown, stored) in texts {
+        if text == shown {
+            text.clone_from(stored);
+        }
     }
 }
