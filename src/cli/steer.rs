@@ -242,7 +242,7 @@ impl App {
         let waits = match status {
             _ if status.settled() => return Ok(()),
             PlanState::Paused(_) => "The plan is paused",
-            _ if !at_work => "No daemon carries the plan out",
+            _ if !at_work => "No daemon works on the plan",
             _ => return Ok(()),
         };
         output.line(&format!("{waits}: {}", self.goes_on(plan).await))

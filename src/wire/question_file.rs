@@ -157,9 +157,7 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
             "look again, after you have moved the branch back"
         }
         (AnswerChoice::Retry, HumanQuestionKind::Model) => "ask the model once more",
-        (AnswerChoice::Retry, _) => {
-            "try the task again, with as many attempts as at first; the note goes along"
-        }
+        (AnswerChoice::Retry, _) => "try the task again, as often as at first; the note goes along",
         (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
         (AnswerChoice::Replan, _) => {
             "have the model change the rest of the plan; the note says how"
@@ -218,7 +216,7 @@ mod tests {
 
         ## How to answer
 
-        - `retry`: try the task again, with as many attempts as at first; the note goes along
+        - `retry`: try the task again, as often as at first; the note goes along
         - `skip`: leave the task out; what waits for it goes on without it
         - `abort`: end the plan for good; agents at work stop, their work stays
 

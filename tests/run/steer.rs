@@ -14,6 +14,16 @@ fn chain(completed: u32) -> (Scene, Left) {
     (scene, daemon)
 }
 
+/// Takes the command of a task, and waits until the daemon knows it.
+fn take(scene: &Scene, number: u32) -> Command {
+    let command = scene.take_task(number);
+    wait_until("the daemon knows it", || {
+        let claimed = scene.events_named("claimed");
+        claimed.iter().any(|event| event["task"] == number)
+    });
+    command
+}
+
 /// Returns how many changes the newest plan has.
 fn changes(scene: &Scene) -> Value {
     let events = scene.events();
@@ -75,7 +85,7 @@ fn words_go_along_with_next_command() {
 #[test]
 fn retry_of_completed_task_opens_what_relies_on_it() {
     let (scene, _daemon) = chain(2);
-    let third = scene.take_task(3);
+    let third = take(&scene, 3);
     let before = changes(&scene);
     scene.refuses(4, "retry 1", ["tasks 2 and 3 rely on task 1", "--yes"]);
     let (mut running, mut terminal) = scene.env.start_on_terminal("retry 1");
@@ -186,7 +196,7 @@ fn plan_that_has_ended_goes_on_by_retry_or_add() {
     ] {
         has(
             scene.works(words),
-            [said, "No daemon carries the plan out", "resume"],
+            [said, "No daemon works on the plan", "resume"],
         );
         scene.exits(0, "resume");
         scene.await_status("completed");
@@ -322,10 +332,10 @@ fn edit_changes_nothing_unless_it_is_right() {
     ];
     for (script, code, said, is_kept) in cases {
         let (mut scene, _daemon) = chain(1);
-        scene.take_task(2);
+        take(&scene, 2);
         let program = env!("CARGO_BIN_EXE_plan-agent");
         editor(&mut scene, &script.replace("@PROGRAM@", program));
-        let before = scene.works("show --format json");
+        let before = changes(&scene);
         let ran = scene.exits(code, "edit");
         has(ran.stdout.clone() + &ran.stderr, said);
         if is_kept {
@@ -336,7 +346,7 @@ fn edit_changes_nothing_unless_it_is_right() {
             );
         }
         if !script.contains("skip 3") {
-            assert_eq!(scene.works("show --format json"), before, "{script}");
+            assert_eq!(changes(&scene), before, "{script}");
         }
     }
     let (mut scene, _daemon) = chain(0);

@@ -507,10 +507,8 @@ proptest! {
                     prop_assert!(now == Some(task.status) || by_hand);
                 }
             }
-            if !opens && !matches!(op, Op::AddByHand(..)) {
-                if before.status().settled() {
-                    prop_assert_eq!(plan.status(), before.status());
-                }
+            if !opens && !matches!(op, Op::AddByHand(..)) && before.status().settled() {
+                prop_assert_eq!(plan.status(), before.status());
             }
             check_invariants(&plan)?;
             check_line(&before, &plan)?;
@@ -582,7 +580,7 @@ fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
     let mut steps = is
         .iter()
         .filter(|task| !was.contains(task))
-        .map(|task| {
+        .filter_map(|task| {
             let task = plan.task(*task).unwrap();
             let attempt = plan.current_attempt(task);
             let by_hand = task
@@ -593,7 +591,6 @@ fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
             assert_eq!(merge.is_none(), by_hand);
             merge
         })
-        .flatten()
         .collect::<Vec<_>>();
     while let Some(next) = steps.iter().position(|merge| merge.onto == tip) {
         tip = steps.remove(next).commit;
