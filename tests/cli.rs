@@ -41,6 +41,12 @@ fn help_is_short_and_lists_exit_codes() {
       diff         Show what a task changed
       log          Show what happened to a plan
       answer       Answer a question
+      tell         Say something to the agent of a task
+      retry        Have a task tried again
+      skip         Leave a task out; what waits for it goes on without it
+      done         Say that a task is done
+      add          Add a task to a plan
+      edit         Edit a plan or a task in your editor
       pause        Start nothing new in a plan; what is under way goes on
       stop         End the daemon; `resume` goes on
       abort        End a plan for good
@@ -487,7 +493,7 @@ fn plan_is_shown_by_all_views() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try the task again, as often as at first; the note goes along
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
@@ -597,7 +603,7 @@ fn question_is_answered_once() {
     exit 2
     ");
     insta::assert_snapshot!(env.run("answer retry --note 'port 8081'").seen(&env), @r"
-    task 2: retry
+    task 2: retry, up to 3 attempts before you are asked
     No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
     ");
@@ -705,7 +711,7 @@ fn long_lines_wrap_only_on_terminal() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try the task again, as often as at first; the note goes along
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 

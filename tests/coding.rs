@@ -1,6 +1,7 @@
 //! Coding agents behind the real program: scripts under their names print recorded output of the real ones.
 
 mod signs;
+mod tell;
 
 use std::fs::{self, File};
 use std::ops::{Deref, DerefMut};

@@ -24,6 +24,7 @@ mod reports;
 mod repository;
 mod roles;
 mod staff;
+mod steer;
 mod team;
 mod tools;
 mod torn;

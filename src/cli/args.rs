@@ -1,6 +1,7 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
 mod run_options;
+mod steering;
 mod value_parsers;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use crate::tools::Dialect;
 use value_parsers::{choice, dialects, local_address, not_empty, param, task_number};
 
 pub use run_options::{AgentArgs, CarryOut, TeamArgs};
+pub use steering::{AddArgs, EditArgs, OnTask, RetryArgs, TellArgs};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -90,6 +92,18 @@ pub enum CliCommand {
     Log(LogArgs),
     /// Answer a question
     Answer(AnswerArgs),
+    /// Say something to the agent of a task
+    Tell(TellArgs),
+    /// Have a task tried again
+    Retry(RetryArgs),
+    /// Leave a task out; what waits for it goes on without it
+    Skip(OnTask),
+    /// Say that a task is done
+    Done(OnTask),
+    /// Add a task to a plan
+    Add(AddArgs),
+    /// Edit a plan or a task in your editor
+    Edit(EditArgs),
     /// Start nothing new in a plan; what is under way goes on
     Pause(OnPlan),
     /// End the daemon; `resume` goes on
@@ -310,11 +324,14 @@ pub struct DiffArgs {
 impl DiffArgs {
     /// Returns the plan and the task that are meant: one word that is a number is a task.
     pub fn meant(&self) -> (Option<&str>, Option<TaskId>) {
-        let plan = self.plan.as_deref();
-        match plan.map(task_number) {
-            Some(Ok(task)) if self.task.is_none() => (None, Some(task)),
-            _ => (plan, self.task),
-        }
+        plan_or_task(self.plan.as_deref(), self.task)
+    }
+}
+
+fn plan_or_task(plan: Option<&str>, task: Option<TaskId>) -> (Option<&str>, Option<TaskId>) {
+    match plan.map(task_number) {
+        Some(Ok(number)) if task.is_none() => (None, Some(number)),
+        _ => (plan, task),
     }
 }
 

@@ -13,6 +13,7 @@ mod control;
 mod detach;
 mod diff;
 mod doctor;
+mod edit_plan;
 mod editor;
 mod failure;
 mod in_process_roles;
@@ -28,6 +29,7 @@ mod plan_display;
 mod run;
 mod run_terminal;
 mod signals;
+mod steer;
 mod suggestions;
 mod team_file;
 mod tool;
@@ -147,6 +149,12 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
         CliCommand::Clean(args) => clean::clean(&args, &control().await?, out).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
+        CliCommand::Edit(args) => return edit_plan::edit(&args, process(output)).await,
+        CliCommand::Tell(args) => steer::tell(&args, &control().await?, out).await,
+        CliCommand::Retry(args) => steer::retry(&args, &control().await?, out).await,
+        CliCommand::Skip(args) => steer::skip(&args, &control().await?, out).await,
+        CliCommand::Done(args) => steer::done(&args, &control().await?, out).await,
+        CliCommand::Add(args) => steer::add(&args, &control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,

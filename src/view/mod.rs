@@ -91,7 +91,7 @@ fn span(span: Duration) -> String {
 }
 
 /// Returns task numbers as `1, 2 and 3`.
-fn numbers(tasks: &[TaskId]) -> String {
+pub(crate) fn numbers(tasks: &[TaskId]) -> String {
     match tasks {
         [] => "none".to_owned(),
         [one] => one.to_string(),

@@ -154,6 +154,7 @@ impl TaskView {
             // The question itself stands below.
             TaskState::InProgress if self.asked.is_some() => None,
             TaskState::InProgress => Some(self.under_way(plan, now)),
+            TaskState::Completed if self.by_hand => Some("by hand, unverified".to_owned()),
             TaskState::Completed => self.verified.map(|verified| match verified {
                 true => "verified".to_owned(),
                 false => "unverified".to_owned(),

@@ -174,7 +174,7 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
             "look again, after you have moved the branch back"
         }
         (AnswerChoice::Retry, HumanQuestionKind::Model) => "ask the model once more",
-        (AnswerChoice::Retry, _) => "try the task once more; the note goes along to the agent",
+        (AnswerChoice::Retry, _) => "try the task again, as often as at first; the note goes along",
         (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
         (AnswerChoice::Replan, _) => {
             "have the model change the rest of the plan; the note says how"
@@ -266,7 +266,7 @@ mod tests {
 
         ## How to answer
 
-        - `retry`: try the task once more; the note goes along to the agent
+        - `retry`: try the task again, as often as at first; the note goes along
         - `skip`: leave the task out; what waits for it goes on without it
         - `abort`: end the plan for good; agents at work stop, their work stays
 

@@ -10,7 +10,7 @@ use crate::plan::model::{
 use crate::plan::task_index::TaskFilter;
 
 /// Why a task is left out by a person who says no more.
-const SKIPPED: &str = "skipped by a person";
+pub(super) const SKIPPED: &str = "skipped by a person";
 
 impl Draft<'_> {
     /// Asks a human. A matter about which a question is still open is not asked again.
@@ -317,14 +317,10 @@ impl Draft<'_> {
     }
 }
 
-fn renew(task: &mut Task, note: &str) {
+pub(super) fn renew(task: &mut Task, note: &str) {
     task.status = TaskState::Pending;
     task.failures = 0;
     if !note.is_empty() {
-        let person = format!("A person says: {note}");
-        task.note = Some(match task.note.take() {
-            Some(before) => format!("{before}\n\n{person}"),
-            None => person,
-        });
+        task.tell(note);
     }
 }

@@ -224,6 +224,7 @@ fn evidence(attempt: &Attempt) -> Evidence {
     let changed = attempt.changes.iter().map(|changes| changes.text(EVIDENT));
     Evidence {
         verified: !checks.is_empty(),
+        by_hand: false,
         facts: checked.chain(changed).chain(attempt.company()).collect(),
     }
 }

@@ -31,6 +31,9 @@ pub struct Attempt {
     /// The whole command file as published.
     pub text: String,
     pub issued: Time,
+    /// The person's words that the command has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
     /// When its first heartbeat was observed.
     pub claimed: Option<Time>,
     /// The model of its agent fails; the agent retries it at this time.
@@ -76,6 +79,7 @@ impl Attempt {
             session: None,
             text: String::new(),
             issued,
+            told: None,
             claimed: None,
             waits_until: None,
             with_person: Duration::ZERO,

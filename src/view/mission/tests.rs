@@ -8,6 +8,7 @@ use crate::wire::sample_plans::{NOW, english_words, head, plan, task};
 fn evidence(verified: bool) -> Option<Evidence> {
     Some(Evidence {
         verified,
+        by_hand: false,
         facts: Vec::new(),
     })
 }
