@@ -12,6 +12,7 @@ use super::args::TeamArgs;
 use super::team_file::TeamFile;
 use super::{Exit, Failure, beside, complain, logging};
 use crate::config::{Config, ConfigError, Environment};
+use crate::llm::PromptFiles;
 use crate::plan::{Draft, Plan, PlanId, Refusal};
 use crate::plan_time::Clock;
 use crate::store::{Lost, Store};
@@ -55,6 +56,8 @@ pub(super) struct App {
     pub team: Option<TeamFile>,
     /// The flags that name the same team again, as they are typed in a shell.
     pub team_flags: String,
+    /// The prompts that replace built-in ones: none before a person's trust in them is sure.
+    pub prompts: PromptFiles,
     pub volumes: Volumes,
     pub clock: Clock,
     store: OnceCell<Store>,
@@ -111,6 +114,7 @@ impl App {
             program,
             team: None,
             team_flags: String::new(),
+            prompts: PromptFiles::default(),
             clock: Clock::start(),
             store: OnceCell::new(),
         })

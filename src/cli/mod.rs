@@ -27,6 +27,7 @@ mod run_terminal;
 mod signals;
 mod team_file;
 mod tool;
+mod trust;
 mod worker_pools;
 
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
+
+pub use self::trust::trust_folder;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
@@ -102,6 +105,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         file: line.config,
         environment: Environment::of_process(),
     };
+    trust::refuse_agents(&line.command, &start.environment)?;
     let mut output = Output::stdout(&start.environment);
     // Any other command ends by a signal without a word.
     let process = |output| Process {
@@ -123,6 +127,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
             out.bytes(&script)
         }
         CliCommand::Init => init::init(start, out),
+        CliCommand::Trust(args) => trust::trust(args, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return run::run(args, process(output)).await,
         CliCommand::Plan(args) => return run::plan(args, process(output)).await,

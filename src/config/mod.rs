@@ -7,6 +7,7 @@ mod environment;
 mod internal_waits;
 mod model_choice;
 mod read_config;
+mod sensitive;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,8 @@ struct ConfigOrigin {
     file: Option<PathBuf>,
     /// The folder from which relative paths start; absolute.
     folder: PathBuf,
+    /// What of the file needs a person's confirmation.
+    sensitive: BTreeMap<String, String>,
 }
 
 /// The language model that plans and judges.
@@ -449,7 +452,23 @@ impl Config {
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let (file, text) = read_config::find(file)?;
         let folder = read_config::folder_of(file.as_deref())?;
-        Self::read(ConfigOrigin { file, folder }, &text, environment)
+        Self::read(file, folder, &text, environment)
+    }
+
+    /// Reads the configuration in a folder: its `config.toml` if it exists, else the defaults; then the environment overrides
+    /// keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    pub fn in_folder(folder: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        let file = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
+        let text = match &file {
+            Some(file) => read_config::find(Some(file))?.1,
+            None => String::new(),
+        };
+        let folder = read_config::folder_of(Some(&folder.join(FILE_NAME)))?;
+        Self::read(file, folder, &text, environment)
     }
 
     /// Reads the configuration of the project around an exchange folder: the `config.toml` next to that folder if it exists,
@@ -459,26 +478,22 @@ impl Config {
     ///
     /// As [`Config::load`].
     pub fn around(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
-        let folder = root.parent().unwrap_or(root).to_owned();
-        let file = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
-        let text = match &file {
-            Some(file) => read_config::find(Some(file))?.1,
-            None => String::new(),
-        };
-        let mut config = Self::read(ConfigOrigin { file, folder }, &text, environment)?;
+        let mut config = Self::in_folder(root.parent().unwrap_or(root), environment)?;
         root.clone_into(&mut config.volumes.root);
         Ok(config)
     }
 
     fn read(
-        origin: ConfigOrigin,
+        file: Option<PathBuf>,
+        folder: PathBuf,
         text: &str,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let config = match &origin.file {
+        let config = match &file {
             Some(path) => read_config::parse(text, path)?,
             None => Self::default(),
         };
+        let sensitive = config.find_sensitive(&folder);
         let mut config = read_config::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
@@ -486,13 +501,23 @@ impl Config {
             check.name.clone_from(name);
         }
         config.timing = Timing::of(environment)?;
-        config.origin = origin;
+        config.origin = ConfigOrigin {
+            file,
+            folder,
+            sensitive,
+        };
         Ok(config)
     }
 
     /// Returns the file that was read, if any.
     pub fn file(&self) -> Option<&Path> {
         self.origin.file.as_deref()
+    }
+
+    /// Returns the settings of the file that run programs or widen rights, by their keys, as TOML. What the environment sets is
+    /// not among them: that is the person's word.
+    pub fn sensitive(&self) -> &BTreeMap<String, String> {
+        &self.origin.sensitive
     }
 
     /// Returns the absolute folder that relative paths start from.
