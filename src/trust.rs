@@ -2,7 +2,7 @@
 //! person's own state folder, outside of every project.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -20,6 +20,8 @@ const FOLDER: &str = "trust";
 /// Bytes of a record: a configuration of the largest size, and some for its place and its prompts.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 const FORMAT: u32 = 1;
+/// How the hash of a content begins; no value of TOML does.
+const HASH: &str = "sha256:";
 
 /// What counts of a file, by its parts: each as a text, or as the [`content_hash`] of what it stands for.
 pub type Parts = BTreeMap<String, String>;
@@ -92,7 +94,7 @@ impl ConfirmedRecords {
             .create(&self.folder)?;
         let record = Record {
             format: FORMAT,
-            path: path.display().to_string(),
+            path: std::path::absolute(path)?.display().to_string(),
             parts: parts.clone(),
         };
         // It can be read by its owner only.
@@ -102,20 +104,10 @@ impl ConfirmedRecords {
         Ok(())
     }
 
-    /// Forgets what was confirmed of a file, and returns whether anything was.
-    ///
-    /// # Errors
-    /// The record cannot be removed.
-    pub fn remove(&self, path: &Path) -> io::Result<bool> {
-        match fs::remove_file(self.record(path)?) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            removed => removed.map(|()| true),
-        }
-    }
-
     fn record(&self, path: &Path) -> io::Result<PathBuf> {
         // What a file names starts from the folder that it stands in, so a link is another file than the one that it leads to.
-        let folder = path.parent().unwrap_or(path).canonicalize()?;
+        let path = std::path::absolute(path)?;
+        let folder = path.parent().unwrap_or(&path).canonicalize()?;
         let path = folder.join(path.file_name().unwrap_or_default());
         let hash = hex(&path.as_os_str().as_bytes());
         Ok(self.folder.join(format!("{hash}.json")))
@@ -124,7 +116,12 @@ impl ConfirmedRecords {
 
 /// Returns what stands for the content of a file in [`Parts`].
 pub fn content_hash(content: impl AsRef<[u8]>) -> String {
-    format!("sha256:{}", hex(&content))
+    format!("{HASH}{}", hex(&content))
+}
+
+/// Returns whether a part is the [`content_hash`] of something.
+pub fn is_hash(part: &str) -> bool {
+    part.starts_with(HASH)
 }
 
 fn hex(content: &impl AsRef<[u8]>) -> String {
@@ -143,7 +140,7 @@ fn real(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
@@ -179,8 +176,6 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         let record = records.record(&path("config.toml")).unwrap();
         assert_eq!((mode(&record), mode(&records.folder)), (0o600, 0o700));
-        assert!(records.remove(&path("config.toml")).unwrap());
-        assert!(!records.remove(&path("config.toml")).unwrap());
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod staff;
 mod team;
 mod tools;
 mod torn;
+mod trust;
 mod workflow;
 
 use std::fs::{self, File};

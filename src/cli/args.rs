@@ -451,7 +451,7 @@ pub struct DaemonArgs {
 
     /// What stands for the settings that the process which starts it made sure of
     #[arg(long)]
-    pub confirmed: Option<String>,
+    pub confirmed: String,
 
     #[command(flatten)]
     pub agent: AgentArgs,

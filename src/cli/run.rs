@@ -199,10 +199,7 @@ pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         app.load_team(&args.team).await?;
-        match &args.confirmed {
-            Some(handed) => app.require_same(handed).await?,
-            None => app.require_trust(process.start, false).await?,
-        }
+        app.require_same(&args.confirmed).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         let workers = TeamWorkers::choose(&args.agent, &mut app).await?;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -14,7 +15,7 @@ use super::{App, CommandStart, Exit, Failure, Output, beside, complain};
 use crate::config::{Config, Environment, FILE_NAME, HooksConfig};
 use crate::foreign_files;
 use crate::llm::PromptFiles;
-use crate::trust::{ConfirmedRecords, Parts, content_hash};
+use crate::trust::{ConfirmedRecords, Parts, content_hash, is_hash};
 use crate::view::ProgramName;
 use crate::volumes::EXCHANGE;
 use crate::wire::text::one_line;
@@ -31,16 +32,12 @@ const MOST_ANSWER: u64 = 1024;
 struct Subject {
     path: PathBuf,
     does: &'static str,
+    /// What counts of it, as it was read.
     parts: Parts,
+    /// What was confirmed of it, or why that is not known.
+    before: io::Result<Option<Parts>>,
     /// The person named it for this run.
     named: bool,
-}
-
-/// A subject that is not what a person confirmed.
-struct Unconfirmed {
-    subject: Subject,
-    /// What was confirmed of it, or why that is not known.
-    before: Result<Option<Parts>, String>,
 }
 
 /// Refuses, in the environment that agents get, what only a person may do.
@@ -117,8 +114,8 @@ pub(super) async fn trust(
     if at_terminal() && !agreed("Confirm it? [y/N] ").await? {
         return Err(Failure::new(anyhow!("nothing is confirmed"), Exit::Waiting));
     }
-    app.keep(&open)
-        .context("failed to keep what was confirmed")?;
+    let kept = app.keep(&open);
+    kept.context("failed to keep what was confirmed")?;
     output.line("confirmed")
 }
 
@@ -148,7 +145,7 @@ impl App {
     ) -> Result<(), Failure> {
         self.read_prompts().await?;
         let open = self.unconfirmed(start.file.is_some());
-        let (named, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|open| open.subject.named);
+        let (named, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|subject| subject.named);
         // What is named counts without a record, too.
         self.keep(&named).ok();
         if open.is_empty() {
@@ -202,7 +199,7 @@ impl App {
     /// Returns whether [`App::require_trust`] would ask, for a command that runs nothing then.
     pub(super) fn is_unconfirmed(&self, start: &CommandStart) -> bool {
         let open = self.unconfirmed(start.file.is_some());
-        open.iter().any(|open| !open.subject.named)
+        open.iter().any(|subject| !subject.named)
     }
 
     async fn read_prompts(&mut self) -> Result<(), Failure> {
@@ -226,81 +223,78 @@ impl App {
         ConfirmedRecords::outside_of(&[self.config.folder(), &workspace], &self.environment)
     }
 
-    fn keep(&self, confirmed: &[Unconfirmed]) -> io::Result<()> {
-        confirmed
-            .iter()
-            .try_for_each(|Unconfirmed { subject, .. }| {
-                self.records()?.put(&subject.path, &subject.parts)
-            })
+    fn keep(&self, confirmed: &[Subject]) -> io::Result<()> {
+        let mut confirmed = confirmed.iter();
+        confirmed.try_for_each(|subject| self.records()?.put(&subject.path, &subject.parts))
     }
 
     /// Returns what is not as a person confirmed it. If the configuration is `named`, so is everything that it names.
-    fn unconfirmed(&self, named: bool) -> Vec<Unconfirmed> {
-        let open = self.subjects(named).into_iter().filter_map(|subject| {
-            let before = self
-                .records()
-                .and_then(|records| records.get(&subject.path));
-            let as_before = match &before {
-                Ok(Some(before)) => *before == subject.parts,
-                Ok(None) | Err(_) => subject.parts.is_empty(),
-            };
-            let before = before.map_err(|error| error.to_string());
-            (!as_before).then_some(Unconfirmed { subject, before })
+    fn unconfirmed(&self, named: bool) -> Vec<Subject> {
+        let mut subjects = self.subjects(named);
+        subjects.retain(|subject| match &subject.before {
+            Ok(Some(before)) => *before != subject.parts,
+            Ok(None) | Err(_) => !subject.parts.is_empty(),
         });
-        open.collect()
+        subjects
     }
 
     /// Returns the configuration, the prompts and the team, as they were read.
     fn subjects(&self, named: bool) -> Vec<Subject> {
         let config = &self.config;
-        let set = |key: &str| self.environment.overrides(key);
+        let subject = |path: PathBuf, does, parts, key: Option<&str>| Subject {
+            before: self.records().and_then(|records| records.get(&path)),
+            named: named || key.is_some_and(|key| self.environment.overrides(key)),
+            path,
+            does,
+            parts,
+        };
         let file = config.file().and_then(Path::file_name);
-        let mut parts = config.sensitive().clone();
-        parts.extend(self.programs());
+        let file = config.folder().join(file.unwrap_or(FILE_NAME.as_ref()));
+        let mut settings = config.sensitive().clone();
+        settings.extend(self.programs());
         let prompts = self.prompts.replaced();
         let prompts = prompts.map(|(name, text)| (name.to_owned(), content_hash(text)));
+        let told = "replaces what models and agents are told";
         let mut subjects = vec![
-            Subject {
-                path: config.folder().join(file.unwrap_or(FILE_NAME.as_ref())),
-                does: "runs programs or widens rights",
-                parts,
-                named,
-            },
-            Subject {
-                path: config.prompts_dir(),
-                does: "replaces what models and agents are told",
-                parts: prompts.collect(),
-                named: named || set("prompts.dir"),
-            },
+            subject(file, "runs programs or widens rights", settings, None),
+            subject(
+                config.prompts_dir(),
+                told,
+                prompts.collect(),
+                Some("prompts.dir"),
+            ),
         ];
-        subjects.extend(self.team.as_ref().map(|team| Subject {
-            path: team.path.clone(),
-            does: "says who works, and how",
-            parts: team.parts.clone(),
-            named: named || !self.team_flags.is_empty() || set("run.team"),
-        }));
+        if let Some(team) = &self.team {
+            let (path, parts) = (team.path.clone(), team.parts.clone());
+            let team = subject(path, "says who works, and how", parts, Some("run.team"));
+            let named = team.named || !self.team_flags.is_empty();
+            subjects.push(Subject { named, ..team });
+        }
         subjects
     }
 
-    /// Returns the files of the project that hooks and servers name, since agents could change what these run. What a check runs
-    /// is the project itself, which agents are to change.
+    /// Returns the programs of the project that hooks and servers name, since agents could change what these run. What a check
+    /// runs is the project itself, which agents are to change.
     fn programs(&self) -> Parts {
         let (config, workspace) = (&self.config, self.config.workspace());
         let hooks = &config.hooks;
         let hooks = [&hooks.on_question, &hooks.on_finish, &hooks.on_change];
-        let hooks = hooks.into_iter().flatten().flatten();
-        let servers = config.mcp.values().flat_map(|server| &server.command);
-        let named = (hooks.map(|word| (word, config.folder())))
-            .chain(servers.map(|word| (word, &*workspace)));
-        let hashed = named.filter_map(|(word, folder)| {
+        let hooks = hooks.into_iter().flatten();
+        let servers = config.mcp.values().map(|server| &server.command);
+        let named = (hooks.map(|argv| (argv, config.folder())))
+            .chain(servers.map(|argv| (argv, &*workspace)));
+        let words = named.flat_map(|(argv, folder)| argv.iter().map(move |word| (word, folder)));
+        let hashed = words.filter_map(|(word, folder)| {
             let real = folder.join(word).canonicalize().ok()?;
             let within = |folder: &Path| folder.canonicalize().is_ok_and(|it| real.starts_with(it));
-            let own = within(config.folder()) || within(&workspace);
-            let content = foreign_files::read_beginning(&real, MOST_PROGRAM);
-            Some((
-                format!("the file `{word}`"),
-                content_hash(content.ok().filter(|_| own)?),
-            ))
+            if !within(config.folder()) && !within(&workspace) {
+                return None;
+            }
+            let mode = real.metadata().ok()?.permissions().mode();
+            let content = foreign_files::read_beginning(&real, MOST_PROGRAM).ok()?;
+            // Other files that are named may be what the program writes.
+            let program = mode & 0o111 != 0 || content.starts_with(b"#!");
+            program.then(|| (format!("the file `{word}`"), content_hash(content)))
         });
         hashed.collect()
     }
@@ -310,23 +304,18 @@ fn read_prompts(dir: &Path) -> Result<PromptFiles, Failure> {
     PromptFiles::read(dir).map_err(|error| Failure::hinted(error, |error| error.hint()))
 }
 
-fn listed(open: &[Unconfirmed]) -> String {
-    let paragraph = |Unconfirmed { subject, before }: &Unconfirmed| {
+fn listed(open: &[Subject]) -> String {
+    let paragraph = |subject: &Subject| {
         let (path, does) = (shown_from_here(&subject.path), subject.does);
-        let state = match before {
-            Ok(None) => "no person has confirmed it".to_owned(),
-            Ok(Some(_)) => "it is not what was confirmed".to_owned(),
-            Err(error) => format!("what was confirmed is not known ({error})"),
+        let (state, before) = match &subject.before {
+            Ok(None) => ("no person has confirmed it".to_owned(), None),
+            Ok(before) => ("it is not what was confirmed".to_owned(), before.as_ref()),
+            Err(error) => (format!("what was confirmed is not known ({error})"), None),
         };
-        let mut lines = changes(
-            before.as_ref().ok().and_then(Option::as_ref),
-            &subject.parts,
-        );
+        let mut lines = changes(before, &subject.parts);
         let more = lines.len().saturating_sub(MOST_LINES);
         lines.truncate(MOST_LINES);
-        if more > 0 {
-            lines.push(format!("  … and {more} more: look into it"));
-        }
+        lines.extend((more > 0).then(|| format!("  … and {more} more: look into it")));
         format!("`{path}` {does}, and {state}:\n{}", lines.join("\n"))
     };
     open.iter().map(paragraph).collect::<Vec<_>>().join("\n")
@@ -334,27 +323,29 @@ fn listed(open: &[Unconfirmed]) -> String {
 
 /// Returns the parts that there are, or those that have changed, a line each.
 fn changes(before: Option<&Parts>, now: &Parts) -> Vec<String> {
-    let line = |mark: &str, key: &str, value: &String| match value.starts_with("sha256:") {
-        true => format!("  {mark} {}", one_line(key, MOST_SHOWN)),
-        false => format!(
-            "  {mark} {}",
-            one_line(&format!("{key} = {value}"), MOST_SHOWN)
-        ),
-    };
-    let Some(before) = before else {
-        return now
-            .iter()
-            .map(|(key, value)| line(" ", key, value))
-            .collect();
+    let (none, new) = (Parts::new(), before.map_or(" ", |_| "+"));
+    let before = before.unwrap_or(&none);
+    let line = |mark: &str, key: &str, value: &String| {
+        let text = match is_hash(value) {
+            true => key.to_owned(),
+            false => format!("{key} = {value}"),
+        };
+        format!("  {mark} {}", one_line(&text, MOST_SHOWN))
     };
     let keys: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-    let changed = keys.into_iter().flat_map(|key| {
-        let (old, new) = (before.get(key), now.get(key));
-        let gone = old.filter(|_| old != new).map(|old| line("-", key, old));
-        let come = new.filter(|_| old != new).map(|new| line("+", key, new));
-        gone.into_iter().chain(come)
+    let lines = keys.into_iter().flat_map(|key| {
+        let (was, is) = match (before.get(key), now.get(key)) {
+            (was, is) if was == is => (None, None),
+            // Both would look alike.
+            (Some(_), Some(is)) if is_hash(is) => (None, Some(line("~", key, is))),
+            (was, is) => (
+                was.map(|value| line("-", key, value)),
+                is.map(|value| line(new, key, value)),
+            ),
+        };
+        was.into_iter().chain(is)
     });
-    changed.collect()
+    lines.collect()
 }
 
 fn at_terminal() -> bool {
