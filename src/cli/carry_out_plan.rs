@@ -144,6 +144,7 @@ impl App {
             lock: lock.place().clone(),
             plan: head.id.clone(),
             workspace: PathBuf::from(&head.workspace),
+            mission: config.mission_folder(Path::new(&head.workspace)),
             isolate: config.run.isolation == Isolation::Worktree,
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),

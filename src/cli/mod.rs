@@ -6,6 +6,8 @@ mod agent_probe;
 mod app;
 mod args;
 mod carry_out_plan;
+mod clean;
+mod confirm;
 mod control;
 mod detach;
 mod diff;
@@ -29,6 +31,7 @@ mod team_file;
 mod tool;
 mod trust;
 mod worker_pools;
+mod workspace_choice;
 
 use std::process::ExitCode;
 
@@ -65,6 +68,12 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(Exit::Usage.code()));
         }
     };
+    if let Some(folder) = &line.folder
+        && let Err(error) = std::env::set_current_dir(folder)
+    {
+        complain(&format!("error: `{}`: {error}\n", folder.display()));
+        return Exit::Usage.into();
+    }
     match execute(line) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -102,6 +111,7 @@ struct Process<'a> {
 
 async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     let start = &CommandStart {
+        folder: line.folder,
         file: line.config,
         environment: Environment::of_process(),
     };
@@ -126,7 +136,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
             clap_complete::generate(shell, &mut command, "plan-agent", &mut script);
             out.bytes(&script)
         }
-        CliCommand::Init => init::init(start, out),
+        CliCommand::Init(args) => init::init(&args, start, out),
         CliCommand::Trust(args) => trust::trust(args, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return run::run(args, process(output)).await,
@@ -138,6 +148,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Tools(args) => tool::list(&args, out),
         CliCommand::Tool(args) => return tool::call(args, process(output)).await,
         CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
+        CliCommand::Clean(args) => clean::clean(&args, &control().await?, out).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,

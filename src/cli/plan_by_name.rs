@@ -194,7 +194,7 @@ mod tests {
     }
 
     fn picked(plans: &[ListedPlan], named: Option<&str>) -> String {
-        match pick_plan(plans, named, &ProgramName::with(None)) {
+        match pick_plan(plans, named, &ProgramName::with(None, None)) {
             Ok(head) => head.id.to_string(),
             Err(failure) => failure.text().unwrap(),
         }

@@ -396,7 +396,8 @@ impl<'a> Foreground<'a> {
                 };
                 let status = self.output.paint().text(style, status.as_str());
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
-                let place = place_of_work(&head);
+                let mission = self.app.config.mission_folder(&self.workspace);
+                let place = place_of_work(&head, &mission);
                 self.output
                     .prose(&format!("\nplan {plan}: {status}\n{summary}\n{place}\n"))?;
             }
@@ -493,12 +494,15 @@ fn is_followed(event: &Event, events: &[Event]) -> bool {
 }
 
 /// Says where the result of a plan is, and how a person gets it.
-fn place_of_work(head: &PlanHead) -> String {
+fn place_of_work(head: &PlanHead, mission_folder: &Path) -> String {
     let workspace = shown_from_here(Path::new(&head.workspace));
+    let mission = shown_from_here(&mission_folder.join("MISSION.md"));
     let Some(line) = &head.line else {
-        return format!("The work is in `{workspace}`, and MISSION.md there tells about it.");
+        return match Path::new(&head.workspace) == mission_folder {
+            true => format!("The work is in `{workspace}`, and MISSION.md there tells about it."),
+            false => format!("The work is in `{workspace}`, and `{mission}` tells about it."),
+        };
     };
-    let mission = shown_from_here(&Path::new(&line.folder).join("MISSION.md"));
     let branch = IntegrationBranch::branch(&head.id);
     let place = if line.elsewhere.is_some() {
         let tip = &line.tip;

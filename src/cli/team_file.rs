@@ -263,9 +263,10 @@ fn parts(team: &Team, text: &str, prompts: &BTreeMap<String, String>) -> Parts {
         }
         _ => None,
     });
-    let prompts = prompts.iter().map(|(role, prompt)| {
-        let name = format!("the prompt of `{role}`");
-        (name, content_hash(prompt))
+    let prompts = team.roles.iter().filter_map(|role| {
+        let path = role.prompt.as_ref()?.display();
+        let prompt = content_hash(prompts.get(&role.id)?);
+        Some((format!("the prompt of `{}`, `{path}`", role.id), prompt))
     });
     let whole = ("the text of the file".to_owned(), content_hash(text));
     agents.chain(prompts).chain([whole]).collect()

@@ -2,13 +2,14 @@
 //! Everything is read once, held against the records of the person, and used as it was read.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
 use super::args::{CliCommand, TrustArgs};
+use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
 use super::team_file::TeamFile;
 use super::{App, CommandStart, Exit, Failure, Output, beside, complain};
@@ -25,8 +26,6 @@ const MOST_SHOWN: usize = 2_000;
 const MOST_LINES: usize = 100;
 /// Bytes of a program in the project that count.
 const MOST_PROGRAM: u64 = 64 * 1024 * 1024;
-/// Bytes of an answer.
-const MOST_ANSWER: u64 = 1024;
 
 /// A file or a folder that agents, or a stranger, could have written.
 struct Subject {
@@ -63,7 +62,7 @@ impl CliCommand {
     /// Returns its name if it controls, answers, takes over or configures, which agents must not do.
     fn for_persons_only(&self) -> Option<&'static str> {
         match self {
-            Self::Init => Some("init"),
+            Self::Init(_) => Some("init"),
             Self::Run(_) => Some("run"),
             Self::Plan(_) => Some("plan"),
             Self::Resume(_) => Some("resume"),
@@ -75,6 +74,7 @@ impl CliCommand {
             Self::Worker(_) => Some("worker"),
             Self::Daemon(_) => Some("daemon"),
             Self::Trust(_) => Some("trust"),
+            Self::Clean(_) => Some("clean"),
             Self::Plans(_)
             | Self::Status(_)
             | Self::Show(_)
@@ -99,7 +99,10 @@ pub(super) async fn trust(
     let (named, environment) = (start.file.clone(), start.environment.clone());
     let app = beside(move || {
         let config = match args.path.as_deref() {
-            Some(folder) if folder.is_dir() => Config::in_folder(folder, &environment),
+            Some(folder) if folder.is_dir() => {
+                let folder = std::path::absolute(folder).map_err(Failure::failed)?;
+                Config::in_folder(&folder, &environment)
+            }
             Some(file) => Config::load(Some(file), &environment),
             None => Config::load(named.as_deref(), &environment),
         };
@@ -111,7 +114,7 @@ pub(super) async fn trust(
         return output.line("nothing here waits to be confirmed");
     }
     output.prose(&format!("{}\n", listed(&open)))?;
-    if at_terminal() && !agreed("Confirm it? [y/N] ").await? {
+    if can_ask() && !confirm("Confirm it?").await? {
         return Err(Failure::new(anyhow!("nothing is confirmed"), Exit::Waiting));
     }
     let kept = app.keep(&open);
@@ -124,12 +127,12 @@ pub(super) async fn trust(
 /// # Errors
 /// The text of what is wrong with it, or why this cannot be kept.
 pub fn trust_folder(folder: &Path, environment: &Environment) -> Result<(), String> {
-    let confirm = || {
+    let keep = || {
         let config = Config::in_folder(folder, environment)?;
         let app = App::to_confirm(config, environment.clone())?;
         app.keep(&app.unconfirmed(false)).map_err(Failure::failed)
     };
-    confirm().map_err(|failure: Failure| failure.text().unwrap_or_default())
+    keep().map_err(|failure: Failure| failure.text().unwrap_or_default())
 }
 
 impl App {
@@ -151,12 +154,18 @@ impl App {
         if open.is_empty() {
             return Ok(());
         }
-        if !may_ask || !at_terminal() {
-            let hint = format!("if you want that, `{} trust` confirms it", self.program);
+        if !may_ask || !can_ask() {
+            let program = &self.program;
+            let hint = match open.iter().all(|subject| subject.before.is_ok()) {
+                true => format!("if you want that, `{program} trust` confirms it"),
+                false => {
+                    format!("if you want that, `{program} --config FILE` names it for one run")
+                }
+            };
             return Err(Failure::new(anyhow!(listed(&open)), Exit::Waiting).hint(hint));
         }
         complain(&format!("{}\n", listed(&open)));
-        if !agreed("Go on with that? [y/N] ").await? {
+        if !confirm("Go on with that?").await? {
             return Err(Failure::new(anyhow!("nothing was started"), Exit::Waiting));
         }
         if let Err(error) = self.keep(&open) {
@@ -191,7 +200,11 @@ impl App {
     /// Leaves out the hooks, and says so, unless they are trusted: what is left to do needs none.
     pub(super) async fn hooks_if_trusted(&mut self, start: &CommandStart) {
         let trusted = self.require_trust(start, false).await.is_ok();
-        if !trusted && std::mem::take(&mut self.config.hooks) != HooksConfig::default() {
+        if trusted {
+            return;
+        }
+        self.prompts = PromptFiles::default();
+        if std::mem::take(&mut self.config.hooks) != HooksConfig::default() {
             complain("! hooks are left out: the configuration is not what was confirmed\n");
         }
     }
@@ -210,7 +223,7 @@ impl App {
 
     /// Reads everything that the configuration names.
     fn to_confirm(config: Config, environment: Environment) -> Result<Self, Failure> {
-        let mut app = Self::of(config, environment, ProgramName::with(None))?;
+        let mut app = Self::of(config, environment, ProgramName::with(None, None))?;
         if let Some(path) = TeamFile::find(None, &app.config) {
             app.team = Some(TeamFile::load(path, &app.config)?);
         }
@@ -346,20 +359,4 @@ fn changes(before: Option<&Parts>, now: &Parts) -> Vec<String> {
         was.into_iter().chain(is)
     });
     lines.collect()
-}
-
-fn at_terminal() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-/// Asks a person at the terminal; anything but a yes is a no.
-async fn agreed(question: &'static str) -> Result<bool, Failure> {
-    beside(move || {
-        complain(question);
-        let (mut answer, mut input) = (String::new(), io::stdin().lock().take(MOST_ANSWER));
-        input.read_line(&mut answer).map_err(Failure::failed)?;
-        let answer = answer.trim().to_lowercase();
-        Ok(["y", "yes"].contains(&answer.as_str()))
-    })
-    .await
 }

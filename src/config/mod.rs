@@ -4,6 +4,7 @@
 
 mod budget_limit;
 mod environment;
+mod home;
 mod internal_waits;
 mod model_choice;
 mod read_config;
@@ -20,6 +21,7 @@ use crate::wire::command_file::Language;
 
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
+pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use read_config::{ConfigError, is_loopback};
@@ -59,8 +61,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ConfigOrigin {
     file: Option<PathBuf>,
-    /// The folder from which relative paths start; absolute.
-    folder: PathBuf,
+    home: Home,
     /// What of the file needs a person's confirmation.
     sensitive: BTreeMap<String, String>,
 }
@@ -443,32 +444,27 @@ impl Default for PromptsConfig {
 }
 
 impl Config {
-    /// Reads the configuration: the named file, else `config.toml` in the current folder if it exists, else the defaults; then
-    /// the environment overrides keys.
+    /// Reads the configuration: the named file, else `config.toml` in the home of the current folder ([`Home::find`]) if it
+    /// exists, else the defaults; then the environment overrides keys.
     ///
     /// # Errors
     ///
     /// The file cannot be read, a key is unknown, or a value does not fit.
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
-        let (file, text) = read_config::find(file)?;
-        let folder = read_config::folder_of(file.as_deref())?;
-        Self::read(file, folder, &text, environment)
+        let folder = read_config::folder_of(file)?;
+        match file {
+            Some(file) => Self::of_file(file, Home::around(&folder), environment),
+            None => Self::of_home(Home::find(&folder), environment),
+        }
     }
 
-    /// Reads the configuration in a folder: its `config.toml` if it exists, else the defaults; then the environment overrides
-    /// keys.
+    /// Reads the configuration as a command in a folder would: see [`Config::load`].
     ///
     /// # Errors
     ///
     /// As [`Config::load`].
     pub fn in_folder(folder: &Path, environment: &Environment) -> Result<Self, ConfigError> {
-        let file = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
-        let text = match &file {
-            Some(file) => read_config::find(Some(file))?.1,
-            None => String::new(),
-        };
-        let folder = read_config::folder_of(Some(&folder.join(FILE_NAME)))?;
-        Self::read(file, folder, &text, environment)
+        Self::of_home(Home::find(folder), environment)
     }
 
     /// Reads the configuration of the project around an exchange folder: the `config.toml` next to that folder if it exists,
@@ -478,14 +474,31 @@ impl Config {
     ///
     /// As [`Config::load`].
     pub fn around(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
-        let mut config = Self::in_folder(root.parent().unwrap_or(root), environment)?;
+        let home = Home::around(root.parent().unwrap_or(root));
+        let mut config = Self::of_home(home, environment)?;
         root.clone_into(&mut config.volumes.root);
         Ok(config)
     }
 
+    fn of_home(home: Home, environment: &Environment) -> Result<Self, ConfigError> {
+        let file = home.folder().join(FILE_NAME);
+        if file.exists() {
+            // As a person would type it.
+            let here = read_config::folder_of(None)?;
+            let shown = file.strip_prefix(here).unwrap_or(&file);
+            return Self::of_file(shown, home, environment);
+        }
+        Self::read(None, home, "", environment)
+    }
+
+    fn of_file(file: &Path, home: Home, environment: &Environment) -> Result<Self, ConfigError> {
+        let text = read_config::text_of(file)?;
+        Self::read(Some(file.to_owned()), home, &text, environment)
+    }
+
     fn read(
         file: Option<PathBuf>,
-        folder: PathBuf,
+        home: Home,
         text: &str,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
@@ -493,7 +506,7 @@ impl Config {
             Some(path) => read_config::parse(text, path)?,
             None => Self::default(),
         };
-        let sensitive = config.find_sensitive(&folder);
+        let sensitive = config.find_sensitive(home.folder());
         let mut config = read_config::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
@@ -503,7 +516,7 @@ impl Config {
         config.timing = Timing::of(environment)?;
         config.origin = ConfigOrigin {
             file,
-            folder,
+            home,
             sensitive,
         };
         Ok(config)
@@ -520,33 +533,55 @@ impl Config {
         &self.origin.sensitive
     }
 
+    /// Returns where everything of plan-agent's lies.
+    pub fn home(&self) -> &Home {
+        &self.origin.home
+    }
+
+    /// Takes another layout for a home that is not made yet.
+    pub fn set_layout(&mut self, layout: Layout) {
+        self.origin.home = Home::new(self.home().outer(), layout);
+    }
+
     /// Returns the absolute folder that relative paths start from.
     pub fn folder(&self) -> &Path {
-        &self.origin.folder
+        self.origin.home.folder()
     }
 
     /// Returns the absolute exchange folder.
     pub fn root(&self) -> PathBuf {
-        self.origin.folder.join(&self.volumes.root)
+        self.folder().join(&self.volumes.root)
     }
 
     /// Returns the absolute folder that agents work in.
     pub fn workspace(&self) -> PathBuf {
         match &self.run.workspace {
-            Some(path) => self.origin.folder.join(path),
+            Some(path) => self.folder().join(path),
+            None if self.home().layout() == Layout::Project => self.home().outer().to_owned(),
             None => self.root().join("workspace"),
+        }
+    }
+
+    /// Returns the folder for MISSION.md of a plan whose agents work in `workspace`: that one if it is plan-agent's own, else the
+    /// one in which everything of plan-agent's lies, as the name may be taken in a folder of the person.
+    pub fn mission_folder(&self, workspace: &Path) -> PathBuf {
+        let root = self.root();
+        match self.home().layout() {
+            _ if workspace.starts_with(&root) => workspace.to_owned(),
+            Layout::TopLevel => root,
+            Layout::Project | Layout::Apart => self.folder().to_owned(),
         }
     }
 
     /// Returns the absolute path of the team file, if the configuration names one.
     pub fn team(&self) -> Option<PathBuf> {
         let team = self.run.team.as_ref();
-        team.map(|path| self.origin.folder.join(path))
+        team.map(|path| self.folder().join(path))
     }
 
     /// Returns the absolute folder whose files replace the built-in prompts.
     pub fn prompts_dir(&self) -> PathBuf {
-        self.origin.folder.join(&self.prompts.dir)
+        self.folder().join(&self.prompts.dir)
     }
 
     /// Returns how many tasks may be in progress at the same time, given how many the roles of a team do together.

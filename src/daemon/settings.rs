@@ -22,6 +22,8 @@ pub struct DaemonSettings {
     pub plan: PlanId,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
+    /// The absolute folder for MISSION.md.
+    pub mission: PathBuf,
     /// Whether each task of a plan that begins gets a worktree of its own; the workspace is a git project then.
     pub isolate: bool,
     pub policy: PlanPolicy,

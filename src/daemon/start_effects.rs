@@ -1,6 +1,5 @@
 //! Starts the effects of a plan: each runs beside the loop and comes back with an [`EffectResult`].
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::carry_out_steps::OutgoingCommand;
@@ -114,11 +113,7 @@ impl PlanRun {
             return self.wake_by(at);
         }
         let ((settings, store), now) = (self.handles(), self.world.now);
-        // Nothing is written into the person's own folder where agents work in worktrees.
-        let folder = match &view.gathering {
-            Some(gathering) => PathBuf::from(&gathering.line.folder),
-            None => settings.workspace.clone(),
-        };
+        let folder = settings.mission.clone();
         self.spawn(EffectKey::Mission, async move {
             let program = settings.program.clone();
             let read = move |plan: &Plan, seq| (mission::render(plan, now, &program), seq);

@@ -74,7 +74,7 @@ pub struct PendingAnswer {
     /// The text that is sent.
     pub text: String,
     pub since: Time,
-    /// Whoever is asked has to know something first, and a person is asked for it.
+    /// The role that is asked has to know something first, and a person is asked for it.
     pub with_person: bool,
     /// How it ended and what came of it, once that is known.
     pub answer: Option<(CollaborationStatus, String)>,

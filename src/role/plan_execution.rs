@@ -306,7 +306,7 @@ impl Role {
             tracing::warn!(
                 role = %self.settings.id,
                 request = %request.map_or("none", RequestId::as_str),
-                "an answer that nobody waits for"
+                "an answer that no step waits for"
             );
             return Ok(false);
         };

@@ -259,7 +259,7 @@ mod tests {
             TaskId(task),
             NOW,
             Paint::none(),
-            &ProgramName::with(None),
+            &ProgramName::with(None, None),
         )
         .unwrap()
     }
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn why_explains_wait_for_role_lane() {
         let said = |task| {
-            let program = ProgramName::with(None);
+            let program = ProgramName::with(None, None);
             why(
                 &sample_plan::with_roles(),
                 TaskId(task),
@@ -335,7 +335,7 @@ mod tests {
             TaskId(4),
             NOW,
             Paint::none(),
-            &ProgramName::with(None),
+            &ProgramName::with(None, None),
         );
         insta::assert_snapshot!(said.unwrap(), @r"
         4 · Test: in progress
@@ -355,7 +355,7 @@ mod tests {
                 TaskId(9),
                 NOW,
                 Paint::none(),
-                &ProgramName::with(None)
+                &ProgramName::with(None, None)
             ),
             None
         );

@@ -287,7 +287,7 @@ fn without_place_for_records_each_run_asks() {
 fn link_to_confirmed_file_is_another_one() {
     let scene = unconfirmed(RUNS);
     scene.works("trust");
-    scene.write("clone/README", "");
+    scene.write("clone/.plan-agent/layout", "top-level\n");
     symlink("../config.toml", scene.env.path("clone/config.toml")).unwrap();
     let mut command = scene.env.command("run --plan ../one.md");
     let output = command

@@ -10,7 +10,7 @@ fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
 }
 
 fn text(plan: &Plan, daemon: Option<u32>, limit: usize) -> String {
-    view(plan, daemon, limit).page(NOW, Paint::none(), &ProgramName::with(None))
+    view(plan, daemon, limit).page(NOW, Paint::none(), &ProgramName::with(None, None))
 }
 
 #[test]

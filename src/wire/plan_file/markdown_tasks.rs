@@ -3,7 +3,7 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Reference, TaskDraft, nearest, order, suggestion};
+use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
@@ -26,15 +26,18 @@ pub(super) struct PlanHeader {
     #[serde(deserialize_with = "text_or_list")]
     pub(super) constraints: String,
     pub(super) order: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) workspace: Option<String>,
 }
 
-const FIELDS: [&str; 6] = [
+const FIELDS: [&str; 7] = [
     "name",
     "goal",
     "description",
     "expected_outcome",
     "constraints",
     "order",
+    "workspace",
 ];
 
 /// The attributes of a task, as written in a list below its heading.
@@ -54,7 +57,7 @@ pub(super) const ATTRIBUTES: [&str; 9] = [
 pub(super) fn read(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
@@ -87,7 +90,9 @@ pub(super) fn read(
         checklist: !has_task_headings(&front.body),
     };
     let drafts = reader.read(&front.body, front.body_line);
-    Ok((plan, drafts))
+    let workspace = header.workspace.map(|folder| folder.trim().to_owned());
+    let workspace = workspace.filter(|folder| !folder.is_empty());
+    Ok((PlanFileHead { plan, workspace }, drafts))
 }
 
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and

@@ -20,6 +20,8 @@ pub fn render(plan: &Plan) -> String {
         expected_outcome: text(&head.expected_outcome),
         constraints: text(&head.constraints),
         order: Some(order(head.order).to_owned()),
+        // It was chosen already, and may be no folder of a file that the text is saved to.
+        workspace: None,
     };
     let numbers: HashMap<TaskId, usize> = plan.tasks().map(|task| task.number).zip(1..).collect();
     let mut body = String::new();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TaskDraft, finish, order};
+use super::{PlanFileHead, TaskDraft, finish, order};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::Problem;
 use crate::wire::problem::Problems;
@@ -94,7 +94,7 @@ pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
 pub(super) fn read_yaml(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let node = yaml_tree::read(text)?;
     Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
 }
@@ -109,7 +109,8 @@ pub(in crate::wire) enum UnknownFields {
     Refused,
 }
 
-const PLAN: [&str; 8] = [
+const PLAN: [&str; 9] = [
+    "workspace",
     "name",
     "description",
     "workflow_template_source",
@@ -141,7 +142,7 @@ pub(super) fn of_node(
     what: &str,
     others: UnknownFields,
     problems: &mut Problems,
-) -> (PlanSpec, Vec<TaskDraft>) {
+) -> (PlanFileHead, Vec<TaskDraft>) {
     let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| {
         let fields = match others {
             UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
@@ -157,7 +158,12 @@ pub(super) fn of_node(
         };
         word.unwrap_or_default().to_owned()
     };
-    let Some(fields) = open(node, what, &PLAN, problems) else {
+    // A workflow says nothing of a folder.
+    let known = match others {
+        UnknownFields::Refused => &PLAN[1..],
+        UnknownFields::Ignored | UnknownFields::Fitting => &PLAN,
+    };
+    let Some(fields) = open(node, what, known, problems) else {
         return Default::default();
     };
     let name = fields.need("name", what, problems);
@@ -203,7 +209,10 @@ pub(super) fn of_node(
         None if drafts.iter().all(|draft| draft.after.is_empty()) => Some(TaskOrder::Sequential),
         None => None,
     };
-    (plan, drafts)
+    let workspace = fields.text("workspace", problems);
+    let workspace = workspace.filter(|folder| !folder.is_empty());
+    let workspace = workspace.map(str::to_owned);
+    (PlanFileHead { plan, workspace }, drafts)
 }
 
 /// Reads the fields of a task, except for its names.
@@ -232,7 +241,7 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
 pub(super) fn read_json(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let problem = |error: serde_json::Error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);
