@@ -280,7 +280,7 @@ impl App {
         if let Some(team) = &self.team {
             let (path, parts) = (team.path.clone(), team.parts.clone());
             let team = subject(path, "says who works, and how", parts, Some("run.team"));
-            let named = team.named || !self.team_flags.is_empty();
+            let named = team.named || self.team_named;
             subjects.push(Subject { named, ..team });
         }
         subjects

@@ -168,6 +168,27 @@ fn agent_that_edits_configuration_runs_nothing() {
 }
 
 #[test]
+fn agent_that_edits_team_runs_nothing() {
+    let scene = unconfirmed("run.max_attempts = 1");
+    scene.write(
+        "one.md",
+        &ONE.replace("## Only\n", "## Only\n\n- assignee: coder\n"),
+    );
+    let team = |argv: &str| {
+        let agent = format!("{{agent: command, argv: [{argv}]}}");
+        format!("name: T\nroles:\n- {{id: coder, kind: files, worker: {agent}}}\n")
+    };
+    scene.write("evil.yaml", &team("sh, -c, touch ../../STARTED"));
+    scene.write("team.yaml", &team("cp, ../../evil.yaml, ../../team.yaml"));
+    scene.exits(4, "run --plan one.md --team team.yaml");
+    assert_eq!(scene.read("team.yaml"), scene.read("evil.yaml"));
+    scene.works("answer retry");
+    let resumed = scene.run("resume");
+    assert_ne!(resumed.code, Some(0), "{resumed:?}");
+    ran_nothing(&scene);
+}
+
+#[test]
 fn person_is_asked_at_terminal() {
     let scene = unconfirmed(RUNS);
     let _agent = scene.agent(|_| Act::success("done"));
