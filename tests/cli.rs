@@ -56,6 +56,7 @@ fn help_is_short_and_lists_exit_codes() {
       tool         Call a tool
       mcp          Serve the tools to an agent by the Model Context Protocol
       doctor       Check the configuration, the folders, the model and the programs that are needed
+      trust        Show what the configuration runs and allows, and confirm it
       clean        Say what is plan-agent's here, and remove it on yes
       completions  Print the completions of a shell
 
@@ -876,7 +877,9 @@ fn file_reads_stop_at_size_limit() {
         ("pipe", &["--config", "pipe", "status"]),
         ("prompts/judge.md", &["run", "--plan", "plan.md"]),
     ] {
-        let env = TestEnv::new();
+        let mut env = TestEnv::new();
+        // That would read the pipe, too.
+        env.confirm_nothing();
         env.write("config.toml", "[llm]\nprovider = \"none\"\n");
         env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
         env.write(

@@ -28,6 +28,7 @@ mod steer;
 mod team;
 mod tools;
 mod torn;
+mod trust;
 mod workflow;
 
 use std::fs::{self, File};

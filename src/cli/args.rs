@@ -126,6 +126,8 @@ pub enum CliCommand {
     Mcp(McpArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(DoctorArgs),
+    /// Show what the configuration runs and allows, and confirm it
+    Trust(TrustArgs),
     /// Say what is plan-agent's here, and remove it on yes
     Clean(CleanArgs),
     /// Print the completions of a shell
@@ -488,11 +490,26 @@ pub struct DaemonArgs {
     /// The plan to carry out
     pub plan: String,
 
+    /// What stands for the settings that the process which starts it made sure of
+    #[arg(long)]
+    pub confirmed: String,
+
     #[command(flatten)]
     pub agent: AgentArgs,
 
     #[command(flatten)]
     pub team: TeamArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What runs programs or widens rights (checks, hooks, servers, rights of agents, prompts, the team) counts only as you confirmed \
+it. `run` asks when something is new or has changed; where nobody can answer, it exits with 4, and this confirms it ahead. \
+What `--config FILE` or `--team FILE` names is confirmed by that.")]
+pub struct TrustArgs {
+    /// A configuration file, or the folder that it is in [default: the one that `run` would read here]
+    #[arg(value_name = "FILE|DIR")]
+    pub path: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -33,6 +33,7 @@ mod steer;
 mod suggestions;
 mod team_file;
 mod tool;
+mod trust;
 mod worker_pools;
 mod workspace_choice;
 
@@ -48,6 +49,8 @@ use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
+
+pub use self::trust::trust_folder;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
@@ -120,6 +123,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         file: line.config,
         environment: Environment::of_process(),
     };
+    trust::refuse_agents(&line.command, &start.environment)?;
     let mut output = Output::stdout(&start.environment);
     // Any other command ends by a signal without a word.
     let process = |output| Process {
@@ -137,6 +141,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     let done = match line.command {
         CliCommand::Completions { shell } => completions::print(shell, out),
         CliCommand::Init(args) => init::init(&args, start, out),
+        CliCommand::Trust(args) => trust::trust(args, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return run::run(args, process(output)).await,
         CliCommand::Plan(args) => return run::plan(args, process(output)).await,
