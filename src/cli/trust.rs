@@ -75,6 +75,12 @@ impl CliCommand {
             Self::Daemon(_) => Some("daemon"),
             Self::Trust(_) => Some("trust"),
             Self::Clean(_) => Some("clean"),
+            Self::Edit(_) => Some("edit"),
+            Self::Tell(_) => Some("tell"),
+            Self::Retry(_) => Some("retry"),
+            Self::Skip(_) => Some("skip"),
+            Self::Done(_) => Some("done"),
+            Self::Add(_) => Some("add"),
             Self::Plans(_)
             | Self::Status(_)
             | Self::Show(_)
