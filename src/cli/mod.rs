@@ -14,6 +14,7 @@ mod editor;
 mod failure;
 mod in_process_roles;
 mod init;
+mod isolation;
 mod line_wrapping;
 mod logging;
 mod mcp;

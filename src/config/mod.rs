@@ -183,6 +183,8 @@ pub struct RunConfig {
     /// The folder in which agents work; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
     pub isolation: Isolation,
+    /// The folder for the worktrees of tasks; a folder of the person outside of every project if left out.
+    pub worktrees: Option<PathBuf>,
     /// The team file, if a team carries plans out.
     pub team: Option<PathBuf>,
     pub session: SessionScope,
@@ -214,6 +216,7 @@ impl Default for RunConfig {
         Self {
             workspace: None,
             isolation: Isolation::default(),
+            worktrees: None,
             team: None,
             session: policy.session,
             task_timeout: policy.task_timeout,
@@ -262,8 +265,10 @@ impl Default for BudgetConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// All in the workspace.
+    /// Each task in a git worktree where that is possible, else all in the workspace.
     #[default]
+    Auto,
+    /// All in the workspace.
     Shared,
     /// Each task works in a git worktree and on a branch of its own; the workspace is the project.
     Worktree,
@@ -560,7 +565,7 @@ impl Config {
 
     /// Refuses settings that do not go with worktrees.
     fn check_isolation(&self) -> Result<(), ConfigError> {
-        if self.run.isolation == Isolation::Shared {
+        if self.run.isolation != Isolation::Worktree {
             return Ok(());
         }
         if self.run.session == SessionScope::Plan {

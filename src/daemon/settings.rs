@@ -22,8 +22,8 @@ pub struct DaemonSettings {
     pub plan: PlanId,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
-    /// Whether each task of a plan that begins gets a worktree of its own; the workspace is a git project then.
-    pub isolate: bool,
+    /// The folder for the worktrees of the plan's tasks, where they get some; absolute.
+    pub worktrees: PathBuf,
     pub policy: PlanPolicy,
     pub prompts: Arc<Prompts>,
     pub language: Language,

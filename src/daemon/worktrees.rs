@@ -2,6 +2,8 @@
 //! of the plan, and what is left in the end. The integration branch in the plan is the truth, and the project's
 //! branch follows it.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::{BY, DaemonSettings};
@@ -107,39 +109,40 @@ fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree 
     }
 }
 
-/// Gives each task of a plan a worktree, if that is configured and no attempt was made in a shared workspace; opens
-/// the project. Returns whether the tasks have worktrees.
+/// Gives each task of a plan a worktree, if that was decided; opens the project. Returns whether the tasks have worktrees.
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
 pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::Result<bool> {
     let known = store.read(&settings.plan, |plan, _| {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
+        let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
         let recorded = head.repository.clone();
-        (head.status.settled(), head.line.clone(), recorded, worked)
+        (
+            isolated && !head.status.settled(),
+            head.line.clone(),
+            recorded,
+        )
     });
-    let (settled, line, recorded, worked) = known.await?;
-    let isolated = line.is_some() || (settings.isolate && !worked);
-    if settled || !isolated {
-        if settings.isolate && worked && line.is_none() && !settled {
-            (settings.notice)("the plan began in a shared workspace and goes on there");
-        }
+    let (begins, line, recorded) = known.await?;
+    if !begins {
         return Ok(line.is_some());
     }
     let recorded = recorded.filter(|_| line.is_some()).map(|known| *known);
     let (repository, base) = project_head(&settings.workspace, recorded).await?;
-    let folder = settings.volumes.worktrees(&settings.plan);
+    // A plan keeps its folder, unless that was moved or removed.
+    let folder = line.as_ref().map(|line| PathBuf::from(&line.folder));
+    let folder = folder.filter(|folder| folder.is_dir());
+    let folder = folder.unwrap_or_else(|| settings.worktrees.clone());
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)?;
     let project = Project::open(&settings.workspace, &repository, &folder).await?;
     if let Err(error) = keep_out_of_git(&settings.workspace) {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
     }
     if line.is_none() {
-        if project.has_changes().await? {
-            let short = base.get(..10).unwrap_or(&base);
-            (settings.notice)(&format!(
-                "the project has changes that are in no commit: agents begin from `{short}`, without them"
-            ));
-        }
         for (name, program) in own_filters(&settings.workspace, &repository).await? {
             (settings.notice)(&format!(
                 "git runs `{}` on files of the worktrees, as the project's own configuration says: `{name}`",
@@ -147,10 +150,10 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
             ));
         }
     }
-    let folder = folder.display().to_string();
+    let (began_on, folder) = (project.branch().await?, folder.display().to_string());
     let change = move |draft: &mut Draft<'_>| {
         draft.found_repository(&repository);
-        draft.isolate(&base, &folder)
+        draft.isolate(&base, began_on.as_deref(), &folder)
     };
     let why = "each task has a worktree";
     store.change(&settings.plan, BY, why, change).await?;

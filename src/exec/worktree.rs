@@ -93,13 +93,28 @@ impl Project {
         }
     }
 
-    /// Returns whether the person has uncommitted changes in the project.
+    /// Returns the paths that the person has changed or added in the project and not committed; a folder of which no file is
+    /// known to git ends with `/`.
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn has_changes(&self) -> Result<bool, GitError> {
-        let words = ["status", "--porcelain", "--untracked-files=no"];
-        Ok(!self.git.bytes(&words).await?.is_empty())
+    pub async fn uncommitted(&self) -> Result<Vec<String>, GitError> {
+        let words = ["status", "--porcelain", "--no-renames", "-z"];
+        let changed = names(&self.git.bytes(&words).await?);
+        // Two letters for what happened and a space come first.
+        let path = |line: &String| line.get(3..).map(str::to_owned);
+        Ok(changed.iter().filter_map(path).collect())
+    }
+
+    /// Returns the branch that is checked out in the project; `None` if none is.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub async fn branch(&self) -> Result<Option<String>, GitError> {
+        let words = ["symbolic-ref", "--quiet", "--short", "HEAD"];
+        let said = self.git.run(&words).await?;
+        let name = String::from_utf8_lossy(&said.out).trim().to_owned();
+        Ok((said.exit == 0).then_some(name))
     }
 
     /// Creates a task's worktree at `start`, unless it exists. A worktree that a killed daemon left incomplete is written

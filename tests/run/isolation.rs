@@ -13,7 +13,7 @@ struct Isolated {
 
 fn isolated(config: &str) -> Option<Isolated> {
     let scene = Scene::by_rules(&format!(
-        "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 2\n{config}"
+        "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.worktrees = 'volumes/worktrees'\nrun.max_parallel = 2\n{config}"
     ));
     let project = Project::new(&scene.env)?;
     Some(Isolated { scene, project })

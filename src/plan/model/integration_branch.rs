@@ -12,6 +12,9 @@ pub const MERGE_CHECK: &str = "merge";
 pub struct IntegrationBranch {
     /// The commit of the project where the plan began.
     pub base: String,
+    /// The branch that was checked out then; `None` if none was.
+    #[serde(default)]
+    pub began_on: Option<String>,
     /// The commit that contains all accepted results.
     pub tip: String,
     /// The commit to which the branch was moved last; `None` until it exists.

@@ -283,6 +283,9 @@ pub struct PlanHead {
     pub put_away: Option<Box<ArchivedEntry>>,
     /// The folder in which agents work; absolute; empty when no daemon carries the plan out.
     pub workspace: String,
+    /// Whether each task gets a worktree of its own, decided before the plan begins; `None` until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<bool>,
     /// The integration branch when each task has a worktree of its own; `None` when all tasks share the workspace.
     pub line: Option<IntegrationBranch>,
     /// The repository of the workspace when the plan began; `None` if it had none.
@@ -320,6 +323,11 @@ impl PlanHead {
     /// Returns the name by which callers of tools know the plan.
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(self.id.as_str())
+    }
+
+    /// Returns whether each task has or gets a worktree of its own.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated.unwrap_or(self.line.is_some())
     }
 
     /// Returns whether the plan is carried out with a team, or was made from a workflow of one.
