@@ -230,6 +230,26 @@ impl App {
         ))
     }
 
+    /// Returns where the results of a plan are, and what to type next to get them.
+    pub(super) fn place_of_work(&self, head: &PlanHead) -> String {
+        let workspace = shown_from_here(Path::new(&head.workspace));
+        let Some(line) = &head.line else {
+            return format!("The work is in `{workspace}`, and MISSION.md there tells about it.");
+        };
+        let mission = shown_from_here(&Path::new(&line.folder).join("MISSION.md"));
+        let branch = IntegrationBranch::branch(&head.id);
+        let place = if line.elsewhere.is_some() {
+            let tip = &line.tip;
+            format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
+        } else if line.tip == line.base {
+            format!("Nothing was accepted that changes `{workspace}`")
+        } else {
+            let merge = self.merge_command(head);
+            format!("The work is on the branch `{branch}`: `{merge}` takes it over")
+        };
+        format!("{place}. `{mission}` tells about it.")
+    }
+
     /// Returns what a person types to take the results of a plan over.
     pub(super) fn merge_command(&self, head: &PlanHead) -> String {
         format!("{} merge {}", self.program, head.id)

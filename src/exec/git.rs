@@ -324,7 +324,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::holds`].
-    pub(super) async fn has(&self, commit: &str, history: &str) -> Result<bool, GitError> {
+    pub async fn has(&self, commit: &str, history: &str) -> Result<bool, GitError> {
         self.holds(&["merge-base", "--is-ancestor", commit, history])
             .await
     }

@@ -4,6 +4,7 @@
 
 mod integration;
 mod project_check;
+mod take_over;
 mod unmergeable_content;
 
 use std::fs;
@@ -18,6 +19,7 @@ use unmergeable_content::{marks_in, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
 pub use project_check::{ProjectError, project_head};
+pub use take_over::TakeOver;
 
 /// Creating the worktree of a large project takes a long time.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -407,27 +409,10 @@ impl Project {
         if !self.git.has(&head, tip).await? {
             return Ok(false);
         }
-        if place.folder.exists() {
-            let Some(git) = self.worktree(&place.folder).await? else {
-                return Ok(false);
-            };
-            let words = ["status", "--porcelain", "--ignored", "-z"];
-            let own = format!("!! {AGENT_FOLDER}/");
-            let status = names(&git.bytes(&words).await?);
-            let at = git.resolve("HEAD").await?;
-            if !own_repositories(&git).await?.is_empty() {
-                return Ok(false);
-            }
-            if at.as_ref() != Some(&head) || status.iter().any(|line| *line != own) {
-                return Ok(false);
-            }
-            let folder = place.folder.to_string_lossy();
-            let words = ["worktree", "remove", "--force", &folder];
-            self.git.bytes(&words).await?;
+        if !self.remove_worktree(place, false).await? {
+            return Ok(false);
         }
-        self.git
-            .bytes(&["update-ref", "--no-deref", "-d", &branch, &head])
-            .await?;
+        self.delete_branch(&place.branch, &head).await?;
         Ok(true)
     }
 

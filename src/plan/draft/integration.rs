@@ -4,7 +4,7 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
     Attempt, AttemptState, CommandId, Decision, HumanQuestionKind, IntegrationBranch, PendingMerge,
-    QuestionId, Repository, Verdict,
+    QuestionId, Repository, ResultsMove, Verdict,
 };
 
 impl Draft<'_> {
@@ -165,6 +165,12 @@ impl Draft<'_> {
         line.tip.clone_from(&merge.commit);
         self.change_head(|head| head.line = Some(line));
         Ok(())
+    }
+
+    /// Records what a person did with the results.
+    pub fn results_moved(&mut self, how: ResultsMove, place: &str) {
+        let place = place.to_owned();
+        self.log(Event::Results { how, place });
     }
 
     /// Reads the branch again, or continues from the commit to which it was moved.

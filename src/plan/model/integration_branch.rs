@@ -37,6 +37,18 @@ pub struct PendingMerge {
     pub commit: String,
 }
 
+/// What a person did with the results of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultsMove {
+    /// They are in a branch of the person.
+    TakenOver,
+    /// They are kept under a name that is no branch.
+    Discarded,
+    /// Worktrees and branches that were no longer needed are gone.
+    Pruned,
+}
+
 impl IntegrationBranch {
     /// Returns the name of a plan's integration branch.
     pub fn branch(plan: &PlanId) -> String {
