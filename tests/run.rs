@@ -24,6 +24,7 @@ mod reports;
 mod repository;
 mod roles;
 mod staff;
+mod taking_over;
 mod team;
 mod tools;
 mod torn;
