@@ -142,6 +142,7 @@ impl App {
             plan: head.id.clone(),
             workspace: PathBuf::from(&head.workspace),
             worktrees: self.worktrees(head),
+            prepare: config.run.prepare.clone(),
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),
             language: config.run.language,

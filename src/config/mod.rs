@@ -185,6 +185,8 @@ pub struct RunConfig {
     pub isolation: Isolation,
     /// The folder for the worktrees of tasks; a folder of the person outside of every project if left out.
     pub worktrees: Option<PathBuf>,
+    /// The command that makes a new worktree ready for work.
+    pub prepare: Option<CheckConfig>,
     /// The team file, if a team carries plans out.
     pub team: Option<PathBuf>,
     pub session: SessionScope,
@@ -217,6 +219,7 @@ impl Default for RunConfig {
             workspace: None,
             isolation: Isolation::default(),
             worktrees: None,
+            prepare: None,
             team: None,
             session: policy.session,
             task_timeout: policy.task_timeout,
@@ -489,6 +492,9 @@ impl Config {
         config.check_isolation()?;
         for (name, check) in &mut config.checks {
             check.name.clone_from(name);
+        }
+        if let Some(prepare) = &mut config.run.prepare {
+            prepare.name = "prepare".to_owned();
         }
         config.timing = Timing::of(environment)?;
         config.origin = origin;

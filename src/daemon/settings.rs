@@ -24,6 +24,8 @@ pub struct DaemonSettings {
     pub workspace: PathBuf,
     /// The folder for the worktrees of the plan's tasks, where they get some; absolute.
     pub worktrees: PathBuf,
+    /// The person's command that makes a new worktree ready for work.
+    pub prepare: Option<CheckConfig>,
     pub policy: PlanPolicy,
     pub prompts: Arc<Prompts>,
     pub language: Language,

@@ -6,17 +6,19 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+
 use super::{BY, DaemonSettings};
 use crate::exec::{
-    BranchMove, CommittedWork, GitError, Merged, Project, TaskWorktree, UNTOUCHED, own_filters,
-    project_head,
+    BranchMove, CommittedWork, GitError, MarkKind, Merged, Project, TaskWorktree, UNTOUCHED,
+    check_marked, own_filters, project_head,
 };
 use crate::plan::{
-    Attempt, CheckResult, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan, PlanHead,
-    PlanId, Repository, Task, TaskId,
+    Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
+    PlanHead, PlanId, Repository, Task, TaskId,
 };
 use crate::store::Store;
-use crate::volumes::keep_out_of_git;
+use crate::volumes::{Folder, keep_out_of_git};
 use crate::wire::text::{one_line, printable};
 
 /// Characters of the finding of a merge.
@@ -91,15 +93,53 @@ impl WorktreeLayout {
         })
     }
 
-    /// Makes the worktree, unless it exists.
-    pub async fn prepare(&self) -> anyhow::Result<()> {
+    /// Makes the worktree and what it needs for a command, unless it exists. Returns why no agent can work there.
+    pub async fn prepare(
+        &self,
+        settings: &DaemonSettings,
+        command: &CommandId,
+    ) -> anyhow::Result<Option<String>> {
         let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
         project.lay_out(&self.place, tip).await?;
         if self.merge {
             project.begin_merge(&self.place, tip).await?;
         }
-        Ok(())
+        let failed = prepare(settings, &self.gathering, &self.place.folder, command).await?;
+        Ok(failed.map(|failed| {
+            let end = failed.exit.map(|exit| format!(" (exit {exit})"));
+            let said = failed.tail.lines().rfind(|line| !line.trim().is_empty());
+            let said = one_line(said.unwrap_or_default(), FINDING);
+            format!("`prepare` failed{}: {said}", end.unwrap_or_default())
+        }))
     }
+}
+
+/// Runs the person's command in a worktree, unless it has prepared that one. Returns how it failed; what it said is in the
+/// logs of the command.
+pub(super) async fn prepare(
+    settings: &DaemonSettings,
+    gathering: &Gathering,
+    folder: &Path,
+    command: &CommandId,
+) -> anyhow::Result<Option<CheckResult>> {
+    let (Some(prepare), project) = (&settings.prepare, gathering.project().await?) else {
+        return Ok(None);
+    };
+    if project.is_prepared(folder).await? {
+        return Ok(None);
+    }
+    let (marks, log) = (
+        &settings.volumes.path(Folder::Active),
+        settings.volumes.log(command, "prepare"),
+    );
+    let mark = (marks.as_path(), MarkKind::Check, command.as_str());
+    let run = check_marked(prepare, folder, mark, std::future::pending()).await?;
+    let result = run.context("the preparation was cancelled")?;
+    std::fs::write(log, &result.tail)?;
+    if result.passed {
+        project.mark_prepared(folder).await?;
+    }
+    Ok((!result.passed).then_some(result))
 }
 
 fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree {

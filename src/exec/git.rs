@@ -233,7 +233,7 @@ impl Git {
     }
 
     /// Sets the standard input of each command.
-    fn with_input(mut self, input: Vec<u8>) -> Self {
+    pub(super) fn with_input(mut self, input: Vec<u8>) -> Self {
         self.input = Some(input);
         self
     }

@@ -2,6 +2,7 @@
 //! folders, where checks run on them. Every operation may be repeated after a kill: it first checks what exists. Work that is
 //! not merged anywhere is never deleted.
 
+mod included_files;
 mod integration;
 mod project_check;
 mod take_over;
@@ -31,6 +32,8 @@ pub const AGENT_FOLDER: &str = ".plan-agent";
 const READY: &str = "plan-agent-ready";
 /// A file that exists from before the worktree's files are written until it is ready.
 const BEGUN: &str = "plan-agent-begun";
+/// A file that exists once the person's command has prepared the worktree.
+const PREPARED: &str = "plan-agent-prepared";
 /// The folder, beside the worktrees, with the configuration for git.
 const OURS: &str = "git";
 /// A file in the worktree's own git data that exists while a result is committed.
@@ -130,7 +133,7 @@ impl Project {
                 return Ok(());
             }
             if git.own_path(BEGUN).exists() {
-                return lay_out_files(&git).await;
+                return self.lay_out_files(&git).await;
             }
             let whole = git.run(&["status", "--porcelain"]).await?;
             if whole.exit == 0 && whole.out.is_empty() {
@@ -184,7 +187,38 @@ impl Project {
             Ok(named)
         };
         let git = self.git.in_worktree(folder, &blocking(name).await?);
-        lay_out_files(&git).await
+        self.lay_out_files(&git).await
+    }
+
+    /// Writes the files of a worktree in which no agent has worked, and marks it as ready.
+    async fn lay_out_files(&self, git: &Git) -> Result<(), GitError> {
+        mark(git, BEGUN).await?;
+        // The lock is from a git that was killed: commands wait until the last one has ended.
+        drop(fs::remove_file(git.own_path("index.lock")));
+        git.bytes(&["reset", "--hard", "--quiet"]).await?;
+        self.include(git.folder()).await?;
+        mark(git, READY).await?;
+        Ok(fs::remove_file(git.own_path(BEGUN))?)
+    }
+
+    /// Returns whether a worktree was marked as prepared for work.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub async fn is_prepared(&self, folder: &Path) -> Result<bool, GitError> {
+        let git = self.worktree(folder).await?;
+        Ok(git.is_none_or(|git| git.own_path(PREPARED).exists()))
+    }
+
+    /// Marks a worktree as prepared for work.
+    ///
+    /// # Errors
+    /// As [`Git::run`], or the error of the file system.
+    pub async fn mark_prepared(&self, folder: &Path) -> Result<(), GitError> {
+        match self.worktree(folder).await? {
+            Some(git) => mark(&git, PREPARED).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns git in a worktree of the project; `None` if the folder is not or no longer a worktree: agents can write to its
@@ -450,16 +484,6 @@ fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
         true => Ok(known),
         false => Err(io::Error::other("it is no worktree of the project")),
     }
-}
-
-/// Writes the files of a worktree in which no agent has worked, and marks it as ready.
-async fn lay_out_files(git: &Git) -> Result<(), GitError> {
-    mark(git, BEGUN).await?;
-    // The lock is from a git that was killed: commands wait until the last one has ended.
-    drop(fs::remove_file(git.own_path("index.lock")));
-    git.bytes(&["reset", "--hard", "--quiet"]).await?;
-    mark(git, READY).await?;
-    Ok(fs::remove_file(git.own_path(BEGUN))?)
 }
 
 /// Returns whether a folder contains nothing except the file that makes it a worktree, or nothing at all.

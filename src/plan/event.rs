@@ -109,6 +109,12 @@ pub enum Event {
         command: CommandId,
         reason: String,
     },
+    /// The worktree for the attempt could not be made ready.
+    Unprepared {
+        task: TaskId,
+        command: CommandId,
+        reason: String,
+    },
     /// The command was withdrawn before a worker claimed it.
     Withdrawn { task: TaskId, command: CommandId },
     /// The agent's usage limit ends at this time (µs since the epoch).
@@ -201,6 +207,7 @@ impl Event {
             | Self::Judged { task, .. }
             | Self::Merged { task, .. }
             | Self::TimedOut { task, .. }
+            | Self::Unprepared { task, .. }
             | Self::Withdrawn { task, .. }
             | Self::Parked { task, .. }
             | Self::Added { task, .. }

@@ -171,6 +171,9 @@ fn in_words(event: &Event) -> (String, Style) {
             };
             (text, Plain)
         }
+        Event::Unprepared { reason, .. } => {
+            (format!("its worktree is not ready: {}", short(reason)), Bad)
+        }
         Event::TimedOut { reason, .. } => (format!("timed out: {}", short(reason)), Bad),
         Event::Withdrawn { .. } => ("its command was taken back".into(), Dim),
         Event::Parked { until: at, .. } => {

@@ -189,12 +189,16 @@ fn plan_keeps_the_mode_it_began_with() {
         let Some(scene) = clean("") else { return };
         scene.env.write("config.toml", &config(began));
         let run = scene.start("run --plan one.md");
-        let folder = scene.take_any().field("workspace").unwrap().to_owned();
+        wait_until("a command waits", || {
+            let names = scene.names("commands/pending");
+            names.iter().any(|name| name.ends_with(".md"))
+        });
         run.signal(Signal::TERM);
         run.end();
         scene.env.write("config.toml", &config(then));
-        let _agent = scene.scene.agent(|_| Act::success("done"));
+        let agent = scene.scene.agent(|_| Act::success("done"));
         let said = scene.exits(0, "resume");
+        let folder = agent.command(1, 1).field("workspace").unwrap().to_owned();
         let goes_on = said.stderr.contains("goes on there");
         assert_eq!(goes_on, began == "shared", "{said:?}");
         let expected = scene.env.path("project").display().to_string();
@@ -495,4 +499,86 @@ fn programs_of_results_stay_programs() {
         .unwrap()
         .permissions();
     assert_eq!(mode.mode() & 0o111, 0o111);
+}
+
+#[test]
+fn ignored_files_that_project_names_are_in_worktrees() {
+    let Some(scene) = clean("") else { return };
+    let project = |name: &str, text: &str| scene.env.write(&format!("project/{name}"), text);
+    project(".gitignore", "built\n*.local\n.env*\nsecret/\n");
+    project(".worktreeinclude", "*\n!other.local\n/sub/.env\n");
+    scene.project.git("add .");
+    scene.project.git("commit --quiet -m ignored");
+    for name in [
+        "a.local",
+        "secret/key",
+        "sub/.env",
+        ".env",
+        ".env.local",
+        "other.local",
+    ] {
+        project(name, "theirs\n");
+    }
+    project("large.local", &"x".repeat(5 * 1024 * 1024));
+    scene.env.write("outside", "outside\n");
+    symlink(
+        scene.env.path("outside"),
+        scene.env.path("project/link.local"),
+    )
+    .unwrap();
+    let script = scene.env.read("agent.sh");
+    let list = "find . -name '*.local' -o -name '.env*' -o -name key | sort > listed\n";
+    scene.env.write("agent.sh", &format!("{list}{script}"));
+    let branch = scene.results();
+    let listed = scene.project.git(["show", &format!("{branch}:listed")]);
+    assert_eq!(listed, "./a.local\n./secret/key\n./sub/.env\n");
+    // They are no results.
+    let files = scene.project.git(["ls-tree", "-r", "--name-only", &branch]);
+    lacks(files, ["local", "key"]);
+}
+
+#[test]
+fn new_worktree_is_prepared_once() {
+    let Some(scene) = clean(
+        "run.prepare = { run = ['sh', '-c', 'echo ready >> built'] }\nrun.checks = ['ready']\nchecks.ready = { run = ['grep', 'ready', 'built'] }\n",
+    ) else {
+        return;
+    };
+    let script = scene.env.read("agent.sh");
+    // The first attempt fails.
+    let twice = "cp built seen.txt; test -e again || { touch again; exit 1; }\n";
+    scene.env.write("agent.sh", &format!("{twice}{script}"));
+    let branch = scene.results();
+    let seen = scene.project.git(["show", &format!("{branch}:seen.txt")]);
+    assert_eq!(seen, "ready\n");
+    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+}
+
+#[test]
+fn failed_preparation_fails_the_attempt() {
+    let Some(scene) = clean(
+        "run.max_attempts = 2\nrun.prepare = { run = ['sh', '-c', 'echo no network; exit 3'] }\n",
+    ) else {
+        return;
+    };
+    let ran = scene.run(format!("run --no-input --plan one.md {}", scene.agent));
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let said = "`prepare` failed (exit 3): no network";
+    ran.has_stdout(["its worktree is not ready: ", said]);
+    assert_eq!(scene.events_named("unprepared").len(), 2);
+    assert_eq!(scene.events_named("claimed").len(), 0);
+    let question = scene.status()["questions"][0].clone();
+    has(question["reason"].as_str().unwrap(), said);
+    let logs = scene.names("logs");
+    assert_eq!(
+        logs.iter()
+            .filter(|name| name.ends_with(".prepare"))
+            .count(),
+        2
+    );
+    // Mended, it goes on.
+    let config = scene.env.read("config.toml").replace("exit 3", "exit 0");
+    scene.env.write("config.toml", &config);
+    scene.works("answer retry");
+    scene.exits(0, format!("resume {}", scene.agent));
 }
