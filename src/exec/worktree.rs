@@ -2,9 +2,9 @@
 //! folders, where checks run on them. Every operation may be repeated after a kill: it first checks what exists. Work that is
 //! not merged anywhere is never deleted.
 
-mod included_files;
 mod integration;
 mod project_check;
+mod ready_for_work;
 mod take_over;
 mod unmergeable_content;
 
@@ -32,8 +32,6 @@ pub const AGENT_FOLDER: &str = ".plan-agent";
 const READY: &str = "plan-agent-ready";
 /// A file that exists from before the worktree's files are written until it is ready.
 const BEGUN: &str = "plan-agent-begun";
-/// A file that exists once the person's command has prepared the worktree.
-const PREPARED: &str = "plan-agent-prepared";
 /// The folder, beside the worktrees, with the configuration for git.
 const OURS: &str = "git";
 /// A file in the worktree's own git data that exists while a result is committed.
@@ -199,26 +197,6 @@ impl Project {
         self.include(git.folder()).await?;
         mark(git, READY).await?;
         Ok(fs::remove_file(git.own_path(BEGUN))?)
-    }
-
-    /// Returns whether a worktree was marked as prepared for work.
-    ///
-    /// # Errors
-    /// As [`Git::run`].
-    pub async fn is_prepared(&self, folder: &Path) -> Result<bool, GitError> {
-        let git = self.worktree(folder).await?;
-        Ok(git.is_none_or(|git| git.own_path(PREPARED).exists()))
-    }
-
-    /// Marks a worktree as prepared for work.
-    ///
-    /// # Errors
-    /// As [`Git::run`], or the error of the file system.
-    pub async fn mark_prepared(&self, folder: &Path) -> Result<(), GitError> {
-        match self.worktree(folder).await? {
-            Some(git) => mark(&git, PREPARED).await,
-            None => Ok(()),
-        }
     }
 
     /// Returns git in a worktree of the project; `None` if the folder is not or no longer a worktree: agents can write to its

@@ -1,13 +1,15 @@
-//! Files that git ignores and a worktree needs all the same, such as local settings: the project names them in
-//! `.worktreeinclude`, by patterns as in `.gitignore`.
+//! What makes a worktree ready for work: files that git ignores and the project names in `.worktreeinclude`, by patterns as in
+//! `.gitignore`, and the mark that the person's own command has run.
 
 use std::path::Path;
 
-use super::{AGENT_FOLDER, OURS, Project, blocking, names};
+use super::{AGENT_FOLDER, OURS, Project, blocking, mark, names};
 use crate::exec::git::GitError;
 use crate::exec::link_free_access;
 use crate::foreign_files::{keep_as, read_beginning};
 
+/// A file that exists once the person's command has prepared the worktree.
+const PREPARED: &str = "plan-agent-prepared";
 /// The file with the patterns.
 const NAME: &str = ".worktreeinclude";
 
@@ -60,6 +62,26 @@ impl Project {
             Ok(())
         })
         .await
+    }
+
+    /// Returns whether a worktree was marked as prepared for work.
+    ///
+    /// # Errors
+    /// As [`Git::run`](crate::exec::Git::run).
+    pub async fn is_prepared(&self, folder: &Path) -> Result<bool, GitError> {
+        let git = self.worktree(folder).await?;
+        Ok(git.is_none_or(|git| git.own_path(PREPARED).exists()))
+    }
+
+    /// Marks a worktree as prepared for work.
+    ///
+    /// # Errors
+    /// As [`Git::run`](crate::exec::Git::run), or the error of the file system.
+    pub async fn mark_prepared(&self, folder: &Path) -> Result<(), GitError> {
+        match self.worktree(folder).await? {
+            Some(git) => mark(&git, PREPARED).await,
+            None => Ok(()),
+        }
     }
 }
 
