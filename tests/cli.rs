@@ -39,6 +39,9 @@ fn help_is_short_and_lists_exit_codes() {
       show         Show a plan
       why          Say why a task is as it is, and what it waits for
       diff         Show what a task changed
+      merge        Take the results of a plan over into the branch that is checked out
+      discard      Put the results of a plan aside
+      prune        Remove worktrees whose work is committed, and merged branches
       log          Show what happened to a plan
       answer       Answer a question
       tell         Say something to the agent of a task

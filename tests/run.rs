@@ -25,6 +25,7 @@ mod repository;
 mod roles;
 mod staff;
 mod steer;
+mod taking_over;
 mod team;
 mod tools;
 mod torn;

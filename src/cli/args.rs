@@ -88,6 +88,12 @@ pub enum CliCommand {
     Why(WhyArgs),
     /// Show what a task changed
     Diff(DiffArgs),
+    /// Take the results of a plan over into the branch that is checked out
+    Merge(MergeArgs),
+    /// Put the results of a plan aside
+    Discard(OnPlan),
+    /// Remove worktrees whose work is committed, and merged branches
+    Prune(PruneArgs),
     /// Show what happened to a plan
     Log(LogArgs),
     /// Answer a question
@@ -231,6 +237,29 @@ pub struct ResumeArgs {
 pub struct OnPlan {
     /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The branch that is checked out in the project moves forward, or gets a merge commit. No file with changes of yours is touched: \
+where one would be, nothing is done.")]
+pub struct MergeArgs {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    /// The branch that is checked out, where the plan began on another one
+    #[arg(long, value_name = "BRANCH")]
+    pub into: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Only of plans that have ended. Nothing that is not merged is removed, unless it is named."
+)]
+pub struct PruneArgs {
+    /// Remove this branch and its worktree, although it is not merged
+    #[arg(long, value_name = "NAME")]
+    pub unmerged: Vec<String>,
 }
 
 #[derive(Debug, Args)]

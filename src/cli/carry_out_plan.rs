@@ -18,7 +18,7 @@ use super::{
     Access, App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles,
     unless,
 };
-use crate::config::{Isolation, Planner};
+use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
@@ -41,7 +41,7 @@ pub(super) struct PreparedRun {
 pub(super) struct FoundPlan {
     pub head: PlanHead,
     /// It has attempts.
-    begun: bool,
+    pub begun: bool,
     /// Its open tasks with their roles.
     pub open: Vec<(TaskId, Option<String>)>,
 }
@@ -117,10 +117,8 @@ impl App {
         let head = &found.head;
         let over = head.status.settled();
         // What it began with counts.
-        let isolate = self.config.run.isolation == Isolation::Worktree;
-        if !over && (head.line.is_some() || isolate && !found.begun) {
-            let known = head.repository.as_deref().filter(|_| head.line.is_some());
-            usable_project(&head.workspace, known.cloned()).await?;
+        if !over && head.line.is_some() {
+            usable_project(&head.workspace, head.repository.as_deref().cloned()).await?;
         }
         self.check_team(found)?;
         match over {
@@ -145,7 +143,8 @@ impl App {
             plan: head.id.clone(),
             workspace: PathBuf::from(&head.workspace),
             mission: config.mission_folder(Path::new(&head.workspace)),
-            isolate: config.run.isolation == Isolation::Worktree,
+            worktrees: self.worktrees(head),
+            prepare: config.run.prepare.clone(),
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),
@@ -248,7 +247,7 @@ impl Work {
         app.log()?;
         let mut settings = app.settings(&self.prepared, head, &self.lock, human_wait);
         self.workers.configure(&mut settings)?;
-        let worktrees = settings.isolate || head.line.is_some();
+        let worktrees = head.is_isolated();
         let roles = Box::pin(in_process_roles::ready(&settings, app, worktrees));
         let roles = unless(ended, kept, roles).await?;
         daemon::set_torn_aside(&settings, app.store().await?).await?;

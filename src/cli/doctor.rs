@@ -222,17 +222,21 @@ fn model(app: &App) -> Finding {
 
 /// Looks for git; where each task is to have a worktree, for a project that can have some.
 async fn git(app: &App) -> Finding {
-    if app.config.run.isolation == Isolation::Shared {
+    let (isolation, workspace) = (app.config.run.isolation, app.config.workspace());
+    let in_git = workspace.join(".git").exists();
+    if isolation == Isolation::Shared || isolation == Isolation::Auto && !in_git {
         let without = "a model that plans is told nothing of the workspace's history";
         return program("git", "git", without, &app.environment);
     }
-    let workspace = app.config.workspace();
     match project_head(&workspace, None).await {
         Ok(_) => {
             let shown = workspace.display();
             good("git", format!("tasks can have worktrees of `{shown}`"))
         }
-        Err(error) => bad("git", error.to_string()).hint(error.hint()),
+        Err(error) if isolation == Isolation::Worktree => {
+            bad("git", error.to_string()).hint(error.hint())
+        }
+        Err(error) => good("git", format!("tasks share the project: {error}")),
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::anyhow;
 
 use super::app::PUT_BACK;
 use crate::config::ConfigError;
+use crate::exec::GitError;
 use crate::plan::Refusal;
 use crate::store::StoreError;
 use crate::volumes::VolumesError;
@@ -207,6 +208,12 @@ impl From<Refusal> for Failure {
 
 impl From<VolumesError> for Failure {
     fn from(error: VolumesError) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl From<GitError> for Failure {
+    fn from(error: GitError) -> Self {
         Self::failed(error)
     }
 }

@@ -18,6 +18,7 @@ mod editor;
 mod failure;
 mod in_process_roles;
 mod init;
+mod isolation;
 mod line_wrapping;
 mod logging;
 mod mcp;
@@ -26,6 +27,7 @@ mod new_plan;
 mod output;
 mod plan_by_name;
 mod plan_display;
+mod results;
 mod run;
 mod run_terminal;
 mod signals;
@@ -168,6 +170,9 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Show(args) => plan_display::show(&args, &read().await?, out).await,
         CliCommand::Why(args) => plan_display::why(&args, &read().await?, out).await,
         CliCommand::Diff(args) => diff::diff(&args, &read().await?, out).await,
+        CliCommand::Merge(args) => results::merge(&args, &control().await?, out).await,
+        CliCommand::Discard(args) => results::discard(&args, &control().await?, out).await,
+        CliCommand::Prune(args) => results::prune(&args, &control().await?, out).await,
         CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
     };
     done.map(|()| Exit::Done)

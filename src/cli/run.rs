@@ -45,6 +45,13 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
     if args.review {
         head.review = ReviewPolicy::Wanted;
     }
+    let placed = (work.app).decide_isolation(
+        &mut head,
+        &work.workers,
+        &args.carry_out,
+        &mut process.output,
+    );
+    unless(&mut process.ended, NO_PLAN, placed).await?;
     let head = create(&work.app, head, tasks).await?;
     work.in_sight(&head, &args.carry_out, process).await
 }
@@ -121,8 +128,10 @@ pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result
         return Ok(Exit::Done);
     }
     let lock = unless(&mut process.ended, &goes_on, app.take(None)).await?;
-    let found = app.found(&plan).await?;
+    let mut found = app.found(&plan).await?;
     app.check_found(&found).await?;
+    let placed = app.resume_isolation(&mut found, &workers, &args.carry_out, &mut process.output);
+    unless(&mut process.ended, &goes_on, placed).await?;
     let work = Work {
         app,
         prepared,

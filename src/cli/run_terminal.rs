@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -18,8 +18,8 @@ use super::output::shown_from_here;
 use super::{App, Ended, Exit, Failure, Output, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
-    AnswerChoice, Draft, Event, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan,
-    PlanHead, PlanId, PlanState, QuestionId, Refusal, Row, Task, TaskId,
+    AnswerChoice, Draft, Event, HumanQuestion, HumanQuestionKind, Plan, PlanId, PlanState,
+    QuestionId, Refusal, Row, Task, TaskId,
 };
 use crate::store::{Change, Store, StoreError};
 use crate::view::{self, EventView, FinishedView, Style};
@@ -396,8 +396,7 @@ impl<'a> Foreground<'a> {
                 };
                 let status = self.output.paint().text(style, status.as_str());
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
-                let mission = self.app.config.mission_folder(&self.workspace);
-                let place = place_of_work(&head, &mission);
+                let place = self.app.place_of_work(&head);
                 self.output
                     .prose(&format!("\nplan {plan}: {status}\n{summary}\n{place}\n"))?;
             }
@@ -491,30 +490,6 @@ fn is_followed(event: &Event, events: &[Event]) -> bool {
         _ => false,
     };
     events.iter().any(follows)
-}
-
-/// Says where the result of a plan is, and how a person gets it.
-fn place_of_work(head: &PlanHead, mission_folder: &Path) -> String {
-    let workspace = shown_from_here(Path::new(&head.workspace));
-    let mission = shown_from_here(&mission_folder.join("MISSION.md"));
-    let Some(line) = &head.line else {
-        return match Path::new(&head.workspace) == mission_folder {
-            true => format!("The work is in `{workspace}`, and MISSION.md there tells about it."),
-            false => format!("The work is in `{workspace}`, and `{mission}` tells about it."),
-        };
-    };
-    let branch = IntegrationBranch::branch(&head.id);
-    let place = if line.elsewhere.is_some() {
-        let tip = &line.tip;
-        format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
-    } else if line.tip == line.base {
-        format!("Nothing was accepted that changes `{workspace}`")
-    } else {
-        format!(
-            "The work is on the branch `{branch}`: `git merge {branch}` in `{workspace}` takes it over"
-        )
-    };
-    format!("{place}. `{mission}` tells about it.")
 }
 
 /// The person's keyboard: a thread of its own reads a line whenever one is asked for. A read of a terminal cannot be called

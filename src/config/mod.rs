@@ -188,6 +188,10 @@ pub struct RunConfig {
     /// The folder in which agents work; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
     pub isolation: Isolation,
+    /// The folder for the worktrees of tasks; a folder of the person outside of every project if left out.
+    pub worktrees: Option<PathBuf>,
+    /// The command that makes a new worktree ready for work.
+    pub prepare: Option<CheckConfig>,
     /// The team file, if a team carries plans out.
     pub team: Option<PathBuf>,
     pub session: SessionScope,
@@ -219,6 +223,8 @@ impl Default for RunConfig {
         Self {
             workspace: None,
             isolation: Isolation::default(),
+            worktrees: None,
+            prepare: None,
             team: None,
             session: policy.session,
             task_timeout: policy.task_timeout,
@@ -289,8 +295,10 @@ impl Default for BudgetConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// All in the workspace.
+    /// Each task in a git worktree where that is possible, else all in the workspace.
     #[default]
+    Auto,
+    /// All in the workspace.
     Shared,
     /// Each task works in a git worktree and on a branch of its own; the workspace is the project.
     Worktree,
@@ -536,6 +544,9 @@ impl Config {
         for (name, check) in &mut config.checks {
             check.name.clone_from(name);
         }
+        if let Some(prepare) = &mut config.run.prepare {
+            prepare.name = "prepare".to_owned();
+        }
         config.timing = Timing::of(environment)?;
         config.origin = ConfigOrigin {
             file,
@@ -643,7 +654,7 @@ impl Config {
 
     /// Refuses settings that do not go with worktrees.
     fn check_isolation(&self) -> Result<(), ConfigError> {
-        if self.run.isolation == Isolation::Shared {
+        if self.run.isolation != Isolation::Worktree {
             return Ok(());
         }
         if self.run.session == SessionScope::Plan {

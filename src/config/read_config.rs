@@ -269,6 +269,7 @@ fn join(path: &str, name: &str) -> String {
 fn allowed() -> Vec<String> {
     let mut allowed = known_keys();
     allowed.extend(["checks.*.run", "checks.*.timeout", "checks.*.env"].map(str::to_owned));
+    allowed.extend(["run", "timeout", "env"].map(|key| format!("run.prepare.{key}")));
     allowed.extend(["mcp.*.command", "mcp.*.timeout", "mcp.*.env"].map(str::to_owned));
     let sections: BTreeSet<String> = allowed
         .iter()

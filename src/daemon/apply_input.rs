@@ -118,6 +118,10 @@ pub(super) fn apply_result(
     volumes: &Volumes,
 ) -> Result<(), Refusal> {
     match input {
+        EffectResult::Unprepared(id, why) => {
+            let question = new_question(draft.plan(), volumes);
+            draft.unprepared(id, why, question)
+        }
         EffectResult::Withdrawn(id, done) => {
             let attempt = draft.plan().attempt(id);
             let recall = attempt.is_some_and(|attempt| attempt.recall);

@@ -201,6 +201,12 @@ pub(super) async fn check(
             Some(aside) => folder = aside,
             None => return Ok(checked),
         }
+        if !names.is_empty()
+            && let Some(failed) = worktrees::prepare(settings, &gathering, &folder, command).await?
+        {
+            checked.results.push(failed);
+            return Ok(checked);
+        }
     }
     let marks = settings.volumes.path(Folder::Active);
     for name in names {

@@ -67,6 +67,8 @@ impl fmt::Display for EffectKey {
 #[derive(Debug)]
 pub(super) enum EffectResult {
     Published(CommandId),
+    /// The worktree for the command could not be made ready, for this reason.
+    Unprepared(CommandId, String),
     Withdrawn(CommandId, Withdrawal),
     Inspected(CommandId, Box<Inspected>),
     Checked(CommandId, CheckOutcome),
@@ -431,6 +433,7 @@ impl PlanRun {
                 let ends = command.and_then(|command| command.ends);
                 self.world.ends_published.extend(ends);
             }
+            EffectResult::Unprepared(id, _) => drop(self.outgoing.remove(id)),
             EffectResult::Inspected(_, found) => self.change_watch.remember(found),
             EffectResult::Branch(BranchReport::Elsewhere { reason, .. }) => {
                 (self.settings.notice)(reason);
@@ -447,6 +450,7 @@ impl PlanRun {
     /// date then, and the plan says what is due instead.
     async fn commit(&mut self, input: &Arc<EffectResult>) -> Result<(), StoreError> {
         let why = match &**input {
+            EffectResult::Unprepared(..) => "a worktree is not ready for work",
             EffectResult::Withdrawn(..) => "a command was taken back",
             EffectResult::Inspected(..) => "the workspace was looked at",
             EffectResult::Checked(..) => "checks ran",

@@ -23,8 +23,10 @@ pub struct DaemonSettings {
     pub workspace: PathBuf,
     /// The absolute folder for MISSION.md.
     pub mission: PathBuf,
-    /// Whether each task of a plan that begins gets a worktree of its own; the workspace is a git project then.
-    pub isolate: bool,
+    /// The folder for the worktrees of the plan's tasks, where they get some; absolute.
+    pub worktrees: PathBuf,
+    /// The person's command that makes a new worktree ready for work.
+    pub prepare: Option<CheckConfig>,
     pub policy: PlanPolicy,
     pub prompts: Arc<Prompts>,
     /// The models that answer; `None` where rules decide.

@@ -55,6 +55,7 @@ impl PlanRun {
         for command in self.outgoing.values().cloned() {
             let volumes = self.settings.volumes.clone();
             let (key, now) = (EffectKey::Publish(command.id.clone()), self.world.now);
+            let (settings, id) = (Arc::clone(&self.settings), command.id.clone());
             let publish = move || {
                 volumes.publish(&command.id, &command.text)?;
                 Ok(EffectResult::Published(command.id))
@@ -62,7 +63,9 @@ impl PlanRun {
             match command.layout {
                 None => self.effects.start_blocking(key, now, publish),
                 Some(layout) => self.effects.start(key, now, async move {
-                    layout.prepare().await?;
+                    if let Some(why) = layout.prepare(&settings, &id).await? {
+                        return Ok(EffectResult::Unprepared(id, why));
+                    }
                     tokio::task::spawn_blocking(publish).await?
                 }),
             }

@@ -2,19 +2,23 @@
 //! of the plan, and what is left in the end. The integration branch in the plan is the truth, and the project's
 //! branch follows it.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use anyhow::Context;
 
 use super::{BY, DaemonSettings};
 use crate::exec::{
-    BranchMove, CommittedWork, GitError, Merged, Project, TaskWorktree, UNTOUCHED, own_filters,
-    project_head,
+    BranchMove, CommittedWork, GitError, MarkKind, Merged, Project, TaskWorktree, UNTOUCHED,
+    check_marked, own_filters, project_head,
 };
 use crate::plan::{
-    Attempt, CheckResult, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan, PlanHead,
-    PlanId, Repository, Task, TaskId,
+    Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
+    PlanHead, PlanId, Repository, Task, TaskId,
 };
 use crate::store::Store;
-use crate::volumes::keep_out_of_git;
+use crate::volumes::{Folder, keep_out_of_git};
 use crate::wire::text::{one_line, printable};
 
 /// Characters of the finding of a merge.
@@ -89,15 +93,53 @@ impl WorktreeLayout {
         })
     }
 
-    /// Makes the worktree, unless it exists.
-    pub async fn prepare(&self) -> anyhow::Result<()> {
+    /// Makes the worktree and what it needs for a command, unless it exists. Returns why no agent can work there.
+    pub async fn prepare(
+        &self,
+        settings: &DaemonSettings,
+        command: &CommandId,
+    ) -> anyhow::Result<Option<String>> {
         let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
         project.lay_out(&self.place, tip).await?;
         if self.merge {
             project.begin_merge(&self.place, tip).await?;
         }
-        Ok(())
+        let failed = prepare(settings, &self.gathering, &self.place.folder, command).await?;
+        Ok(failed.map(|failed| {
+            let end = failed.exit.map(|exit| format!(" (exit {exit})"));
+            let said = failed.tail.lines().rfind(|line| !line.trim().is_empty());
+            let said = one_line(said.unwrap_or_default(), FINDING);
+            format!("`prepare` failed{}: {said}", end.unwrap_or_default())
+        }))
     }
+}
+
+/// Runs the person's command in a worktree, unless it has prepared that one. Returns how it failed; what it said is in the
+/// logs of the command.
+pub(super) async fn prepare(
+    settings: &DaemonSettings,
+    gathering: &Gathering,
+    folder: &Path,
+    command: &CommandId,
+) -> anyhow::Result<Option<CheckResult>> {
+    let (Some(prepare), project) = (&settings.prepare, gathering.project().await?) else {
+        return Ok(None);
+    };
+    if project.is_prepared(folder).await? {
+        return Ok(None);
+    }
+    let (marks, log) = (
+        &settings.volumes.path(Folder::Active),
+        settings.volumes.log(command, "prepare"),
+    );
+    let mark = (marks.as_path(), MarkKind::Check, command.as_str());
+    let run = check_marked(prepare, folder, mark, std::future::pending()).await?;
+    let result = run.context("the preparation was cancelled")?;
+    std::fs::write(log, &result.tail)?;
+    if result.passed {
+        project.mark_prepared(folder).await?;
+    }
+    Ok((!result.passed).then_some(result))
 }
 
 fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree {
@@ -107,39 +149,40 @@ fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree 
     }
 }
 
-/// Gives each task of a plan a worktree, if that is configured and no attempt was made in a shared workspace; opens
-/// the project. Returns whether the tasks have worktrees.
+/// Gives each task of a plan a worktree, if that was decided; opens the project. Returns whether the tasks have worktrees.
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
 pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::Result<bool> {
     let known = store.read(&settings.plan, |plan, _| {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
+        let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
         let recorded = head.repository.clone();
-        (head.status.settled(), head.line.clone(), recorded, worked)
+        (
+            isolated && !head.status.settled(),
+            head.line.clone(),
+            recorded,
+        )
     });
-    let (settled, line, recorded, worked) = known.await?;
-    let isolated = line.is_some() || (settings.isolate && !worked);
-    if settled || !isolated {
-        if settings.isolate && worked && line.is_none() && !settled {
-            (settings.notice)("the plan began in a shared workspace and goes on there");
-        }
+    let (begins, line, recorded) = known.await?;
+    if !begins {
         return Ok(line.is_some());
     }
     let recorded = recorded.filter(|_| line.is_some()).map(|known| *known);
     let (repository, base) = project_head(&settings.workspace, recorded).await?;
-    let folder = settings.volumes.worktrees(&settings.plan);
+    // A plan keeps its folder, unless that was moved or removed.
+    let folder = line.as_ref().map(|line| PathBuf::from(&line.folder));
+    let folder = folder.filter(|folder| folder.is_dir());
+    let folder = folder.unwrap_or_else(|| settings.worktrees.clone());
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)?;
     let project = Project::open(&settings.workspace, &repository, &folder).await?;
     if let Err(error) = keep_out_of_git(&settings.workspace) {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
     }
     if line.is_none() {
-        if project.has_changes().await? {
-            let short = base.get(..10).unwrap_or(&base);
-            (settings.notice)(&format!(
-                "the project has changes that are in no commit: agents begin from `{short}`, without them"
-            ));
-        }
         for (name, program) in own_filters(&settings.workspace, &repository).await? {
             (settings.notice)(&format!(
                 "git runs `{}` on files of the worktrees, as the project's own configuration says: `{name}`",
@@ -147,10 +190,10 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
             ));
         }
     }
-    let folder = folder.display().to_string();
+    let (began_on, folder) = (project.branch().await?, folder.display().to_string());
     let change = move |draft: &mut Draft<'_>| {
         draft.found_repository(&repository);
-        draft.isolate(&base, &folder)
+        draft.isolate(&base, began_on.as_deref(), &folder)
     };
     let why = "each task has a worktree";
     store.change(&settings.plan, BY, why, change).await?;

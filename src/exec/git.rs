@@ -233,7 +233,7 @@ impl Git {
     }
 
     /// Sets the standard input of each command.
-    fn with_input(mut self, input: Vec<u8>) -> Self {
+    pub(super) fn with_input(mut self, input: Vec<u8>) -> Self {
         self.input = Some(input);
         self
     }
@@ -324,7 +324,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::holds`].
-    pub(super) async fn has(&self, commit: &str, history: &str) -> Result<bool, GitError> {
+    pub async fn has(&self, commit: &str, history: &str) -> Result<bool, GitError> {
         self.holds(&["merge-base", "--is-ancestor", commit, history])
             .await
     }

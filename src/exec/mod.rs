@@ -29,5 +29,5 @@ pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced};
 pub use repository_config::{Filters, examine, own_filters};
 pub use worktree::{
     AGENT_FOLDER, BranchMove, CommitRange, CommittedWork, DiffDetail, Merged, Project,
-    ProjectError, TaskWorktree, difference, project_head, remove_folder, span_of,
+    ProjectError, TakeOver, TaskWorktree, difference, project_head, remove_folder, span_of,
 };

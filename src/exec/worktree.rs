@@ -4,6 +4,8 @@
 
 mod integration;
 mod project_check;
+mod ready_for_work;
+mod take_over;
 mod unmergeable_content;
 
 use std::fs;
@@ -18,6 +20,7 @@ use unmergeable_content::{marks_in, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
 pub use project_check::{ProjectError, project_head};
+pub use take_over::TakeOver;
 
 /// Creating the worktree of a large project takes a long time.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -93,13 +96,28 @@ impl Project {
         }
     }
 
-    /// Returns whether the person has uncommitted changes in the project.
+    /// Returns the paths that the person has changed or added in the project and not committed; a folder of which no file is
+    /// known to git ends with `/`.
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn has_changes(&self) -> Result<bool, GitError> {
-        let words = ["status", "--porcelain", "--untracked-files=no"];
-        Ok(!self.git.bytes(&words).await?.is_empty())
+    pub async fn uncommitted(&self) -> Result<Vec<String>, GitError> {
+        let words = ["status", "--porcelain", "--no-renames", "-z"];
+        let changed = names(&self.git.bytes(&words).await?);
+        // Two letters for what happened and a space come first.
+        let path = |line: &String| line.get(3..).map(str::to_owned);
+        Ok(changed.iter().filter_map(path).collect())
+    }
+
+    /// Returns the branch that is checked out in the project; `None` if none is.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub async fn branch(&self) -> Result<Option<String>, GitError> {
+        let words = ["symbolic-ref", "--quiet", "--short", "HEAD"];
+        let said = self.git.run(&words).await?;
+        let name = String::from_utf8_lossy(&said.out).trim().to_owned();
+        Ok((said.exit == 0).then_some(name))
     }
 
     /// Creates a task's worktree at `start`, unless it exists. A worktree that a killed daemon left incomplete is written
@@ -113,7 +131,7 @@ impl Project {
                 return Ok(());
             }
             if git.own_path(BEGUN).exists() {
-                return lay_out_files(&git).await;
+                return self.lay_out_files(&git).await;
             }
             let whole = git.run(&["status", "--porcelain"]).await?;
             if whole.exit == 0 && whole.out.is_empty() {
@@ -167,7 +185,18 @@ impl Project {
             Ok(named)
         };
         let git = self.git.in_worktree(folder, &blocking(name).await?);
-        lay_out_files(&git).await
+        self.lay_out_files(&git).await
+    }
+
+    /// Writes the files of a worktree in which no agent has worked, and marks it as ready.
+    async fn lay_out_files(&self, git: &Git) -> Result<(), GitError> {
+        mark(git, BEGUN).await?;
+        // The lock is from a git that was killed: commands wait until the last one has ended.
+        drop(fs::remove_file(git.own_path("index.lock")));
+        git.bytes(&["reset", "--hard", "--quiet"]).await?;
+        self.include(git.folder()).await?;
+        mark(git, READY).await?;
+        Ok(fs::remove_file(git.own_path(BEGUN))?)
     }
 
     /// Returns git in a worktree of the project; `None` if the folder is not or no longer a worktree: agents can write to its
@@ -392,27 +421,10 @@ impl Project {
         if !self.git.has(&head, tip).await? {
             return Ok(false);
         }
-        if place.folder.exists() {
-            let Some(git) = self.worktree(&place.folder).await? else {
-                return Ok(false);
-            };
-            let words = ["status", "--porcelain", "--ignored", "-z"];
-            let own = format!("!! {AGENT_FOLDER}/");
-            let status = names(&git.bytes(&words).await?);
-            let at = git.resolve("HEAD").await?;
-            if !own_repositories(&git).await?.is_empty() {
-                return Ok(false);
-            }
-            if at.as_ref() != Some(&head) || status.iter().any(|line| *line != own) {
-                return Ok(false);
-            }
-            let folder = place.folder.to_string_lossy();
-            let words = ["worktree", "remove", "--force", &folder];
-            self.git.bytes(&words).await?;
+        if !self.remove_worktree(place, false).await? {
+            return Ok(false);
         }
-        self.git
-            .bytes(&["update-ref", "--no-deref", "-d", &branch, &head])
-            .await?;
+        self.delete_branch(&place.branch, &head).await?;
         Ok(true)
     }
 
@@ -450,16 +462,6 @@ fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
         true => Ok(known),
         false => Err(io::Error::other("it is no worktree of the project")),
     }
-}
-
-/// Writes the files of a worktree in which no agent has worked, and marks it as ready.
-async fn lay_out_files(git: &Git) -> Result<(), GitError> {
-    mark(git, BEGUN).await?;
-    // The lock is from a git that was killed: commands wait until the last one has ended.
-    drop(fs::remove_file(git.own_path("index.lock")));
-    git.bytes(&["reset", "--hard", "--quiet"]).await?;
-    mark(git, READY).await?;
-    Ok(fs::remove_file(git.own_path(BEGUN))?)
 }
 
 /// Returns whether a folder contains nothing except the file that makes it a worktree, or nothing at all.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{
     AnswerChoice, ArchiveState, AttemptKind, CommandId, Decision, ModelQuestionKind, QuestionId,
-    ReportStatus, RoleRequestEnd, TaskId,
+    ReportStatus, ResultsMove, RoleRequestEnd, TaskId,
 };
 
 /// One thing that happened to a plan.
@@ -101,8 +101,16 @@ pub enum Event {
         command: CommandId,
         commit: String,
     },
+    /// A person did this with the results of the plan; `place` is where they are, or what is gone.
+    Results { how: ResultsMove, place: String },
     /// The attempt ended without a report.
     TimedOut {
+        task: TaskId,
+        command: CommandId,
+        reason: String,
+    },
+    /// The worktree for the attempt could not be made ready.
+    Unprepared {
         task: TaskId,
         command: CommandId,
         reason: String,
@@ -201,6 +209,7 @@ impl Event {
             | Self::Judged { task, .. }
             | Self::Merged { task, .. }
             | Self::TimedOut { task, .. }
+            | Self::Unprepared { task, .. }
             | Self::Withdrawn { task, .. }
             | Self::Parked { task, .. }
             | Self::Added { task, .. }

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{Paint, StateWord, Style, moment, name, span};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
-    RoleRequestEnd, TaskId, Time, counted, word,
+    ResultsMove, RoleRequestEnd, TaskId, Time, counted, word,
 };
 use crate::store::Change;
 use crate::wire::role_text::role;
@@ -161,6 +161,18 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Merged { commit, .. } => {
             let commit = commit.get(..SHORT_COMMIT).unwrap_or(commit);
             (format!("merged as {}", short(commit)), Dim)
+        }
+        Event::Results { how, place } => {
+            let place = short(place);
+            let text = match how {
+                ResultsMove::TakenOver => format!("results taken over into {place}"),
+                ResultsMove::Discarded => format!("results discarded, kept as {place}"),
+                ResultsMove::Pruned => format!("removed {place}"),
+            };
+            (text, Plain)
+        }
+        Event::Unprepared { reason, .. } => {
+            (format!("its worktree is not ready: {}", short(reason)), Bad)
         }
         Event::TimedOut { reason, .. } => (format!("timed out: {}", short(reason)), Bad),
         Event::Withdrawn { .. } => ("its command was taken back".into(), Dim),

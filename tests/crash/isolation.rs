@@ -43,6 +43,7 @@ const CONFIG: &str = "\
 llm.provider = 'none'
 run.workspace = 'project'
 run.isolation = 'worktree'
+run.worktrees = 'volumes/worktrees'
 run.max_parallel = 3
 run.max_attempts = 9
 run.checks = ['there']

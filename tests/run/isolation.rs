@@ -13,7 +13,7 @@ struct Isolated {
 
 fn isolated(config: &str) -> Option<Isolated> {
     let scene = Scene::by_rules(&format!(
-        "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 2\n{config}"
+        "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.worktrees = 'volumes/worktrees'\nrun.max_parallel = 2\n{config}"
     ));
     let project = Project::new(&scene.env)?;
     Some(Isolated { scene, project })
@@ -78,7 +78,7 @@ fn parallel_results_merge_into_one_branch() {
     assert_eq!(scene.result("a.txt"), "one\nTWO\nthree\n");
     assert_eq!(scene.project.of_the_person(), before);
     let plan = scene.plan();
-    ran.has_stdout(format!("git merge plan-agent/{plan}"));
+    ran.has_stdout(format!("plan-agent merge {plan}"));
     ran.has_stderr("changes that are in no commit");
     // A worktree that holds only accepted results is removed.
     assert!(!scene.path(format!("worktrees/{plan}/task-1")).exists());

@@ -135,20 +135,8 @@ impl Project {
         {
             return Ok(BranchMove::Ahead(found.clone()));
         }
-        let list = self
-            .git
-            .bytes(&["worktree", "list", "--porcelain", "-z"])
-            .await?;
-        let mut folder = String::new();
-        for (at, line) in names(&list).into_iter().enumerate() {
-            if at == 0 {
-                // The first entry is the repository's own work tree; git shows this program's folder for it.
-                folder = self.main_worktree();
-            } else if let Some(path) = line.strip_prefix("worktree ") {
-                path.clone_into(&mut folder);
-            } else if line.strip_prefix("branch ") == Some(name.as_str()) {
-                return Ok(BranchMove::CheckedOut(folder));
-            }
+        if let Some(folder) = self.checked_out(branch).await? {
+            return Ok(BranchMove::CheckedOut(folder));
         }
         let old = found.unwrap_or_default();
         let words = ["update-ref", "--no-deref", "-m", "plan-agent: accepted"];
@@ -161,6 +149,27 @@ impl Project {
                 found => Ok(BranchMove::Elsewhere(found)),
             },
         }
+    }
+
+    /// Returns the folder in which a branch is checked out, if it is.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
+    pub async fn checked_out(&self, branch: &str) -> Result<Option<String>, GitError> {
+        let list = ["worktree", "list", "--porcelain", "-z"];
+        let list = self.git.bytes(&list).await?;
+        let (name, mut folder) = (format!("branch refs/heads/{branch}"), String::new());
+        for (at, line) in names(&list).into_iter().enumerate() {
+            if at == 0 {
+                // The first entry is the repository's own work tree; git shows this program's folder for it.
+                folder = self.main_worktree();
+            } else if let Some(path) = line.strip_prefix("worktree ") {
+                path.clone_into(&mut folder);
+            } else if line == name {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the commit of a branch; `None` if the branch does not exist.

@@ -440,6 +440,26 @@ impl Draft<'_> {
         self.fail_attempt(attempt, reason, reason, DecidedBy::Rules, question)
     }
 
+    /// Ends an open attempt whose worktree could not be made ready, so that no worker gets its command. It counts as failed.
+    ///
+    /// # Errors
+    /// The attempt is not open.
+    pub fn unprepared(
+        &mut self,
+        id: &CommandId,
+        reason: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
+        attempt.state = AttemptState::TimedOut;
+        self.log(Event::Unprepared {
+            task: attempt.task,
+            command: id.clone(),
+            reason: reason.to_owned(),
+        });
+        self.fail_attempt(attempt, reason, reason, DecidedBy::Rules, question)
+    }
+
     /// Records how the checks of a reported attempt ended.
     ///
     /// # Errors

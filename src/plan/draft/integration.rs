@@ -4,16 +4,28 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
     Attempt, AttemptState, CommandId, Decision, HumanQuestionKind, IntegrationBranch, PendingMerge,
-    QuestionId, Repository, Verdict,
+    QuestionId, Repository, ResultsMove, Verdict,
 };
 
 impl Draft<'_> {
-    /// Gives each task of the plan a worktree below `folder`, starting from a commit. A plan that already has worktrees keeps
-    /// its commit. Returns whether anything changed.
+    /// Decides whether each task gets a worktree, as long as that is open.
+    pub fn decide_isolation(&mut self, isolated: bool) {
+        if self.plan.head().isolated.is_none() {
+            self.change_head(|head| head.isolated = Some(isolated));
+        }
+    }
+
+    /// Gives each task of the plan a worktree below `folder`, starting from a commit and the branch that is checked out. A
+    /// plan that already has worktrees keeps both. Returns whether anything changed.
     ///
     /// # Errors
     /// The plan has ended, or agents have worked on it in a shared workspace.
-    pub fn isolate(&mut self, base: &str, folder: &str) -> Result<bool, Refusal> {
+    pub fn isolate(
+        &mut self,
+        base: &str,
+        began_on: Option<&str>,
+        folder: &str,
+    ) -> Result<bool, Refusal> {
         self.not_settled()?;
         let line = match &self.plan.head().line {
             Some(line) if line.folder == folder => return Ok(false),
@@ -21,6 +33,7 @@ impl Draft<'_> {
             None if self.plan.attempts().next().is_some() => return Err(Refusal::Shared),
             None => IntegrationBranch {
                 base: base.to_owned(),
+                began_on: began_on.map(str::to_owned),
                 tip: base.to_owned(),
                 shown: None,
                 elsewhere: None,
@@ -152,6 +165,12 @@ impl Draft<'_> {
         line.tip.clone_from(&merge.commit);
         self.change_head(|head| head.line = Some(line));
         Ok(())
+    }
+
+    /// Records what a person did with the results.
+    pub fn results_moved(&mut self, how: ResultsMove, place: &str) {
+        let place = place.to_owned();
+        self.log(Event::Results { how, place });
     }
 
     /// Reads the branch again, or continues from the commit to which it was moved.

@@ -12,6 +12,9 @@ pub const MERGE_CHECK: &str = "merge";
 pub struct IntegrationBranch {
     /// The commit of the project where the plan began.
     pub base: String,
+    /// The branch that was checked out then; `None` if none was.
+    #[serde(default)]
+    pub began_on: Option<String>,
     /// The commit that contains all accepted results.
     pub tip: String,
     /// The commit to which the branch was moved last; `None` until it exists.
@@ -32,6 +35,18 @@ pub struct PendingMerge {
     pub head: String,
     /// The merge of both; without changes it is `onto`.
     pub commit: String,
+}
+
+/// What a person did with the results of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultsMove {
+    /// They are in a branch of the person.
+    TakenOver,
+    /// They are kept under a name that is no branch.
+    Discarded,
+    /// Worktrees and branches that were no longer needed are gone.
+    Pruned,
 }
 
 impl IntegrationBranch {

@@ -314,6 +314,9 @@ pub struct PlanHead {
     pub put_away: Option<Box<ArchivedEntry>>,
     /// The folder in which agents work; absolute; empty when no daemon carries the plan out.
     pub workspace: String,
+    /// Whether each task gets a worktree of its own, decided before the plan begins; `None` until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<bool>,
     /// The integration branch when each task has a worktree of its own; `None` when all tasks share the workspace.
     pub line: Option<IntegrationBranch>,
     /// The repository of the workspace when the plan began; `None` if it had none.
@@ -362,6 +365,11 @@ impl PlanHead {
     /// Returns the language of the plan's files: the one that it began with, else that of its goal.
     pub fn language(&self) -> Language {
         self.language.unwrap_or_else(|| Language::of(&self.goal))
+    }
+
+    /// Returns whether each task has or gets a worktree of its own.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated.unwrap_or(self.line.is_some())
     }
 
     /// Returns whether the plan is carried out with a team, or was made from a workflow of one.

@@ -5,7 +5,7 @@ use super::*;
 fn isolated(names: &[(&str, &[usize])]) -> Plan {
     let mut plan = running(names);
     apply(&mut plan, |draft| {
-        draft.isolate("base", "/trees")?;
+        draft.isolate("base", None, "/trees")?;
         draft.branch_moved("base")
     });
     plan

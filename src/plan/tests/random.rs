@@ -480,7 +480,7 @@ proptest! {
         let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[])]);
         change(&mut plan, |draft| draft.start(policy, "/work")).unwrap();
         if isolated {
-            change(&mut plan, |draft| draft.isolate("base", "/trees")).unwrap();
+            change(&mut plan, |draft| draft.isolate("base", None, "/trees")).unwrap();
         }
         let mut states = vec![plan.clone()];
         for (n, op) in (1..).zip(&ops) {

@@ -96,7 +96,7 @@ fn role_uses_mcp_tools_and_reports_their_errors() {
 
 #[test]
 fn role_output_in_worktree_is_merged() {
-    let config = "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 3\n";
+    let config = "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.worktrees = 'volumes/worktrees'\nrun.max_parallel = 3\n";
     let scene = Scene::by_rules(config);
     let Some(project) = Project::new(&scene.env) else {
         return;

@@ -1,0 +1,357 @@
+//! Where the agents of a plan work, in worktrees or in the project itself: decided once, before the plan begins, and said in
+//! its first line.
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::args::CarryOut;
+use super::carry_out_plan::FoundPlan;
+use super::output::shown_from_here;
+use super::worker_pools::TeamWorkers;
+use super::{App, Failure, Output, beside, complain, run_terminal};
+use crate::agents::Agent;
+use crate::config::Isolation;
+use crate::exec::{Project, ProjectError, project_head};
+use crate::plan::{IntegrationBranch, MERGE_CHECK, PlanHead, SessionScope};
+use crate::view::Style;
+use crate::wire::team_file::RoleWorker;
+use crate::wire::text::{one_line, printable};
+
+/// The most uncommitted files that are named.
+const NAMED: usize = 12;
+
+/// The most bytes of a folder's name, and of its path's hash, in the name of the folder for its worktrees.
+const NAME: usize = 40;
+const HASH: usize = 4;
+
+/// What a worktree of a project would not contain.
+struct ProjectFiles {
+    uncommitted: Vec<String>,
+    submodules: bool,
+}
+
+/// Whether the tasks of a plan can have worktrees.
+enum Possible {
+    Yes(ProjectFiles),
+    /// They share the workspace; the reason is missing where nobody expects worktrees.
+    No(Option<String>),
+}
+
+impl App {
+    /// Decides for a new plan whether its tasks have worktrees, and prints where agents work.
+    ///
+    /// # Errors
+    /// Worktrees are configured, and impossible.
+    pub(super) async fn decide_isolation(
+        &self,
+        head: &mut PlanHead,
+        workers: &TeamWorkers,
+        how: &CarryOut,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let isolated = self.wants_worktrees(head, workers, how, output).await?;
+        head.isolated = Some(isolated);
+        self.print_place(head, how, output)
+    }
+
+    /// As [`App::decide_isolation`] for a plan that goes on: one that has begun stays where it is.
+    ///
+    /// # Errors
+    /// As [`App::decide_isolation`], or the decision cannot be stored.
+    pub(super) async fn resume_isolation(
+        &self,
+        found: &mut FoundPlan,
+        workers: &TeamWorkers,
+        how: &CarryOut,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let head = &mut found.head;
+        if head.status.settled() {
+            return Ok(());
+        }
+        if head.isolated.is_none() && head.line.is_none() && !found.begun {
+            self.decide_isolation(head, workers, how, output).await?;
+            let isolated = head.is_isolated();
+            let decide = move |draft: &mut crate::plan::Draft<'_>| {
+                draft.decide_isolation(isolated);
+                Ok(())
+            };
+            return self.change(&head.id, "where agents work", decide).await;
+        }
+        match (head.is_isolated(), self.config.run.isolation) {
+            (true, _) => self.print_place(head, how, output)?,
+            (false, Isolation::Worktree) => {
+                complain("! the plan began in a shared workspace and goes on there\n");
+            }
+            (false, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the folder for the worktrees of a plan's tasks, where they get some.
+    pub(super) fn worktrees(&self, head: &PlanHead) -> PathBuf {
+        let (plan, workspace) = (head.id.as_str(), Path::new(&head.workspace));
+        if let Some(folder) = &self.config.run.worktrees {
+            return self.config.folder().join(folder).join(plan);
+        }
+        match self.environment.state_folder() {
+            Some(states) => {
+                let project = states.join("worktrees").join(folder_name(workspace));
+                project.join(plan)
+            }
+            None => self.volumes.worktrees(&head.id),
+        }
+    }
+
+    async fn wants_worktrees(
+        &self,
+        head: &PlanHead,
+        workers: &TeamWorkers,
+        how: &CarryOut,
+        output: &mut Output,
+    ) -> Result<bool, Failure> {
+        let (workspace, wanted) = (Path::new(&head.workspace), self.config.run.isolation);
+        let mut possible = match wanted {
+            Isolation::Shared => return Ok(false),
+            Isolation::Worktree => Possible::Yes(files_of(workspace).await.map_err(no_worktrees)?),
+            Isolation::Auto => self.possible(workspace, workers).await,
+        };
+        loop {
+            let uncommitted = match possible {
+                Possible::Yes(files) => self.not_ours(workspace, files.uncommitted),
+                Possible::No(None) => return Ok(false),
+                Possible::No(Some(why)) => {
+                    let place = shown_from_here(workspace);
+                    complain(&format!("! no worktrees, agents share `{place}`: {why}\n"));
+                    return Ok(false);
+                }
+            };
+            if uncommitted.is_empty() {
+                return Ok(true);
+            }
+            if !run_terminal::may_ask(how) {
+                let files = list(&uncommitted);
+                if wanted == Isolation::Worktree {
+                    complain(&format!(
+                        "! the project has changes that are in no commit, and agents begin without them: {files}\n"
+                    ));
+                    return Ok(true);
+                }
+                complain(&format!(
+                    "! no worktrees, agents share the project: it has changes that are in no commit: {files}\nHint: commit them; isolation = \"worktree\" under [run] goes on without them\n"
+                ));
+                return Ok(false);
+            }
+            match ask(&uncommitted, workspace, output).await?.as_str() {
+                "go" => return Ok(true),
+                "shared" => return Ok(false),
+                // They are to be committed by now, or the answer is unclear.
+                _ => possible = Possible::Yes(files_of(workspace).await.map_err(no_worktrees)?),
+            }
+        }
+    }
+
+    /// Returns whether the tasks of a plan can have worktrees with these workers.
+    async fn possible(&self, workspace: &Path, workers: &TeamWorkers) -> Possible {
+        let no = |why: &str| Possible::No(Some(why.to_owned()));
+        // Nobody expects worktrees of a folder that is no project, nor of one of ours within a project.
+        if workspace.join(".git").symlink_metadata().is_err() {
+            let ours = workspace.starts_with(self.config.root());
+            return Possible::No(match project_head(workspace, None).await {
+                Err(error @ ProjectError::Within { .. }) if !ours => Some(error.to_string()),
+                _ => None,
+            });
+        }
+        let roles = || self.team.iter().flat_map(|file| &file.team.roles);
+        if roles().any(|role| role.worker == Some(RoleWorker::External)) {
+            return no("a role of the team is external, and may work elsewhere");
+        }
+        match &workers.general {
+            Some(Agent::Shell(_)) => return no("`--agent shell` runs what the plan says"),
+            None if self.team.is_none() => {
+                return no("no --agent is named, and who takes the commands may work elsewhere");
+            }
+            _ => {}
+        }
+        if self.config.run.session == SessionScope::Plan {
+            return no("session = \"plan\" stays in one folder");
+        }
+        if self.config.checks.contains_key(MERGE_CHECK) {
+            return no("[checks] defines `merge`, and merging is the check of that name");
+        }
+        match files_of(workspace).await {
+            Ok(files) if files.submodules => {
+                no("the project has submodules, which worktrees would not contain")
+            }
+            Ok(files) => Possible::Yes(files),
+            Err(error) => Possible::No(Some(error.to_string())),
+        }
+    }
+
+    /// Returns the uncommitted files of the person: without this program's own.
+    fn not_ours(&self, workspace: &Path, mut uncommitted: Vec<String>) -> Vec<String> {
+        let file = self.config.file().map(Path::to_owned);
+        let own = [self.config.root(), self.config.prompts_dir()];
+        let own: Vec<PathBuf> = own.into_iter().chain(file).collect();
+        uncommitted.retain(|path| {
+            let path = workspace.join(path);
+            !own.iter().any(|own| path.starts_with(own))
+        });
+        uncommitted
+    }
+
+    /// Prints where the agents of a plan work, and how their results come back.
+    fn print_place(
+        &self,
+        head: &PlanHead,
+        how: &CarryOut,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        if how.json {
+            return Ok(());
+        }
+        if !head.is_isolated() {
+            let place = shown_from_here(Path::new(&head.workspace));
+            return output.line(&format!("agents work in `{place}`"));
+        }
+        let folder = match &head.line {
+            Some(line) => PathBuf::from(&line.folder),
+            None => self.worktrees(head),
+        };
+        let (folder, branch) = (
+            shown_from_here(&folder),
+            IntegrationBranch::branch(&head.id),
+        );
+        output.line(&format!(
+            "agents work in worktrees below `{folder}`; what is accepted comes onto the branch `{branch}`, and `{}` takes it over",
+            self.merge_command(head)
+        ))
+    }
+
+    /// Returns where the results of a plan are, and what to type next to get them.
+    pub(super) fn place_of_work(&self, head: &PlanHead) -> String {
+        let folder = Path::new(&head.workspace);
+        let mission_folder = self.config.mission_folder(folder);
+        let workspace = shown_from_here(folder);
+        let mission = shown_from_here(&mission_folder.join("MISSION.md"));
+        let Some(line) = &head.line else {
+            return match folder == mission_folder {
+                true => {
+                    format!("The work is in `{workspace}`, and MISSION.md there tells about it.")
+                }
+                false => format!("The work is in `{workspace}`, and `{mission}` tells about it."),
+            };
+        };
+        let branch = IntegrationBranch::branch(&head.id);
+        let place = if line.elsewhere.is_some() {
+            let tip = &line.tip;
+            format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
+        } else if line.tip == line.base {
+            format!("Nothing was accepted that changes `{workspace}`")
+        } else {
+            let merge = self.merge_command(head);
+            format!("The work is on the branch `{branch}`: `{merge}` takes it over")
+        };
+        format!("{place}. `{mission}` tells about it.")
+    }
+
+    /// Returns what a person types to take the results of a plan over.
+    pub(super) fn merge_command(&self, head: &PlanHead) -> String {
+        format!("{} merge {}", self.program, head.id)
+    }
+}
+
+/// Returns what worktrees of a project would not contain.
+///
+/// # Errors
+/// It can have none.
+async fn files_of(workspace: &Path) -> Result<ProjectFiles, ProjectError> {
+    let (repository, _) = project_head(workspace, None).await?;
+    let aside = tempfile::tempdir().map_err(crate::exec::GitError::from)?;
+    let project = Project::open(workspace, &repository, aside.path()).await?;
+    Ok(ProjectFiles {
+        uncommitted: project.uncommitted().await?,
+        submodules: (project.git().resolve("HEAD:.gitmodules").await?).is_some(),
+    })
+}
+
+fn no_worktrees(error: ProjectError) -> Failure {
+    Failure::hinted(error, |error| error.hint())
+}
+
+/// Asks the person what to do with uncommitted files: `commit`, `go` or `shared`; anything else is unclear.
+async fn ask(files: &[String], workspace: &Path, output: &mut Output) -> Result<String, Failure> {
+    let many = match files.len() {
+        1 => "one file of the project is".to_owned(),
+        many => format!("{many} files of the project are"),
+    };
+    let paint = output.paint();
+    let title = format!("? {many} in no commit, and worktrees begin at a commit");
+    output.prose(&format!(
+        "\n{}\n  {}\n",
+        paint.text(Style::Bold, &title),
+        list(files)
+    ))?;
+    let place = shown_from_here(workspace);
+    for (word, meaning) in [
+        ("commit", "commit them first, in another terminal"),
+        ("go", "go on without them"),
+        (
+            "shared",
+            &format!("no worktrees: agents work in `{place}` itself"),
+        ),
+    ] {
+        output.line(&format!("    {word:<8} {meaning}"))?;
+    }
+    output.text("  commit · go · shared > ")?;
+    let word = read_line().await?.to_ascii_lowercase();
+    let words = ["commit", "go", "shared"];
+    let meant = words
+        .into_iter()
+        .find(|known| !word.is_empty() && known.starts_with(&word));
+    if meant == Some("commit") {
+        output.text("  press Enter when they are committed > ")?;
+        read_line().await?;
+    }
+    Ok(meant.unwrap_or_default().to_owned())
+}
+
+/// Reads a line that the person types.
+///
+/// # Errors
+/// The terminal is gone.
+pub(super) async fn read_line() -> Result<String, Failure> {
+    beside(|| {
+        let mut line = String::new();
+        match std::io::stdin().lock().read_line(&mut line) {
+            Ok(1..) => Ok(line.trim().to_owned()),
+            _ => Err(Failure::usage(anyhow::anyhow!("the terminal is gone"))),
+        }
+    })
+    .await
+}
+
+fn list(files: &[String]) -> String {
+    let named = files
+        .iter()
+        .take(NAMED)
+        .map(|file| one_line(&printable(file), 80));
+    let more = files.len().saturating_sub(NAMED);
+    let rest = (more > 0).then(|| format!("{more} more"));
+    named.chain(rest).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a name for the folder with the worktrees of a project: no two projects share one.
+fn folder_name(project: &Path) -> String {
+    let name = project.file_name().unwrap_or_default().to_string_lossy();
+    let kept = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let name: String = name.chars().filter(|c| kept(*c)).take(NAME).collect();
+    let hash = Sha256::digest(project.as_os_str().as_encoded_bytes());
+    let hash: String = hash[..HASH]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{name}-{hash}")
+}

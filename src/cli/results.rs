@@ -1,0 +1,417 @@
+//! `merge`, `discard`, `prune`: what a person does with the results of plans whose tasks had worktrees.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use super::args::{MergeArgs, OnPlan, PruneArgs};
+use super::isolation::read_line;
+use super::output::shown_from_here;
+use super::{App, Exit, Failure, Output, complain};
+use crate::exec::{
+    CommittedWork, DiffDetail, Project, TakeOver, TaskWorktree, difference, remove_folder,
+};
+use crate::plan::{DAEMON, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
+use crate::wire::text::{one_line, printable};
+
+/// Characters of a commit's id.
+const SHORT: usize = 10;
+
+/// Names that are no branches, below which discarded results are kept.
+const ASIDE: &str = "refs/plan-agent/discarded";
+
+/// The results of a plan in its project.
+struct Results {
+    plan: PlanId,
+    head: PlanHead,
+    line: IntegrationBranch,
+    /// The tasks that have been begun.
+    tasks: Vec<TaskId>,
+    project: Project,
+    branch: String,
+}
+
+impl Results {
+    /// Opens the results of a plan; `None` if its agents worked in the workspace itself.
+    async fn open(app: &App, plan: &PlanId) -> Result<Option<Self>, Failure> {
+        let read = app.read(plan, |plan, _| {
+            let begun = plan
+                .tasks()
+                .filter(|task| plan.attempts_of(task.number).next().is_some());
+            let tasks = begun.map(|task| task.number).collect();
+            (plan.head().clone(), tasks)
+        });
+        let (head, tasks) = read.await?;
+        let (Some(line), Some(repository)) = (head.line.clone(), head.repository.clone()) else {
+            return Ok(None);
+        };
+        let (root, folder) = (Path::new(&head.workspace), Path::new(&line.folder));
+        let project = Project::open(root, &repository, folder)
+            .await?
+            .one_at_a_time();
+        let (plan, branch) = (plan.clone(), IntegrationBranch::branch(plan));
+        Ok(Some(Self {
+            plan,
+            head,
+            line,
+            tasks,
+            project,
+            branch,
+        }))
+    }
+
+    async fn of(app: &App, named: Option<&str>) -> Result<Self, Failure> {
+        let plan = app.plan_to_carry_out(named).await?;
+        if let Some(results) = Self::open(app, &plan).await? {
+            return Ok(results);
+        }
+        let head = app.read(&plan, |plan, _| plan.head().clone()).await?;
+        let place = shown_from_here(Path::new(&head.workspace));
+        let error = anyhow!("plan `{plan}` has no branch of results: its agents work in `{place}`");
+        Err(Failure::usage(error).hint("what they did is there already"))
+    }
+
+    fn place(&self, task: TaskId) -> TaskWorktree {
+        TaskWorktree {
+            folder: self.line.worktree(task).into(),
+            branch: IntegrationBranch::task_branch(&self.plan, task),
+        }
+    }
+
+    /// Returns the commit with all results; `None` if nothing was accepted that changes the project.
+    async fn commit(&self) -> Result<Option<String>, Failure> {
+        let (tip, git) = (&self.line.tip, self.project.git());
+        let found = match self.project.at_branch(&self.branch).await? {
+            None => tip.clone(),
+            Some(at) if git.has(&at, tip).await? => tip.clone(),
+            Some(at) if git.has(tip, &at).await? => at,
+            Some(at) => {
+                let (branch, short) = (&self.branch, short(tip));
+                let error = anyhow!(
+                    "somebody else moved the branch `{branch}` to `{}`: the results are at `{short}`",
+                    printable(self::short(&at))
+                );
+                return Err(Failure::failed(error).hint(format!(
+                    "`git merge` takes over the one that you want; `git branch -f {branch} {tip}` puts the branch back"
+                )));
+            }
+        };
+        Ok((found != self.line.base).then_some(found))
+    }
+
+    async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result<(), Failure> {
+        let (why, place) = match how {
+            ResultsMove::TakenOver => ("merged", place.to_owned()),
+            ResultsMove::Discarded => ("discarded", place.to_owned()),
+            ResultsMove::Pruned => ("pruned", place.to_owned()),
+        };
+        app.change(&self.plan, why, move |draft| {
+            draft.results_moved(how, &place);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Refuses a plan that may still be carried out.
+    fn ended(&self, app: &App) -> Result<(), Failure> {
+        if self.head.status.settled() {
+            return Ok(());
+        }
+        let (plan, program) = (&self.plan, &app.program);
+        let error = anyhow!("plan `{plan}` has not ended");
+        Err(Failure::usage(error).hint(format!("`{program} abort {plan}` ends it for good")))
+    }
+}
+
+/// Takes the results of a plan over into the branch that is checked out.
+pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+    let results = Results::of(app, args.on.plan.as_deref()).await?;
+    let place = shown_from_here(Path::new(&results.head.workspace));
+    let Some(commit) = results.commit().await? else {
+        return output.line(&format!("nothing was accepted that changes `{place}`"));
+    };
+    let (project, plan) = (&results.project, &results.plan);
+    let Some(onto) = project.branch().await? else {
+        let error = anyhow!("no branch is checked out in `{place}`");
+        return Err(Failure::usage(error).hint("`git switch BRANCH` there, then merge"));
+    };
+    confirm_branch(&results, &onto, args.into.as_deref(), app, output).await?;
+    let goal = one_line(&results.head.name, 60);
+    let message = format!(
+        "Merge {}: {goal}\n\nThe results of plan {plan}.",
+        results.branch
+    );
+    let onto = one_line(&onto, 200);
+    match project.take_over(&commit, &message).await? {
+        TakeOver::Done { from, to } => {
+            let place = format!("`{onto}` at {}", short(&to));
+            results.log(app, ResultsMove::TakenOver, &place).await?;
+            let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
+            let figures = String::from_utf8_lossy(&figures).trim().to_owned();
+            output.line(&format!(
+                "the results are in `{onto}`, at {}: {figures}",
+                short(&to)
+            ))?;
+        }
+        TakeOver::Already => output.line(&format!("`{onto}` contains the results"))?,
+        TakeOver::Changed(files) => {
+            let mut text = format!(
+                "{} of yours would change, and nothing was touched:",
+                match files.len() {
+                    1 => "an uncommitted file".to_owned(),
+                    many => format!("{many} uncommitted files"),
+                }
+            );
+            for file in files {
+                text = format!("{text}\n  {}", one_line(&printable(&file), 200));
+            }
+            let again = format!(
+                "commit or move them away, then `{}`",
+                app.merge_command(&results.head)
+            );
+            return Err(Failure::failed(anyhow!(text)).hint(again));
+        }
+        TakeOver::Conflict(files) => {
+            let error = anyhow!(
+                "`{onto}` and the results changed the same places: {}",
+                printable(&files)
+            );
+            return Err(Failure::failed(error).hint(format!(
+                "nothing was touched; `git merge {}` in `{place}` lets you resolve it",
+                results.branch
+            )));
+        }
+    }
+    match results.head.status.settled() {
+        true => complain(&format!(
+            "Hint: `{} prune` removes what is left of it\n",
+            app.program
+        )),
+        false => complain("! the plan has not ended: this is what was accepted so far\n"),
+    }
+    Ok(())
+}
+
+/// Makes sure that the person means the branch that is checked out.
+async fn confirm_branch(
+    results: &Results,
+    onto: &str,
+    into: Option<&str>,
+    app: &App,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let Some(expected) = into.or(results.line.began_on.as_deref()) else {
+        return Ok(());
+    };
+    if expected == onto {
+        return Ok(());
+    }
+    let (shown, expected) = (one_line(onto, 200), one_line(expected, 200));
+    let differs = match into {
+        Some(_) => format!("`{shown}` is checked out, not `{expected}`"),
+        None => format!("the plan began on `{expected}`, and `{shown}` is checked out"),
+    };
+    let asks = into.is_none() && output.is_terminal() && std::io::stdin().is_terminal();
+    if asks {
+        output.text(&format!("? {differs}: merge into `{shown}`? [y/n] "))?;
+        if matches!(read_line().await?.as_str(), "y" | "Y" | "yes") {
+            return Ok(());
+        }
+    }
+    let merge = app.merge_command(&results.head);
+    Err(Failure::usage(anyhow!(differs)).hint(format!(
+        "`git switch {expected}` first, or `{merge} --into {shown}`"
+    )))
+}
+
+/// Puts the results of a plan aside: they are under names that are no branches.
+pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), Failure> {
+    let results = Results::of(app, args.plan.as_deref()).await?;
+    results.ended(app)?;
+    let (project, plan) = (&results.project, &results.plan);
+    let aside = format!("{ASIDE}/{plan}");
+    let mut branches = vec![(results.branch.clone(), "results".to_owned())];
+    for task in &results.tasks {
+        let place = results.place(*task);
+        keep_work(project, &place).await?;
+        branches.push((place.branch.clone(), format!("task-{task}")));
+    }
+    let mut kept = 0;
+    for (branch, name) in branches {
+        let Some(at) = project.at_branch(&branch).await? else {
+            continue;
+        };
+        // Kept first: a kill between the two loses nothing, and a further call does the rest.
+        project.keep_aside(&format!("{aside}/{name}"), &at).await?;
+        kept += 1;
+        if let Some(task) = name
+            .strip_prefix("task-")
+            .and_then(|number| number.parse().ok())
+            && !project
+                .remove_worktree(&results.place(TaskId(task)), true)
+                .await?
+        {
+            continue;
+        }
+        match project.checked_out(&branch).await? {
+            Some(folder) => complain(&format!(
+                "! the branch `{branch}` stays: it is checked out in `{}`\n",
+                printable(&folder)
+            )),
+            None => project.delete_branch(&branch, &at).await?,
+        }
+    }
+    if kept == 0 {
+        return output.line(&format!("plan {plan} has no branches"));
+    }
+    results.log(app, ResultsMove::Discarded, &aside).await?;
+    output.line(&format!(
+        "the results of plan {plan} are discarded; they are kept as `{aside}/…`"
+    ))?;
+    complain(&format!(
+        "Hint: `git branch NAME {aside}/results` brings them back\n"
+    ));
+    Ok(())
+}
+
+/// Commits what lies in a task's worktree on its branch, if it can be committed.
+async fn keep_work(project: &Project, place: &TaskWorktree) -> Result<(), Failure> {
+    if !place.folder.exists() {
+        return Ok(());
+    }
+    let message = "What was left in the worktree";
+    if let CommittedWork::Unclear(why) = project.commit_work(place, message).await? {
+        let folder = shown_from_here(&place.folder);
+        complain(&format!(
+            "! `{folder}` stays as it is: {}\n",
+            one_line(&why, 200)
+        ));
+    }
+    Ok(())
+}
+
+/// Removes worktrees whose work is committed, and branches that are merged, of all plans that have ended.
+pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+    let (mut removed, mut kept) = (0, 0);
+    let mut unmerged = args.unmerged.clone();
+    for listed in app.store().await?.plans().await? {
+        let head = listed.head;
+        if head.owner != DAEMON || !head.status.settled() || head.line.is_none() {
+            continue;
+        }
+        let plan = &head.id;
+        match prune_plan(app, plan, &mut unmerged, output).await {
+            Ok((gone, stays)) => {
+                removed += gone;
+                kept += stays;
+            }
+            Err(failure) => complain(&format!(
+                "! what is left of plan `{plan}` stays: {}",
+                failure
+                    .text()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+            )),
+        }
+    }
+    if let Some(name) = unmerged.first() {
+        let error = anyhow!(
+            "no plan that has ended has a branch `{}`",
+            one_line(name, 200)
+        );
+        let hint = format!("`{} prune` lists those that are not merged", app.program);
+        return Err(Failure::new(error, Exit::Usage).hint(hint));
+    }
+    if removed == 0 {
+        output.line("nothing to remove")?;
+    }
+    if kept > 0 {
+        complain(&format!(
+            "Hint: `{} prune --unmerged NAME` removes one of them\n",
+            app.program
+        ));
+    }
+    Ok(())
+}
+
+/// Returns how many worktrees and branches of a plan were removed, and how many were kept because they are not merged.
+async fn prune_plan(
+    app: &App,
+    plan: &PlanId,
+    unmerged: &mut Vec<String>,
+    output: &mut Output,
+) -> Result<(usize, usize), Failure> {
+    let Some(results) = Results::open(app, plan).await? else {
+        return Ok((0, 0));
+    };
+    let (project, mut gone, mut kept) = (&results.project, Vec::new(), 0);
+    project.remove_checks().await?;
+    let mut named = |branch: &str| {
+        let at = unmerged.iter().position(|name| name == branch);
+        at.map(|at| unmerged.remove(at)).is_some()
+    };
+    let accepted = project.at_branch(&results.branch).await?;
+    let places = results.tasks.iter().map(|task| results.place(*task));
+    for place in places {
+        let (branch, force) = (&place.branch, named(&place.branch));
+        if force {
+            keep_work(project, &place).await?;
+        }
+        let existed = place.folder.exists();
+        if !project.remove_worktree(&place, true).await? {
+            kept += 1;
+            let folder = shown_from_here(&place.folder);
+            output.line(&format!(
+                "kept: `{folder}` has work in no commit (`{branch}`)"
+            ))?;
+            continue;
+        }
+        gone.extend(existed.then(|| format!("the worktree of `{branch}`")));
+        let Some(at) = project.at_branch(branch).await? else {
+            continue;
+        };
+        let merged = match &accepted {
+            Some(accepted) => project.git().has(&at, accepted).await?,
+            None => false,
+        };
+        if force || merged || project.is_taken_over(&at).await? {
+            project.delete_branch(branch, &at).await?;
+            gone.push(format!("`{branch}` (was {})", short(&at)));
+        } else {
+            kept += 1;
+            output.line(&format!("kept: `{branch}` is not merged"))?;
+        }
+    }
+    if let Some(at) = &accepted {
+        let branch = &results.branch;
+        if project.checked_out(branch).await?.is_some() {
+            output.line(&format!("kept: `{branch}` is checked out"))?;
+        } else if named(branch) || project.is_taken_over(at).await? {
+            project.delete_branch(branch, at).await?;
+            gone.push(format!("`{branch}` (was {})", short(at)));
+        } else {
+            kept += 1;
+            output.line(&format!("kept: `{branch}` is not merged"))?;
+        }
+    }
+    for what in &gone {
+        output.line(&format!("removed {what}"))?;
+    }
+    if !gone.is_empty() {
+        results
+            .log(app, ResultsMove::Pruned, &gone.join(", "))
+            .await?;
+    }
+    let left = project.at_branch(&results.branch).await?.is_some();
+    if kept == 0 && !left {
+        remove_folder(results.line.folder.into())
+            .await
+            .map_err(anyhow::Error::from)?;
+    }
+    Ok((gone.len(), kept))
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..SHORT).unwrap_or(commit)
+}

@@ -1,0 +1,156 @@
+//! What a person does with results: takes them over into the branch that is checked out, puts them aside, removes what is left.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, blocking, names, own_repositories};
+use crate::exec::git::GitError;
+
+/// What came of taking results over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TakeOver {
+    /// The branch that is checked out is at this commit now.
+    Done { from: String, to: String },
+    /// It contained them already.
+    Already,
+    /// These files would change, and the person has changed them; nothing was touched.
+    Changed(Vec<String>),
+    /// Both sides changed the same places of these files; nothing was touched.
+    Conflict(String),
+}
+
+impl Project {
+    /// Takes a commit over into the branch that is checked out in the project: moves it forward, or merges. Git writes files,
+    /// index and branch in one process, which outlives this one: after a kill the project is as before or as after.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes), such as that another merge is unfinished.
+    pub async fn take_over(&self, commit: &str, message: &str) -> Result<TakeOver, GitError> {
+        let from = self.git.line(&["rev-parse", "HEAD^{commit}"]).await?;
+        if self.git.has(commit, &from).await? {
+            return Ok(TakeOver::Already);
+        }
+        let to = match self.join(&from, commit, message).await? {
+            Merged::Commit(to) => to,
+            Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
+        };
+        let changed = self.in_the_way(&from, &to).await?;
+        if !changed.is_empty() {
+            return Ok(TakeOver::Changed(changed));
+        }
+        // What git finds in the way itself, such as a file that has appeared just now, it refuses before it writes anything.
+        let words = ["merge", "--ff-only", "--no-overwrite-ignore"];
+        let words = [&words[..], &["--no-autostash", "--quiet", &to]].concat();
+        self.git.bytes(&words).await?;
+        Ok(TakeOver::Done { from, to })
+    }
+
+    /// Returns the files of the person that a move from a commit to another would change.
+    async fn in_the_way(&self, from: &str, to: &str) -> Result<Vec<String>, GitError> {
+        let differs = async |words: &[&str]| {
+            let diff = ["diff", "--name-only", "--no-renames", "-z"];
+            let words = [&diff[..], words, &["--"]].concat();
+            Ok::<BTreeSet<String>, GitError>(
+                names(&self.git.bytes(&words).await?).into_iter().collect(),
+            )
+        };
+        let changed = differs(&[from, to]).await?;
+        let mut own = differs(&[from]).await?;
+        own.extend(differs(&["--cached", from]).await?);
+        let added = differs(&["--diff-filter=A", from, to]).await?;
+        let (root, known) = (self.root.clone(), changed.clone());
+        let untracked = blocking(move || {
+            let there = |path: &String| {
+                let there = first_file(&root, path)?;
+                (there == *path || !known.contains(&there)).then_some(there)
+            };
+            Ok(added.iter().filter_map(there).collect::<Vec<_>>())
+        });
+        let mut found: BTreeSet<String> = changed.intersection(&own).cloned().collect();
+        found.extend(untracked.await?);
+        Ok(found.into_iter().collect())
+    }
+
+    /// Removes a task's worktree if all its files are in the last commit of its branch, except files that git ignores if they
+    /// may go. Returns whether it is gone.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
+    pub async fn remove_worktree(
+        &self,
+        place: &TaskWorktree,
+        with_ignored: bool,
+    ) -> Result<bool, GitError> {
+        if !place.folder.exists() {
+            return Ok(true);
+        }
+        let head = self.at_branch(&place.branch).await?;
+        let Some(git) = self.worktree(&place.folder).await? else {
+            return Ok(false);
+        };
+        let words = ["status", "--porcelain", "-z", "--ignored"];
+        let words = &words[..if with_ignored { 3 } else { 4 }];
+        let own = format!("!! {AGENT_FOLDER}/");
+        let status = names(&git.bytes(words).await?);
+        let at = git.resolve("HEAD").await?;
+        if !own_repositories(&git).await?.is_empty() {
+            return Ok(false);
+        }
+        if at != head || status.iter().any(|line| *line != own) {
+            return Ok(false);
+        }
+        let folder = place.folder.to_string_lossy();
+        let words = ["worktree", "remove", "--force", &folder];
+        self.git.bytes(&words).await?;
+        Ok(true)
+    }
+
+    /// Deletes a branch that is at a commit.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes), or it is elsewhere by now.
+    pub async fn delete_branch(&self, branch: &str, at: &str) -> Result<(), GitError> {
+        let name = format!("refs/heads/{branch}");
+        let words = ["update-ref", "--no-deref", "-d", &name, at];
+        self.git.bytes(&words).await.map(drop)
+    }
+
+    /// Returns whether a branch of the person, or one of a server, contains a commit.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
+    pub async fn is_taken_over(&self, commit: &str) -> Result<bool, GitError> {
+        let contains = format!("--contains={commit}");
+        let words = ["for-each-ref", "--format=%(refname)", &contains];
+        let words = [&words[..], &["refs/heads", "refs/remotes"]].concat();
+        let found = self.git.line(&words).await?;
+        let ours = |name: &str| name.starts_with("refs/heads/plan-agent");
+        Ok(found.lines().any(|name| !ours(name)))
+    }
+
+    /// Keeps a commit under a name that is no branch.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
+    pub async fn keep_aside(&self, name: &str, commit: &str) -> Result<(), GitError> {
+        let words = ["update-ref", "--no-deref", name, commit];
+        self.git.bytes(&words).await.map(drop)
+    }
+}
+
+/// Returns the first part of a path that exists and is no folder.
+fn first_file(root: &Path, path: &str) -> Option<String> {
+    let mut part = String::new();
+    for name in path.split('/') {
+        part = if part.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{part}/{name}")
+        };
+        if !root.join(&part).symlink_metadata().ok()?.is_dir() {
+            return Some(part);
+        }
+    }
+    // Whether a folder holds files of the person, git sees.
+    None
+}

@@ -1,0 +1,584 @@
+//! Where agents work when nothing is configured, and how a person takes their results over, with the real git.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use super::*;
+use crate::common::env::{row, times};
+use crate::common::git::{Project, git};
+
+/// What the scripted agent does before it reports.
+const WORK: &str =
+    "printf 'one\\nTWO\\nthree\\n' > a.txt\nmkdir -p new\necho made > new/made.txt\n";
+
+/// A scene next to a git project without uncommitted changes, and the words that name an agent which does [`WORK`].
+struct Clean {
+    scene: Scene,
+    project: Project,
+    agent: String,
+}
+
+impl Deref for Clean {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.scene
+    }
+}
+
+fn clean(config: &str) -> Option<Clean> {
+    let scene = Scene::by_rules(&format!("run.workspace = 'project'\n{config}"));
+    let project = Project::new(&scene.env)?;
+    project.git("add .");
+    project.git("commit --quiet -m all");
+    let script = "id=$(basename $1 .md); printf -- '---\\nid: %s\\nstatus: SUCCESS\\n---\\n\\n## Summary\\n\\ndone\\n' ${id#report-} > $1\n";
+    scene.env.write("agent.sh", &format!("{WORK}{script}"));
+    let agent = scene.env.path("agent.sh");
+    let agent = format!("--agent command -- sh {} {{report}}", agent.display());
+    Some(Clean {
+        scene,
+        project,
+        agent,
+    })
+}
+
+impl Clean {
+    /// Carries a plan out whose results are on its branch, and returns the name of the branch.
+    fn results(&self) -> String {
+        self.exits(0, format!("run --plan one.md {}", self.agent));
+        format!("plan-agent/{}", plan_id(&self.scene))
+    }
+}
+
+#[test]
+fn git_project_gets_worktrees_outside_of_it() {
+    let Some(scene) = clean("") else { return };
+    let before = scene.project.of_the_person();
+    let ran = scene.exits(0, format!("run --plan one.md {}", scene.agent));
+    let plan = plan_id(&scene.scene);
+    let first = ran.stdout.lines().next().unwrap();
+    begins(first, "agents work in worktrees below `");
+    has(
+        first,
+        [
+            format!("`plan-agent/{plan}`"),
+            format!("`plan-agent merge {plan}`"),
+        ],
+    );
+    let folder = first.split('`').nth(1).unwrap();
+    has(folder, "plan-agent/worktrees/project-");
+    assert!(
+        !Path::new(folder).starts_with(scene.env.path("")),
+        "{folder}"
+    );
+    assert!(!scene.path("worktrees").exists());
+    has(
+        &ran.stdout,
+        format!("`plan-agent merge {plan}` takes it over"),
+    );
+    ran.lacks_stderr("!");
+    assert_eq!(scene.project.of_the_person(), before);
+    has(scene.works("doctor"), "tasks can have worktrees of");
+}
+
+#[test]
+fn reason_for_shared_workspace_is_said() {
+    type Prepare = fn(&Clean);
+    let rows: [(&str, Prepare, &str, &str); 8] = [
+        (
+            "uncommitted",
+            |scene| scene.env.write("project/b.txt", "mine\n"),
+            "",
+            "in no commit: b.txt",
+        ),
+        (
+            "untracked",
+            |scene| scene.env.write("project/c.txt", "mine\n"),
+            "",
+            "in no commit: c.txt",
+        ),
+        (
+            "submodules",
+            |scene| {
+                scene.env.write("project/.gitmodules", "");
+                scene.project.git("add .gitmodules");
+                scene.project.git("commit --quiet -m modules");
+            },
+            "",
+            "has submodules",
+        ),
+        (
+            "no commit",
+            |scene| {
+                fs::create_dir(scene.env.path("empty")).unwrap();
+                git(&scene.env.path("empty"), "init --quiet");
+            },
+            "--workspace empty",
+            "has no commit",
+        ),
+        (
+            "a folder within",
+            |scene| fs::create_dir(scene.env.path("project/sub")).unwrap(),
+            "--workspace project/sub",
+            "is a folder within the git project",
+        ),
+        (
+            "one session",
+            |scene| {
+                let config = scene.env.read("config.toml");
+                scene
+                    .env
+                    .write("config.toml", &format!("run.session = 'plan'\n{config}"));
+            },
+            "",
+            "stays in one folder",
+        ),
+        (
+            "shell",
+            |_| {},
+            "--agent shell",
+            "`--agent shell` runs what the plan says",
+        ),
+        ("nobody", |_| {}, "none", "no --agent is named"),
+    ];
+    for (name, prepare, words, said) in rows {
+        row(name);
+        let Some(scene) = clean("") else { return };
+        prepare(&scene);
+        let _agent = scene.scene.agent(|_| Act::success("done"));
+        let words = match words {
+            "none" => String::new(),
+            "--agent shell" => words.to_owned(),
+            words => format!("{words} {}", scene.agent),
+        };
+        let ran = scene.run(format!("run --no-input --plan one.md {words}"));
+        ran.has_stderr(["! no worktrees, agents share", said]);
+        begins(&ran.stdout, "agents work in `");
+        // A plan stays where it began.
+        if name == "uncommitted" {
+            let head = scene.project.git("rev-parse --abbrev-ref HEAD");
+            assert_eq!(head, "main\n");
+            scene.refuses(2, "merge", "has no branch of results");
+        }
+    }
+    let Some(scene) = clean("") else { return };
+    let mut scene = scene;
+    scene
+        .scene
+        .env
+        .show_script("git", "echo git version 2.30.1");
+    let ran = scene.run(format!("run --no-input --plan one.md {}", scene.agent));
+    ran.has_stderr("git 2.30 is too old");
+    // Nobody expects worktrees where no project is.
+    let plain = Scene::by_rules("");
+    let _agent = plain.agent(|_| Act::success("done"));
+    let ran = plain.exits(0, "run --plan one.md");
+    begins(&ran.stdout, "agents work in `volumes/workspace`\n");
+    ran.lacks_stderr("worktree");
+}
+
+#[test]
+fn plan_keeps_the_mode_it_began_with() {
+    for (began, then) in [("worktree", "shared"), ("shared", "worktree")] {
+        row(began);
+        let config = |isolation: &str| {
+            format!(
+                "llm.provider = 'none'\nrun.workspace = 'project'\nrun.isolation = '{isolation}'\nrun.max_attempts = 1\n"
+            )
+        };
+        let Some(scene) = clean("") else { return };
+        scene.env.write("config.toml", &config(began));
+        let run = scene.start("run --plan one.md");
+        wait_until("a command waits", || {
+            let names = scene.names("commands/pending");
+            names.iter().any(|name| name.ends_with(".md"))
+        });
+        run.signal(Signal::TERM);
+        run.end();
+        scene.env.write("config.toml", &config(then));
+        let agent = scene.scene.agent(|_| Act::success("done"));
+        let said = scene.exits(0, "resume");
+        let folder = agent.command(1, 1).field("workspace").unwrap().to_owned();
+        let goes_on = said.stderr.contains("goes on there");
+        assert_eq!(goes_on, began == "shared", "{said:?}");
+        let expected = scene.env.path("project").display().to_string();
+        assert_eq!(folder == expected, began == "shared", "{folder}");
+        let worktrees = said.stdout.contains("agents work in worktrees");
+        assert_eq!(worktrees, began == "worktree", "{said:?}");
+    }
+}
+
+#[test]
+fn terminal_asks_about_uncommitted_files() {
+    for word in ["commit", "go", "shared"] {
+        row(word);
+        let Some(scene) = clean("") else { return };
+        scene.env.write("project/b.txt", "mine\n");
+        let run = format!("run --plan one.md {}", scene.agent);
+        let (mut running, mut terminal) = scene.env.start_on_terminal(run);
+        let prompt = "commit · go · shared >";
+        terminal.answer(prompt, word);
+        if word == "commit" {
+            wait_until("it waits", || terminal.shown().contains("press Enter"));
+            scene.project.git("commit --quiet --all -m mine");
+            terminal.answer("press Enter", "");
+        }
+        assert_eq!(running.wait().code(), Some(0));
+        let shown = terminal.shown();
+        has(&shown, "one file of the project is in no commit");
+        has(&shown, "  b.txt");
+        assert_eq!(
+            shown.contains("agents work in worktrees"),
+            word != "shared",
+            "{shown}"
+        );
+        assert_eq!(shown.matches(prompt).count(), 1, "{shown}");
+        let made = scene.env.path("project/new/made.txt").exists();
+        assert_eq!(made, word == "shared");
+        if word == "commit" {
+            let branch = format!("plan-agent/{}:b.txt", plan_id(&scene.scene));
+            assert_eq!(scene.project.git(["show", &branch]), "mine\n");
+        }
+    }
+}
+
+#[test]
+fn merge_takes_results_over_beside_changes_of_the_person() {
+    let Some(scene) = clean("") else { return };
+    let branch = scene.results();
+    // Staged, changed and untracked files that no result touches stay as they are.
+    scene.env.write("project/b.txt", "mine\n");
+    scene.env.write("project/mine.txt", "mine\n");
+    scene.env.write("project/staged.txt", "mine\n");
+    scene.project.git("add staged.txt");
+    let ran = scene.exits(0, "merge");
+    ran.has_stdout(["the results are in `main`", "2 files changed"]);
+    ran.has_stderr("plan-agent prune");
+    let status = scene.project.git("status --porcelain");
+    assert_eq!(status, " M b.txt\nM  staged.txt\n?? mine.txt\n");
+    assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+    assert_eq!(scene.env.read("project/a.txt"), "one\nTWO\nthree\n");
+    assert_eq!(
+        scene.project.git("rev-parse main"),
+        scene.project.git(["rev-parse", &branch])
+    );
+    has(scene.works("log"), "results taken over into `main` at ");
+    has(scene.works("merge"), "`main` contains the results");
+    scene.project.sound();
+}
+
+#[test]
+fn merge_refuses_only_what_would_change_files_of_the_person() {
+    type Prepare = fn(&Clean);
+    let rows: [(&str, Prepare, &[&str]); 8] = [
+        (
+            "changed",
+            |scene| scene.env.write("project/a.txt", "mine\n"),
+            &["a.txt"],
+        ),
+        (
+            "staged, and put back",
+            |scene| {
+                scene.env.write("project/a.txt", "mine\n");
+                scene.project.git("add a.txt");
+                scene.env.write("project/a.txt", "one\ntwo\nthree\n");
+            },
+            &["a.txt"],
+        ),
+        (
+            "untracked",
+            |scene| scene.env.write("project/new/made.txt", "mine\n"),
+            &["new/made.txt"],
+        ),
+        (
+            "ignored",
+            |scene| {
+                scene.env.write("project/.git/info/exclude", "made.txt\n");
+                scene.env.write("project/new/made.txt", "mine\n");
+            },
+            &["new/made.txt"],
+        ),
+        (
+            "in place of a folder",
+            |scene| scene.env.write("project/new", "mine\n"),
+            &["new"],
+        ),
+        (
+            "a link in place of a folder",
+            |scene| {
+                fs::create_dir(scene.env.path("theirs")).unwrap();
+                symlink(scene.env.path("theirs"), scene.env.path("project/new")).unwrap();
+            },
+            &["new"],
+        ),
+        (
+            "committed since",
+            |scene| {
+                scene.env.write("project/a.txt", "one\nmine\nthree\n");
+                scene.project.git("commit --quiet --all -m mine");
+            },
+            &["changed the same places: `a.txt`", "git merge plan-agent/"],
+        ),
+        (
+            "another merge",
+            |scene| {
+                let head = scene.project.git("rev-parse HEAD");
+                scene.env.write("project/.git/MERGE_HEAD", &head);
+            },
+            &["MERGE_HEAD exists"],
+        ),
+    ];
+    for (name, prepare, said) in rows {
+        row(name);
+        let Some(scene) = clean("") else { return };
+        scene.results();
+        prepare(&scene);
+        let before = (
+            scene.project.of_the_person(),
+            scene.project.git("status --porcelain"),
+        );
+        let ran = scene.exits(1, "merge");
+        for part in said {
+            ran.has_stderr(*part);
+        }
+        let after = (
+            scene.project.of_the_person(),
+            scene.project.git("status --porcelain"),
+        );
+        assert_eq!(after, before);
+        lacks(scene.works("log"), "taken over");
+    }
+}
+
+#[test]
+fn merge_asks_if_another_branch_is_checked_out() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    scene.project.git("switch --quiet -c other");
+    let ran = scene.exits(2, "merge");
+    ran.has_stderr([
+        "began on `main`, and `other` is checked out",
+        "--into other",
+    ]);
+    scene.refuses(2, "merge --into main", "`other` is checked out, not `main`");
+    let (mut running, mut terminal) = scene.env.start_on_terminal("merge");
+    terminal.answer("merge into `other`? [y/n]", "n");
+    assert_eq!(running.wait().code(), Some(2));
+    scene.project.git("switch --quiet --detach");
+    scene.refuses(2, "merge", "no branch is checked out");
+    scene.project.git("switch --quiet other");
+    // Commits of the person since then are merged.
+    scene.env.write("project/b.txt", "mine\n");
+    scene.project.git("commit --quiet --all -m mine");
+    let (mut running, mut terminal) = scene.env.start_on_terminal("merge");
+    terminal.answer("merge into `other`? [y/n]", "y");
+    assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
+    has(scene.project.git("log -1 --format=%s"), "Merge plan-agent/");
+    assert_eq!(scene.env.read("project/b.txt"), "mine\n");
+    assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+    assert_eq!(scene.project.git("status --porcelain"), "");
+    scene.project.sound();
+}
+
+#[test]
+fn killed_merge_leaves_before_or_after() {
+    for kill in 0..times(6, 60) {
+        let Some(scene) = clean("run.worktrees = 'volumes/worktrees'\n") else {
+            return;
+        };
+        let many = "i=0; while [ $i -lt 400 ]; do echo made > file$i; i=$((i+1)); done\n";
+        let script = scene.env.read("agent.sh");
+        scene.env.write("agent.sh", &format!("{many}{script}"));
+        let branch = scene.results();
+        let before = scene.project.git("rev-parse HEAD");
+        let after = scene.project.git(["rev-parse", &branch]);
+        let mut merge = scene.env.start("merge");
+        let lock = scene.path("worktrees/.git-runs");
+        // Later and later after git has begun to write, at most until the end.
+        wait_until("git works or the end", || {
+            scene.env.path("project/.git/index.lock").exists()
+                || scene.project.git("rev-parse HEAD") == after
+        });
+        std::thread::sleep(std::time::Duration::from_millis(kill % 6));
+        drop(merge.child.kill());
+        merge.wait();
+        wait_until("git has ended", || !plan_agent::exec::alive(&lock));
+        let head = scene.project.git("rev-parse HEAD");
+        assert!([&before, &after].contains(&&head), "{head}");
+        assert_eq!(scene.project.git("status --porcelain"), "", "{head}");
+        scene.exits(0, "merge");
+        assert_eq!(scene.project.git("rev-parse HEAD"), after);
+        scene.project.sound();
+    }
+}
+
+#[test]
+fn prune_removes_only_what_is_merged_or_named() {
+    let Some(scene) = clean("") else { return };
+    let script = scene.env.read("agent.sh");
+    scene.env.write(
+        "agent.sh",
+        &format!("mkdir built; echo x > built/out\n{script}"),
+    );
+    let branch = scene.results();
+    let task = format!("plan-agent-task/{}/1", plan_id(&scene.scene));
+    let branches = || {
+        scene
+            .project
+            .git("branch --list plan-agent* --format=%(refname:short)")
+    };
+    assert_eq!(
+        branches().lines().count(),
+        2,
+        "what git ignores keeps the worktree at first"
+    );
+    let ran = scene.exits(0, "prune");
+    // The worktree is gone, its branch is in the results, and these are in no branch of the person.
+    ran.has_stdout([
+        format!("removed the worktree of `{task}`"),
+        format!("kept: `{branch}` is not merged"),
+    ]);
+    assert_eq!(branches(), format!("{branch}\n"));
+    scene.refuses(
+        2,
+        "prune --unmerged other",
+        "no plan that has ended has a branch `other`",
+    );
+    let at = scene.project.git(["rev-parse", &branch]);
+    let ran = scene.exits(0, ["prune", "--unmerged", &branch]);
+    ran.has_stdout(format!("removed `{branch}` (was {}", &at[..10]));
+    assert_eq!(branches(), "");
+    has(scene.works("log"), "removed `plan-agent/");
+    has(scene.works("prune"), "nothing to remove");
+    // The commit is still there.
+    scene.exits(0, "merge");
+    assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+    assert_eq!(scene.project.git("worktree list").lines().count(), 1);
+    scene.project.sound();
+}
+
+#[test]
+fn discard_keeps_results_aside() {
+    let Some(scene) = clean("run.max_attempts = 1\n") else {
+        return;
+    };
+    // Not accepted: the work is only in the worktree.
+    scene
+        .env
+        .write("agent.sh", "echo half > half.txt\nexit 1\n");
+    scene.exits(4, format!("run --no-input --plan one.md {}", scene.agent));
+    let plan = plan_id(&scene.scene);
+    scene.refuses(2, "discard", "has not ended");
+    scene.works(["abort", &plan]);
+    let ran = scene.exits(0, "discard");
+    let aside = format!("refs/plan-agent/discarded/{plan}");
+    ran.has_stdout(&aside);
+    let half = format!("{aside}/task-1:half.txt");
+    assert_eq!(scene.project.git(["show", &half]), "half\n");
+    assert_eq!(scene.project.git("branch --list plan-agent*"), "");
+    assert_eq!(scene.project.git("worktree list").lines().count(), 1);
+    has(
+        scene.works("log"),
+        format!("results discarded, kept as {aside}"),
+    );
+    scene.project.sound();
+}
+
+/// Files of a worktree keep their permissions.
+#[test]
+fn programs_of_results_stay_programs() {
+    let Some(scene) = clean("") else { return };
+    let script = scene.env.read("agent.sh");
+    scene.env.write(
+        "agent.sh",
+        &format!("echo x > tool; chmod +x tool\n{script}"),
+    );
+    scene.results();
+    scene.exits(0, "merge");
+    let mode = fs::metadata(scene.env.path("project/tool"))
+        .unwrap()
+        .permissions();
+    assert_eq!(mode.mode() & 0o111, 0o111);
+}
+
+#[test]
+fn ignored_files_that_project_names_are_in_worktrees() {
+    let Some(scene) = clean("") else { return };
+    let project = |name: &str, text: &str| scene.env.write(&format!("project/{name}"), text);
+    project(".gitignore", "built\n*.local\n.env*\nsecret/\n");
+    project(".worktreeinclude", "*\n!other.local\n/sub/.env\n");
+    scene.project.git("add .");
+    scene.project.git("commit --quiet -m ignored");
+    for name in [
+        "a.local",
+        "secret/key",
+        "sub/.env",
+        ".env",
+        ".env.local",
+        "other.local",
+    ] {
+        project(name, "theirs\n");
+    }
+    project("large.local", &"x".repeat(5 * 1024 * 1024));
+    scene.env.write("outside", "outside\n");
+    symlink(
+        scene.env.path("outside"),
+        scene.env.path("project/link.local"),
+    )
+    .unwrap();
+    let script = scene.env.read("agent.sh");
+    let list = "find . -name '*.local' -o -name '.env*' -o -name key | sort > listed\n";
+    scene.env.write("agent.sh", &format!("{list}{script}"));
+    let branch = scene.results();
+    let listed = scene.project.git(["show", &format!("{branch}:listed")]);
+    assert_eq!(listed, "./a.local\n./secret/key\n./sub/.env\n");
+    // They are no results.
+    let files = scene.project.git(["ls-tree", "-r", "--name-only", &branch]);
+    lacks(files, ["local", "key"]);
+}
+
+#[test]
+fn new_worktree_is_prepared_once() {
+    let Some(scene) = clean(
+        "run.prepare = { run = ['sh', '-c', 'echo ready >> built'] }\nrun.checks = ['ready']\nchecks.ready = { run = ['grep', 'ready', 'built'] }\n",
+    ) else {
+        return;
+    };
+    let script = scene.env.read("agent.sh");
+    // The first attempt fails.
+    let twice = "cp built seen.txt; test -e again || { touch again; exit 1; }\n";
+    scene.env.write("agent.sh", &format!("{twice}{script}"));
+    let branch = scene.results();
+    let seen = scene.project.git(["show", &format!("{branch}:seen.txt")]);
+    assert_eq!(seen, "ready\n");
+    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+}
+
+#[test]
+fn failed_preparation_fails_the_attempt() {
+    let Some(scene) = clean(
+        "run.max_attempts = 2\nrun.prepare = { run = ['sh', '-c', 'echo no network; exit 3'] }\n",
+    ) else {
+        return;
+    };
+    let ran = scene.run(format!("run --no-input --plan one.md {}", scene.agent));
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let said = "`prepare` failed (exit 3): no network";
+    ran.has_stdout(["its worktree is not ready: ", said]);
+    assert_eq!(scene.events_named("unprepared").len(), 2);
+    assert_eq!(scene.events_named("claimed").len(), 0);
+    let question = scene.status()["questions"][0].clone();
+    has(question["reason"].as_str().unwrap(), said);
+    let logs = scene.names("logs");
+    assert_eq!(
+        logs.iter()
+            .filter(|name| name.ends_with(".prepare"))
+            .count(),
+        2
+    );
+    // Mended, it goes on.
+    let config = scene.env.read("config.toml").replace("exit 3", "exit 0");
+    scene.env.write("config.toml", &config);
+    scene.works("answer retry");
+    scene.exits(0, format!("resume {}", scene.agent));
+}
