@@ -13,6 +13,8 @@ use crate::wire::text::{clip, one_line, printable, time_text};
 const SAID: usize = 16 * 1024;
 /// The longest list of refusals.
 const MOST_REFUSED: usize = 20;
+/// The longest refused command that is offered to a person, in bytes; the header of a report takes a few of them.
+const LONGEST_OFFERED: usize = 1000;
 
 impl Shell {
     /// Returns the report on a job whose blocks ended like this: if every block ended well, the whole task is done. If one
@@ -134,6 +136,18 @@ impl CodingAgentSetup {
             report.status = ReportStatus::PartialSuccess;
         }
         pitfalls.extend(outcome.pitfalls(name));
+        // What the agent itself writes there is not what was refused.
+        report.refused = Vec::new();
+        if let RunOutcome::Refused { commands, .. } = outcome {
+            let offer = |one: &&String| self.may_offer(one).is_ok();
+            report.refused = commands.iter().filter(offer).cloned().collect();
+            let not = commands.iter().filter_map(|one| {
+                let why = self.may_offer(one).err()?;
+                let one = one_line(one, 120).replace('`', "'");
+                Some(format!("`{one}` cannot be allowed by itself: {why}."))
+            });
+            pitfalls.extend(not.take(MOST_REFUSED));
+        }
         outcome.ask(name, report);
         if report.results.trim().is_empty() && file.other.trim().is_empty() {
             let last = pitfalls.pop();
@@ -148,6 +162,19 @@ impl CodingAgentSetup {
         report.output_tokens = course.usage.output_tokens;
         report.cost_usd = course.usage.cost_usd;
         file
+    }
+}
+
+impl CodingAgentSetup {
+    /// Checks whether a person can be asked to allow a refused command.
+    fn may_offer(&self, command: &str) -> Result<(), &'static str> {
+        if self.allow.exact.iter().any(|allowed| allowed == command) {
+            return Err("it was allowed, and the agent refuses it all the same");
+        }
+        match command.len() > LONGEST_OFFERED {
+            true => Err("it is too long to be read"),
+            false => self.kind.exact(command),
+        }
     }
 }
 
@@ -212,6 +239,15 @@ impl RunOutcome {
             ))
         };
         match self {
+            Self::Refused { .. } if report.question.is_none() && !report.refused.is_empty() => {
+                let count = match report.refused.len() {
+                    1 => "a command".to_owned(),
+                    count => format!("{count} commands"),
+                };
+                report.question = Some(format!(
+                    "{name} was not allowed to run {count}. How is it to go on?"
+                ));
+            }
             Self::Refused { what, .. } if report.question.is_none() => {
                 let first = what.first().map(String::as_str).unwrap_or_default();
                 let first = one_line(first, 120).replace('`', "'");

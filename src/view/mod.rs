@@ -11,6 +11,7 @@ mod event_lines;
 mod lanes;
 mod plan;
 mod program_name;
+mod review;
 mod run_progress_lines;
 mod status_page;
 mod task;
@@ -25,6 +26,7 @@ pub use event::{EventView, FinishedView};
 pub use event_lines::lines;
 pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
 pub use program_name::ProgramName;
+pub use review::review;
 pub use run_progress_lines::{progress, tasks};
 pub use why::why;
 

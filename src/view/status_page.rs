@@ -206,9 +206,11 @@ impl QuestionView {
             true => String::new(),
             false => format!("{} ", name(&self.id)),
         };
+        let width = choices.iter().map(|word| word.len()).max();
+        let width = width.unwrap_or_default().max(8);
         let meanings = self.choices.iter().map(|choice| {
-            let meaning = meaning(self.about, *choice);
-            let line = format!("\n    {:<8} {meaning}", choice.as_str());
+            let meaning = meaning(self.about, *choice, self.attempts);
+            let line = format!("\n    {:<width$} {meaning}", choice.as_str());
             paint.text(Style::Dim, &line)
         });
         format!(

@@ -15,9 +15,7 @@ pub fn render(question: &HumanQuestion, plan: &str, task: Option<&Task>, program
         id: Some(question.id.to_string()),
         plan: Some(one_line(plan, 200)),
         task: task.map(|task| format!("{} · {}", task.number, one_line(&task.name, 200))),
-        choices: question
-            .choices
-            .iter()
+        choices: (in_file(question))
             .map(|choice| choice.as_str().to_owned())
             .collect(),
         answer: Some(String::new()),
@@ -32,10 +30,10 @@ pub fn render(question: &HumanQuestion, plan: &str, task: Option<&Task>, program
 }
 
 /// Reads a question file that a person may have filled in. Returns the choice and the note, or `None` while the file has no
-/// answer. The choices are those of the file; the caller checks the answer against the question itself.
+/// answer. The caller checks the answer against the question itself.
 ///
 /// # Errors
-/// A file that is no longer readable, or an answer that was not offered; the error names the allowed words.
+/// A file that is no longer readable, or an answer that is none; the error names the words of the file.
 pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>> {
     let (header, answer_line) = read(text).map_err(|problem| vec![problem])?;
     let Some(word) = header
@@ -46,22 +44,19 @@ pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>>
     else {
         return Ok(None);
     };
-    let offered: Vec<AnswerChoice> = header
-        .choices
-        .iter()
-        .filter_map(|word| AnswerChoice::parse(word))
-        .collect();
-    match AnswerChoice::parse(word).filter(|choice| offered.contains(choice)) {
-        Some(choice) => Ok(Some((
-            choice,
-            header.note.unwrap_or_default().trim().to_owned(),
-        ))),
-        None => {
-            let message = format!("`answer` is {}", quote(word));
-            let hint = format!("write one of: {}", words(&offered));
-            Err(vec![Problem::on_line(answer_line, message).with_hint(hint)])
-        }
+    if let Some(choice) = AnswerChoice::parse(word) {
+        let note = header.note.unwrap_or_default();
+        return Ok(Some((choice, note.trim().to_owned())));
     }
+    let message = format!("`answer` is {}", quote(word));
+    let hint = format!("write one of: {}", header.choices.join(", "));
+    Err(vec![Problem::on_line(answer_line, message).with_hint(hint)])
+}
+
+/// Returns the choices that the file of a question gives.
+pub fn in_file(question: &HumanQuestion) -> impl Iterator<Item = AnswerChoice> {
+    let choices = question.choices.iter().copied();
+    choices.filter(|choice| !question.is_grant(*choice))
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -118,37 +113,42 @@ fn note(text: &str) -> String {
     }
 }
 
-fn words(choices: &[AnswerChoice]) -> String {
-    let words: Vec<&str> = choices.iter().map(|choice| choice.as_str()).collect();
-    words.join(", ")
-}
-
 fn body(question: &HumanQuestion, program: &str) -> String {
     let mut body = format!(
         "{}\n\n## How to answer\n\n",
         printable(&question.reason).trim()
     );
     for choice in &question.choices {
-        let meaning = meaning(question.about, *choice);
-        writeln!(body, "- `{}`: {meaning}", choice.as_str()).expect("a String takes every text");
+        let meaning = meaning(question.about, *choice, question.attempts);
+        let only = match question.is_grant(*choice) {
+            true => " (not in this file)",
+            false => "",
+        };
+        writeln!(body, "- `{}`{only}: {meaning}", choice.as_str())
+            .expect("a String takes every text");
     }
     let first = question
         .choices
         .first()
-        .map_or("retry", |choice| choice.as_str());
+        .map_or("", |choice| choice.as_str());
+    let grants = question.choices.iter().any(|one| question.is_grant(*one));
+    let only = match grants {
+        true => " Agents can write files: what gives a right is only taken from you.",
+        false => "",
+    };
     write!(
         body,
-        "\nWrite one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:\n\n\
-         \x20   {program} answer {} {first} --note \"…\"",
+        "\nWrite one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file. \
+         Or run:{only}\n\n\x20   {program} answer {} {first} --note \"…\"",
         question.id
     )
     .expect("a String takes every text");
     body
 }
 
-/// Returns the meaning of a choice, for a person.
-pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
-    match (choice, about) {
+/// Returns the meaning of a choice, for a person; `attempts` are those that `retry` gives a task.
+pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) -> String {
+    let meaning = match (choice, about) {
         (AnswerChoice::Approve, HumanQuestionKind::Review) => "go ahead with the plan as shown",
         (AnswerChoice::Approve, _) => "take the goal as met, and end the plan as completed",
         (AnswerChoice::Accept, HumanQuestionKind::Branch) => "go on from where the branch is now",
@@ -157,7 +157,12 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
             "look again, after you have moved the branch back"
         }
         (AnswerChoice::Retry, HumanQuestionKind::Model) => "ask the model once more",
-        (AnswerChoice::Retry, _) => "try the task once more; the note goes along to the agent",
+        (AnswerChoice::Retry, _) if attempts > 1 => {
+            return format!(
+                "try again, up to {attempts} attempts; the note goes along to the agent"
+            );
+        }
+        (AnswerChoice::Retry, _) => "try once more, 1 attempt; the note goes along to the agent",
         (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
         (AnswerChoice::Replan, _) => {
             "have the model change the rest of the plan; the note says how"
@@ -165,8 +170,12 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
         (AnswerChoice::Wait, _) => "keep waiting",
         (AnswerChoice::Reply, _) => "the note, which is needed, answers the agent's question",
         (AnswerChoice::More, _) => "allow as much again as the budget did at first, and go on",
+        (AnswerChoice::AllowOnce, _) => "let the next attempt at this task run it, word for word",
+        (AnswerChoice::AllowAlways, _) => "let every agent of this plan run it, word for word",
+        (AnswerChoice::Deny, _) => "it stays refused; the note says what to do instead",
         (AnswerChoice::Abort, _) => "end the plan for good; agents at work stop, their work stays",
-    }
+    };
+    meaning.to_owned()
 }
 
 #[cfg(test)]
@@ -183,6 +192,8 @@ mod tests {
             ask: None,
             reason: "Task 3 failed three times in a row.\n\nLast: exit\u{1b}[31m 1".to_owned(),
             choices: vec![AnswerChoice::Retry, AnswerChoice::Skip, AnswerChoice::Abort],
+            refused: Vec::new(),
+            attempts: 3,
             asked: Time(0),
             answer: None,
             closed: None,
@@ -216,14 +227,37 @@ mod tests {
 
         ## How to answer
 
-        - `retry`: try the task once more; the note goes along to the agent
+        - `retry`: try again, up to 3 attempts; the note goes along to the agent
         - `skip`: leave the task out; what waits for it goes on without it
         - `abort`: end the plan for good; agents at work stop, their work stays
 
-        Write one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:
+        Write one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:
 
             plan-agent answer q-2 retry --note "…"
         "#);
+    }
+
+    #[test]
+    fn file_does_not_offer_what_gives_a_right() {
+        let choices = vec![
+            AnswerChoice::AllowOnce,
+            AnswerChoice::AllowAlways,
+            AnswerChoice::Deny,
+        ];
+        let asked = HumanQuestion {
+            choices,
+            about: HumanQuestionKind::Agent,
+            ..question()
+        };
+        let text = render(&asked, "My plan", None, "plan-agent");
+        assert!(text.contains("choices:\n- deny\nanswer:"), "{text}");
+        for said in [
+            "- `allow-once` (not in this file): ",
+            "what gives a right is only taken from you",
+            "plan-agent answer q-2 allow-once",
+        ] {
+            assert!(text.contains(said), "{text}");
+        }
     }
 
     #[test]
@@ -258,8 +292,8 @@ mod tests {
     }
 
     #[test]
-    fn rejects_choice_not_offered() {
-        for answer in ["replan", "yes", "[retry]", "retry skip"] {
+    fn rejects_what_is_no_answer() {
+        for answer in ["yes", "[retry]", "retry skip"] {
             let problems = parse(&filled(answer, "")).unwrap_err();
             assert_eq!(problems[0].line, Some(8), "{answer}");
         }

@@ -93,6 +93,9 @@ pub struct Task {
     pub failures: u32,
     /// Feedback of a human or the judge for the next command.
     pub note: Option<String>,
+    /// Commands that a person has allowed the agent of the next attempt, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_next: Vec<String>,
     /// The task does not start before this time (an agent's usage limit).
     pub not_before: Option<Time>,
     /// Removed from the plan; kept for the log.
@@ -134,6 +137,7 @@ impl Task {
             attempts: 0,
             failures: 0,
             note: None,
+            allowed_next: Vec::new(),
             not_before: None,
             removed: false,
             created_at: now,

@@ -1,0 +1,63 @@
+//! A plan in full, for a person who is to approve it.
+
+use super::{Paint, Style, name, numbers};
+use crate::plan::{Plan, Task};
+use crate::wire::role_text::role;
+use crate::wire::text::{one_line, printable};
+
+/// Tasks that are shown; an editor shows all.
+const SHOWN: usize = 50;
+
+/// Characters of a task's description that are shown.
+const LONGEST: usize = 2000;
+
+/// Returns every task with its description, who does it, what it waits for, what it makes and what is checked.
+pub fn review(plan: &Plan, paint: Paint) -> String {
+    let tasks = plan.tasks().take(SHOWN);
+    let mut text: String = tasks.map(|one| task(one, paint)).collect();
+    let more = plan.counts().total().saturating_sub(SHOWN);
+    if more > 0 {
+        text += &format!("  … {more} more: `edit` shows all\n");
+    }
+    let checks = &plan.head().policy.checks;
+    if !checks.is_empty() {
+        let checks = one_line(&checks.join(", "), LONGEST);
+        text += &format!("  checked after every task: {checks}\n");
+    }
+    text
+}
+
+fn task(task: &Task, paint: Paint) -> String {
+    let (number, title) = (task.number, name(&task.name));
+    let mut text = paint.text(Style::Bold, &format!("  {number} · {title}")) + "\n";
+    let said = printable(&task.description);
+    let said: String = match said.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} …", &said[..end]),
+        None => said,
+    };
+    for line in said.lines().filter(|line| !line.trim().is_empty()) {
+        text += &format!("      {}\n", line.trim_end());
+    }
+    let list = |words: &[String]| words.join(", ");
+    let facts = [
+        ("by", task.assignee.as_deref().map(role).unwrap_or_default()),
+        (
+            "after",
+            match task.dependencies.as_slice() {
+                [] => String::new(),
+                some => numbers(some),
+            },
+        ),
+        ("makes", list(&task.produces)),
+        ("checks", list(&task.checks)),
+        ("must keep to", task.constraints.clone()),
+        ("done when", task.expected_outcome.clone()),
+    ];
+    for (what, value) in facts {
+        let value = one_line(&value, LONGEST);
+        if !value.is_empty() {
+            text += &format!("      {what}: {value}\n");
+        }
+    }
+    text
+}
