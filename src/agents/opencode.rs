@@ -133,13 +133,15 @@ fn config(run: &AgentRun<'_>) -> String {
             // shell, and nothing that is refused and that a person may allow.
             let mut rules = Map::new();
             rules.insert("*".into(), json!("deny"));
-            rules.insert("nothing else".into(), json!("deny"));
             let patterns = match &allow.commands {
                 Commands::Some(patterns) => patterns.as_slice(),
                 _ => &[],
             };
             let allowed = patterns.iter().chain(&allow.exact);
             rules.extend(allowed.map(|one| (one.clone(), json!("allow"))));
+            if rules.len() == 1 {
+                rules.insert("nothing else".into(), json!("deny"));
+            }
             Value::Object(rules)
         }
     };

@@ -14,7 +14,9 @@ const SAID: usize = 16 * 1024;
 /// The longest list of refusals.
 const MOST_REFUSED: usize = 20;
 /// The longest refused command that is offered to a person, in bytes; the header of a report takes a few of them.
-const LONGEST_OFFERED: usize = 1000;
+const LONGEST_OFFERED: usize = 600;
+/// The most refused commands that are offered.
+const MOST_OFFERED: usize = 5;
 
 impl Shell {
     /// Returns the report on a job whose blocks ended like this: if every block ended well, the whole task is done. If one
@@ -140,15 +142,20 @@ impl CodingAgentSetup {
         report.refused = Vec::new();
         if let RunOutcome::Refused { commands, .. } = outcome {
             let offer = |one: &&String| self.may_offer(one).is_ok();
-            report.refused = commands.iter().filter(offer).cloned().collect();
-            let not = commands.iter().filter_map(|one| {
-                let why = self.may_offer(one).err()?;
-                let one = one_line(one, 120).replace('`', "'");
-                Some(format!("`{one}` cannot be allowed by itself: {why}."))
-            });
-            pitfalls.extend(not.take(MOST_REFUSED));
+            let offered = commands.iter().filter(offer).take(MOST_OFFERED);
+            report.refused = offered.cloned().collect();
         }
         outcome.ask(name, report);
+        if let (RunOutcome::Refused { commands, .. }, Some(question)) =
+            (outcome, &mut report.question)
+        {
+            let why_not = commands.iter().find_map(|one| {
+                let why = self.may_offer(one).err()?;
+                let one = one_line(one, 120).replace('`', "'");
+                Some(format!(" `{one}` cannot be allowed by itself: {why}."))
+            });
+            question.push_str(&why_not.unwrap_or_default());
+        }
         if report.results.trim().is_empty() && file.other.trim().is_empty() {
             let last = pitfalls.pop();
             report.results = last.unwrap_or_else(|| format!("{name} did nothing."));
@@ -171,9 +178,10 @@ impl CodingAgentSetup {
         if self.allow.exact.iter().any(|allowed| allowed == command) {
             return Err("it was allowed, and the agent refuses it all the same");
         }
-        match command.len() > LONGEST_OFFERED {
-            true => Err("it is too long to be read"),
-            false => self.kind.exact(command),
+        match command {
+            long if long.len() > LONGEST_OFFERED => Err("it is too long to be read"),
+            odd if printable(odd) != *odd => Err("it has characters that are not shown"),
+            command => self.kind.exact(command),
         }
     }
 }

@@ -138,8 +138,8 @@ fn body(question: &HumanQuestion, program: &str) -> String {
     };
     write!(
         body,
-        "\nWrite one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file. \
-         Or run:{only}\n\n\x20   {program} answer {} {first} --note \"…\"",
+        "\nWrite one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file.{only} \
+         Or run:\n\n\x20   {program} answer {} {first} --note \"…\"",
         question.id
     )
     .expect("a String takes every text");

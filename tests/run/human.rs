@@ -240,10 +240,10 @@ fn plan_can_be_edited_before_approval() {
         "sed -i 's/^## .*/## Another/' \"$1\"; touch edited",
     );
     wait_until("it is edited", || {
-        scene.env.path("edited").exists() && terminal.shown().contains("1 · Another")
+        scene.env.path("edited").exists() && terminal.shown().contains("· Another")
     });
     let _agent = scene.agent(|_| Act::success("done"));
-    terminal.answer("1 · Another", "approve");
+    terminal.answer("· Another", "approve");
     assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
     assert_eq!(scene.status()["tasks"][0]["name"], "Another");
 }
