@@ -11,7 +11,7 @@ use rustix::termios::{
 use textwrap::core::display_width;
 use tokio::net::unix::pipe::Receiver;
 
-use super::line_wrapping::columns;
+use super::line_wrapping::{columns, wrap};
 use super::{Failure, Output};
 
 /// The longest line that is taken, in bytes.
@@ -66,8 +66,11 @@ fn on_screen() -> MutexGuard<'static, String> {
 
 /// Returns what takes a line off the terminal, as many rows as it has.
 fn wiped(line: &str) -> String {
-    let width = display_width(line).saturating_sub(1);
-    match columns(&stdout()).map_or(0, |columns| width / columns) {
+    let rows = |line: &str| {
+        let width = display_width(line).saturating_sub(1);
+        1 + columns(&stdout()).map_or(0, |columns| width / columns)
+    };
+    match line.split('\n').map(rows).sum::<usize>() - 1 {
         0 => "\r\u{1b}[0J".to_owned(),
         above => format!("\r\u{1b}[{above}A\u{1b}[0J"),
     }
@@ -123,7 +126,11 @@ impl Prompt {
         self.take_keys();
         let mut shown = on_screen();
         if shown.is_empty() {
-            *shown = format!("{}{}", self.text, self.typed.text);
+            let text = match columns(&stdout()) {
+                Some(columns) => wrap(self.text.trim_end(), columns) + " ",
+                None => self.text.clone(),
+            };
+            *shown = text + &self.typed.text;
             output.text(&shown)?;
         }
         Ok(())
@@ -181,7 +188,7 @@ impl Prompt {
             };
             if let Some(line) = self.typed.take(bytes) {
                 self.hide(output)?;
-                output.text(&format!("{}{line}\n", self.text))?;
+                output.prose(&format!("{}{line}\n", self.text))?;
                 return Ok(line);
             }
             self.hide(output)?;

@@ -34,6 +34,14 @@ impl PlanView {
             lines.push(format!("Results: the branch {}", name(branch)));
         }
         lines.extend(self.used.clone());
+        if !head.allowed.is_empty() {
+            let quoted = head
+                .allowed
+                .iter()
+                .map(|one| format!("`{}`", one_line(one, 200)));
+            let quoted: Vec<String> = quoted.collect();
+            lines.push(format!("Allowed to every agent: {}", quoted.join(", ")));
+        }
         lines.push(String::new());
 
         let (earlier, later) = self.hidden;

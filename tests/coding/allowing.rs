@@ -76,9 +76,32 @@ fn allowed_always_is_for_every_later_attempt_of_the_plan() {
         );
     }
     has(scene.note(2, "prompt"), "as often as you like");
-    // A worker that runs by itself finds it, too; another plan does not have it.
+    has(
+        scene.env.run("status").exits(0).stdout,
+        "Allowed to every agent: `cargo test`",
+    );
+    // Another plan does not have it.
     scene.run().exits(0);
     lacks(scene.note(5, "argv"), "allowedTools");
+}
+
+#[test]
+fn allowed_always_answers_every_question_about_the_same() {
+    let scene = Scene::with(&refused(
+        "cargo test",
+        "if [ $run = 2 ]; then result half '{\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"cargo test\"}}'; exit; fi\n\
+         report SUCCESS all; result done",
+    ));
+    scene.write(
+        "plan.md",
+        "# Parts\n\n## One\n\nMake one.\n\n## Two\n\nMake two.\n",
+    );
+    scene.run().exits(4);
+    let questions = scene.exchange.questions();
+    assert_eq!(questions.len(), 2);
+    (scene.env.run(["answer", &questions[0].0, "allow-always"])).exits(0);
+    scene.resume(0);
+    assert_eq!(scene.runs(), 4);
 }
 
 #[test]
@@ -161,10 +184,23 @@ fn terminal_takes_allow_once_in_two_words() {
     let scene = Scene::with(&refused("cargo test", "report SUCCESS all; result done"));
     let (mut running, mut terminal) =
         (scene.env).start_on_terminal("run --plan plan.md --agent claude");
-    terminal.await_shown("allow-once · allow-always · deny · reply · retry · skip · abort · ? > ");
-    has(terminal.shown(), "    $ cargo test");
+    terminal.await_shown("abort · ? > ");
+    let offer = "task 1 · Make the part? allow-once · allow-always · deny · reply · retry · skip\n· abort · ? > ";
+    has(terminal.shown(), ["    $ cargo test", offer]);
     terminal.type_keys("allow o only now\n");
     assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
     has(scene.note(2, "argv"), "--allowedTools\nBash(cargo test)\n");
     has(scene.note(2, "prompt"), "only now");
+}
+
+/// A worker of a process of its own reads the plan, too.
+#[test]
+fn worker_by_itself_knows_what_is_allowed() {
+    let scene = Scene::with(&refused("cargo test", "report SUCCESS all; result done"));
+    let mut daemon = scene.env.start("run --plan plan.md");
+    let _worker = scene.env.start(["worker", "--agent", "claude"]);
+    wait_until("it asks", || scene.exchange.questions().len() == 1);
+    scene.env.run("answer allow-once").exits(0);
+    assert_eq!(daemon.wait().code(), Some(0));
+    has(scene.note(2, "argv"), "--allowedTools\nBash(cargo test)\n");
 }

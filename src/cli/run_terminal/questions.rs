@@ -70,7 +70,9 @@ impl Foreground<'_> {
             let paint = self.output.paint();
             let title = paint.text(Style::Bold, &format!("? {}", open.subject));
             let reason = printable(&question.reason);
-            let reason: Vec<String> = reason.lines().map(|line| format!("  {line}")).collect();
+            let reason: Vec<String> = (reason.lines())
+                .map(|line| format!("  {line}").trim_end().to_owned())
+                .collect();
             let (reason, plan) = (reason.join("\n"), &open.plan);
             self.output.prose(&format!("\n{title}\n{reason}\n{plan}"))?;
         }

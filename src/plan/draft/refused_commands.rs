@@ -93,6 +93,29 @@ impl Draft<'_> {
             note => format!("{said}\n\nA person says: {note}"),
         });
         self.insert(task);
+        match choice {
+            AnswerChoice::AllowAlways => self.answer_the_same(question),
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers the other questions that are only about commands which every agent may run now.
+    fn answer_the_same(&mut self, question: &HumanQuestion) -> Result<(), Refusal> {
+        let allowed = &self.plan.head().allowed;
+        let others = self.plan.open_questions();
+        let same = others.filter(|other| {
+            let offered = other.choices.contains(&AnswerChoice::AllowAlways);
+            offered && other.refused.iter().all(|one| allowed.contains(one))
+        });
+        let same: Vec<QuestionId> = same.map(|other| other.id.clone()).collect();
+        let by = question.answer.as_ref().map(|answer| answer.by.clone());
+        for id in same {
+            let open = self.plan.question(&id).is_some_and(HumanQuestion::open);
+            if open {
+                let by = by.as_deref().unwrap_or_default();
+                self.answer(&id, AnswerChoice::AllowAlways, "", by)?;
+            }
+        }
         Ok(())
     }
 }
