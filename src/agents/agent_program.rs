@@ -38,7 +38,7 @@ pub struct AgentProgram {
     /// process ended gives information.
     pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
     /// Returns why a command cannot be allowed word for word; `None` if the agent takes no single commands at all.
-    pub(super) exact: Option<fn(&str) -> Result<(), &'static str>>,
+    pub(super) exact: Option<ExactRule>,
     /// As [`CodingAgent::session`](super::CodingAgent::session).
     pub(super) session: fn(&str) -> Option<SessionId>,
     /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
@@ -55,6 +55,9 @@ impl AgentProgram {
         self.exact.is_some()
     }
 }
+
+/// Says why a command cannot be allowed word for word.
+pub(super) type ExactRule = fn(&str) -> Result<(), &'static str>;
 
 /// Returns the value of an environment variable.
 pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -231,8 +231,10 @@ impl<'a> Foreground<'a> {
                 let asks = self.asks;
                 let tasks = self.app.read(&self.plan, move |plan, _| {
                     // A review shows them in full.
-                    let shown = !(asks && plan.head().review == ReviewPolicy::Wanted);
-                    shown.then(|| view::tasks(plan)).unwrap_or_default()
+                    match asks && plan.head().review == ReviewPolicy::Wanted {
+                        true => Vec::new(),
+                        false => view::tasks(plan),
+                    }
                 });
                 for line in tasks.await? {
                     self.output.line(&line)?;

@@ -14,50 +14,44 @@ const LONGEST: usize = 2000;
 /// Returns every task with its description, who does it, what it waits for, what it makes and what is checked.
 pub fn review(plan: &Plan, paint: Paint) -> String {
     let tasks = plan.tasks().take(SHOWN);
-    let mut text: String = tasks.map(|one| task(one, paint)).collect();
+    let mut lines: Vec<String> = tasks.flat_map(|one| task(one, paint)).collect();
     let more = plan.counts().total().saturating_sub(SHOWN);
     if more > 0 {
-        text += &format!("  … {more} more: `edit` shows all\n");
+        lines.push(format!("  … {more} more: `edit` shows all"));
     }
     let checks = &plan.head().policy.checks;
     if !checks.is_empty() {
         let checks = one_line(&checks.join(", "), LONGEST);
-        text += &format!("  checked after every task: {checks}\n");
+        lines.push(format!("  checked after every task: {checks}"));
     }
-    text
+    lines.join("\n") + "\n"
 }
 
-fn task(task: &Task, paint: Paint) -> String {
+fn task(task: &Task, paint: Paint) -> Vec<String> {
     let (number, title) = (task.number, name(&task.name));
-    let mut text = paint.text(Style::Bold, &format!("  {number} · {title}")) + "\n";
+    let title = paint.text(Style::Bold, &format!("  {number} · {title}"));
     let said = printable(&task.description);
     let said: String = match said.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{} …", &said[..end]),
         None => said,
     };
-    for line in said.lines().filter(|line| !line.trim().is_empty()) {
-        text += &format!("      {}\n", line.trim_end());
-    }
+    let said = said.lines().filter(|line| !line.trim().is_empty());
+    let said = said.map(|line| format!("      {}", line.trim_end()));
     let list = |words: &[String]| words.join(", ");
+    let after = match task.dependencies.as_slice() {
+        [] => String::new(),
+        some => numbers(some),
+    };
     let facts = [
         ("by", task.assignee.as_deref().map(role).unwrap_or_default()),
-        (
-            "after",
-            match task.dependencies.as_slice() {
-                [] => String::new(),
-                some => numbers(some),
-            },
-        ),
+        ("after", after),
         ("makes", list(&task.produces)),
         ("checks", list(&task.checks)),
         ("must keep to", task.constraints.clone()),
         ("done when", task.expected_outcome.clone()),
     ];
-    for (what, value) in facts {
-        let value = one_line(&value, LONGEST);
-        if !value.is_empty() {
-            text += &format!("      {what}: {value}\n");
-        }
-    }
-    text
+    let facts = facts.map(|(what, value)| (what, one_line(&value, LONGEST)));
+    let facts = facts.iter().filter(|(_, value)| !value.is_empty());
+    let facts = facts.map(|(what, value)| format!("      {what}: {value}"));
+    std::iter::once(title).chain(said).chain(facts).collect()
 }

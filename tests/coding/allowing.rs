@@ -6,10 +6,7 @@ const QUOTED: &str = r#"git commit -m \"one, two\""#;
 
 /// Records the arguments one a line, and is refused a command in its first run.
 fn refused(command: &str, then: &str) -> String {
-    let denied = format!(
-        r#"{{"tool_name":"Bash","tool_input":{{"command":"{}"}}}}"#,
-        command
-    );
+    let denied = format!(r#"{{"tool_name":"Bash","tool_input":{{"command":"{command}"}}}}"#);
     format!(
         "for word; do printf '%s\\n' \"$word\"; done > \"$notes/$run/argv\"\n\
          if [ $run = 1 ]; then result half '{denied}'; exit; fi\n{then}"

@@ -46,13 +46,16 @@ impl Draft<'_> {
         let always = (!once).then_some(AnswerChoice::AllowAlways);
         let offered = [AnswerChoice::AllowOnce].into_iter().chain(always);
         choices.splice(0..0, offered.chain([AnswerChoice::Deny]));
-        let mut reason = format!("{asks}\n\nRefused, word for word:\n");
-        for command in &refused {
-            reason += &format!("\n    $ {}", command.replace('\n', "\n      "));
-        }
-        if once {
-            reason += "\n\nA line that is more than one plain command can only be allowed once.";
-        }
+        let listed = refused.iter().map(|one| {
+            let lines = one.replace('\n', "\n      ");
+            format!("\n    $ {lines}")
+        });
+        let listed: String = listed.collect();
+        let only = match once {
+            true => "\n\nA line that is more than one plain command can only be allowed once.",
+            false => "",
+        };
+        let reason = format!("{asks}\n\nRefused, word for word:\n{listed}{only}");
         let question = self.question(id, about, Some(task), &reason, choices);
         self.insert_question(HumanQuestion {
             refused,
