@@ -213,7 +213,7 @@ fn wrong_usage_exits_2_with_suggestion() {
     exit 2
     ");
     insta::assert_snapshot!(env.run("answer perhaps").seen(&env), @r#"
-    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, more, abort
+    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, more, allow-once, allow-always, deny, abort
 
     For more information, try '--help'.
     exit 2
@@ -497,7 +497,7 @@ fn plan_is_shown_by_all_views() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task again, as often as at first; the note goes along
+        retry    try again, up to 3 attempts; the note goes along to the agent
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
@@ -715,7 +715,7 @@ fn long_lines_wrap_only_on_terminal() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task again, as often as at first; the note goes along
+        retry    try again, up to 3 attempts; the note goes along to the agent
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 

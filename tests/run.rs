@@ -1,6 +1,7 @@
 //! Plans carried out from outside: the real program, a scripted agent that knows only the files, and a scripted model
 //! behind real HTTP.
 
+mod asking;
 mod budget;
 mod clock;
 mod control;

@@ -3,6 +3,7 @@
 
 mod agent_choice;
 mod agent_probe;
+mod answer_words;
 mod app;
 mod args;
 mod carry_out_plan;
@@ -27,6 +28,7 @@ mod new_plan;
 mod output;
 mod plan_by_name;
 mod plan_display;
+mod prompt;
 mod results;
 mod run;
 mod run_terminal;

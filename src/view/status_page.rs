@@ -35,6 +35,14 @@ impl PlanView {
             lines.push(format!("Results: the branch {}", name(branch)));
         }
         lines.extend(self.used.clone());
+        if !head.allowed.is_empty() {
+            let quoted = head
+                .allowed
+                .iter()
+                .map(|one| format!("`{}`", one_line(one, 200)));
+            let quoted: Vec<String> = quoted.collect();
+            lines.push(format!("Allowed to every agent: {}", quoted.join(", ")));
+        }
         lines.push(String::new());
 
         let (earlier, later) = self.hidden;
@@ -198,9 +206,11 @@ impl QuestionView {
             true => String::new(),
             false => format!("{} ", name(&self.id)),
         };
+        let width = choices.iter().map(|word| word.len()).max();
+        let width = width.unwrap_or_default().max(8);
         let meanings = self.choices.iter().map(|choice| {
-            let meaning = meaning(self.about, *choice);
-            let line = format!("\n    {:<8} {meaning}", choice.as_str());
+            let meaning = meaning(self.about, *choice, self.attempts);
+            let line = format!("\n    {:<width$} {meaning}", choice.as_str());
             paint.text(Style::Dim, &line)
         });
         format!(

@@ -462,6 +462,18 @@ impl Terminal {
         });
         writeln!(self.keys, "{line}").unwrap();
     }
+
+    /// Waits until a text is shown.
+    pub fn await_shown(&self, shown: &str) {
+        wait_until(&format!("`{shown}` is shown"), || {
+            self.shown().contains(shown)
+        });
+    }
+
+    /// Types keys at once, as they are.
+    pub fn type_keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
 }
 
 impl Running {

@@ -106,6 +106,9 @@ impl Draft<'_> {
                 attempt.beside = self.join_others(id);
             }
         }
+        if !repair {
+            attempt.allowed = std::mem::take(&mut task.allowed_next);
+        }
         attempt.number = task.attempts;
         task.status = TaskState::InProgress;
         task.started_at = task.started_at.or(Some(self.now));

@@ -8,6 +8,7 @@ mod imported_history;
 mod integration;
 mod model_questions;
 mod plan_control;
+mod refused_commands;
 mod restore_earlier_state;
 mod role_requests;
 mod steering;
@@ -110,6 +111,8 @@ pub enum Refusal {
         choice: AnswerChoice,
         offered: Vec<AnswerChoice>,
     },
+    #[error("`{}` is not taken from a file, as agents can write files", .0.as_str())]
+    InFile(AnswerChoice),
     #[error("the answer needs a note")]
     NoNote,
     #[error("nothing was asked of the model under that id")]

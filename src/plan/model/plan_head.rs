@@ -333,6 +333,9 @@ pub struct PlanHead {
     /// What a human allowed beyond the budget.
     #[serde(default)]
     pub granted: Granted,
+    /// Commands that a person has allowed every agent of the plan, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
     /// Replans begun so far.
     pub replans: u32,
     /// Replans a human allowed beyond the policy.

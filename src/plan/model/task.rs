@@ -99,6 +99,9 @@ pub struct Task {
     /// A person's words for the next command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
+    /// Commands that a person has allowed the agent of the next attempt, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_next: Vec<String>,
     /// The task does not start before this time (an agent's usage limit).
     pub not_before: Option<Time>,
     /// Removed from the plan; kept for the log.
@@ -156,6 +159,7 @@ impl Task {
             failures: 0,
             note: None,
             told: None,
+            allowed_next: Vec::new(),
             not_before: None,
             removed: false,
             created_at: now,

@@ -36,6 +36,8 @@ fn question(id: &str, reason: &str) -> HumanQuestion {
         ask: None,
         reason: reason.to_owned(),
         choices: vec![AnswerChoice::Retry, AnswerChoice::Skip],
+        refused: Vec::new(),
+        attempts: 0,
         asked: NOW,
         answer: None,
         closed: None,
