@@ -1,0 +1,58 @@
+//! The variables of the environment that this program reads.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::read_config;
+
+/// The environment variables of the process. They may hold secrets, so they are never shown.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Reads those of this process; a name or value that is not Unicode is left out.
+    pub fn of_process() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    }
+
+    /// Returns the value of a variable; an empty one counts as not set.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// Returns the absolute folder in which this program keeps what belongs to the person and to no project: by the XDG base
+    /// directories `$XDG_STATE_HOME/plan-agent`, else `~/.local/state/plan-agent`. It need not exist. `None` without a home.
+    pub fn state_folder(&self) -> Option<PathBuf> {
+        let absolute = |name| {
+            self.get(name)
+                .map(Path::new)
+                .filter(|path| path.is_absolute())
+        };
+        let states = absolute("XDG_STATE_HOME").map(Path::to_owned);
+        let states = states.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+        Some(states.join("plan-agent"))
+    }
+
+    /// Returns whether a variable overrides a key of the configuration, such as `volumes.root`.
+    pub fn overrides(&self, key: &str) -> bool {
+        self.get(&read_config::variable_of(key)).is_some()
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
+        Self(variables.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
