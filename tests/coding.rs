@@ -514,8 +514,8 @@ fn agent_problems_are_reported_once_at_start() {
         scene.env.run(words).seen(&scene.env)
     };
     insta::assert_snapshot!(seen(&scene, "clade"), @r"
-    error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell>'
-      [possible values: claude, codex, gemini, opencode, aider, command, shell]
+    error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell|files>'
+      [possible values: claude, codex, gemini, opencode, aider, command, shell, files]
 
       tip: a similar value exists: 'claude'
 

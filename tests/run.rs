@@ -20,6 +20,7 @@ mod judging;
 mod lanes;
 mod own;
 mod planning;
+mod remember;
 mod reports;
 mod repository;
 mod roles;

@@ -208,7 +208,7 @@ impl RunOutcome {
             let said = one_line(said, 200);
             let said = said.trim_end_matches('.');
             Some(format!(
-                "{name} cannot work as it is set up: {said}. Mend that, then start it again: `plan-agent resume --agent {name}`."
+                "{name} cannot work as it is set up: {said}. Mend that, then start it again: `plan-agent resume`."
             ))
         };
         match self {

@@ -13,7 +13,7 @@ use crate::plan::{AnswerChoice, TaskId};
 use crate::tools::Dialect;
 use value_parsers::{choice, dialects, local_address, not_empty, param, task_number};
 
-pub use run_options::{AgentArgs, CarryOut, TeamArgs};
+pub use run_options::{AgentArgs, CarryOut, FILES, TeamArgs};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -187,7 +187,9 @@ pub struct MakePlan {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "The agent and the team are not remembered: name them again.")]
+#[command(
+    after_help = "It goes on with the agent, the team, the model and the rights that it was begun with, and says so; flags name others."
+)]
 pub struct ResumeArgs {
     #[command(flatten)]
     pub on: OnPlan,
@@ -446,12 +448,6 @@ pub struct McpArgs {
 pub struct DaemonArgs {
     /// The plan to carry out
     pub plan: String,
-
-    #[command(flatten)]
-    pub agent: AgentArgs,
-
-    #[command(flatten)]
-    pub team: TeamArgs,
 }
 
 #[derive(Debug, Args)]
@@ -498,7 +494,10 @@ mod tests {
     #[test]
     fn accepts_every_agent_name() {
         let names = run_options::AGENTS.map(|(name, _)| name);
-        assert_eq!(names.to_vec(), crate::agents::names());
+        assert_eq!(
+            names.to_vec(),
+            [crate::agents::names(), vec![FILES]].concat()
+        );
     }
 
     #[test]
@@ -534,7 +533,7 @@ mod tests {
             let Ok(CliCommand::Resume(resume)) = parse(&line) else {
                 panic!("a resume");
             };
-            let again = resume.carry_out.again();
+            let again = resume.carry_out.agent.again();
             assert_eq!(again.trim_start(), words.join(" "));
         }
     }
@@ -556,7 +555,7 @@ mod tests {
         };
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(run.new.params, [pair("a", "b=c"), pair("d", "")]);
-        assert_eq!(run.carry_out.again(), " --team 'my team.yaml'");
+        assert_eq!(run.carry_out.team.again(), " --team 'my team.yaml'");
     }
 
     #[test]

@@ -8,16 +8,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::args::CarryOut;
+use super::args::{AgentArgs, CarryOut, TeamArgs};
 use super::model_choice::models;
 use super::new_plan::usable_project;
 use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
-use super::{
-    Access, App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles,
-    unless,
-};
+use super::{App, Ended, Exit, Failure, Process, complain, detach, in_process_roles, unless};
 use crate::config::{Isolation, Planner};
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 use crate::llm::Prompts;
@@ -61,19 +58,19 @@ struct Started {
 }
 
 impl App {
-    /// Opens what is needed to carry a plan out: with the team, the workers, and who plans and judges.
+    /// Chooses what carries a plan out: the team, the workers, and who plans and judges.
     ///
     /// # Errors
     /// What is wrong in the configuration or the team, or an agent cannot work here.
     pub(super) async fn with_workers(
-        start: &CommandStart,
-        how: &CarryOut,
-    ) -> Result<(Self, TeamWorkers, Planner), Failure> {
-        let mut app = Self::open(start, Access::Run).await?;
-        app.load_team(&how.team).await?;
-        let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
-        let planner = app.planner(workers.general.as_ref())?;
-        Ok((app, workers, planner))
+        &mut self,
+        agent: &AgentArgs,
+        team: &TeamArgs,
+    ) -> Result<(TeamWorkers, Planner), Failure> {
+        self.load_team(team).await?;
+        let workers = TeamWorkers::choose(agent, self).await?;
+        let planner = self.planner(workers.general.as_ref())?;
+        Ok((workers, planner))
     }
 
     /// Makes everything that can fail for reasons of the configuration.
@@ -185,13 +182,13 @@ impl Work {
         }
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, self.lock, how, process).await;
+            return detach::detach(&head.id, app, self.lock, process).await;
         }
         let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,
             false => HumanWait::Leave,
         };
-        let kept = app.program.goes_on(head.id.as_str(), head.of_team());
+        let kept = app.program.goes_on(head.id.as_str());
         let ready = self.ready(head, human_wait, &kept, &mut process.ended);
         let (mut settings, roles) = ready.await?;
         let with_workers = self.workers.general.is_some() || app.team.is_some();

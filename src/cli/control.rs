@@ -29,7 +29,7 @@ pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result
     };
     output.line(&format!("{about}: {}", args.choice.as_str()))?;
     if app.daemon().is_none() {
-        let goes_on = app.goes_on(&plan).await;
+        let goes_on = app.program.goes_on(plan.as_str());
         output.line(&format!("No daemon works here: {goes_on}."))?;
     }
     Ok(())
@@ -50,7 +50,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), 
         false => "is paused; what is under way goes on",
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&app.goes_on(&plan).await)
+    output.line(&app.program.goes_on(plan.as_str()))
 }
 
 /// Makes a plan what it was after an earlier change.
@@ -68,7 +68,7 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
     drop(lock);
     output.line(&format!("plan {plan} is as it was after change {at}"))?;
     if owner == DAEMON {
-        output.line(&app.goes_on(&plan).await)?;
+        output.line(&app.program.goes_on(plan.as_str()))?;
     }
     Ok(())
 }
@@ -119,5 +119,5 @@ pub async fn stop(app: &App, output: &mut Output) -> Result<(), Failure> {
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
     let plan = PlanId::new(daemon.plan.unwrap_or_default());
-    output.line(&app.goes_on(&plan).await)
+    output.line(&app.program.goes_on(plan.as_str()))
 }

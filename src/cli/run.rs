@@ -5,14 +5,18 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
+use super::args::{
+    AbortArgs, AgentArgs, CarryOut, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs,
+};
 use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
-use super::worker_pools::{self, TeamWorkers};
-use super::{Access, App, BY, Exit, Failure, Process, complain, detach, unless};
+use super::{
+    Access, App, BY, Exit, Failure, Process, complain, detach, remembered, secret_arguments,
+    unless, worker_pools,
+};
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
-use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, TaskSpec};
+use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, RunOptions, TaskSpec};
 use crate::plan_time::Clock;
 use crate::view::{ProgramName, clock_time};
 use crate::wire::plan_file;
@@ -30,8 +34,14 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
         new: &args.new,
     };
     let opened = async {
-        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
-        let new = app.new_plan(&wanted, &planner).await?;
+        secret_arguments::refuse(&args.carry_out.agent.argv)?;
+        let CarryOut { agent, team, .. } = &args.carry_out;
+        let mut app = App::open(process.start, Access::Run).await?;
+        let (workers, planner) = app.with_workers(agent, team).await?;
+        let mut new = app.new_plan(&wanted, &planner).await?;
+        let options = app.options(agent, team, &planner, &RunOptions::default())?;
+        app.confirm_options(&new.0.id, &options);
+        new.0.options = remembered::some(options);
         app.introduce(&planner).await?;
         let work = Work {
             prepared: app.prepare(&planner)?,
@@ -64,6 +74,10 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
         head.policy = app.config.policy(&planner);
+        let (agent, before) = (AgentArgs::default(), RunOptions::default());
+        let options = app.options(&agent, &args.team, &planner, &before)?;
+        app.confirm_options(&head.id, &options);
+        head.options = remembered::some(options);
         if tasks.is_empty() {
             app.introduce(&planner).await?;
         }
@@ -75,7 +89,7 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
     let asks = tasks.is_empty();
     let head = create(&app, head, tasks).await?;
     let (store, plan) = (app.store().await?, &head.id);
-    let resume = format!("`{} resume {plan}{}`", app.program, app.team_flags);
+    let resume = format!("`{} resume {plan}`", app.program);
     if asks {
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");
@@ -99,22 +113,21 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
-    let named = args.on.plan.as_deref();
-    let goes_on = format!(
-        "`{} resume{}{}` goes on where it was",
-        ProgramName::with(process.start.file.as_deref()),
-        named.map_or(String::new(), |plan| format!(" {plan}")),
-        args.carry_out.again()
-    );
+    let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
+    let program = ProgramName::with(process.start.file.as_deref());
+    let goes_on = program.goes_on(named.unwrap_or_default());
     let opened = async {
-        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
-        app.introduce(&planner).await?;
-        let prepared = app.prepare(&planner)?;
+        secret_arguments::refuse(&how.agent.argv)?;
+        let mut app = App::open(process.start, Access::Run).await?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
-        Ok((app, workers, prepared, plan))
+        let before = app.recall(&plan, &mut how).await?;
+        let (workers, planner) = app.with_workers(&how.agent, &how.team).await?;
+        let prepared = app.prepare(&planner)?;
+        Ok((app, workers, planner, prepared, plan, before))
     };
-    let (app, workers, prepared, plan) = unless(&mut process.ended, &goes_on, opened).await?;
+    let (app, workers, planner, prepared, plan, before) =
+        unless(&mut process.ended, &goes_on, opened).await?;
     if go_on(&app, &plan).await? {
         process.output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
@@ -122,13 +135,23 @@ pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result
     let lock = unless(&mut process.ended, &goes_on, app.take(None)).await?;
     let found = app.found(&plan).await?;
     app.check_found(&found).await?;
+    if !found.head.status.settled() {
+        let options = app.options(&how.agent, &how.team, &planner, &before)?;
+        let line = app.goes_on_with(&found.head, &options, &workers, &planner);
+        match how.json {
+            true => complain(&format!("{line}\n")),
+            false => process.output.line(&line)?,
+        }
+        app.introduce(&planner).await?;
+        app.remember(&plan, options, &before).await?;
+    }
     let work = Work {
         app,
         prepared,
         workers,
         lock,
     };
-    work.in_sight(&found.head, &args.carry_out, process).await
+    work.in_sight(&found.head, &how, process).await
 }
 
 /// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
@@ -196,13 +219,13 @@ pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result
     let kept = "the plan goes on with the next daemon";
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
-        app.load_team(&args.team).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
-        let workers = TeamWorkers::choose(&args.agent, &mut app).await?;
+        let mut how = CarryOut::default();
+        app.recall(&plan, &mut how).await?;
+        let (workers, planner) = app.with_workers(&how.agent, &how.team).await?;
         let found = app.found(&plan).await?;
         app.check_team(&found)?;
-        let planner = app.planner(workers.general.as_ref())?;
         let work = Work {
             prepared: app.prepare(&planner)?,
             workers,

@@ -91,13 +91,10 @@ impl<'a> Foreground<'a> {
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| {
             let names: BTreeMap<_, _> = plan.tasks().map(named).collect();
-            (seq, names, plan.status().settled())
+            (seq, names)
         });
-        let (seq, names, settled) = seen.await?;
+        let (seq, names) = seen.await?;
         let fresh = seq == 1;
-        if !fresh && !json && !settled {
-            output.line(&format!("plan {plan} goes on"))?;
-        }
         if !with_workers && !json {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             output.line(&format!("no --agent: commands wait in `{commands}`"))?;
@@ -109,7 +106,7 @@ impl<'a> Foreground<'a> {
             json,
             asks: settings.human_wait == HumanWait::Wait,
             workspace: settings.workspace.clone(),
-            resume: format!("{} resume {plan}{}", app.program, how.again()),
+            resume: format!("{} resume {plan}", app.program),
             output,
             seq: if fresh { 0 } else { seq },
             names,

@@ -7,6 +7,7 @@ mod environment;
 mod internal_waits;
 mod model_choice;
 mod read_config;
+mod remembered;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -59,7 +59,7 @@ impl PlanView {
             ));
         }
         if self.daemon.is_none() && head.status == PlanState::Running {
-            let goes_on = program.goes_on(&name(head.id.as_str()), head.of_team());
+            let goes_on = program.goes_on(&name(head.id.as_str()));
             lines.push(format!("\nNo daemon works here: {goes_on}."));
         }
         lines.extend(self.last_daemon.as_ref().map(LastDaemon::text));

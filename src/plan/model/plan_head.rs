@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Granted, IntegrationBranch, PlanId, Repository, TaskId, Time, Usage};
+use super::{
+    Budget, Granted, IntegrationBranch, PlanId, Repository, RunOptions, TaskId, Time, Usage,
+};
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -288,6 +290,9 @@ pub struct PlanHead {
     /// The repository of the workspace when the plan began; `None` if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Box<Repository>>,
+    /// What a person carries it out with; `None` for nothing but what the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<Box<RunOptions>>,
     pub order: TaskOrder,
     pub status: PlanState,
     pub policy: PlanPolicy,
@@ -320,12 +325,6 @@ impl PlanHead {
     /// Returns the name by which callers of tools know the plan.
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(self.id.as_str())
-    }
-
-    /// Returns whether the plan is carried out with a team, or was made from a workflow of one.
-    pub fn of_team(&self) -> bool {
-        let source = self.source.as_deref();
-        !self.policy.roles.is_empty() || source.is_some_and(|source| source.contains('#'))
     }
 
     /// Returns the plan's archive entry, if it has ever been archived.
