@@ -34,7 +34,9 @@ const HEADINGS: [&[&str]; 3] = [
 
 const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`";
 const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
-const KNOWN: [&str; 8] = [
+/// Who wrote a report in place of the agent.
+const WORKER: &str = "worker";
+const KNOWN: [&str; 9] = [
     "id",
     "status",
     "session_id",
@@ -43,6 +45,7 @@ const KNOWN: [&str; 8] = [
     "question",
     "request_id",
     "collaboration",
+    "written_by",
 ];
 
 /// A report as it stands in a file.
@@ -160,6 +163,7 @@ pub fn render(file: &ReportFile) -> String {
         question: text(&report.question),
         request_id: text(&file.request_id),
         collaboration: report.collaboration.map(|word| word.as_str().to_owned()),
+        written_by: report.words_only.then(|| WORKER.to_owned()),
     };
     let mut body = file.other.trim().to_owned();
     for (heading, text) in [
@@ -203,6 +207,8 @@ struct ReportHeader {
     question: Option<String>,
     request_id: Option<String>,
     collaboration: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written_by: Option<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -286,6 +292,7 @@ fn read_header(
         blocked_until,
         question: stated(&header.question).map(str::to_owned),
         collaboration,
+        words_only: stated(&header.written_by) == Some(WORKER),
         ..file.report
     };
     Ok(file)

@@ -209,6 +209,9 @@ pub struct Report {
     pub question: Option<String>,
     /// The agent's usage limit ends at this time; the attempt is then no failure.
     pub blocked_until: Option<Time>,
+    /// Whether the worker wrote it for an agent that ended well and left no report: only words say that something is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub words_only: bool,
     /// How the collaboration ended that the report answers; if left out, the status decides (see [`Self::answer`]).
     pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
@@ -231,6 +234,7 @@ impl Report {
             next_steps: String::new(),
             question: None,
             blocked_until: None,
+            words_only: false,
             collaboration: None,
             input_tokens: 0,
             output_tokens: 0,
