@@ -9,6 +9,7 @@ mod damage;
 mod evidence;
 mod false_success;
 mod faults;
+mod first_minute;
 mod folders;
 mod history;
 mod hooks;

@@ -125,6 +125,23 @@ impl App {
         }
     }
 
+    /// Says if the budget cannot last for a plan.
+    ///
+    /// # Errors
+    /// The plan cannot be read.
+    pub(super) async fn warn_of_budget(
+        &self,
+        plan: &PlanId,
+        policy: &PlanPolicy,
+    ) -> Result<(), Failure> {
+        let policy = policy.clone();
+        let warning = self.read(plan, move |plan, _| plan.too_small_budget(&policy));
+        if let Some(warning) = warning.await? {
+            complain(&format!("! {warning}\n"));
+        }
+        Ok(())
+    }
+
     /// Returns what a daemon needs to know to carry a plan out.
     pub(super) fn settings(
         &self,
@@ -180,6 +197,7 @@ impl Work {
         if !over {
             app.print_external_roles();
         }
+        app.warn_of_budget(&head.id, &self.prepared.policy).await?;
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
             return detach::detach(&head.id, app, self.lock, process).await;

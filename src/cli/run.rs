@@ -11,8 +11,8 @@ use super::args::{
 use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
 use super::{
-    Access, App, BY, Exit, Failure, Process, complain, detach, remembered, secret_arguments,
-    unless, worker_pools,
+    Access, App, BY, Exit, Failure, Process, complain, detach, remembered, run_terminal,
+    secret_arguments, unless, worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
@@ -27,16 +27,18 @@ const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
 pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
-    let wanted = Wanted {
-        command: "run",
-        goal: args.goal.as_deref(),
-        plan: args.plan.as_deref(),
-        new: &args.new,
-    };
     let opened = async {
         secret_arguments::refuse(&args.carry_out.agent.argv)?;
         let CarryOut { agent, team, .. } = &args.carry_out;
         let mut app = App::open(process.start, Access::Run).await?;
+        let may_ask = run_terminal::may_ask(&args.carry_out);
+        let file = app.goal_file(args.goal.as_deref(), may_ask).await?;
+        let wanted = Wanted {
+            command: "run",
+            goal: args.goal.as_deref().filter(|_| file.is_none()),
+            plan: args.plan.as_deref().or(file.as_deref()),
+            new: &args.new,
+        };
         let (workers, planner) = app.with_workers(agent, team).await?;
         let mut new = app.new_plan(&wanted, &planner).await?;
         let options = app.options(agent, team, &planner, &RunOptions::default())?;
@@ -69,6 +71,7 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
     };
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
+        app.goal_file(args.goal.as_deref(), false).await?;
         app.load_sound_team(&args.team).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;

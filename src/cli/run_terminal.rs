@@ -14,12 +14,13 @@ use tokio::time::sleep;
 use super::args::CarryOut;
 use super::carry_out_plan::exit_of;
 use super::editor::Editor;
+use super::made_files::made_files;
 use super::output::shown_from_here;
 use super::{App, Ended, Exit, Failure, Output, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
     AnswerChoice, Draft, Event, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan,
-    PlanHead, PlanId, PlanState, QuestionId, Refusal, Row, Task, TaskId,
+    PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Refusal, Row, Task, TaskId,
 };
 use crate::store::{Change, Store, StoreError};
 use crate::view::{self, EventView, FinishedView, Style};
@@ -60,6 +61,7 @@ pub(super) struct Foreground<'a> {
     asks: bool,
     /// Where an edited plan is carried out.
     workspace: PathBuf,
+    policy: PlanPolicy,
     /// The command line that goes on with the plan.
     resume: String,
     output: Output,
@@ -106,6 +108,7 @@ impl<'a> Foreground<'a> {
             json,
             asks: settings.human_wait == HumanWait::Wait,
             workspace: settings.workspace.clone(),
+            policy: settings.policy.clone(),
             resume: format!("{} resume {plan}", app.program),
             output,
             seq: if fresh { 0 } else { seq },
@@ -230,6 +233,10 @@ impl<'a> Foreground<'a> {
                 let tasks = self.app.read(&self.plan, |plan, _| view::tasks(plan));
                 for line in tasks.await? {
                     self.output.line(&line)?;
+                }
+                // What a model has planned was not known before.
+                if change.seq > 1 {
+                    self.app.warn_of_budget(&self.plan, &self.policy).await?;
                 }
             }
         }
@@ -378,9 +385,9 @@ impl<'a> Foreground<'a> {
         self.show().await?;
         let read = self.app.read(&self.plan, |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
-            (plan.head().clone(), open)
+            (plan.head().clone(), open, made_files(plan))
         });
-        let (head, open) = read.await?;
+        let (head, open, made) = read.await?;
         if self.json {
             return self.finished(Some(&head.status), end, signal);
         }
@@ -396,6 +403,9 @@ impl<'a> Foreground<'a> {
                 let place = place_of_work(&head);
                 self.output
                     .prose(&format!("\nplan {plan}: {status}\n{summary}\n{place}\n"))?;
+                if let Some(made) = made {
+                    self.output.prose(&format!("{made}\n"))?;
+                }
             }
             DaemonEnd::Waits if open.is_empty() => {
                 complain(&format!(
