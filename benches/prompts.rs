@@ -81,6 +81,7 @@ fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusa
 
 fn report(number: u32) -> Report {
     Report {
+        words_only: false,
         name: format!("report-task-{number}.md"),
         status: ReportStatus::Success,
         session: None,

@@ -109,9 +109,9 @@ fn help_is_short_and_lists_exit_codes() {
           --param <NAME=VALUE>   A parameter of the workflow; once for each
 
     Agent:
-          --agent <claude|codex|gemini|opencode|aider|command|shell>
+          --agent <claude|codex|gemini|opencode|aider|command|shell|files>
               Run this agent for every command: a coding agent by its name, `command` the program after
-              `--`, `shell` the `sh` blocks of the task
+              `--`, `shell` the `sh` blocks of the task, `files` none
           --allow-shell
               Let `--agent shell` run tasks that a model wrote
       [PROGRAM]...
@@ -146,9 +146,9 @@ fn help_is_short_and_lists_exit_codes() {
       -h, --help           Print help
 
     Agent:
-          --agent <claude|codex|gemini|opencode|aider|command|shell>
+          --agent <claude|codex|gemini|opencode|aider|command|shell|files>
               Run this agent for every command: a coding agent by its name, `command` the program after
-              `--`, `shell` the `sh` blocks of the task
+              `--`, `shell` the `sh` blocks of the task, `files` none
           --allow-shell
               Let `--agent shell` run tasks that a model wrote
       [PROGRAM]...
@@ -160,7 +160,8 @@ fn help_is_short_and_lists_exit_codes() {
           --team <FILE>  The team whose roles tasks are given to [default: `team` under [run] in
                          config.toml]
 
-    The agent and the team are not remembered: name them again.
+    It goes on with the agent, the team, the model and the rights that it was begun with, and says so;
+    flags name others.
     ");
     insta::assert_snapshot!(env.run("show --help").stdout, @r"
     Show a plan
@@ -501,7 +502,7 @@ fn plan_is_shown_by_all_views() {
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
-    No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
+    No daemon works here: `plan-agent resume abcdefgh` goes on where it was.
     exit 0
     "#);
     insta::assert_snapshot!(env.run("show").seen(&env), @r"
@@ -608,7 +609,7 @@ fn question_is_answered_once() {
     ");
     insta::assert_snapshot!(env.run("answer retry --note 'port 8081'").seen(&env), @r"
     task 2: retry, up to 3 attempts before you are asked
-    No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
+    No daemon works here: `plan-agent resume abcdefgh` goes on where it was.
     exit 0
     ");
     insta::assert_snapshot!(env.run("answer 77 skip").seen(&env), @r"
@@ -626,7 +627,7 @@ fn pause_and_abort_work_without_daemon() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run("pause").seen(&env), @r"
     plan abcdefgh is paused; what is under way goes on
-    `plan-agent resume abcdefgh` goes on, with its --agent if it had one
+    `plan-agent resume abcdefgh` goes on where it was
     exit 0
     ");
     has(&env.run("pause").stdout, "is paused already");
@@ -673,11 +674,11 @@ fn hints_repeat_config_option() {
     let hints: Vec<&str> = hints.collect();
     insta::assert_snapshot!(hints.join("\n"), @r"
       Answer: plan-agent --config 'my conf.toml' answer retry|skip|abort
-    No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on, with its --agent if it had one.
+    No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on where it was.
     ");
     insta::assert_snapshot!(seen(&[&["pause"], &named[..]].concat()), @r"
     plan abcdefgh is paused; what is under way goes on
-    `plan-agent --config 'my conf.toml' resume abcdefgh` goes on, with its --agent if it had one
+    `plan-agent --config 'my conf.toml' resume abcdefgh` goes on where it was
     exit 0
     ");
     insta::assert_snapshot!(seen(&["plans", "--config", "other.toml"]), @r"
@@ -719,8 +720,7 @@ fn long_lines_wrap_only_on_terminal() {
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
-    No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if
-    it had one.
+    No daemon works here: `plan-agent resume abcdefgh` goes on where it was.
     exit 0
     "#);
     insta::assert_snapshot!(seen(&["log"]), @r"

@@ -1,6 +1,7 @@
 //! Coding agents behind the real program: scripts under their names print recorded output of the real ones.
 
 mod allowing;
+mod no_success;
 mod signs;
 mod tell;
 
@@ -25,7 +26,7 @@ cat > "$notes/$run/prompt"
 env > "$notes/$run/env"
 session=$(sed 's/.*--\(session-id\|resume\) \([^ ]*\).*/\2/' "$notes/$run/call")
 say() { printf '{"type":"assistant","session_id":"%s","message":{"content":[]}}\n' "$session"; }
-result() { printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
+result() { echo "$run" > made; printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
 fault() { printf '{"type":"result","is_error":true,"terminal_reason":"api_error","api_error_status":%s,"session_id":"%s","result":"API Error"}\n' "$1" "$session"; exit 1; }
 lost() { why="No conversation found with session ID: $session"; echo "$why" >&2; printf '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"%s","permission_denials":[],"errors":["%s"]}\n' "$session" "$why"; exit 1; }
 report() { mkdir -p .plan-agent; printf -- '---\nstatus: %s\n---\n\n## Core results\n\n%s\n' "$1" "$2" > "$(sed -n 's/^report: //p' "$notes/$run/prompt")"; }
@@ -140,7 +141,7 @@ fn final_message_of_agent_becomes_report() {
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     let [report] = scene.reports().try_into().unwrap();
-    has(&report, ["status: SUCCESS", "The part is made."]);
+    has(&report, ["status: PARTIAL_SUCCESS", "The part is made."]);
     has(&report, format!("session_id: {session}"));
     has(&report, ["input_tokens: 100", "cost_usd: 0.5"]);
     let prompt = scene.note(1, "prompt");
@@ -290,7 +291,7 @@ fn worker_logs_start_and_result() {
         told,
         [
             "1 · Make the part: begun",
-            "1 · Make the part: reported SUCCESS"
+            "1 · Make the part: reported PARTIAL_SUCCESS"
         ]
     );
 }
@@ -302,7 +303,7 @@ fn result_of_orphaned_agent_is_used() {
     scene.orphaned("claude", 0, || scene.runs() == 1, || scene.go());
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    has(&report, ["status: SUCCESS", "made alone"]);
+    has(&report, ["status: PARTIAL_SUCCESS", "made alone"]);
     has(&report, "input_tokens: 100");
 }
 
@@ -358,18 +359,21 @@ cat >> "$history"
 echo "Repo-map: disabled"
 echo "I write it."
 echo "Tokens: 1.2k sent, 14 received."
-if [ -e ../../again ]; then echo "Applied edit to part"; fi
+if [ -e ../../again ]; then echo made > part; echo "Applied edit to part"; fi
 "#;
     scene.show_script("aider", script);
     scene.exits(0, "run --plan plan.md --agent aider --no-input");
     has(scene.read("again"), "--restore-chat-history");
     let reports = scene.reports();
     has(&reports[0], ["status: FAILED", "it changed no file"]);
-    has(&reports[1], ["status: SUCCESS", "input_tokens: 1200"]);
+    has(
+        &reports[1],
+        ["status: PARTIAL_SUCCESS", "input_tokens: 1200"],
+    );
     let logs = scene.exchange.names("logs");
     assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
-    // Only MISSION.md.
-    assert_eq!(fs::read_dir(scene.workspace("")).unwrap().count(), 1);
+    // Only MISSION.md and the part.
+    assert_eq!(fs::read_dir(scene.workspace("")).unwrap().count(), 2);
 }
 
 /// A number in an agent's message about its model is a status only where the message calls it one: everything else may be
@@ -390,6 +394,7 @@ if [ "$(wc -l < ../../runs)" = 1 ]; then
   echo '{"type":"turn.failed","error":{"message":"@SAID@"}}'
   exit 1
 fi
+echo made > part
 echo '{"type":"item.completed","item":{"type":"agent_message","text":"The part is made."}}'
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 "#;
@@ -519,8 +524,8 @@ fn agent_problems_are_reported_once_at_start() {
         scene.env.run(words).seen(&scene.env)
     };
     insta::assert_snapshot!(seen(&scene, "clade"), @r"
-    error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell>'
-      [possible values: claude, codex, gemini, opencode, aider, command, shell]
+    error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell|files>'
+      [possible values: claude, codex, gemini, opencode, aider, command, shell, files]
 
       tip: a similar value exists: 'claude'
 

@@ -5,7 +5,7 @@ use super::run_outcome::{RunOutcome, RunUsage};
 use super::{
     AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
 };
-use crate::plan::{Report, ReportStatus, SessionId};
+use crate::plan::{Collaboration, Report, ReportStatus, SessionId};
 use crate::wire::report_file::{ReportFile, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
@@ -85,7 +85,7 @@ pub struct RunSummary {
 
 impl CodingAgentSetup {
     /// Returns the report on a job: the agent's own, where it left one in the workspace (`left`) or as its last message, else
-    /// one that is made from its output. Only a finished run can be a success; the agent's words about itself never make one.
+    /// one that is made from its output: never more than PARTIAL_SUCCESS, as the agent's words about itself make no success.
     pub fn report(
         &self,
         job: &AgentJob<'_>,
@@ -131,6 +131,14 @@ impl CodingAgentSetup {
             RunOutcome::Refused { unfinished, .. } => unfinished.is_none(),
             _ => false,
         };
+        // Whether there is more than these words, the daemon measures.
+        if made && finished {
+            report.status = ReportStatus::PartialSuccess;
+            report.words_only = matches!(outcome, RunOutcome::Done { .. }) && !unread;
+            if job.command.request_id.is_some() && report.words_only {
+                report.collaboration = Some(Collaboration::Completed);
+            }
+        }
         let doubtful = unread || !matches!(outcome, RunOutcome::Done { .. });
         if made && !finished {
             report.status = ReportStatus::Failed;
@@ -243,7 +251,7 @@ impl RunOutcome {
             let said = one_line(said, 200);
             let said = said.trim_end_matches('.');
             Some(format!(
-                "{name} cannot work as it is set up: {said}. Mend that, then start it again: `plan-agent resume --agent {name}`."
+                "{name} cannot work as it is set up: {said}. Mend that, then start it again: `plan-agent resume`."
             ))
         };
         match self {

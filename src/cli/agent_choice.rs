@@ -4,7 +4,7 @@
 use anyhow::anyhow;
 
 use super::agent_probe::usable;
-use super::args::AgentArgs;
+use super::args::{AgentArgs, FILES};
 use super::model_choice::on_path;
 use super::{App, Failure};
 use crate::agents::{Agent, AgentRefusal, CodingAgentSetup, Login, Permissions};
@@ -17,7 +17,7 @@ impl AgentArgs {
     /// # Errors
     /// There is no such program, it is too old, or it cannot keep to what it is allowed.
     pub(super) async fn choose(&self, app: &App) -> Result<Option<Agent>, Failure> {
-        let Some(name) = &self.agent else {
+        let Some(name) = self.agent.as_ref().filter(|name| *name != FILES) else {
             return Ok(None);
         };
         let mut argv = self.argv.clone();

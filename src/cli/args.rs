@@ -14,7 +14,7 @@ use crate::plan::{AnswerChoice, TaskId};
 use crate::tools::Dialect;
 use value_parsers::{choice, dialects, local_address, not_empty, param, task_number};
 
-pub use run_options::{AgentArgs, CarryOut, TeamArgs};
+pub use run_options::{AgentArgs, CarryOut, FILES, TeamArgs};
 pub use steering::{AddArgs, EditArgs, OnTask, RetryArgs, TellArgs};
 
 /// The heading of what names the agent.
@@ -223,7 +223,9 @@ pub struct MakePlan {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "The agent and the team are not remembered: name them again.")]
+#[command(
+    after_help = "It goes on with the agent, the team, the model and the rights that it was begun with, and says so; flags name others."
+)]
 pub struct ResumeArgs {
     #[command(flatten)]
     pub on: OnPlan,
@@ -522,12 +524,6 @@ pub struct DaemonArgs {
     /// What stands for the settings that the process which starts it made sure of
     #[arg(long)]
     pub confirmed: String,
-
-    #[command(flatten)]
-    pub agent: AgentArgs,
-
-    #[command(flatten)]
-    pub team: TeamArgs,
 }
 
 #[derive(Debug, Args)]
@@ -585,7 +581,10 @@ mod tests {
     #[test]
     fn accepts_every_agent_name() {
         let names = run_options::AGENTS.map(|(name, _)| name);
-        assert_eq!(names.to_vec(), crate::agents::names());
+        assert_eq!(
+            names.to_vec(),
+            [crate::agents::names(), vec![FILES]].concat()
+        );
     }
 
     #[test]
@@ -621,7 +620,7 @@ mod tests {
             let Ok(CliCommand::Resume(resume)) = parse(&line) else {
                 panic!("a resume");
             };
-            let again = resume.carry_out.again();
+            let again = resume.carry_out.agent.again();
             assert_eq!(again.trim_start(), words.join(" "));
         }
     }
@@ -643,7 +642,7 @@ mod tests {
         };
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(run.new.params, [pair("a", "b=c"), pair("d", "")]);
-        assert_eq!(run.carry_out.again(), " --team 'my team.yaml'");
+        assert_eq!(run.carry_out.team.again(), " --team 'my team.yaml'");
     }
 
     #[test]

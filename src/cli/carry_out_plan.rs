@@ -8,15 +8,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::args::CarryOut;
+use super::args::{AgentArgs, CarryOut, TeamArgs};
 use super::model_choice::models;
 use super::new_plan::usable_project;
 use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
 use super::{
-    Access, App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles,
-    unless,
+    App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles, unless,
 };
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
@@ -61,20 +60,22 @@ struct Started {
 }
 
 impl App {
-    /// Opens what is needed to carry a plan out: with the team, the workers, and who plans and judges.
+    /// Chooses what carries a plan out: the team, the workers, and who plans and judges.
     ///
     /// # Errors
     /// What is wrong in the configuration or the team, or an agent cannot work here.
     pub(super) async fn with_workers(
+        &mut self,
         start: &CommandStart,
-        how: &CarryOut,
-    ) -> Result<(Self, TeamWorkers, Planner), Failure> {
-        let mut app = Self::open(start, Access::Run).await?;
-        app.load_team(&how.team).await?;
-        app.require_trust(start, run_terminal::may_ask(how)).await?;
-        let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
-        let planner = app.planner(workers.general.as_ref())?;
-        Ok((app, workers, planner))
+        agent: &AgentArgs,
+        team: &TeamArgs,
+        may_ask: bool,
+    ) -> Result<(TeamWorkers, Planner), Failure> {
+        self.load_team(team).await?;
+        self.require_trust(start, may_ask).await?;
+        let workers = TeamWorkers::choose(agent, self).await?;
+        let planner = self.planner(workers.general.as_ref())?;
+        Ok((workers, planner))
     }
 
     /// Makes everything that can fail for reasons of the configuration.
@@ -125,6 +126,23 @@ impl App {
             true => Ok(()),
             false => self.usable(Path::new(&head.workspace)),
         }
+    }
+
+    /// Says if the budget cannot last for a plan.
+    ///
+    /// # Errors
+    /// The plan cannot be read.
+    pub(super) async fn warn_of_budget(
+        &self,
+        plan: &PlanId,
+        policy: &PlanPolicy,
+    ) -> Result<(), Failure> {
+        let policy = policy.clone();
+        let warning = self.read(plan, move |plan, _| plan.too_small_budget(&policy));
+        if let Some(warning) = warning.await? {
+            complain(&format!("! {warning}\n"));
+        }
+        Ok(())
     }
 
     /// Returns what a daemon needs to know to carry a plan out.
@@ -183,15 +201,16 @@ impl Work {
         if !over {
             app.print_external_roles();
         }
+        app.warn_of_budget(&head.id, &self.prepared.policy).await?;
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, self.lock, how, process).await;
+            return detach::detach(&head.id, app, self.lock, process).await;
         }
         let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,
             false => HumanWait::Leave,
         };
-        let kept = app.program.goes_on(head.id.as_str(), head.of_team());
+        let kept = app.program.goes_on(head.id.as_str());
         let ready = self.ready(head, human_wait, &kept, &mut process.ended);
         let (mut settings, roles) = ready.await?;
         let with_workers = self.workers.general.is_some() || app.team.is_some();

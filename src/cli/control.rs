@@ -37,7 +37,7 @@ pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result
     let gives = gives.unwrap_or_default();
     output.line(&format!("{about}: {}{gives}", args.choice.as_str()))?;
     if app.daemon().is_none() {
-        let goes_on = app.goes_on(&plan).await;
+        let goes_on = app.program.goes_on(plan.as_str());
         output.line(&format!("No daemon works here: {goes_on}."))?;
     }
     Ok(())
@@ -58,7 +58,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), 
         false => "is paused; what is under way goes on",
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&app.goes_on(&plan).await)
+    output.line(&app.program.goes_on(plan.as_str()))
 }
 
 /// Makes a plan what it was after an earlier change.
@@ -76,7 +76,7 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
     drop(lock);
     output.line(&format!("plan {plan} is as it was after change {at}"))?;
     if owner == DAEMON {
-        output.line(&app.goes_on(&plan).await)?;
+        output.line(&app.program.goes_on(plan.as_str()))?;
     }
     Ok(())
 }
@@ -127,5 +127,5 @@ pub async fn stop(app: &App, output: &mut Output) -> Result<(), Failure> {
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
     let plan = PlanId::new(daemon.plan.unwrap_or_default());
-    output.line(&app.goes_on(&plan).await)
+    output.line(&app.program.goes_on(plan.as_str()))
 }

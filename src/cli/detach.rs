@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::args::CarryOut;
 use super::{App, Exit, Failure, Process, logging, unless};
 use crate::plan::PlanId;
 use crate::volumes::{DaemonLock, Volumes};
@@ -54,7 +53,6 @@ pub(super) async fn detach(
     plan: &PlanId,
     app: &App,
     lock: DaemonLock,
-    how: &CarryOut,
     mut process: Process<'_>,
 ) -> Result<Exit, Failure> {
     let log = app.log_file();
@@ -65,7 +63,6 @@ pub(super) async fn detach(
     }
     command.arg("daemon").arg(plan.as_str());
     command.arg("--confirmed").arg(app.fingerprint());
-    command.args(how.flags());
     let out = logging::open(&log)?;
     let err = out.try_clone();
     let err = err.context("failed to open the log a second time")?;
@@ -78,10 +75,7 @@ pub(super) async fn detach(
     // It keeps the lock open: from now on only the daemon holds it.
     drop(command);
     let program = &app.program;
-    let goes_on = format!(
-        "`{program} resume {plan}{}` goes on where it was",
-        how.again()
-    );
+    let goes_on = program.goes_on(plan.as_str());
     // It starts the servers of the team's tools before it says so.
     let servers = app.config.mcp.values().map(|server| server.timeout);
     let started = await_start(&mut child, &app.volumes, servers.sum());

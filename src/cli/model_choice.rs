@@ -16,6 +16,7 @@ use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
 use crate::llm::{AgentModel, HttpModel, LanguageModel, Model};
 use crate::volumes::Folder;
+use crate::wire::text::one_line;
 
 impl App {
     /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.
@@ -45,19 +46,40 @@ impl App {
         answers && self.config.llm.provider == ModelProvider::Auto
     }
 
-    /// Says who plans and judges where that is a coding agent, and makes sure that it can be started: its answers cost
-    /// something, and the person may not have named it.
+    /// Says who plans and judges, and where this was found: the answers cost something, and the person may not have named it.
+    /// Makes sure that a coding agent can be started.
     ///
     /// # Errors
     /// It cannot be started.
     pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
-        if let Planner::Agent { name, why } = planner {
-            usable(coding(name), &self.environment).await?;
-            complain(&format!(
-                "the coding agent {name} plans and judges: {why}\n"
-            ));
+        match planner {
+            Planner::Rules { .. } => {}
+            Planner::Model { endpoint, why } => complain(&self.of_endpoint(endpoint, why)),
+            Planner::Agent { name, why } => {
+                usable(coding(name), &self.environment).await?;
+                complain(&format!(
+                    "the coding agent {name} plans and judges: {why}\n"
+                ));
+            }
         }
         Ok(())
+    }
+
+    fn of_endpoint(&self, endpoint: &ModelEndpoint, why: &str) -> String {
+        let (llm, usual) = (&self.config.llm, endpoint.api.usual_model());
+        let named = |model: Option<&str>| match model {
+            Some(model) => one_line(model, 80),
+            None => format!("{usual} (its default)"),
+        };
+        let (plans, judges) = (named(llm.plan_model()), named(llm.judge_model()));
+        let models = match plans == judges {
+            true => format!("{plans} plans and judges"),
+            false => format!("{plans} plans, {judges} judges"),
+        };
+        let by = endpoint.url_variable.map(|name| format!(" ({name})"));
+        let (api, url) = (endpoint.api.as_str(), &endpoint.base_url);
+        let by = by.unwrap_or_default();
+        format!("{models}: {api} at {url}{by}, as {why}\n")
     }
 
     /// Looks for an agent without running it.

@@ -17,13 +17,6 @@ const NAME: usize = 60;
 const CANDIDATES: usize = 20;
 
 impl App {
-    /// Returns how a plan goes on.
-    pub async fn goes_on(&self, plan: &PlanId) -> String {
-        let of_team = self.read(plan, |plan, _| plan.head().of_team()).await;
-        let of_team = of_team.unwrap_or(false);
-        self.program.goes_on(plan.as_str(), of_team)
-    }
-
     /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out, or of
     /// those of the tools where there are no others, the newest unfinished one, else the newest.
     ///

@@ -5,14 +5,19 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::args::{AbortArgs, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
+use super::args::{
+    AbortArgs, AgentArgs, CarryOut, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs,
+};
 use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
 use super::worker_pools::{self, TeamWorkers};
-use super::{Access, App, BY, Exit, Failure, Process, complain, detach, unless};
+use super::{
+    Access, App, BY, Exit, Failure, Process, complain, detach, remembered, run_terminal,
+    secret_arguments, unless,
+};
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
-use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, TaskSpec};
+use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, RunOptions, TaskSpec};
 use crate::plan_time::Clock;
 use crate::view::clock_time;
 use crate::wire::plan_file;
@@ -23,15 +28,25 @@ const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
 pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
-    let wanted = Wanted {
-        command: "run",
-        goal: args.goal.as_deref(),
-        plan: args.plan.as_deref(),
-        new: &args.new,
-    };
     let opened = async {
-        let (mut app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
-        let new = app.new_plan(&wanted, &planner).await?;
+        secret_arguments::refuse(&args.carry_out.agent.argv)?;
+        let CarryOut { agent, team, .. } = &args.carry_out;
+        let mut app = App::open(process.start, Access::Run).await?;
+        let may_ask = run_terminal::may_ask(&args.carry_out);
+        let file = app.goal_file(args.goal.as_deref(), may_ask).await?;
+        let wanted = Wanted {
+            command: "run",
+            goal: args.goal.as_deref().filter(|_| file.is_none()),
+            plan: args.plan.as_deref().or(file.as_deref()),
+            new: &args.new,
+        };
+        let (workers, planner) = app
+            .with_workers(process.start, agent, team, may_ask)
+            .await?;
+        let mut new = app.new_plan(&wanted, &planner).await?;
+        let options = app.options(agent, team, &planner, &RunOptions::default())?;
+        app.confirm_options(&new.0.id, &options);
+        new.0.options = remembered::some(options);
         app.introduce(&planner).await?;
         let work = Work {
             prepared: app.prepare(&planner)?,
@@ -66,12 +81,17 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
     };
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
+        app.goal_file(args.goal.as_deref(), false).await?;
         app.load_sound_team(&args.team).await?;
         app.require_trust(process.start, !args.json).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
         head.policy = app.config.policy(&planner);
+        let (agent, before) = (AgentArgs::default(), RunOptions::default());
+        let options = app.options(&agent, &args.team, &planner, &before)?;
+        app.confirm_options(&head.id, &options);
+        head.options = remembered::some(options);
         if tasks.is_empty() {
             app.introduce(&planner).await?;
         }
@@ -83,7 +103,7 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
     let asks = tasks.is_empty();
     let head = create(&app, head, tasks).await?;
     let (store, plan) = (app.store().await?, &head.id);
-    let resume = format!("`{} resume {plan}{}`", app.program, app.team_flags);
+    let resume = format!("`{} resume {plan}`", app.program);
     if asks {
         let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");
@@ -107,22 +127,23 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
-    let named = args.on.plan.as_deref();
-    let goes_on = format!(
-        "`{} resume{}{}` goes on where it was",
-        process.start.program(),
-        named.map_or(String::new(), |plan| format!(" {plan}")),
-        args.carry_out.again()
-    );
+    let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
+    let program = process.start.program();
+    let goes_on = program.goes_on(named.unwrap_or_default());
     let opened = async {
-        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
-        app.introduce(&planner).await?;
-        let prepared = app.prepare(&planner)?;
+        secret_arguments::refuse(&how.agent.argv)?;
+        let mut app = App::open(process.start, Access::Run).await?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
-        Ok((app, workers, prepared, plan))
+        let before = app.recall(&plan, &mut how).await?;
+        let may_ask = run_terminal::may_ask(&how);
+        let with_workers = app.with_workers(process.start, &how.agent, &how.team, may_ask);
+        let (workers, planner) = with_workers.await?;
+        let prepared = app.prepare(&planner)?;
+        Ok((app, workers, planner, prepared, plan, before))
     };
-    let (app, workers, prepared, plan) = unless(&mut process.ended, &goes_on, opened).await?;
+    let (app, workers, planner, prepared, plan, before) =
+        unless(&mut process.ended, &goes_on, opened).await?;
     if go_on(&app, &plan).await? {
         process.output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
@@ -130,15 +151,25 @@ pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result
     let lock = unless(&mut process.ended, &goes_on, app.take(None)).await?;
     let mut found = app.found(&plan).await?;
     app.check_found(&found).await?;
-    let placed = app.resume_isolation(&mut found, &workers, &args.carry_out, &mut process.output);
+    let placed = app.resume_isolation(&mut found, &workers, &how, &mut process.output);
     unless(&mut process.ended, &goes_on, placed).await?;
+    if !found.head.status.settled() {
+        let options = app.options(&how.agent, &how.team, &planner, &before)?;
+        let line = app.goes_on_with(&found.head, &options, &workers, &planner);
+        match how.json {
+            true => complain(&format!("{line}\n")),
+            false => process.output.line(&line)?,
+        }
+        app.introduce(&planner).await?;
+        app.remember(&plan, options, &before).await?;
+    }
     let work = Work {
         app,
         prepared,
         workers,
         lock,
     };
-    work.in_sight(&found.head, &args.carry_out, process).await
+    work.in_sight(&found.head, &how, process).await
 }
 
 /// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
@@ -207,14 +238,16 @@ pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result
     let kept = "the plan goes on with the next daemon";
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
-        app.load_team(&args.team).await?;
-        app.require_same(&args.confirmed).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
-        let workers = TeamWorkers::choose(&args.agent, &mut app).await?;
+        let mut how = CarryOut::default();
+        app.recall(&plan, &mut how).await?;
+        app.load_team(&how.team).await?;
+        app.require_same(&args.confirmed).await?;
+        let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
+        let planner = app.planner(workers.general.as_ref())?;
         let found = app.found(&plan).await?;
         app.check_team(&found)?;
-        let planner = app.planner(workers.general.as_ref())?;
         let work = Work {
             prepared: app.prepare(&planner)?,
             workers,

@@ -16,12 +16,14 @@ use tokio::time::sleep;
 use super::args::CarryOut;
 use super::carry_out_plan::exit_of;
 use super::editor::Editor;
+use super::made_files::made_files;
 use super::output::shown_from_here;
 use super::prompt::Prompt;
 use super::{App, Ended, Exit, Failure, Output, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
-    Event, HumanQuestion, PlanId, PlanState, QuestionId, ReviewPolicy, Row, Task, TaskId,
+    Event, HumanQuestion, PlanId, PlanPolicy, PlanState, QuestionId, ReviewPolicy, Row, Task,
+    TaskId,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, FinishedView, Style};
@@ -55,6 +57,7 @@ pub(super) struct Foreground<'a> {
     asks: bool,
     /// Where an edited plan is carried out.
     workspace: PathBuf,
+    policy: PlanPolicy,
     /// The command line that goes on with the plan.
     resume: String,
     output: Output,
@@ -84,13 +87,10 @@ impl<'a> Foreground<'a> {
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| {
             let names: BTreeMap<_, _> = plan.tasks().map(named).collect();
-            (seq, names, plan.status().settled())
+            (seq, names)
         });
-        let (seq, names, settled) = seen.await?;
+        let (seq, names) = seen.await?;
         let fresh = seq == 1;
-        if !fresh && !json && !settled {
-            output.line(&format!("plan {plan} goes on"))?;
-        }
         if !with_workers && !json {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             output.line(&format!("no --agent: commands wait in `{commands}`"))?;
@@ -102,7 +102,8 @@ impl<'a> Foreground<'a> {
             json,
             asks: settings.human_wait == HumanWait::Wait,
             workspace: settings.workspace.clone(),
-            resume: format!("{} resume {plan}{}", app.program, how.again()),
+            policy: settings.policy.clone(),
+            resume: format!("{} resume {plan}", app.program),
             output,
             seq: if fresh { 0 } else { seq },
             names,
@@ -238,6 +239,10 @@ impl<'a> Foreground<'a> {
                 for line in tasks.await? {
                     self.output.line(&line)?;
                 }
+                // What a model has planned was not known before.
+                if change.seq > 1 {
+                    self.app.warn_of_budget(&self.plan, &self.policy).await?;
+                }
             }
         }
         Ok(())
@@ -248,9 +253,9 @@ impl<'a> Foreground<'a> {
         self.show().await?;
         let read = self.app.read(&self.plan, |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
-            (plan.head().clone(), open)
+            (plan.head().clone(), open, made_files(plan))
         });
-        let (head, open) = read.await?;
+        let (head, open, made) = read.await?;
         if self.json {
             return self.finished(Some(&head.status), end, signal);
         }
@@ -266,6 +271,9 @@ impl<'a> Foreground<'a> {
                 let place = self.app.place_of_work(&head);
                 self.output
                     .prose(&format!("\nplan {plan}: {status}\n{summary}\n{place}\n"))?;
+                if let Some(made) = made {
+                    self.output.prose(&format!("{made}\n"))?;
+                }
             }
             DaemonEnd::Waits if open.is_empty() => {
                 complain(&format!(

@@ -245,7 +245,7 @@ impl App {
             _ if !at_work => "No daemon works on the plan",
             _ => return Ok(()),
         };
-        output.line(&format!("{waits}: {}", self.goes_on(plan).await))
+        output.line(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))
     }
 
     /// Keeps daemons away from a plan that has ended and is to go on: one that is about to end would not notice.

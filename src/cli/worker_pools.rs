@@ -53,7 +53,7 @@ impl TeamWorkers {
         if let Some(file) = &app.team {
             let (agents, mut problems) =
                 examine(file, &general, args, app, &Servers::default()).await;
-            if args.agent.is_none() {
+            if matches!(general, Ok(None)) {
                 problems.extend(file.team.without_worker());
             }
             if let Err(refused) = file.refuse(problems) {

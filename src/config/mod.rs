@@ -8,6 +8,7 @@ mod home;
 mod internal_waits;
 mod model_choice;
 mod read_config;
+mod remembered;
 mod sensitive;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,9 @@ pub const FILE_NAME: &str = "config.toml";
 
 /// The commented configuration file with every key at its default: what `init` writes.
 pub const TEMPLATE: &str = include_str!("../../config.toml");
+
+/// Attempts that are allowed for each task at least, unless the file sets a limit.
+const ATTEMPTS_PER_TASK: u64 = 5;
 
 /// Everything that can be configured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -274,8 +278,8 @@ pub struct BudgetConfig {
     pub cost_usd: ConfiguredLimit<f64>,
     /// Time in which work is in progress.
     pub wall_time: ConfiguredLimit<Duration>,
-    /// Attempts at tasks.
-    pub attempts: ConfiguredLimit<u64>,
+    /// Attempts at tasks; if left out, it grows with the plan.
+    pub attempts: Option<ConfiguredLimit<u64>>,
 }
 
 impl Default for BudgetConfig {
@@ -286,7 +290,7 @@ impl Default for BudgetConfig {
             llm_tokens: ConfiguredLimit(budget.llm_tokens),
             cost_usd: ConfiguredLimit(budget.cost_usd),
             wall_time: ConfiguredLimit(budget.wall_time),
-            attempts: ConfiguredLimit(budget.attempts),
+            attempts: None,
         }
     }
 }
@@ -627,7 +631,7 @@ impl Config {
 
     /// Returns the rules for carrying out a plan, with or without a language model.
     pub fn policy(&self, planner: &Planner) -> PlanPolicy {
-        let run = &self.run;
+        let (run, attempts) = (&self.run, self.budget.attempts);
         PlanPolicy {
             max_attempts: run.max_attempts,
             max_replans: run.max_replans,
@@ -647,7 +651,8 @@ impl Config {
                 llm_tokens: self.budget.llm_tokens.0,
                 cost_usd: self.budget.cost_usd.0,
                 wall_time: self.budget.wall_time.0,
-                attempts: self.budget.attempts.0,
+                attempts: attempts.map_or(plan::Budget::default().attempts, |limit| limit.0),
+                attempts_per_task: attempts.map_or(ATTEMPTS_PER_TASK, |_| 0),
             },
         }
     }

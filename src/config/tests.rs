@@ -55,6 +55,10 @@ fn policy_follows_config() {
             max_attempts: 7,
             task_deadline: Duration::from_secs(3 * 3600),
             session: SessionScope::Plan,
+            budget: plan::Budget {
+                attempts_per_task: 5,
+                ..plan::Budget::default()
+            },
             ..PlanPolicy::default()
         }
     );

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use super::model::{ActiveTime, BudgetLimit, HumanQuestion, HumanQuestionKind, PlanState, number};
+use super::model::{
+    ActiveTime, Budget, BudgetLimit, HumanQuestion, HumanQuestionKind, JudgePolicy, PlanPolicy,
+    PlanState, number,
+};
 use super::plan_in_memory::Plan;
 
 impl Plan {
@@ -23,9 +26,38 @@ impl Plan {
 
     /// Returns how much of the limit may be used, including what a human allowed beyond the budget; `None` without a limit.
     pub fn allowed(&self, limit: BudgetLimit) -> Option<f64> {
-        let head = self.head();
-        let granted = head.granted.get(&limit).copied().unwrap_or(0.0);
-        head.policy.budget.set(limit).map(|set| set + granted)
+        self.allowed_by(&self.head().policy.budget, limit)
+    }
+
+    fn allowed_by(&self, budget: &Budget, limit: BudgetLimit) -> Option<f64> {
+        let granted = self.head().granted.get(&limit).copied().unwrap_or(0.0);
+        let each = match limit {
+            BudgetLimit::Attempts => number(budget.attempts_per_task),
+            _ => 0.0,
+        };
+        let least = each * self.counts().total() as f64;
+        budget.set(limit).map(|set| set.max(least) + granted)
+    }
+
+    /// Returns which limit cannot last for the open tasks under a policy, in words: each takes an attempt, and a call of the
+    /// model where that judges every result.
+    pub fn too_small_budget(&self, policy: &PlanPolicy) -> Option<String> {
+        let open = self.unsettled().count() as f64;
+        let judged = policy.model && policy.judging == JudgePolicy::Always;
+        let limits = [
+            Some(("attempts", BudgetLimit::Attempts)),
+            judged.then_some(("llm_calls", BudgetLimit::LlmCalls)),
+        ];
+        limits.into_iter().flatten().find_map(|(key, limit)| {
+            let allowed = self.allowed_by(&policy.budget, limit)?;
+            let left = (allowed - self.used(limit, ActiveTime::default())).max(0.0);
+            (open > left).then(|| {
+                format!(
+                    "the plan has {open} open tasks, and `[budget] {key}` leaves {}: it will pause and ask you for more",
+                    limit.counted(left)
+                )
+            })
+        })
     }
 
     /// Returns the first limit that forbids a call of the model.

@@ -38,6 +38,10 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
             name => format!("check `{name}` fails"),
         };
         (Decision::Retry, format!("{status}, but {reason}{found}"))
+    } else if let Some(report) = report.filter(|report| report.words_only) {
+        let said = first_words("", &report.results);
+        let changed = attempt.changes.clone().unwrap_or_default().text(0);
+        (Decision::Retry, format!("{changed}, and {said}"))
     } else {
         // This includes PARTIAL_SUCCESS: no rule knows whether the missing part matters.
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));

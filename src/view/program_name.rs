@@ -21,14 +21,10 @@ impl ProgramName {
         Self(format!("plan-agent{folder}{config}"))
     }
 
-    /// Returns how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
-    pub fn goes_on(&self, plan: &str, of_team: bool) -> String {
+    /// Returns how a plan goes on, or the only one if it has no name here.
+    pub fn goes_on(&self, plan: &str) -> String {
         let resume = format!("{self} resume {plan}");
-        let with = match of_team {
-            true => "--team and --agent if it had them",
-            false => "--agent if it had one",
-        };
-        format!("`{}` goes on, with its {with}", resume.trim_end())
+        format!("`{}` goes on where it was", resume.trim_end())
     }
 }
 

@@ -68,7 +68,7 @@ impl PlanView {
             ));
         }
         if self.state() == StateWord::Stopped {
-            let goes_on = program.goes_on(&name(head.id.as_str()), head.of_team());
+            let goes_on = program.goes_on(&name(head.id.as_str()));
             let none = match self.daemon_elsewhere {
                 true => "The daemon here works on another plan",
                 false => "No daemon works here",

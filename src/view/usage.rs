@@ -187,6 +187,7 @@ mod tests {
         draft.issue(TaskId(5), issue).unwrap();
         draft.claim(&id, None).unwrap();
         let report = Report {
+            words_only: false,
             name: "report-task-5a.md".into(),
             status: ReportStatus::Success,
             session: None,

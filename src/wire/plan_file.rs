@@ -89,7 +89,7 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
     let (head, drafts) = read.map_err(|problem| vec![problem])?;
     if drafts.is_empty() {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
-            "write each task under a heading `## Its name`, or as a line `- [ ] Its name`",
+            "write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`",
         ));
     }
     finish(head, drafts, problems, file_name)

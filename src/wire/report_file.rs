@@ -34,7 +34,9 @@ const HEADINGS: [&[&str]; 3] = [
 
 const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`";
 const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
-const KNOWN: [&str; 8] = [
+/// Who wrote a report in place of the agent.
+const WORKER: &str = "worker";
+const KNOWN: [&str; 9] = [
     "id",
     "status",
     "session_id",
@@ -43,6 +45,7 @@ const KNOWN: [&str; 8] = [
     "question",
     "request_id",
     "collaboration",
+    "written_by",
 ];
 
 /// A report as it stands in a file.
@@ -166,6 +169,7 @@ pub fn render(file: &ReportFile) -> String {
             .then(|| Value::from(report.refused.clone()).to_string()),
         request_id: text(&file.request_id),
         collaboration: report.collaboration.map(|word| word.as_str().to_owned()),
+        written_by: report.words_only.then(|| WORKER.to_owned()),
     };
     let mut body = file.other.trim().to_owned();
     for (heading, text) in [
@@ -212,6 +216,8 @@ struct ReportHeader {
     refused: Option<String>,
     request_id: Option<String>,
     collaboration: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written_by: Option<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -298,6 +304,7 @@ fn read_header(
             .and_then(|list| serde_json::from_str(list).ok())
             .unwrap_or_default(),
         collaboration,
+        words_only: stated(&header.written_by) == Some(WORKER),
         ..file.report
     };
     Ok(file)

@@ -28,6 +28,7 @@ pub fn new_command(id: &str, text: &str) -> NewCommand {
 /// Returns a report of success that cost nothing.
 pub fn new_report(name: &str, results: &str, received: Time) -> Report {
     Report {
+        words_only: false,
         name: format!("report-{name}.md"),
         status: ReportStatus::Success,
         session: None,

@@ -301,7 +301,7 @@ fn signal_before_plan_lookup_shows_resume_hint() {
     let _written = File::options().write(true).open(pipe).unwrap();
     foreground.signal(Signal::TERM);
     let ran = foreground.end().exits(143);
-    insta::assert_snapshot!(ran.stderr, @"stopped; `plan-agent --config pipe.toml resume abc --agent shell` goes on where it was");
+    insta::assert_snapshot!(ran.stderr, @"stopped; `plan-agent --config pipe.toml resume abc` goes on where it was");
 }
 
 #[test]

@@ -413,7 +413,7 @@ fn bad_input_gives_one_error_and_no_files() {
     "#);
     insta::assert_snapshot!(given("", "nothing here\n", &file), @r#"
     error: plan.md:1:1: the plan has no tasks
-    Hint: write each task under a heading `## Its name`, or as a line `- [ ] Its name`
+    Hint: write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`
     exit 2
     "#);
     insta::assert_snapshot!(given("", "", &["run", "--plan", "no.md"]), @r#"

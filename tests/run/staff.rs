@@ -209,10 +209,10 @@ fn plan_makes_workflow_plan_and_resume_runs_it() {
     );
     ran.has_stdout(["Code a flag", "assignee: coder"]);
     let plan = plan_id(&scene);
-    let resume = format!("`plan-agent resume {plan} --team team.yaml` carries it out.");
+    let resume = format!("`plan-agent resume {plan}` carries it out.");
     ran.has_stderr(&resume);
     let _agent = scene.agent(|_| Act::success("It is there."));
-    scene.exits(0, ["resume", &plan, "--team", "team.yaml"]);
+    scene.exits(0, ["resume", &plan]);
 }
 
 #[test]
@@ -297,10 +297,9 @@ fn run_shows_command_for_external_worker() {
     the role `coder` is external, its commands are in `[FOLDER]/volumes/commands/pending`: `plan-agent worker --role coder --team team.yaml --agent claude`, or another agent, takes them
     the role `tester` is external, its commands are in `[FOLDER]/volumes/roles/tester/commands/pending`: `plan-agent worker --role tester --team team.yaml --agent claude`, or another agent, takes them
     "#);
-    // The command suggested for resuming names the team.
     scene.await_events("issued", 1);
     for words in [vec!["pause"], vec!["stop"]] {
-        has(scene.works(&words), "with its --team and --agent");
+        has(scene.works(&words), "` goes on where it was");
     }
     scene.await_end();
 }

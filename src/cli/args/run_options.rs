@@ -10,7 +10,7 @@ use super::{AGENT, TEAM};
 use crate::wire::text::quoted;
 
 /// The agents that are built in, with what they are.
-pub(super) const AGENTS: [(&str, &str); 7] = [
+pub(super) const AGENTS: [(&str, &str); 8] = [
     ("claude", "Claude Code"),
     ("codex", "Codex CLI"),
     ("gemini", "Gemini CLI"),
@@ -18,10 +18,17 @@ pub(super) const AGENTS: [(&str, &str); 7] = [
     ("aider", "aider"),
     ("command", "Runs the program after `--`"),
     ("shell", "Runs the `sh` blocks of the task itself"),
+    (
+        FILES,
+        "None: whoever works with the folder takes the commands",
+    ),
 ];
 
+/// Stands for no agent, where a plan remembers one.
+pub const FILES: &str = "files";
+
 /// How a plan is carried out, by `run` and `resume`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct CarryOut {
     #[command(flatten)]
     pub agent: AgentArgs,
@@ -42,20 +49,8 @@ pub struct CarryOut {
     pub json: bool,
 }
 
-impl CarryOut {
-    /// Returns the flags that name the same team and the same agent again, as a program gets them.
-    pub fn flags(&self) -> Vec<OsString> {
-        [self.team.flags(), self.agent.flags()].concat()
-    }
-
-    /// Returns [`CarryOut::flags`] as they are typed in a shell.
-    pub fn again(&self) -> String {
-        typed(&self.flags())
-    }
-}
-
 /// The team that does the tasks.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct TeamArgs {
     /// The team file.
     #[arg(help = "The team whose roles tasks are given to [default: `team` under [run] in config.toml]", long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]
@@ -82,12 +77,12 @@ impl TeamArgs {
 #[derive(Debug, Default, Args)]
 pub struct AgentArgs {
     /// Run this agent for every command: a coding agent by its name, `command` the program after `--`, `shell` the `sh`
-    /// blocks of the task
+    /// blocks of the task, `files` none
     #[arg(
         long,
         value_parser = agents(),
         hide_possible_values = true,
-        value_name = "claude|codex|gemini|opencode|aider|command|shell",
+        value_name = "claude|codex|gemini|opencode|aider|command|shell|files",
         help_heading = AGENT
     )]
     pub agent: Option<String>,
@@ -103,6 +98,11 @@ pub struct AgentArgs {
 }
 
 impl AgentArgs {
+    /// Returns the flags that name the same agent again, as they are typed in a shell.
+    pub fn again(&self) -> String {
+        typed(&self.flags())
+    }
+
     fn flags(&self) -> Vec<OsString> {
         let agent = self.agent.iter().flat_map(|name| ["--agent", name]);
         let shell = self.allow_shell.then_some("--allow-shell");

@@ -6,7 +6,7 @@ use crate::plan::event::Event;
 use crate::plan::model::{
     AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckResult, CommandId,
     DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, Rejection,
-    Report, ReviewPolicy, SessionId, StrayFile, Task, TaskId, TaskState, Time,
+    Report, ReportStatus, ReviewPolicy, SessionId, StrayFile, Task, TaskId, TaskState, Time,
 };
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
@@ -150,7 +150,7 @@ impl Draft<'_> {
     }
 
     /// Records what changed in the workspace during a reported attempt, and the new git snapshot of the workspace if one
-    /// exists.
+    /// exists. An agent that ended well without a report has succeeded if it changed something.
     ///
     /// # Errors
     /// The attempt awaits no inspection.
@@ -163,6 +163,12 @@ impl Draft<'_> {
         let mut attempt = self.attempt_if(id, |attempt| {
             attempt.state == AttemptState::Reported && attempt.changes.is_none()
         })?;
+        if let Some(report) = &mut attempt.report
+            && report.words_only
+            && !changes.files.is_empty()
+        {
+            report.status = ReportStatus::Success;
+        }
         attempt.changes = Some(changes);
         self.insert_attempt(attempt);
         if let Some(tree) = tree {

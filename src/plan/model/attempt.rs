@@ -220,6 +220,9 @@ pub struct Report {
     /// The commands that were refused to the agent, word for word, and that a person may allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+    /// Whether the worker wrote it for an agent that ended well and left no report: only words say that something is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub words_only: bool,
     /// How the collaboration ended that the report answers; if left out, the status decides (see [`Self::answer`]).
     pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
@@ -243,6 +246,7 @@ impl Report {
             question: None,
             blocked_until: None,
             refused: Vec::new(),
+            words_only: false,
             collaboration: None,
             input_tokens: 0,
             output_tokens: 0,

@@ -21,6 +21,13 @@ pub struct Budget {
     pub wall_time: Option<Duration>,
     /// Attempts at tasks.
     pub attempts: Option<u64>,
+    /// So many attempts for each task are allowed at least, so that a limit that nobody set fits a large plan.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub attempts_per_task: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Default for Budget {
@@ -31,6 +38,7 @@ impl Default for Budget {
             cost_usd: Some(20.0),
             wall_time: Some(Duration::from_secs(12 * 3600)),
             attempts: Some(200),
+            attempts_per_task: 0,
         }
     }
 }
@@ -43,6 +51,7 @@ impl Budget {
         cost_usd: None,
         wall_time: None,
         attempts: None,
+        attempts_per_task: 0,
     };
 
     /// Returns the value of one limit in its own unit; time in seconds.

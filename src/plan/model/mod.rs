@@ -10,6 +10,7 @@ mod plan_head;
 mod questions;
 mod repository;
 mod role_request;
+mod run_options;
 mod task;
 
 pub use attempt::*;
@@ -21,4 +22,5 @@ pub use plan_head::*;
 pub use questions::*;
 pub use repository::*;
 pub use role_request::*;
+pub use run_options::*;
 pub use task::*;

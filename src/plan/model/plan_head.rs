@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Budget, Granted, IntegrationBranch, Language, PlanId, Repository, TaskId, Time, Usage,
+    Budget, Granted, IntegrationBranch, Language, PlanId, Repository, RunOptions, TaskId, Time,
+    Usage,
 };
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
@@ -322,6 +323,9 @@ pub struct PlanHead {
     /// The repository of the workspace when the plan began; `None` if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Box<Repository>>,
+    /// What a person carries it out with; `None` for nothing but what the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<Box<RunOptions>>,
     pub order: TaskOrder,
     pub status: PlanState,
     pub policy: PlanPolicy,
@@ -373,12 +377,6 @@ impl PlanHead {
     /// Returns whether each task has or gets a worktree of its own.
     pub fn is_isolated(&self) -> bool {
         self.isolated.unwrap_or(self.line.is_some())
-    }
-
-    /// Returns whether the plan is carried out with a team, or was made from a workflow of one.
-    pub fn of_team(&self) -> bool {
-        let source = self.source.as_deref();
-        !self.policy.roles.is_empty() || source.is_some_and(|source| source.contains('#'))
     }
 
     /// Returns the plan's archive entry, if it has ever been archived.

@@ -35,6 +35,7 @@ pub(super) fn policy() -> impl Strategy<Value = PlanPolicy> {
                 })
                 .collect(),
             budget: Budget {
+                attempts_per_task: 0,
                 llm_calls,
                 llm_tokens,
                 cost_usd: dollars.map(|dollars| dollars as f64),
@@ -318,5 +319,50 @@ fn raised_budget_closes_its_question() {
     assert_eq!(
         steps(&plan, &Observations::default()),
         [DueStep::Issue(TaskId(1))]
+    );
+}
+
+#[test]
+fn default_for_attempts_grows_with_plan() {
+    let numbered = |tasks: usize| {
+        let tasks: Vec<TaskSpec> = (1..=tasks).map(|n| task(&n.to_string(), &[])).collect();
+        let budget = Budget {
+            attempts_per_task: 5,
+            ..Budget::default()
+        };
+        let policy = PlanPolicy {
+            budget,
+            ..PlanPolicy::default()
+        };
+        let mut plan = Plan::new(head());
+        apply(&mut plan, |draft| {
+            draft.make_tasks(tasks)?;
+            draft.start(policy, "/w")
+        });
+        plan
+    };
+    for (tasks, allowed) in [(1, 200.0), (40, 200.0), (41, 205.0), (1000, 5000.0)] {
+        let plan = numbered(tasks);
+        assert_eq!(plan.allowed(BudgetLimit::Attempts), Some(allowed));
+        assert_eq!(plan.too_small_budget(&plan.head().policy), None);
+    }
+    let plan = numbered(300);
+    let written = PlanPolicy::default();
+    let said = plan.too_small_budget(&written).unwrap();
+    assert!(said.contains("300 open tasks") && said.contains("`[budget] attempts` leaves 200"));
+    // Each result is judged by a call.
+    let judged = PlanPolicy {
+        model: true,
+        budget: Budget {
+            llm_calls: Some(299),
+            attempts: None,
+            ..Budget::default()
+        },
+        ..PlanPolicy::default()
+    };
+    let said = plan.too_small_budget(&judged).unwrap();
+    assert!(
+        said.contains("`[budget] llm_calls` leaves 299 calls"),
+        "{said}"
     );
 }

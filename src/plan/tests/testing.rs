@@ -54,6 +54,7 @@ pub(crate) fn issue(n: u32) -> NewCommand {
 /// Returns what an agent says.
 pub(crate) fn report(status: ReportStatus, at: Time) -> Report {
     Report {
+        words_only: false,
         name: "report.md".to_owned(),
         status,
         session: Some(SessionId::new("s")),

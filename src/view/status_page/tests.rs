@@ -102,7 +102,7 @@ fn short_status_shows_current_tasks() {
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
-    No daemon works here: `plan-agent resume kqzjwmha` goes on, with its --agent if it had one.
+    No daemon works here: `plan-agent resume kqzjwmha` goes on where it was.
     "#);
 }
 

@@ -1,4 +1,5 @@
-//! Plan files in Markdown: front matter, then a `## ` heading for each task with attribute lines, or a checklist.
+//! Plan files in Markdown: front matter, then a `## ` heading for each task with attribute lines, or a list: with boxes to
+//! check, else with numbers.
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,7 @@ pub(super) fn read(
         description: Vec::new(),
         place: ReaderPosition::Head,
         checklist: !has_task_headings(&front.body),
+        numbers: !outside_code(&front.body, |line| item(line).is_some()),
     };
     let drafts = reader.read(&front.body, front.body_line);
     let workspace = header.workspace.map(|folder| folder.trim().to_owned());
@@ -153,6 +155,8 @@ struct Reader<'a> {
     description: Vec<String>,
     place: ReaderPosition,
     checklist: bool,
+    /// A checklist without boxes: its numbered lines are the tasks.
+    numbers: bool,
 }
 
 impl Reader<'_> {
@@ -249,7 +253,9 @@ impl Reader<'_> {
     }
 
     fn checklist_line(&mut self, line: &str, number: usize) {
-        match (heading(line), item(line)) {
+        let numbered = || numbered_item(line).filter(|_| self.numbers);
+        let item = item(line).or_else(|| Some((false, numbered()?)));
+        match (heading(line), item) {
             (Some((1, title)), _) if self.drafts.is_empty() => self.title(line, title),
             (_, Some((done, name))) => {
                 self.open_task(name, number);
@@ -257,7 +263,15 @@ impl Reader<'_> {
                     draft.task.done = done;
                 }
             }
-            _ => self.describe(line.strip_prefix("  ").unwrap_or(line)),
+            _ => {
+                let indents: &[&str] = if self.numbers {
+                    &["   ", "  "]
+                } else {
+                    &["  "]
+                };
+                let text = indents.iter().find_map(|indent| line.strip_prefix(indent));
+                self.describe(text.unwrap_or(line));
+            }
         }
     }
 
@@ -386,10 +400,21 @@ fn flag(value: &str) -> Option<bool> {
 }
 
 fn has_task_headings(body: &str) -> bool {
+    outside_code(body, |line| {
+        heading(line).is_some_and(|(level, _)| level == 2)
+    })
+}
+
+fn outside_code(body: &str, is: impl Fn(&str) -> bool) -> bool {
     let mut fences = Fences::default();
-    body.lines()
-        .filter(|line| !fences.is_code(line))
-        .any(|line| heading(line).is_some_and(|(level, _)| level == 2))
+    body.lines().filter(|line| !fences.is_code(line)).any(is)
+}
+
+/// Reads `1. text` or `1) text` at the start of a line. More digits are a year, or another number of a sentence.
+fn numbered_item(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let text = rest.strip_prefix(['.', ')'])?.strip_prefix(' ')?.trim();
+    ((1..=3).contains(&(line.len() - rest.len())) && !text.is_empty()).then_some(text)
 }
 
 /// Reads `- [ ] text`, `* [x] text` or `1. [ ] text` at the start of a line.

@@ -133,6 +133,42 @@ fn checklist_is_read_as_sequential_tasks() {
 }
 
 #[test]
+fn numbered_list_is_a_checklist_where_no_box_is() {
+    for (text, tasks) in [
+        (
+            "# Trip\n\nIn 2026. Before.\n\n1. Pack\n   the bag\n   1. shoes\n2) Drive\n\n   carefully\n1. Sleep\n",
+            &[
+                ("Pack", "the bag\n1. shoes"),
+                ("Drive", "carefully"),
+                ("Sleep", ""),
+            ][..],
+        ),
+        (
+            "- [ ] Pack\n  1. shoes\n1. no task\n",
+            &[("Pack", "1. shoes\n1. no task")],
+        ),
+        (
+            "## Pack\n\n1. shoes\n2. socks\n",
+            &[("Pack", "1. shoes\n2. socks")],
+        ),
+        (
+            "1. Pack\n\n```\n1. code\n```\n2026. is a year\n",
+            &[("Pack", "```\n1. code\n```\n2026. is a year")],
+        ),
+    ] {
+        let plan = read(text).plan;
+        let read: Vec<_> = plan
+            .tasks
+            .iter()
+            .map(|task| (&*task.name, &*task.description))
+            .collect();
+        assert_eq!(read, tasks, "{text}");
+        let in_order = !text.starts_with("##");
+        assert_eq!(plan.order == Some(TaskOrder::Sequential), in_order);
+    }
+}
+
+#[test]
 fn reads_plans_in_yaml_and_json() {
     let yaml = "name: Ship\ndescription: d\nworkflow_template_source: SOP\nsteps:\n- step_id: s1\n  name: Build\n  tasks:\n  \
         - {task_id: a, name: Code, assignee: dev, description: \"d: 1\"}\n- step_id: s2\n  name: ''\n  tasks:\n  \
@@ -291,9 +327,9 @@ fn reports_problems_of_broken_plan_files() {
         problems("plan.json", "{\"name\": \"x\"}"),
     ];
     insta::assert_snapshot!(cases.join("\n--\n"), @r"
-    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
+    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`
     --
-    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
+    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`
     --
     line 2: the front matter has no closing `---` / put a line `---` after line 2
     --
@@ -307,7 +343,7 @@ fn reports_problems_of_broken_plan_files() {
     line 5, column 47: there is no task `t9` / did you mean `t1`?
     line 9, column 15: `task_id` `t2` is used twice
     --
-    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
+    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`
     --
     line 1, column 7: a YAML anchor / put the text in double quotes
     --
