@@ -37,6 +37,8 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     answers: false,
     call,
     read,
+    // It prints plain text.
+    acts: |_| None,
     session: |_| None,
     asks_again,
     fits: |_, _, _| Ok(()),

@@ -2,6 +2,7 @@
 //! layer over the other parts and holds no logic of plans.
 
 mod agent_choice;
+mod agent_log;
 mod agent_probe;
 mod app;
 mod args;
@@ -15,7 +16,9 @@ mod failure;
 mod in_process_roles;
 mod init;
 mod line_wrapping;
+mod live_area;
 mod logging;
+mod logs;
 mod mcp;
 mod model_choice;
 mod new_plan;
@@ -142,6 +145,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Show(args) => plan_display::show(&args, &read().await?, out).await,
         CliCommand::Why(args) => plan_display::why(&args, &read().await?, out).await,
         CliCommand::Diff(args) => diff::diff(&args, &read().await?, out).await,
+        CliCommand::Logs(args) => logs::logs(&args, &read().await?, out).await,
         CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
     };
     done.map(|()| Exit::Done)

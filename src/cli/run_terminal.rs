@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::args::CarryOut;
 use super::carry_out_plan::exit_of;
 use super::editor::Editor;
+use super::live_area::{self, LiveArea};
 use super::output::shown_from_here;
 use super::{App, Ended, Exit, Failure, Output, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
@@ -22,7 +23,7 @@ use crate::plan::{
     PlanHead, PlanId, PlanState, QuestionId, Refusal, Row, Task, TaskId,
 };
 use crate::store::{Change, Store, StoreError};
-use crate::view::{self, EventView, FinishedView, Style};
+use crate::view::{self, EventView, FinishedView, RepeatedFailures, Style};
 use crate::volumes::Folder;
 use crate::wire::plan_file;
 use crate::wire::question_file::meaning;
@@ -57,6 +58,7 @@ pub(super) struct Foreground<'a> {
     store: &'a Store,
     plan: PlanId,
     json: bool,
+    quiet: bool,
     asks: bool,
     /// Where an edited plan is carried out.
     workspace: PathBuf,
@@ -72,6 +74,9 @@ pub(super) struct Foreground<'a> {
     keyboard: Keyboard,
     /// In which the person edits the plan now.
     editor: Option<Editor>,
+    failures: RepeatedFailures,
+    /// On a terminal that can draw it.
+    live: Option<LiveArea>,
 }
 
 impl<'a> Foreground<'a> {
@@ -87,7 +92,7 @@ impl<'a> Foreground<'a> {
         with_workers: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
-        let (plan, json) = (&settings.plan, how.json);
+        let (plan, json, silent) = (&settings.plan, how.json, how.json || how.quiet);
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| {
             let names: BTreeMap<_, _> = plan.tasks().map(named).collect();
@@ -95,10 +100,10 @@ impl<'a> Foreground<'a> {
         });
         let (seq, names, settled) = seen.await?;
         let fresh = seq == 1;
-        if !fresh && !json && !settled {
+        if !fresh && !silent && !settled {
             output.line(&format!("plan {plan} goes on"))?;
         }
-        if !with_workers && !json {
+        if !with_workers && !silent {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             output.line(&format!("no --agent: commands wait in `{commands}`"))?;
         }
@@ -107,9 +112,11 @@ impl<'a> Foreground<'a> {
             store,
             plan: plan.clone(),
             json,
+            quiet: how.quiet,
             asks: settings.human_wait == HumanWait::Wait,
             workspace: settings.workspace.clone(),
             resume: format!("{} resume {plan}{}", app.program, how.again()),
+            live: LiveArea::new(app, &output).filter(|_| !silent),
             output,
             seq: if fresh { 0 } else { seq },
             names,
@@ -117,6 +124,7 @@ impl<'a> Foreground<'a> {
             wiped: false,
             keyboard: Keyboard::new(),
             editor: None,
+            failures: RepeatedFailures::default(),
         })
     }
 
@@ -171,7 +179,13 @@ impl<'a> Foreground<'a> {
     /// Shows what happened, and waits until something happens or a person says something.
     async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result<(), Failure> {
         self.show().await?;
+        // A line that a person types is not torn.
+        let mut live = self.live.as_mut().filter(|_| self.asked.is_none());
+        if let Some(live) = &mut live {
+            live.read(self.app, &self.plan).await?;
+        }
         tokio::select! {
+            gone = live_area::draw(live, self.app, &self.output) => return gone,
             Ok(()) = moved.changed() => {}
             line = self.keyboard.line() => self.answer(&line).await?,
             () = sleep(READ_EVERY) => {}
@@ -225,6 +239,11 @@ impl<'a> Foreground<'a> {
             let Some((text, style)) = view::progress(change, event, &self.names) else {
                 continue;
             };
+            let (text, style) = self.failures.told(event, &self.names, (text, style));
+            let asks = matches!(event, Event::Asked { .. });
+            if self.quiet && !asks && style != Style::Bad {
+                continue;
+            }
             let paint = self.output.paint();
             let time = view::clock_time(change.at, &TimeZone::system());
             let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
@@ -262,6 +281,7 @@ impl<'a> Foreground<'a> {
             };
         }
         self.asked = Some(question.id.clone());
+        self.output.ring(&format!("asks about {subject}"))?;
         let paint = self.output.paint();
         let title = paint.text(Style::Bold, &format!("? {subject}"));
         let reason = printable(&question.reason);
@@ -276,8 +296,7 @@ impl<'a> Foreground<'a> {
             offers.push((EDIT, "change the plan in your editor first"));
         }
         for (word, meaning) in offers {
-            let line = paint.text(Style::Dim, &format!("    {word:<8} {meaning}"));
-            self.output.line(&line)?;
+            self.output.line(&format!("    {word:<8} {meaning}"))?;
         }
         self.prompt(&question)
     }
@@ -379,14 +398,21 @@ impl<'a> Foreground<'a> {
     /// Shows the last changes, and says how it ended and how it goes on.
     async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
         self.show().await?;
-        let read = self.app.read(&self.plan, |plan, _| {
+        self.live = None;
+        let paint = self.output.paint();
+        let read = self.app.read(&self.plan, move |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
-            (plan.head().clone(), open)
+            (plan.head().clone(), open, view::results(plan, paint))
         });
-        let (head, open) = read.await?;
+        let (head, open, results) = read.await?;
         if self.json {
             return self.finished(Some(&head.status), end, signal);
         }
+        if *end != DaemonEnd::Interrupted {
+            self.output
+                .ring(&format!("plan {}: {}", self.plan, head.status.as_str()))?;
+        }
+        let results = results.map_or(String::new(), |results| format!("{results}\n"));
         let (plan, resume) = (&self.plan, &self.resume);
         match end {
             DaemonEnd::Settled(status) => {
@@ -397,10 +423,12 @@ impl<'a> Foreground<'a> {
                 let status = self.output.paint().text(style, status.as_str());
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = place_of_work(&head);
-                self.output
-                    .prose(&format!("\nplan {plan}: {status}\n{summary}\n{place}\n"))?;
+                self.output.prose(&format!(
+                    "\nplan {plan}: {status}\n{summary}\n{results}{place}\n"
+                ))?;
             }
             DaemonEnd::Waits if open.is_empty() => {
+                self.output.text(&results)?;
                 complain(&format!(
                     "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
                 ));
@@ -410,7 +438,8 @@ impl<'a> Foreground<'a> {
                     PlanState::Paused(why) => format!("is paused: {}", one_line(why, 200)),
                     _ => "waits for you:".to_owned(),
                 };
-                self.output.prose(&format!("\nplan {plan} {state}\n"))?;
+                self.output
+                    .prose(&format!("\n{results}plan {plan} {state}\n"))?;
                 for question in &open {
                     let (id, program) = (&question.id, &self.app.program);
                     let reason = one_line(&question.reason, 200);
@@ -428,7 +457,10 @@ impl<'a> Foreground<'a> {
                 "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
                 shown_from_here(lock)
             )),
-            DaemonEnd::Interrupted => self.close_stopped()?,
+            DaemonEnd::Interrupted => {
+                self.output.text(&format!("\n{}", results.trim_end()))?;
+                self.close_stopped()?;
+            }
         }
         Ok(())
     }

@@ -5,12 +5,15 @@
 pub mod hook_input;
 pub mod mission;
 
+mod at_work;
 mod colours;
 mod event;
 mod event_lines;
 mod lanes;
+mod marks;
 mod plan;
 mod program_name;
+mod repeated_failures;
 mod run_progress_lines;
 mod status_page;
 mod task;
@@ -20,12 +23,15 @@ mod why;
 #[cfg(test)]
 pub(crate) mod sample_plan;
 
+pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
 pub use colours::{Paint, Style};
 pub use event::{EventView, FinishedView};
 pub use event_lines::lines;
+pub use marks::Mark;
 pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
 pub use program_name::ProgramName;
-pub use run_progress_lines::{progress, tasks};
+pub use repeated_failures::RepeatedFailures;
+pub use run_progress_lines::{progress, results, tasks};
 pub use why::why;
 
 use jiff::Timestamp;

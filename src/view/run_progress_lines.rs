@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::event_lines::{happened, numbered};
-use super::{Style, name, numbers};
-use crate::plan::{Decision, Event, Plan, Task, TaskId};
+use super::{Mark, Paint, Style, name, numbers, usage};
+use crate::plan::{BudgetLimit, Decision, Event, Plan, Task, TaskId, TaskState};
 use crate::store::Change;
 use crate::wire::role_text::role;
 
@@ -22,11 +22,15 @@ pub fn progress(
         Event::Judged { decision, .. } if *decision == Decision::Next => return None,
         _ => {}
     }
-    let called = |task| match names.get(&task) {
+    Some(happened(change, event, |task| called(task, names)))
+}
+
+/// Returns how a task is called, with its name where that is known.
+pub(super) fn called(task: TaskId, names: &BTreeMap<TaskId, String>) -> String {
+    match names.get(&task) {
         Some(name) => format!("{task} · {name}"),
         None => numbered(task),
-    };
-    Some(happened(change, event, called))
+    }
 }
 
 /// Returns the tasks of a plan that has just been made, a line each.
@@ -47,4 +51,58 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
         lines.push(format!("           … {more} more"));
     }
     lines
+}
+
+/// Returns what came of the tasks of a plan, how long it took, and what it used: the last line of a run.
+pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
+    let counts = plan.counts();
+    let accepted = |wanted: bool| {
+        let of = |task: &&Task| {
+            task.evidence
+                .as_ref()
+                .is_some_and(|evidence| evidence.verified)
+                == wanted
+        };
+        let completed = plan
+            .tasks()
+            .filter(|task| task.status == TaskState::Completed);
+        let mark = Mark::accepted(wanted);
+        (completed.filter(of).count(), mark.text(), mark.style())
+    };
+    let marked = |mark: Mark, count| (count, mark.text(), mark.style());
+    let asked = plan.open_questions().count();
+    let open = counts.total() - counts.completed - counts.failed - counts.skipped;
+    let parts = [
+        accepted(true),
+        accepted(false),
+        marked(Mark::Failed, counts.failed),
+        (counts.skipped, "skipped".to_owned(), Style::Plain),
+        (open, "open".to_owned(), Style::Plain),
+    ];
+    let asks = if asked == 1 { "question" } else { "questions" };
+    let asks = (
+        asked,
+        format!("{} {asks}", Mark::Asks.glyph()),
+        Mark::Asks.style(),
+    );
+    let counted = parts
+        .into_iter()
+        .chain([asks])
+        .filter(|(count, ..)| *count > 0);
+    let mut said: Vec<String> = counted
+        .map(|(count, word, style)| match word.split_once(' ') {
+            Some((glyph, word)) => paint.text(style, &format!("{glyph} {count} {word}")),
+            None => paint.text(style, &format!("{count} {word}")),
+        })
+        .collect();
+    if said.is_empty() {
+        return None;
+    }
+    let used = &plan.head().usage;
+    let (tokens, cost) = usage::whole(used);
+    let took = plan.used(BudgetLimit::WallTime, used.lived);
+    said.extend(usage::time(took));
+    said.extend(usage::tokens(tokens, 0));
+    said.extend(usage::money(cost));
+    Some(said.join(" · "))
 }
