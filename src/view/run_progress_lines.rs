@@ -77,7 +77,7 @@ pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
         accepted(false),
         marked(Mark::Failed, counts.failed),
         (counts.skipped, "skipped".to_owned(), Style::Plain),
-        (open, "open".to_owned(), Style::Plain),
+        (open, "not done".to_owned(), Style::Plain),
     ];
     let asks = if asked == 1 { "question" } else { "questions" };
     let asks = (
