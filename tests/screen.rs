@@ -1,10 +1,11 @@
 //! What a person sees on a terminal while a plan is carried out, as a terminal shows it; and what is not drawn elsewhere.
 
 use std::fs;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::env::{Running, Terminal, TestEnv, has, lacks, skip, wait_until};
 
@@ -17,7 +18,7 @@ say m1 '{"type":"text","text":"First I look around.\nThen I write."}'
 case $prompt in
 *"Read every"*)
     say m1 "{\"type\":\"tool_use\",\"name\":\"Edit\",\"input\":{\"file_path\":\"$PWD/src/formats/\\u001b[2Jancient.rs\"}}"
-    echo '{"type":"user","session_id":"s","message":{"content":[{"type":"tool_result","content":"one\ntwo\nthree\nfour\nfive\nsix"}]}}'
+    printf '%s\n' '{"type":"user","session_id":"s","message":{"content":[{"type":"tool_result","content":"one\ntwo\nthree\nfour\nfive\nsix"}]}}'
     say m2 '{"type":"tool_use","name":"Bash","input":{"command":"cargo test --workspace -- formats"}}' ;;
 esac
 until [ -e "$GO" ]; do sleep 0.02; done
@@ -61,17 +62,27 @@ echo cannot bind port 8081 >&2; exit 1
 
 ## Write
 
+- checks: made
+
 ```sh
 echo made > made.txt
 ```
 
-- check: test -s made.txt
 ";
 
+/// The rows of a terminal.
+const ROWS: NonZero<u16> = NonZero::new(24).unwrap();
+
 fn env(columns: u16) -> TestEnv {
+    with_lanes(columns, 2)
+}
+
+fn with_lanes(columns: u16, lanes: u32) -> TestEnv {
     let mut env = TestEnv::new();
-    let config = "llm.provider = 'none'\nrun.max_parallel = 2\nworker.env = ['PATH', 'GO']\n";
-    env.write("config.toml", config);
+    let config = format!(
+        "llm.provider = 'none'\nrun.max_parallel = {lanes}\nworker.env = ['PATH', 'GO']\nchecks.made = {{ run = ['test', '-s', 'made.txt'] }}\n"
+    );
+    env.write("config.toml", &config);
     env.write("plan.md", PLAN);
     env.write("failing.md", FAILING);
     env.show_script("claude", CLAUDE);
@@ -84,7 +95,7 @@ fn env(columns: u16) -> TestEnv {
 
 /// Returns what stands on a terminal of that width, with everything replaced that differs from run to run.
 fn screen(terminal: &Terminal, columns: u16) -> String {
-    let mut parser = vt100::Parser::new(24, columns, 0);
+    let mut parser = vt100::Parser::new(ROWS, columns.try_into().unwrap(), 0);
     parser.process(terminal.shown().replace('\n', "\r\n").as_bytes());
     parser.screen().contents()
 }
@@ -99,16 +110,34 @@ fn steady(text: &str, env: &TestEnv) -> String {
         }
     };
     let text: String = env.normal(text).chars().map(spun).collect();
+    let status: Value = serde_json::from_str(&env.run("status --json").stdout).unwrap();
+    let plan = status["plan"]["id"].as_str().unwrap();
+    let question = status["questions"][0]["id"]
+        .as_str()
+        .unwrap_or("[QUESTION]");
+    let text = text.replace(plan, "[PLAN]").replace(question, "[QUESTION]");
     let word = |word: &str| {
         let digits = word.chars().all(|c| c.is_ascii_digit() || c == ':');
         match (digits && word.contains(':'), word.len()) {
             (true, 8) => "hh:mm:ss".to_owned(),
-            (true, _) => "m:ss".to_owned(),
+            (true, 4..) => "m:ss".to_owned(),
             _ => word.to_owned(),
         }
     };
     let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
-    text.lines().map(|text| line(text) + "\n").collect()
+    // How long it took is no matter here, and left out below one second.
+    let took = |part: &&str| {
+        let seconds = part.strip_suffix(" s").map(str::parse::<u32>);
+        !matches!(seconds, Some(Ok(_)))
+    };
+    let lines = text.lines().filter(|line| !line.starts_with("Used: "));
+    let kept = lines.map(|line| {
+        line.split(" · ")
+            .filter(took)
+            .collect::<Vec<_>>()
+            .join(" · ")
+    });
+    kept.map(|text| line(&text) + "\n").collect()
 }
 
 fn of_plan(text: &str) -> String {
@@ -142,20 +171,68 @@ fn live_area_shows_what_agents_do() {
         wait_until("the last line is there", || {
             terminal.shown().contains("MISSION.md")
         });
-        let ended = steady(&of_plan(&screen(&terminal, columns)), &env);
+        let ended = steady(&screen(&terminal, columns), &env);
+        let last = ended.find("plan [PLAN]").unwrap_or_default();
+        let ended = ended[last..].to_owned();
         // What an agent writes is never obeyed.
         lacks(&terminal.shown(), "\u{1b}[2J");
         assert_eq!(terminal.shown().matches('\u{7}').count(), 1, "one bell");
         (working, ended)
     };
     let (working, ended) = shown(60);
-    insta::assert_snapshot!(working, @"");
-    insta::assert_snapshot!(ended, @"");
+    insta::assert_snapshot!(working, @r"
+    hh:mm:ss goal: The new program reads what the old one could
+    hh:mm:ss planned 3 tasks
+               1 · Read every format that the old program could
+               read
+               2 · 书写说明文档
+               3 · Ship it  (after 1)
+    hh:mm:ss 1 · Read every format that the old program could
+             read: dispatched
+    hh:mm:ss 2 · 书写说明文档: dispatched
+     * 1 · Read every fo…  Bash cargo test --works…  m:ss · 24k
+     * 2 · 书写说明文档    Then I write.             m:ss · 12k
+     ░░░░░░░░░░ 0 of 3 done · m:ss · 36k
+    ");
+    insta::assert_snapshot!(ended, @r"
+    plan [PLAN]: completed
+    3 of 3 tasks completed, 3 unverified.
+    ~ 3 unverified · 73k tokens · $0.36
+    The work is in `volumes/workspace`, and MISSION.md there
+    tells about it.
+    ");
     let (working, _) = shown(100);
-    insta::assert_snapshot!(working, @"");
+    insta::assert_snapshot!(working, @r"
+    hh:mm:ss goal: The new program reads what the old one could
+    hh:mm:ss planned 3 tasks
+               1 · Read every format that the old program could read
+               2 · 书写说明文档
+               3 · Ship it  (after 1)
+    hh:mm:ss 1 · Read every format that the old program could read: dispatched
+    hh:mm:ss 2 · 书写说明文档: dispatched
+     * 1 · Read every format that the …  Bash cargo test --workspace -- formats       m:ss · 24k tokens
+     * 2 · 书写说明文档                  Then I write.                                m:ss · 12k tokens
+     ░░░░░░░░░░░░░░░░ 0 of 3 done · m:ss · 36k tokens
+    ");
     let (working, ended) = shown(160);
-    insta::assert_snapshot!(working, @"");
-    insta::assert_snapshot!(ended, @"");
+    insta::assert_snapshot!(working, @r"
+    hh:mm:ss goal: The new program reads what the old one could
+    hh:mm:ss planned 3 tasks
+               1 · Read every format that the old program could read
+               2 · 书写说明文档
+               3 · Ship it  (after 1)
+    hh:mm:ss 1 · Read every format that the old program could read: dispatched
+    hh:mm:ss 2 · 书写说明文档: dispatched
+     * 1 · Read every format that the old program could re…  Bash cargo test --workspace -- formats                                               m:ss · 24k tokens
+     * 2 · 书写说明文档                                      Then I write.                                                                        m:ss · 12k tokens
+     ░░░░░░░░░░░░░░░░░░░░░░░░░░ 0 of 3 done · m:ss · 36k tokens
+    ");
+    insta::assert_snapshot!(ended, @r"
+    plan [PLAN]: completed
+    3 of 3 tasks completed, 3 unverified.
+    ~ 3 unverified · 73k tokens · $0.36
+    The work is in `volumes/workspace`, and MISSION.md there tells about it.
+    ");
 }
 
 #[test]
@@ -183,14 +260,19 @@ fn live_area_is_off_where_it_cannot_be_drawn_or_is_not_wanted() {
 
 #[test]
 fn question_stands_alone_below_what_stays() {
-    let env = env(100);
+    let env = with_lanes(100, 1);
     let (mut running, mut terminal) = start(&env, "run --plan failing.md --agent shell");
     let mut seen = String::new();
-    wait_until("it asks", || {
+    wait_until("it asks, and the other task has ended", || {
         seen = screen(&terminal, 100);
-        seen.trim_end().ends_with('>')
+        seen.contains("2 · Write: ✓ completed, verified") && seen.trim_end().ends_with('>')
     });
-    insta::assert_snapshot!(steady(&of_plan(&seen), &env), @"");
+    has(
+        &seen,
+        "? task 1 · Serve\n  cannot bind port 8081 (Block 1 of 1 ended with exit code 1)",
+    );
+    assert_eq!(seen.matches("(a note may follow) >").count(), 1, "{seen}");
+    lacks(&seen, "░");
     let asked = terminal.shown();
     has(
         &asked,
@@ -210,9 +292,19 @@ fn question_stands_alone_below_what_stays() {
 
 #[test]
 fn quiet_run_prints_questions_failures_and_last_lines() {
-    let env = env(100);
+    let env = with_lanes(100, 1);
     let ran = env.run("run --plan failing.md --agent shell --quiet");
-    insta::assert_snapshot!(steady(&ran.stdout, &env), @"");
+    insta::assert_snapshot!(steady(&ran.stdout, &env), @r"
+    hh:mm:ss 1 · Serve: retry: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED
+    hh:mm:ss 1 · Serve: failed again, as before (2 in a row)
+    hh:mm:ss 1 · Serve: failed again, as before (3 in a row)
+    hh:mm:ss ? asks you about task 1: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
+
+    ✓ 1 verified · 1 not done
+    plan [PLAN] waits for you:
+      [QUESTION]  cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
+        plan-agent answer [QUESTION] retry|skip|abort
+    ");
 }
 
 /// Runs the plan of the coding agent to its end.
@@ -230,13 +322,25 @@ fn logs_prints_output_of_agent_readably() {
     let printed = |args: &str| {
         let ran = env.run(args);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        ran.stdout
+        env.normal(&ran.stdout)
             .lines()
             .filter(|line| !line.starts_with("from `"))
             .map(|line| format!("{line}\n"))
             .collect::<String>()
     };
-    insta::assert_snapshot!(printed("logs 1"), @"");
+    insta::assert_snapshot!(printed("logs 1"), @r"
+    1 · Read every format that the old program could read · attempt 1
+    First I look around.
+    Then I write.
+    → Edit src/formats/ancient.rs
+      one
+      two
+      three
+      four
+      five
+      … 1 more line
+    → Bash cargo test --workspace -- formats
+    ");
     assert_eq!(printed("logs 1 --attempt 1 --follow"), printed("logs 1"));
     env.run("logs 1 --attempt 7").has_stderr("no attempt `7`");
     env.run("logs 9").has_stderr("no task `9`");
@@ -288,11 +392,21 @@ fn watched_ages_move_on_while_nothing_changes() {
     env.write("go", "");
     assert_eq!(running.wait().code(), Some(0));
     assert_eq!(watching.wait().code(), Some(0));
-    insta::assert_snapshot!(steady(&screen(&page, 100), &env), @"");
+    insta::assert_snapshot!(steady(&screen(&page, 100), &env), @r"
+    [PLAN]  Formats  completed
+    Goal: The new program reads what the old one could
+    3 of 3 tasks done
+
+       1  completed    Read every format that the old program could read · ~ unverified
+       2  completed    书写说明文档 · ~ unverified
+       3  completed    Ship it · ~ unverified
+
+    3 of 3 tasks completed, 3 unverified.
+    ");
 }
 
 /// Runs a hook of the examples with a stand-in for the program that it calls, which records its arguments and its input.
-fn notify(script: &str, stand_in: &str, call: &serde_json::Value) -> Option<String> {
+fn notify(script: &str, stand_in: &str, call: &Value) -> Option<String> {
     let has_jq = Command::new("jq")
         .arg("--version")
         .stdout(Stdio::null())

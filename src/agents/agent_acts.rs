@@ -102,16 +102,51 @@ mod tests {
             Some(acts) => acts.iter().map(|act| format!("{act:?}\n")).collect(),
             None => format!("plain: {line}\n"),
         };
-        sample(name).lines().map(said).collect()
+        let sample = sample(name);
+        let (_, out) = sample.split_once("\n---- stdout\n").unwrap();
+        let (out, _) = out.split_once("\n---- stderr\n").unwrap();
+        out.lines().map(said).collect()
     }
 
     #[test]
     fn reads_what_each_agent_says_and_does() {
-        insta::assert_snapshot!(told("claude-done"), @"");
-        insta::assert_snapshot!(told("codex-done"), @"");
-        insta::assert_snapshot!(told("gemini-done"), @"");
-        insta::assert_snapshot!(told("opencode-done"), @"");
-        insta::assert_snapshot!(told("opencode-refused"), @"");
+        insta::assert_snapshot!(told("claude-done"), @r#"
+        Says("I will write the file.")
+        Uses("Write /w/ws/claude/hello.txt")
+        Gets { text: "The file /w/ws/claude/hello.txt has been updated successfully. (file state is current in your context — no need to Read it back)", failed: false }
+        Says("Done: hello.txt written. Prompts seen: 2.")
+        "#);
+        insta::assert_snapshot!(told("codex-done"), @r#"
+        Says("Model metadata for `fake-model` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.")
+        Says("I will write the file.")
+        Uses("echo hello from the fake model > hello.txt")
+        Gets { text: "", failed: false }
+        Says("Done: hello.txt written. Prompts seen: 2.")
+        "#);
+        insta::assert_snapshot!(told("gemini-done"), @r#"
+        GoesOn("I will write")
+        GoesOn(" the file.")
+        Uses("write_file /w/ws/hello.txt")
+        Gets { text: "", failed: false }
+        GoesOn("Done: hello.")
+        GoesOn("txt written.")
+        GoesOn(" Prompts see")
+        GoesOn("n: 1.")
+        "#);
+        insta::assert_snapshot!(told("opencode-done"), @r#"
+        Says("I will write the file.")
+        Uses("write /w/ws/opencode/hello.txt")
+        Gets { text: "Wrote file successfully.", failed: false }
+        Spends { answer: None, usage: RunUsage { input_tokens: 8547, output_tokens: 31, cost_usd: 0.0 } }
+        Says("Done: hello.txt written. Prompts seen: 1.")
+        Spends { answer: None, usage: RunUsage { input_tokens: 8634, output_tokens: 10, cost_usd: 0.0 } }
+        "#);
+        insta::assert_snapshot!(told("opencode-refused"), @r#"
+        Says("I will write the file.")
+        Uses("write /w/ws/opencode/hello.txt")
+        Gets { text: "The user rejected permission to use this specific tool call.", failed: true }
+        Spends { answer: None, usage: RunUsage { input_tokens: 8542, output_tokens: 31, cost_usd: 0.0 } }
+        "#);
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         "command_execution" if begins => {
             let command = text_at(item, "/command");
             let command = command.strip_prefix("/bin/bash -lc ").unwrap_or(command);
-            vec![uses(command, None)]
+            vec![uses(command.trim_matches('\''), None)]
         }
         "command_execution" => {
             let failed = number_at(item, "/exit_code") > 0;

@@ -103,6 +103,14 @@ impl AgentLog {
     }
 }
 
+/// Returns a text with the paths below a folder as they are seen from there.
+pub fn from_folder(text: &str, folder: &str) -> String {
+    match folder {
+        "" => text.to_owned(),
+        folder => text.replace(&format!("{folder}/"), ""),
+    }
+}
+
 /// What an agent does now, and what it has used so far.
 pub struct AgentNow {
     out: AgentLog,
@@ -145,7 +153,7 @@ impl AgentNow {
 
     /// Returns what it does, on one line; empty if nothing is known. The folder that it works in is left out of paths.
     pub fn doing(&self, workspace: &str) -> String {
-        one_line(&self.doing.replace(&format!("{workspace}/"), ""), DOING)
+        one_line(&from_folder(&self.doing, workspace), DOING)
     }
 
     /// Returns what it has used, as far as it reports that.

@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokio::time::sleep;
 
-use super::agent_log::AgentLog;
+use super::agent_log::{AgentLog, from_folder};
 use super::args::LogsArgs;
 use super::output::shown_from_here;
 use super::{App, Failure, Output};
 use crate::agents::{AgentAct, acts};
-use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId, counted};
 use crate::view::{Paint, Style};
+use crate::wire::command_file::CommandFile;
 use crate::wire::text::{clip, one_line, printable};
 
 /// How often the file is read while a person follows it.
@@ -36,7 +37,8 @@ enum LineEnd {
 struct Found {
     title: String,
     number: u32,
-    commands: Vec<CommandId>,
+    /// Each with the folder that its agent worked in.
+    commands: Vec<(CommandId, String)>,
 }
 
 /// Prints the output of an agent.
@@ -80,13 +82,19 @@ fn found(plan: &Plan, task: TaskId, wanted: Option<u32>) -> Option<Found> {
     Some(Found {
         title: format!("{task} · {name}"),
         number,
-        commands: commands.map(|attempt| attempt.id.clone()).collect(),
+        commands: commands
+            .map(|attempt| {
+                let command = CommandFile::parse(&attempt.text).ok();
+                let folder = command.map(|command| command.workspace);
+                (attempt.id.clone(), folder.unwrap_or_default())
+            })
+            .collect(),
     })
 }
 
 /// Prints the output for one command, and if it is followed, what comes until its attempt ends.
 async fn print(
-    command: &CommandId,
+    (command, folder): &(CommandId, String),
     follows: bool,
     plan: &PlanId,
     app: &App,
@@ -105,7 +113,7 @@ async fn print(
         {
             any = true;
             for line in said {
-                output.prose(&shown(&line, &mut end, output.paint()))?;
+                output.prose(&shown(&line, folder, &mut end, output.paint()))?;
             }
         }
         while let said = err.next(last_round)
@@ -136,7 +144,7 @@ async fn under_way(command: &CommandId, plan: &PlanId, app: &App) -> Result<bool
 }
 
 /// Returns a line of output as a person reads it.
-fn shown(line: &str, end: &mut LineEnd, paint: Paint) -> String {
+fn shown(line: &str, folder: &str, end: &mut LineEnd, paint: Paint) -> String {
     let Some(acts) = acts(line) else {
         return format!("{}{}\n", closed(end), plain(line));
     };
@@ -151,6 +159,7 @@ fn shown(line: &str, end: &mut LineEnd, paint: Paint) -> String {
         text += &match act {
             AgentAct::Says(said) | AgentAct::GoesOn(said) => printable(&said) + "\n",
             AgentAct::Uses(tool) => {
+                let tool = from_folder(&tool, folder);
                 paint.text(Style::Busy, &format!("→ {}", one_line(&tool, LINE))) + "\n"
             }
             AgentAct::Gets { text, failed } => result(&text, failed, paint),
@@ -181,7 +190,10 @@ fn result(text: &str, failed: bool, paint: Paint) -> String {
         .map(|line| paint.text(style, &format!("  {}", clip(line, RESULT))))
         .collect();
     if lines.len() > RESULT_LINES {
-        shown.push(format!("  … {} more lines", lines.len() - RESULT_LINES));
+        shown.push(format!(
+            "  … {}",
+            counted(lines.len() - RESULT_LINES, "more line")
+        ));
     }
     shown.iter().map(|line| format!("{line}\n")).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use textwrap::core::display_width;
 
 use super::event_lines::task_of;
-use super::{Paint, Style, name, usage};
+use super::{Mark, Paint, Style, name, usage};
 use crate::plan::{
     Attempt, AttemptState, BudgetLimit, CommandId, ModelQuestionKind, Plan, Task, TaskId, Time,
     counted,
@@ -87,7 +87,7 @@ impl WorkRow {
             .open_questions()
             .any(|open| open.task == Some(task.number));
         let (doing, since) = match attempt {
-            _ if asks => ("asks you".to_owned(), None),
+            _ if asks => (Mark::Asks.word().to_owned(), None),
             Some(attempt) => doing(attempt),
             None => ("is started".to_owned(), None),
         };
@@ -142,6 +142,17 @@ pub struct Screen {
     pub paint: Paint,
 }
 
+impl Screen {
+    /// Returns a count of tokens, if there is one.
+    fn tokens(self, count: u64) -> Option<String> {
+        let limit = BudgetLimit::LlmTokens;
+        (count > 0).then(|| match self.columns < WIDE {
+            true => limit.amount(count as f64),
+            false => limit.counted(count as f64),
+        })
+    }
+}
+
 /// What turns beside a task at work.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -177,7 +188,7 @@ impl AtWork {
         let (title, right) = (widest(&titles).unwrap_or(0), widest(&used).unwrap_or(0));
         // The first two columns are for what turns, the last one stays free: a full line would be two for some terminals.
         let free = screen.columns.saturating_sub(4);
-        let title = title.min(free * 2 / 5);
+        let title = title.min(free / 3);
         let doing = free.saturating_sub(title + right + 4);
         let shown = rows.iter().zip(titles).zip(used).take(fit);
         let mut lines: Vec<String> = shown
@@ -188,14 +199,8 @@ impl AtWork {
                     &says.doing
                 };
                 let (name, said) = (padded(&name, title), padded(said, doing));
-                let said = if row.asks {
-                    screen.paint.text(Style::Bold, &said)
-                } else {
-                    said
-                };
-                format!(" {} {name}  {said}  {used}", row.turning(screen))
-                    .trim_end()
-                    .to_owned()
+                let text = fitted(format!("{name}  {said}  {used}").trim_end(), free);
+                row.marked(&text, screen)
             })
             .collect();
         let more = self.more + rows.len().saturating_sub(fit);
@@ -218,7 +223,7 @@ impl AtWork {
         let used = [
             failed,
             Some(clock(now.since(since))),
-            usage::tokens(tokens, 0),
+            screen.tokens(tokens),
             usage::money(cost),
         ];
         let used: String = used
@@ -226,12 +231,12 @@ impl AtWork {
             .flatten()
             .map(|part| format!(" · {part}"))
             .collect();
-        let cells = (screen.columns / 4).clamp(8, 30);
+        let cells = (screen.columns / 6).clamp(8, 30);
         let filled = (cells * self.done).checked_div(self.total).unwrap_or(0);
         let (filled, rest) = ("█".repeat(filled), "░".repeat(cells - filled));
         let text = match self.total {
             0 => "no tasks yet".to_owned(),
-            total => format!("{} of {} done", self.done, counted(total, "task")),
+            total => format!("{} of {total} done", self.done),
         };
         let text = fitted(
             &format!("{text}{used}"),
@@ -250,26 +255,24 @@ impl WorkRow {
     }
 
     fn used(&self, says: &AgentSays, now: Time, screen: Screen) -> String {
-        let tokens = (says.tokens > 0).then(|| {
-            let limit = BudgetLimit::LlmTokens;
-            let count = says.tokens as f64;
-            if screen.columns < WIDE {
-                limit.amount(count)
-            } else {
-                limit.counted(count)
-            }
-        });
+        let tokens = screen.tokens(says.tokens);
         let since = self.since.map(|since| clock(now.since(since)));
         let parts = [since, tokens, usage::money(says.cost_usd)];
         parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 
-    fn turning(&self, screen: Screen) -> String {
+    /// Returns the text behind what turns, or behind the mark of a question.
+    fn marked(&self, text: &str, screen: Screen) -> String {
+        let paint = screen.paint;
         match self.asks {
-            true => screen.paint.text(Style::Bold, "?"),
-            false => screen
-                .paint
-                .text(Style::Busy, SPINNER[screen.step % SPINNER.len()]),
+            true => paint.text(
+                Mark::Asks.style(),
+                &format!(" {} {text}", Mark::Asks.glyph()),
+            ),
+            false => {
+                let spinner = SPINNER[screen.step % SPINNER.len()];
+                format!(" {} {text}", paint.text(Style::Busy, spinner))
+            }
         }
     }
 }
@@ -369,13 +372,33 @@ mod tests {
 
     #[test]
     fn rows_fit_the_screen() {
-        insta::assert_snapshot!(drawn(160, 24), @"");
-        insta::assert_snapshot!(drawn(100, 24), @"");
-        insta::assert_snapshot!(drawn(60, 24), @"");
-        insta::assert_snapshot!(drawn(60, 8), @"");
-        for columns in 1..200 {
+        insta::assert_snapshot!(drawn(160, 24), @r"
+        ⠋ 2 · Read every format that the old program could re…  Bash cargo test --workspace --all-features -- --nocapture                 1:01:55 · 12k tokens · $0.04
+        ⠋ 11 · 书写测试和文档的说明                             an agent works on it                                                      12:05
+        ? 12 · Ship                                             asks you
+        ██████░░░░░░░░░░░░░░░░░░░░ 3 of 12 done · 1 failed · 1:02:05 · 58k tokens · $0.36
+        ");
+        insta::assert_snapshot!(drawn(100, 24), @r"
+        ⠋ 2 · Read every format that the …  Bash cargo test --workspace --a…  1:01:55 · 12k tokens · $0.04
+        ⠋ 11 · 书写测试和文档的说明         an agent works on it              12:05
+        ? 12 · Ship                         asks you
+        ████░░░░░░░░░░░░ 3 of 12 done · 1 failed · 1:02:05 · 58k tokens · $0.36
+        ");
+        insta::assert_snapshot!(drawn(60, 24), @r"
+        ⠋ 2 · Read every fo…  Bash cargo t…  1:01:55 · 12k · $0.04
+        ⠋ 11 · 书写测试和文…  an agent wor…  12:05
+        ? 12 · Ship           asks you
+        ██░░░░░░░░ 3 of 12 done · 1 failed · 1:02:05 · 58k · $0.36
+        ");
+        insta::assert_snapshot!(drawn(60, 8), @r"
+        ⠋ 2 · Read every fo…  Bash cargo t…  1:01:55 · 12k · $0.04
+        ⠋ 11 · 书写测试和文…  an agent wor…  12:05
+          … 1 more at work
+        ██░░░░░░░░ 3 of 12 done · 1 failed · 1:02:05 · 58k · $0.36
+        ");
+        for columns in 30..200 {
             let widest = drawn(columns, 24).lines().map(display_width).max();
-            assert!(widest.unwrap() < columns.max(32), "{columns}");
+            assert!(widest.unwrap() < columns, "{columns}");
         }
     }
 
@@ -386,6 +409,9 @@ mod tests {
             .rows
             .iter()
             .map(|row| format!("{}: {}\n", row.title(), row.doing));
-        insta::assert_snapshot!(rows.collect::<String>(), @"");
+        insta::assert_snapshot!(rows.collect::<String>(), @r#"
+        2 · Serve "it" <over> HTTP; #1: asks you
+        4 · Test: an agent works on it
+        "#);
     }
 }

@@ -53,56 +53,38 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Returns what came of the tasks of a plan, how long it took, and what it used: the last line of a run.
+/// Returns what came of the tasks of a plan, how long it took, and what it used: one of the last lines of a run. Nothing of a
+/// plan without tasks.
 pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
     let counts = plan.counts();
-    let accepted = |wanted: bool| {
-        let of = |task: &&Task| {
-            task.evidence
-                .as_ref()
-                .is_some_and(|evidence| evidence.verified)
-                == wanted
-        };
-        let completed = plan
-            .tasks()
-            .filter(|task| task.status == TaskState::Completed);
-        let mark = Mark::accepted(wanted);
-        (completed.filter(of).count(), mark.text(), mark.style())
+    let verified = |task: &&Task| {
+        task.evidence
+            .as_ref()
+            .is_some_and(|evidence| evidence.verified)
     };
-    let marked = |mark: Mark, count| (count, mark.text(), mark.style());
-    let asked = plan.open_questions().count();
-    let open = counts.total() - counts.completed - counts.failed - counts.skipped;
+    let completed = plan
+        .tasks()
+        .filter(|task| task.status == TaskState::Completed);
+    let verified = completed.filter(verified).count();
+    let settled = counts.completed + counts.failed + counts.skipped;
+    let marked = |mark: Mark, count: usize| {
+        let text = format!("{} {count} {}", mark.glyph(), mark.word());
+        (count > 0).then(|| paint.text(mark.style(), &text))
+    };
+    let plain = |word: &str, count: usize| (count > 0).then(|| format!("{count} {word}"));
+    let usage = &plan.head().usage;
+    let (tokens, cost) = usage::whole(usage);
+    let took = plan.used(BudgetLimit::WallTime, usage.lived);
     let parts = [
-        accepted(true),
-        accepted(false),
+        marked(Mark::Verified, verified),
+        marked(Mark::Unverified, counts.completed.saturating_sub(verified)),
         marked(Mark::Failed, counts.failed),
-        (counts.skipped, "skipped".to_owned(), Style::Plain),
-        (open, "not done".to_owned(), Style::Plain),
+        plain("skipped", counts.skipped),
+        plain("not done", counts.total().saturating_sub(settled)),
+        usage::time(took),
+        usage::tokens(tokens, 0),
+        usage::money(cost),
     ];
-    let asks = if asked == 1 { "question" } else { "questions" };
-    let asks = (
-        asked,
-        format!("{} {asks}", Mark::Asks.glyph()),
-        Mark::Asks.style(),
-    );
-    let counted = parts
-        .into_iter()
-        .chain([asks])
-        .filter(|(count, ..)| *count > 0);
-    let mut said: Vec<String> = counted
-        .map(|(count, word, style)| match word.split_once(' ') {
-            Some((glyph, word)) => paint.text(style, &format!("{glyph} {count} {word}")),
-            None => paint.text(style, &format!("{count} {word}")),
-        })
-        .collect();
-    if said.is_empty() {
-        return None;
-    }
-    let used = &plan.head().usage;
-    let (tokens, cost) = usage::whole(used);
-    let took = plan.used(BudgetLimit::WallTime, used.lived);
-    said.extend(usage::time(took));
-    said.extend(usage::tokens(tokens, 0));
-    said.extend(usage::money(cost));
-    Some(said.join(" · "))
+    let said: Vec<String> = parts.into_iter().flatten().collect();
+    (counts.total() > 0).then(|| said.join(" · "))
 }

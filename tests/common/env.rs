@@ -137,7 +137,7 @@ impl TestEnv {
             .starts_with(&*folder.to_string_lossy())
     }
 
-    fn variable(&self, name: &str) -> &str {
+    pub fn variable(&self, name: &str) -> &str {
         let mut variables = self.variables.iter();
         variables
             .find(|(other, _)| other == name)

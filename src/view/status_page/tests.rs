@@ -21,8 +21,8 @@ fn status_shows_tasks_and_questions() {
     1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
     Used: agents 3 of 200 attempts
 
-       1  completed    Write the counter · unverified
-       2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
+       1  completed    Write the counter · ~ unverified
+       2  in progress  Serve "it" <over> HTTP; #1 · ? waits for your answer
        3  blocked      Describe both · after 2
        4  in progress  Test · attempt 1 for 5 min
        5  ready        Publish
@@ -46,8 +46,8 @@ fn status_shows_busy_lanes() {
     At work: coder 1 of 1 (task 4) · tester 0 of 2
     Used: agents 3 of 200 attempts
 
-       1  completed    Write the counter · unverified
-       2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
+       1  completed    Write the counter · ~ unverified
+       2  in progress  Serve "it" <over> HTTP; #1 · ? waits for your answer
        3  blocked      Describe both · tester · after 2
        4  in progress  Test · coder · attempt 1 for 5 min
        5  ready        Publish · coder
@@ -89,7 +89,7 @@ fn short_status_shows_current_tasks() {
     Used: agents 3 of 200 attempts
 
           … 1 earlier
-       2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
+       2  in progress  Serve "it" <over> HTTP; #1 · ? waits for your answer
        3  blocked      Describe both · after 2
           … 2 more
 
