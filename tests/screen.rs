@@ -163,7 +163,9 @@ fn live_area_shows_what_agents_do() {
         let mut seen = String::new();
         wait_until("both agents are at work", || {
             seen = screen(&terminal, columns);
-            seen.contains("cargo test") && seen.contains("Then I write")
+            // The end of a frame: the bar.
+            let bar = if columns < 80 { "36k" } else { "36k tokens" };
+            seen.contains("cargo test") && seen.trim_end().ends_with(bar)
         });
         let working = steady(&of_plan(&seen), &env);
         env.write("go", "");

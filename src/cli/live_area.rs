@@ -119,10 +119,11 @@ impl LiveArea {
             drop(put_aside());
             return Ok(false);
         }
-        let mut frame = "\r".to_owned() + &lines.join("\x1b[K\r\n") + "\x1b[J\r";
-        if lines.len() > 1 {
-            frame += &format!("\x1b[{}A", lines.len() - 1);
-        }
+        let up = match lines.len() {
+            1 => String::new(),
+            several => format!("\x1b[{}A", several - 1),
+        };
+        let frame = format!("\r{}\x1b[J\r{up}", lines.join("\x1b[K\r\n"));
         let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut terminal = io::stdout().lock();
         let written = terminal
