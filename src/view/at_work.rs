@@ -9,7 +9,6 @@ use super::event_lines::task_of;
 use super::{Mark, Paint, Style, name, usage};
 use crate::plan::{
     Attempt, AttemptState, BudgetLimit, CommandId, ModelQuestionKind, Plan, Task, TaskId, Time,
-    counted,
 };
 use crate::wire::command_file::CommandFile;
 use crate::wire::role_text;
