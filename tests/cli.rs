@@ -43,6 +43,7 @@ fn help_is_short_and_lists_exit_codes() {
       discard      Put the results of a plan aside
       prune        Remove worktrees whose work is committed, and merged branches
       log          Show what happened to a plan
+      logs         Print what the agent of a task said and did
       answer       Answer a question
       tell         Say something to the agent of a task
       retry        Have a task tried again
@@ -96,6 +97,7 @@ fn help_is_short_and_lists_exit_codes() {
           --review           Show the plan and ask before anything starts
           --detach           Leave a daemon behind and return
           --no-input         Never ask here; exit with 4 once nothing else can go on
+          --quiet            Print only questions, failures, and the last lines
           --json             Print one JSON event a line
       -C <DIR>               Begin in this folder instead of the current one
           --config <FILE>    Read this configuration instead of the project's
@@ -140,6 +142,7 @@ fn help_is_short_and_lists_exit_codes() {
     Options:
           --detach         Leave a daemon behind and return
           --no-input       Never ask here; exit with 4 once nothing else can go on
+          --quiet          Print only questions, failures, and the last lines
           --json           Print one JSON event a line
       -C <DIR>             Begin in this folder instead of the current one
           --config <FILE>  Read this configuration instead of the project's
@@ -485,14 +488,14 @@ fn plan_is_shown_by_all_views() {
     abcdefgh  running    [TIME]  Word counter
     exit 0
     ");
-    insta::assert_snapshot!(env.run("status").seen(&env), @r#"
+    insta::assert_snapshot!(env.run("status").seen(&env), @r"
     abcdefgh  Word counter  stopped
     Goal: Count words
     1 of 3 tasks done · 1 in progress · 1 blocked
     Used: agents 2 of 200 attempts
 
-       1  completed    Count · unverified
-       2  in progress  Serve · waits for your answer
+       1  completed    Count · ~ unverified
+       2  in progress  Serve · ? waits for your answer
        3  blocked      Describe · after 2
 
     Question about task 2
@@ -504,7 +507,7 @@ fn plan_is_shown_by_all_views() {
 
     No daemon works here: `plan-agent resume abcdefgh` goes on where it was.
     exit 0
-    "#);
+    ");
     insta::assert_snapshot!(env.run("show").seen(&env), @r"
     ---
     name: Word counter
@@ -535,11 +538,11 @@ fn plan_is_shown_by_all_views() {
         2  [TIME]  task 1: dispatched  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
-        2  [TIME]  task 1: completed, unverified
+        2  [TIME]  task 1: ~ completed, unverified
         3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: not accepted: the agent reports FAILED: see the file
-        3  [TIME]  asks you about task 2: it failed
+        3  [TIME]  task 2: not accepted: see the file; the agent reports FAILED
+        3  [TIME]  ? asks you about task 2: it failed
     exit 0
     ");
     insta::assert_snapshot!(env.run("show --format mermaid --at 1").seen(&env), @r#"
@@ -702,15 +705,15 @@ fn long_lines_wrap_only_on_terminal() {
     let goal = "Count the words of a file, tell the ten most frequent ones, and serve both to whoever asks for them";
     let env = with_a_plan(goal);
     let seen = |args: &[&str]| env.run_on_terminal(args).seen(&env);
-    insta::assert_snapshot!(seen(&["status"]), @r#"
+    insta::assert_snapshot!(seen(&["status"]), @r"
     abcdefgh  Word counter  stopped
     Goal: Count the words of a file, tell the ten most frequent ones, and serve both
           to whoever asks for them
     1 of 3 tasks done · 1 in progress · 1 blocked
     Used: agents 2 of 200 attempts
 
-       1  completed    Count · unverified
-       2  in progress  Serve · waits for your answer
+       1  completed    Count · ~ unverified
+       2  in progress  Serve · ? waits for your answer
        3  blocked      Describe · after 2
 
     Question about task 2
@@ -722,7 +725,7 @@ fn long_lines_wrap_only_on_terminal() {
 
     No daemon works here: `plan-agent resume abcdefgh` goes on where it was.
     exit 0
-    "#);
+    ");
     insta::assert_snapshot!(seen(&["log"]), @r"
         1  [TIME]  goal: Count the words of a file, tell the ten most
                                 frequent ones, and serve both to whoever asks for
@@ -732,12 +735,12 @@ fn long_lines_wrap_only_on_terminal() {
         2  [TIME]  task 1: dispatched  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
-        2  [TIME]  task 1: completed, unverified
+        2  [TIME]  task 1: ~ completed, unverified
         3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: not accepted: the agent reports FAILED: see
-                                the file
-        3  [TIME]  asks you about task 2: it failed
+        3  [TIME]  task 2: not accepted: see the file; the agent
+                                reports FAILED
+        3  [TIME]  ? asks you about task 2: it failed
     exit 0
     ");
     insta::assert_snapshot!(seen(&["--config", "no such file.toml", "why", "1"]), @r"

@@ -15,5 +15,6 @@ mod llm;
 mod role;
 mod rules;
 mod run;
+mod screen;
 mod store;
 mod tools;

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::AgentRefusal;
+use super::agent_acts::AgentAct;
 use super::coding_agent::{AgentInvocation, AgentRun, ErrorPhrases, RunOutput};
 use super::permissions::Permissions;
 use super::run_outcome::RunReading;
@@ -41,6 +44,8 @@ pub struct AgentProgram {
     pub(super) exact: Option<ExactRule>,
     /// As [`CodingAgent::session`](super::CodingAgent::session).
     pub(super) session: fn(&str) -> Option<SessionId>,
+    /// Returns what a line of its output, an event, says that it does; `None` if the event is of another agent.
+    pub(super) acts: fn(&Value) -> Option<Vec<AgentAct>>,
     /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
     pub(super) asks_again: fn(&str) -> bool,
     /// As [`CodingAgent::fits`](super::CodingAgent::fits).

@@ -38,6 +38,8 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     call,
     read,
     exact: None,
+    // It prints plain text.
+    acts: |_| None,
     session: |_| None,
     asks_again,
     fits: |_, _, _| Ok(()),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::AgentRefusal;
+use super::agent_acts::{AgentAct, complains, gets, joined_text, says, uses};
 use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
@@ -47,6 +48,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     call,
     read,
     exact: Some(exact),
+    acts,
     session: |_| None,
     asks_again,
     fits,
@@ -113,6 +115,43 @@ fn exact(command: &str) -> Result<(), &'static str> {
         true => Err("claude takes no rule with `*`, `(`, `)`, `\\` or `|`"),
         false => Ok(()),
     }
+}
+
+/// The same answer of the model may come in several events, each with what it has used so far.
+fn acts(event: &Value) -> Option<Vec<AgentAct>> {
+    match text_at(event, "/type") {
+        "assistant" | "user" => {}
+        "result" if event.get("is_error").is_some() => {
+            let failed = event.get("is_error") == Some(&Value::Bool(true));
+            return Some(match failed {
+                true => complains(event, "/result"),
+                false => Vec::new(),
+            });
+        }
+        "system" | "rate_limit_event" => return Some(Vec::new()),
+        _ => return None,
+    }
+    let message = event.get("message")?;
+    let part = |part: &Value| match text_at(part, "/type") {
+        "text" if is(event, "assistant") => says(text_at(part, "/text")),
+        "tool_use" => vec![uses(text_at(part, "/name"), part.get("input"))],
+        "tool_result" => {
+            let text = part.get("content").map(joined_text).unwrap_or_default();
+            let failed = part.get("is_error") == Some(&Value::Bool(true));
+            vec![gets(&text, failed)]
+        }
+        _ => Vec::new(),
+    };
+    let mut acts: Vec<AgentAct> = list_at(message, "/content").flat_map(part).collect();
+    let usage = with_cached(tokens_at(message, "/usage"), message);
+    if usage != RunUsage::default() {
+        let answer = Some(text_at(message, "/id")).filter(|id| !id.is_empty());
+        acts.push(AgentAct::Spends {
+            answer: answer.map(str::to_owned),
+            usage: usage.plausible(),
+        });
+    }
+    Some(acts)
 }
 
 fn asks_again(line: &str) -> bool {
@@ -272,14 +311,19 @@ fn limit(out: &str, said: &str) -> Option<Time> {
     Some(Time(seconds.checked_mul(1_000_000)?))
 }
 
+/// Adds the tokens that the model's service had cached.
+fn with_cached(mut usage: RunUsage, counted: &Value) -> RunUsage {
+    for cached in ["cache_creation", "cache_read"] {
+        let tokens = number_at(counted, &format!("/usage/{cached}_input_tokens"));
+        usage.input_tokens = usage.input_tokens.saturating_add(tokens);
+    }
+    usage
+}
+
 /// Tokens are those of this run in every version. Since some version of 2.1 the sum in dollars is that of the whole session, so
 /// it counts only where the session began with this run; newer versions report this run's part alongside it.
 fn usage(result: &Value, begins: bool) -> RunUsage {
-    let mut usage = tokens_at(result, "/usage");
-    for cached in ["cache_creation", "cache_read"] {
-        let tokens = number_at(result, &format!("/usage/{cached}_input_tokens"));
-        usage.input_tokens = usage.input_tokens.saturating_add(tokens);
-    }
+    let mut usage = with_cached(tokens_at(result, "/usage"), result);
     let part = result.pointer("/model_usage_since_last_result");
     let part = part.and_then(Value::as_object).map(|models| {
         let costs = models.values();

@@ -3,11 +3,14 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::AgentRefusal;
+use super::agent_acts::{AgentAct, complains, gets, says, uses};
 use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, fault_by_words, is,
-    is_uuid, session_named, text_at, tokens_at,
+    is_uuid, number_at, session_named, text_at, tokens_at,
 };
 use super::permissions::Commands;
 use super::run_outcome::{RunOutcome, RunReading};
@@ -50,6 +53,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     call,
     read,
     exact: None,
+    acts,
     session,
     asks_again,
     fits: |_, _, _| Ok(()),
@@ -103,6 +107,44 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
         RunOutcome::Model(fault_by_words(&said))
     };
     Some(RunReading::new(outcome, tokens_at(&end, "/usage")))
+}
+
+fn acts(event: &Value) -> Option<Vec<AgentAct>> {
+    let begins = match text_at(event, "/type") {
+        "item.started" => true,
+        "item.completed" => false,
+        "error" if event.get("message").is_some() => return Some(complains(event, "/message")),
+        "turn.failed" => return Some(complains(event, "/error/message")),
+        kind if ["thread.", "turn.", "item."]
+            .iter()
+            .any(|of| kind.starts_with(of)) =>
+        {
+            return Some(Vec::new());
+        }
+        _ => return None,
+    };
+    let item = event.get("item")?;
+    Some(match text_at(item, "/type") {
+        "command_execution" if begins => {
+            let command = text_at(item, "/command");
+            let command = command.strip_prefix("/bin/bash -lc ").unwrap_or(command);
+            vec![uses(command.trim_matches('\''), None)]
+        }
+        "command_execution" => {
+            let failed = number_at(item, "/exit_code") > 0;
+            vec![gets(text_at(item, "/aggregated_output"), failed)]
+        }
+        "mcp_tool_call" if begins => vec![uses(text_at(item, "/tool"), item.get("arguments"))],
+        "agent_message" | "reasoning" => says(text_at(item, "/text")),
+        "file_change" if !begins => {
+            let changes = item.get("changes").and_then(Value::as_array);
+            let changed = |change: &Value| uses(text_at(change, "/kind"), Some(change));
+            changes.into_iter().flatten().map(changed).collect()
+        }
+        "web_search" if !begins => vec![uses("web_search", Some(item))],
+        "error" => says(text_at(item, "/message")),
+        _ => Vec::new(),
+    })
 }
 
 fn session(out: &str) -> Option<SessionId> {

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::AgentRefusal;
+use super::agent_acts::{AgentAct, complains, gets, uses};
 use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, is, is_uuid,
@@ -43,6 +44,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     call,
     read,
     exact: None,
+    acts,
     session,
     asks_again,
     fits: |_, _, _| Ok(()),
@@ -112,6 +114,28 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
         }
     };
     Some(RunReading::new(outcome, tokens_at(result, "/stats")))
+}
+
+fn acts(event: &Value) -> Option<Vec<AgentAct>> {
+    let content = || text_at(event, "/content").to_owned();
+    let of_assistant = text_at(event, "/role") == "assistant";
+    Some(match text_at(event, "/type") {
+        "message" if text_at(event, "/role") == "user" => Vec::new(),
+        "message" if of_assistant && event.get("delta").is_some() => {
+            vec![AgentAct::GoesOn(content())]
+        }
+        "message" if of_assistant => vec![AgentAct::Says(content())],
+        "tool_use" if event.get("tool_name").is_some() => {
+            vec![uses(text_at(event, "/tool_name"), event.get("parameters"))]
+        }
+        "tool_result" => match text_at(event, "/status") {
+            "error" => complains(event, "/error/message"),
+            _ => vec![gets(text_at(event, "/output"), false)],
+        },
+        "result" if event.get("error").is_some() => complains(event, "/error/message"),
+        "result" | "init" => Vec::new(),
+        _ => return None,
+    })
 }
 
 fn session(out: &str) -> Option<SessionId> {

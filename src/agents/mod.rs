@@ -1,6 +1,7 @@
 //! The agents that a worker can run: each knows its command lines and how to read the result of a run. None of them starts a
 //! process or writes a file itself.
 
+mod agent_acts;
 mod agent_program;
 mod aider;
 mod claude;
@@ -23,6 +24,7 @@ use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes};
 use crate::wire::command_file::CommandFile;
 
+pub use agent_acts::{AgentAct, acts};
 pub use agent_program::{AgentProgram, Login, ProgramVersion};
 pub use coding_agent::{AgentInvocation, AgentRun, CodingAgent, RunOutput, RunSession};
 pub use command_line::CommandTemplate;

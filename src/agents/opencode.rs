@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::AgentRefusal;
+use super::agent_acts::{AgentAct, complains, gets, says, uses};
 use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
@@ -45,6 +46,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     call,
     read,
     exact: Some(exact),
+    acts,
     session,
     asks_again: |_| false,
     fits: |_, _, _| Ok(()),
@@ -74,14 +76,7 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
     let of = |kind: &'static str| all.iter().filter(move |event| is(event, kind));
     let mut usage = RunUsage::default();
     for step in of("step_finish") {
-        let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
-        usage.add(RunUsage {
-            input_tokens: tokens("input")
-                .saturating_add(tokens("cache/read"))
-                .saturating_add(tokens("cache/write")),
-            output_tokens: tokens("output").saturating_add(tokens("reasoning")),
-            cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
-        });
+        usage.add(step_usage(step));
     }
     let outcome = if let Some(error) = of("error").next_back() {
         RunOutcome::Model(fault(error, printed.now))
@@ -102,6 +97,45 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
         }
     };
     Some(RunReading::new(outcome, usage))
+}
+
+fn acts(event: &Value) -> Option<Vec<AgentAct>> {
+    event.get("sessionID")?;
+    let state = |name: &str| text_at(event, &format!("/part/state/{name}"));
+    Some(match text_at(event, "/type") {
+        "text" => says(text_at(event, "/part/text")),
+        "tool_use" => {
+            let failed = state("status") == "error";
+            let answer = if failed {
+                state("error")
+            } else {
+                state("output")
+            };
+            let input = event.pointer("/part/state/input");
+            vec![
+                uses(text_at(event, "/part/tool"), input),
+                gets(answer, failed),
+            ]
+        }
+        "step_finish" => vec![AgentAct::Spends {
+            answer: None,
+            usage: step_usage(event).plausible(),
+        }],
+        "error" => complains(event, "/error/data/message"),
+        _ => Vec::new(),
+    })
+}
+
+/// Returns what a step has used.
+fn step_usage(step: &Value) -> RunUsage {
+    let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
+    RunUsage {
+        input_tokens: tokens("input")
+            .saturating_add(tokens("cache/read"))
+            .saturating_add(tokens("cache/write")),
+        output_tokens: tokens("output").saturating_add(tokens("reasoning")),
+        cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
+    }
 }
 
 fn session(out: &str) -> Option<SessionId> {

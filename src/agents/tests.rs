@@ -10,7 +10,7 @@ fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents")
 }
 
-fn sample(name: &str) -> String {
+pub(super) fn sample(name: &str) -> String {
     std::fs::read_to_string(samples().join(format!("{name}.txt"))).unwrap()
 }
 

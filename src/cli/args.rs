@@ -96,6 +96,8 @@ pub enum CliCommand {
     Prune(PruneArgs),
     /// Show what happened to a plan
     Log(LogArgs),
+    /// Print what the agent of a task said and did
+    Logs(LogsArgs),
     /// Answer a question
     Answer(AnswerArgs),
     /// Say something to the agent of a task
@@ -380,6 +382,25 @@ pub struct LogArgs {
     /// Print one JSON object a line
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub struct LogsArgs {
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
+    pub plan: Option<String>,
+
+    /// The number of the task
+    #[arg(value_parser = task_number)]
+    pub task: TaskId,
+
+    /// Of attempt K instead of the latest
+    #[arg(long, value_name = "K")]
+    pub attempt: Option<u32>,
+
+    /// Go on with what the agent does, until the attempt ends
+    #[arg(long)]
+    pub follow: bool,
 }
 
 #[derive(Debug, Args)]

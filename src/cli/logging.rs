@@ -20,7 +20,7 @@ use crate::own_files;
 use crate::plan_time::Clock;
 
 /// What the log holds, such as `debug` or `plan_agent=trace`.
-const VARIABLE: &str = "PLAN_AGENT_LOG";
+pub(super) const VARIABLE: &str = "PLAN_AGENT_LOG";
 
 /// Starts the log of this process: into the file, if there is one, and on standard error, if the environment asks for it.
 ///

@@ -2,6 +2,7 @@
 //! layer over the other parts and holds no logic of plans.
 
 mod agent_choice;
+mod agent_log;
 mod agent_probe;
 mod answer_words;
 mod app;
@@ -22,7 +23,9 @@ mod in_process_roles;
 mod init;
 mod isolation;
 mod line_wrapping;
+mod live_area;
 mod logging;
+mod logs;
 mod made_files;
 mod mcp;
 mod model_choice;
@@ -179,6 +182,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Merge(args) => results::merge(&args, &control().await?, out).await,
         CliCommand::Discard(args) => results::discard(&args, &control().await?, out).await,
         CliCommand::Prune(args) => results::prune(&args, &control().await?, out).await,
+        CliCommand::Logs(args) => logs::logs(&args, &read().await?, out).await,
         CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
     };
     done.map(|()| Exit::Done)

@@ -4,22 +4,33 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
-use super::Failure;
 use super::line_wrapping::{columns, wrap};
+use super::live_area::put_aside;
 use super::prompt::print_above;
+use super::{Failure, logging};
 use crate::config::Environment;
 use crate::view::Paint;
-use crate::wire::text::printable;
+use crate::wire::text::{one_line, printable};
+
+/// Characters of a notice of the terminal.
+const NOTICE: usize = 100;
 
 /// Where a command prints its results.
 pub struct Output {
     stream: Box<dyn Write + Send>,
     colour: bool,
     terminal: bool,
-    /// Where lines are broken.
-    columns: Option<usize>,
+    /// The terminal can draw again what it shows, and nothing but this program writes there.
+    redraws: bool,
+}
+
+/// Returns the columns and rows of the terminal that standard output is, if it is one.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some((size.ws_col.into(), size.ws_row.into()))
 }
 
 impl Output {
@@ -30,13 +41,20 @@ impl Output {
             stream: Box::new(io::stdout()),
             colour: terminal && environment.get("NO_COLOR").is_none(),
             terminal,
-            columns: columns(&io::stdout()),
+            redraws: terminal
+                && environment.get("TERM").is_some_and(|term| term != "dumb")
+                && environment.get(logging::VARIABLE).is_none(),
         }
     }
 
     /// Returns whether a person reads it.
     pub fn is_terminal(&self) -> bool {
         self.terminal
+    }
+
+    /// Returns the columns and rows of a terminal that can draw again what it shows; `None` without one.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        self.redraws.then(terminal_size).flatten()
     }
 
     /// Returns how to colour what is printed here.
@@ -60,11 +78,17 @@ impl Output {
     /// As [`Self::text`].
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let stream = &mut self.stream;
+        let _aside = put_aside();
         let written = stream.write_all(bytes).and_then(|()| stream.flush());
-        written.map_err(|error| match error.kind() {
+        written.map_err(Self::failure)
+    }
+
+    /// Returns how a command ends that cannot write its output.
+    pub(super) fn failure(error: io::Error) -> Failure {
+        match error.kind() {
             ErrorKind::BrokenPipe => Failure::closed_pipe(),
             _ => Failure::failed(anyhow::Error::new(error).context("cannot write the output")),
-        })
+        }
     }
 
     /// Prints a text for people: on a terminal no word is broken at its edge.
@@ -73,7 +97,7 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn prose(&mut self, text: &str) -> Result<(), Failure> {
-        match self.columns {
+        match self.terminal.then(|| columns(&io::stdout())).flatten() {
             Some(columns) => self.text(&wrap(text, columns)),
             None => self.text(text),
         }
@@ -108,6 +132,44 @@ impl Output {
         self.text(&(escaped(&json) + "\n"))
     }
 
+    /// Calls a person who does something else: a bell, and a notice of the terminal where it knows them. Nothing elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn ring(&mut self, notice: &str) -> Result<(), Failure> {
+        match self.redraws {
+            // Ended by a string terminator: a bell there would ring twice.
+            true => self.text(&format!(
+                "\u{1b}]9;plan-agent: {}\u{1b}\\\u{7}",
+                one_line(notice, NOTICE)
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Shows a page in place of the one that was shown before, as much of it as fits on the terminal.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn redraw(&mut self, page: &str, (columns, rows): (usize, usize)) -> Result<(), Failure> {
+        let page = wrap(page, columns);
+        let lines: Vec<&str> = page.lines().collect();
+        let fit = rows.saturating_sub(1).max(1);
+        let mut shown: Vec<&str> = lines.iter().copied().take(fit).collect();
+        if lines.len() > fit {
+            shown.truncate(fit - 1);
+            shown.push("… more than fits here");
+        }
+        // Erased line by line: a terminal that is cleared first flickers.
+        let shown: String = shown
+            .iter()
+            .map(|line| format!("{line}\u{1b}[K\n"))
+            .collect();
+        self.text(&format!("\u{1b}[H{shown}\u{1b}[J"))
+    }
+
     /// Clears the terminal, so that what follows replaces what was shown.
     ///
     /// # Errors
@@ -121,6 +183,7 @@ impl Output {
 /// Prints on standard error. An error of that has no reader either.
 pub fn complain(text: &str) {
     let mut text = printable(text);
+    let _aside = put_aside();
     if let Some(columns) = columns(&io::stderr()) {
         text = wrap(&text, columns);
     }
@@ -165,7 +228,7 @@ mod tests {
             stream: Box::new(stream),
             colour: false,
             terminal: false,
-            columns: None,
+            redraws: false,
         }
     }
 

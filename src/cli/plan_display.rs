@@ -1,6 +1,6 @@
 //! `plans`, `status`, `show`, `why`, `log`: which plans exist, how far they are, and what happened to them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
@@ -17,6 +17,12 @@ use crate::wire::{graph_text, plan_file};
 /// How often a plan that others change is read again while a person watches it: soon enough to feel immediate, and
 /// cheap, since only a number is compared.
 const READ_EVERY: Duration = Duration::from_millis(200);
+
+/// How often the ages on a page move on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Lines of a page beside those of the tasks.
+const BESIDE_TASKS: usize = 12;
 
 /// Changes that are read together.
 const PAGE: usize = 500;
@@ -45,33 +51,47 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(
     output.prose(&lines.collect::<String>())
 }
 
-/// Shows how far a plan is, once or after every change until it ends.
+/// Shows how far a plan is, once or after every change until it ends. On a terminal that can draw it again, its ages move on.
 pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let plan = app.plan(args.on.plan.as_deref()).await?;
-    let mut shown = None;
+    let (mut shown, mut view, mut drawn) = (None, None, Instant::now());
     loop {
         let daemon = app.volumes.daemon_of(&plan);
-        let seq = app.read(&plan, |_, seq| seq).await?;
-        let now = Some((seq, daemon));
-        if shown != now {
-            status_once(args, &plan, app, daemon, output).await?;
-            shown = now;
+        let now = app.read(&plan, |plan, seq| (seq, plan.status().settled()));
+        let (seq, over) = now.await?;
+        let last = !args.watch || over;
+        let screen = output.size().filter(|_| !last && !args.json);
+        if shown != Some((seq, daemon)) {
+            let seen = plan_view(limit(args.limit, screen), &plan, app, daemon).await?;
+            shown = Some((seq, daemon));
+            drawn = Instant::now();
+            show_status(args, view.insert(seen), screen, app, output)?;
+        } else if let (Some(view), Some(_)) = (&view, screen)
+            && drawn.elapsed() >= TICK
+        {
+            drawn = Instant::now();
+            show_status(args, view, screen, app, output)?;
         }
-        if !args.watch || settled(app, &plan).await? {
+        if last {
             return Ok(());
         }
         tokio::time::sleep(READ_EVERY).await;
     }
 }
 
-async fn status_once(
-    args: &StatusArgs,
+/// Returns how many tasks are shown: on a terminal where the page must fit, not more than do.
+fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
+    let fit = screen.map(|(_, rows)| rows.saturating_sub(BESIDE_TASKS).max(3));
+    fit.map_or(wanted, |fit| fit.min(wanted))
+}
+
+async fn plan_view(
+    limit: usize,
     plan: &PlanId,
     app: &App,
     daemon: Option<u32>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let (limit, now) = (args.limit, app.clock.now());
+) -> Result<PlanView, Failure> {
+    let now = app.clock.now();
     let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, limit, now));
     let mut view = seen.await?;
     view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
@@ -79,13 +99,27 @@ async fn status_once(
         view.last_daemon = last_daemon(plan, app);
         view.daemon_elsewhere = app.daemon().is_some();
     }
+    Ok(view)
+}
+
+fn show_status(
+    args: &StatusArgs,
+    view: &PlanView,
+    screen: Option<(usize, usize)>,
+    app: &App,
+    output: &mut Output,
+) -> Result<(), Failure> {
     match (args.json, args.watch) {
-        (true, true) => return output.json_line(&view),
-        (true, false) => return output.json(&view),
-        (false, true) if output.is_terminal() => output.clear()?,
+        (true, true) => return output.json_line(view),
+        (true, false) => return output.json(view),
+        (false, true) if screen.is_none() && output.is_terminal() => output.clear()?,
         (false, _) => {}
     }
-    output.prose(&view.page(now, output.paint(), &app.program))
+    let page = view.page(app.clock.now(), output.paint(), &app.program);
+    match screen {
+        Some(screen) => output.redraw(&page, screen),
+        None => output.prose(&page),
+    }
 }
 
 /// Returns when and why the daemon of a plan ended, if that is known and it had no terminal.

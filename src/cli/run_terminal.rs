@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::args::CarryOut;
 use super::carry_out_plan::exit_of;
 use super::editor::Editor;
+use super::live_area::{self, LiveArea};
 use super::made_files::made_files;
 use super::output::shown_from_here;
 use super::prompt::Prompt;
@@ -26,7 +27,7 @@ use crate::plan::{
     TaskId,
 };
 use crate::store::{Change, Store};
-use crate::view::{self, EventView, FinishedView, Style};
+use crate::view::{self, EventView, FinishedView, RepeatedFailures, Style};
 use crate::volumes::Folder;
 use crate::wire::text::{one_line, printable, time_text};
 use questions::OpenQuestion;
@@ -54,6 +55,7 @@ pub(super) struct Foreground<'a> {
     store: &'a Store,
     plan: PlanId,
     json: bool,
+    quiet: bool,
     asks: bool,
     /// Where an edited plan is carried out.
     workspace: PathBuf,
@@ -68,6 +70,9 @@ pub(super) struct Foreground<'a> {
     prompt: Prompt,
     /// In which the person edits the plan now.
     editor: Option<Editor>,
+    failures: RepeatedFailures,
+    /// On a terminal that can draw it.
+    live: Option<LiveArea>,
 }
 
 impl<'a> Foreground<'a> {
@@ -83,7 +88,7 @@ impl<'a> Foreground<'a> {
         with_workers: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
-        let (plan, json) = (&settings.plan, how.json);
+        let (plan, json, silent) = (&settings.plan, how.json, how.json || how.quiet);
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| {
             let names: BTreeMap<_, _> = plan.tasks().map(named).collect();
@@ -91,7 +96,7 @@ impl<'a> Foreground<'a> {
         });
         let (seq, names) = seen.await?;
         let fresh = seq == 1;
-        if !with_workers && !json {
+        if !with_workers && !silent {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             output.line(&format!("no --agent: commands wait in `{commands}`"))?;
         }
@@ -100,16 +105,19 @@ impl<'a> Foreground<'a> {
             store,
             plan: plan.clone(),
             json,
+            quiet: how.quiet,
             asks: settings.human_wait == HumanWait::Wait,
             workspace: settings.workspace.clone(),
             policy: settings.policy.clone(),
             resume: format!("{} resume {plan}", app.program),
+            live: LiveArea::new(app, &output).filter(|_| !silent),
             output,
             seq: if fresh { 0 } else { seq },
             names,
             asked: None,
             prompt: Prompt::new(),
             editor: None,
+            failures: RepeatedFailures::default(),
         })
     }
 
@@ -165,7 +173,13 @@ impl<'a> Foreground<'a> {
     /// Shows what happened, and waits until something happens or a person says something.
     async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result<(), Failure> {
         self.show().await?;
+        // A line that a person types is not torn.
+        let mut live = self.live.as_mut().filter(|_| self.asked.is_none());
+        if let Some(live) = &mut live {
+            live.read(self.app, &self.plan).await?;
+        }
         tokio::select! {
+            gone = live_area::draw(live, self.app) => return gone,
             Ok(()) = moved.changed() => {}
             line = self.prompt.line(&mut self.output) => {
                 let line = line?;
@@ -223,6 +237,11 @@ impl<'a> Foreground<'a> {
             let Some((text, style)) = view::progress(change, event, &self.names) else {
                 continue;
             };
+            let (text, style) = self.failures.told(event, &self.names, (text, style));
+            let asks = matches!(event, Event::Asked { .. });
+            if self.quiet && !asks && style != Style::Bad {
+                continue;
+            }
             let paint = self.output.paint();
             let time = view::clock_time(change.at, &TimeZone::system());
             let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
@@ -251,14 +270,22 @@ impl<'a> Foreground<'a> {
     /// Shows the last changes, and says how it ended and how it goes on.
     async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
         self.show().await?;
-        let read = self.app.read(&self.plan, |plan, _| {
+        self.live = None;
+        let paint = self.output.paint();
+        let read = self.app.read(&self.plan, move |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
-            (plan.head().clone(), open, made_files(plan))
+            let results = view::results(plan, paint);
+            (plan.head().clone(), open, made_files(plan), results)
         });
-        let (head, open, made) = read.await?;
+        let (head, open, made, results) = read.await?;
         if self.json {
             return self.finished(Some(&head.status), end, signal);
         }
+        if *end != DaemonEnd::Interrupted {
+            self.output
+                .ring(&format!("plan {}: {}", self.plan, head.status.as_str()))?;
+        }
+        let results = results.map_or(String::new(), |results| format!("{results}\n"));
         let (plan, resume) = (&self.plan, &self.resume);
         match end {
             DaemonEnd::Settled(status) => {
@@ -269,13 +296,15 @@ impl<'a> Foreground<'a> {
                 let status = self.output.paint().text(style, status.as_str());
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = self.app.place_of_work(&head);
-                self.output
-                    .prose(&format!("\nplan {plan}: {status}\n{summary}\n{place}\n"))?;
+                self.output.prose(&format!(
+                    "\nplan {plan}: {status}\n{summary}\n{results}{place}\n"
+                ))?;
                 if let Some(made) = made {
                     self.output.prose(&format!("{made}\n"))?;
                 }
             }
             DaemonEnd::Waits if open.is_empty() => {
+                self.output.text(&results)?;
                 complain(&format!(
                     "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
                 ));
@@ -285,7 +314,8 @@ impl<'a> Foreground<'a> {
                     PlanState::Paused(why) => format!("is paused: {}", one_line(why, 200)),
                     _ => "waits for you:".to_owned(),
                 };
-                self.output.prose(&format!("\nplan {plan} {state}\n"))?;
+                self.output
+                    .prose(&format!("\n{results}plan {plan} {state}\n"))?;
                 for question in &open {
                     let (id, program) = (&question.id, &self.app.program);
                     let reason = one_line(&question.reason, 200);
@@ -303,7 +333,10 @@ impl<'a> Foreground<'a> {
                 "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
                 shown_from_here(lock)
             )),
-            DaemonEnd::Interrupted => self.close_stopped()?,
+            DaemonEnd::Interrupted => {
+                self.output.text(&format!("\n{}", results.trim_end()))?;
+                self.close_stopped()?;
+            }
         }
         Ok(())
     }

@@ -90,6 +90,7 @@ impl CliCommand {
             | Self::Why(_)
             | Self::Diff(_)
             | Self::Log(_)
+            | Self::Logs(_)
             | Self::Tools(_)
             | Self::Tool(_)
             | Self::Mcp(_)

@@ -180,6 +180,16 @@ pub fn tail_of(path: &Path, cap: usize) -> String {
         .unwrap_or_default()
 }
 
+/// Returns the length of a file and its bytes from a place on, at most `cap`; nothing if the file does not exist.
+pub fn read_from(path: &Path, start: u64, cap: usize) -> (u64, Vec<u8>) {
+    let Ok(file) = open_to_read(path) else {
+        return (0, Vec::new());
+    };
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let end = length.min(start.saturating_add(cap as u64));
+    (length, read(&file, start, end))
+}
+
 /// Returns the last `cap` bytes of a file after its first `from` bytes, as text. Bytes that are not UTF-8 are replaced, and a
 /// line that was cut at its beginning is left out.
 fn tail(file: &File, from: u64, cap: usize) -> String {

@@ -17,7 +17,7 @@ mod worktree;
 pub use crate::config::CheckConfig;
 pub use changed_files::{FileListing, GitSnapshots};
 pub use checks::{check, check_marked};
-pub use child_output::{ChildOutput, alive, tail_of};
+pub use child_output::{ChildOutput, alive, read_from, tail_of};
 pub use cpu_time::effort;
 pub use git::{Git, GitError};
 pub use process_group::{

@@ -37,7 +37,10 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
             MERGE_CHECK => "it does not go together with the results before it".to_owned(),
             name => format!("check `{name}` fails"),
         };
-        (Decision::Retry, format!("{status}, but {reason}{found}"))
+        (
+            Decision::Retry,
+            format!("{reason}{found}; the agent reports {status}"),
+        )
     } else if let Some(report) = report.filter(|report| report.words_only) {
         let said = first_words("", &report.results);
         let changed = attempt.changes.clone().unwrap_or_default().text(0);
@@ -47,7 +50,7 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));
         let reason = match said.as_deref() {
             None | Some("") => format!("the agent reports {status}"),
-            Some(said) => format!("the agent reports {status}: {said}"),
+            Some(said) => format!("{}; the agent reports {status}", said.trim_end_matches('.')),
         };
         (Decision::Retry, reason)
     };
@@ -76,22 +79,27 @@ fn found(check: &CheckResult) -> String {
     }
 }
 
-/// Returns the first line that is not empty, bounded; a line that ends with a colon is joined with the next one.
+/// Returns the first line that is not empty, bounded. One that ends with a colon only leads to the next one, which is the cause:
+/// it stands behind that, without a title of what comes.
 fn first_words(pitfalls: &str, results: &str) -> String {
     let lines = pitfalls.lines().chain(results.lines()).map(str::trim);
-    let mut words = String::new();
-    for line in lines.filter(|line| line.chars().any(char::is_alphanumeric)) {
-        if !words.is_empty() {
-            words.push(' ');
+    let mut lines = lines.filter(|line| line.chars().any(char::is_alphanumeric));
+    let first = lines.next().unwrap_or_default();
+    match (first.strip_suffix(':'), lines.next()) {
+        (Some(context), Some(cause)) => {
+            let context = context
+                .rsplit_once(". ")
+                .map_or(context, |(context, _)| context);
+            format!("{} ({})", bounded(cause), bounded(context))
         }
-        words.extend(line.chars().take(SAID + 1));
-        if !words.ends_with(':') || words.len() > SAID {
-            break;
-        }
+        _ => bounded(first),
     }
-    match words.char_indices().nth(SAID) {
-        Some((end, _)) => words[..end].to_owned() + "…",
-        None => words,
+}
+
+fn bounded(text: &str) -> String {
+    match text.char_indices().nth(SAID) {
+        Some((end, _)) => text[..end].to_owned() + "…",
+        None => text.to_owned(),
     }
 }
 
@@ -107,7 +115,7 @@ mod tests {
             "Block 1 of 1 ended with exit code 1. Error output:\n\n    no such file\n    at all";
         assert_eq!(
             first_words("", report),
-            "Block 1 of 1 ended with exit code 1. Error output: no such file"
+            "no such file (Block 1 of 1 ended with exit code 1)"
         );
         assert_eq!(first_words("", "What:"), "What:");
         assert_eq!(

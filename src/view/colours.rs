@@ -8,6 +8,8 @@ pub enum Style {
     Dim,
     Good,
     Bad,
+    /// Neither good nor bad: a person may want to look.
+    Unsure,
     Busy,
 }
 
@@ -36,6 +38,7 @@ impl Paint {
             Style::Dim => "2",
             Style::Good => "32",
             Style::Bad => "31",
+            Style::Unsure => "33",
             Style::Busy => "36",
         };
         match self.colour {

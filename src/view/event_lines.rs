@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::{Paint, StateWord, Style, moment, name, span};
+use super::{Mark, Paint, StateWord, Style, moment, name, span};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
     ResultsMove, RoleRequestEnd, TaskId, Time, counted, word,
@@ -82,7 +82,7 @@ pub(super) fn numbered(task: TaskId) -> String {
 
 /// Returns what happened at a moment, without the task it happened to.
 fn in_words(event: &Event, at: Time) -> (String, Style) {
-    use Style::{Bad, Bold, Busy, Dim, Good, Plain};
+    use Style::{Bad, Bold, Busy, Dim, Good, Plain, Unsure};
     let until = |until: &i64| span(Time(*until).since(at));
     match event {
         Event::Created { goal } if goal.trim().is_empty() => ("created".into(), Bold),
@@ -132,7 +132,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Waits { until: at, .. } => {
             let wait = until(at);
             let text = format!("the model behind its agent fails, and is asked again in {wait}");
-            (text, Dim)
+            (text, Unsure)
         }
         Event::Reported { status, .. } => {
             let style = match status {
@@ -178,25 +178,31 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Withdrawn { .. } => ("its command was taken back".into(), Dim),
         Event::Parked { until: at, .. } => {
             let text = format!("waits {} for the agent's usage limit", until(at));
-            (text, Dim)
+            (text, Unsure)
         }
         Event::Added { name: title, .. } => (format!("added: {}", name(title)), Plain),
         Event::Updated { .. } => ("changed".into(), Plain),
         Event::Removed { .. } => ("taken out".into(), Plain),
         Event::TaskStarted { .. } => ("started".into(), Busy),
-        Event::Completed { verified: true, .. } => ("completed, verified".into(), Good),
-        Event::Completed { .. } => ("completed, unverified".into(), Good),
-        Event::Skipped { reason, .. } => (format!("skipped: {}", short(reason)), Dim),
+        Event::Completed { verified, .. } => {
+            let mark = Mark::accepted(*verified);
+            let text = format!("{} completed, {}", mark.glyph(), mark.word());
+            (text, mark.style())
+        }
+        Event::Skipped { reason, .. } => (format!("skipped: {}", short(reason)), Plain),
         Event::Stumbled { reason, .. } => {
             let text = format!("failed, to be tried again: {}", short(reason));
             (text, Bad)
         }
-        Event::Failed { reason, .. } => (format!("failed: {}", short(reason)), Bad),
+        Event::Failed { reason, .. } => {
+            (format!("{}: {}", Mark::Failed.text(), short(reason)), Bad)
+        }
         Event::Told { words, .. } => (format!("told: {}", short(words)), Plain),
         Event::Reopened { .. } => ("opened again".into(), Plain),
         Event::Asked { task, reason, .. } => {
             let about = task.map_or(String::new(), |task| format!(" about task {task}"));
-            (format!("asks you{about}: {}", short(reason)), Bold)
+            let asks = Mark::Asks.text();
+            (format!("{asks}{about}: {}", short(reason)), Bold)
         }
         Event::Answered {
             choice, note, by, ..
@@ -210,7 +216,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         }
         Event::QuestionClosed { reason, .. } => {
             let text = format!("the question needs no answer any more: {}", short(reason));
-            (text, Dim)
+            (text, Plain)
         }
         Event::ModelFailed { subject, error } => {
             let (what, error) = (task_of(subject), one_line(error, FAULT));
@@ -266,7 +272,7 @@ fn request_ended(by: &str, on: &str, how: RoleRequestEnd) -> (String, Style) {
     }
 }
 
-fn task_of(subject: &ModelQuestionKind) -> &'static str {
+pub(super) fn task_of(subject: &ModelQuestionKind) -> &'static str {
     match subject {
         ModelQuestionKind::Plan => "plan",
         ModelQuestionKind::Judge(_) => "judge the result",
@@ -400,7 +406,7 @@ mod tests {
         task 2: reviewer asks coder again
         task 2: reviewer does not wait for coder any more
         task 2: retry: two lines
-        asks you about task 2: what now
+        ? asks you about task 2: what now
         answered retry (terminal): use 8081
         `notes.md` is not read: its name is not `report-<command id>.md`
         task 2: waits 12 min for the agent's usage limit

@@ -5,12 +5,15 @@
 pub mod hook_input;
 pub mod mission;
 
+mod at_work;
 mod colours;
 mod event;
 mod event_lines;
 mod lanes;
+mod marks;
 mod plan;
 mod program_name;
+mod repeated_failures;
 mod review;
 mod run_progress_lines;
 mod state_word;
@@ -22,13 +25,16 @@ mod why;
 #[cfg(test)]
 pub(crate) mod sample_plan;
 
+pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
 pub use colours::{Paint, Style};
 pub use event::{EventView, FinishedView};
 pub use event_lines::lines;
+pub use marks::Mark;
 pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
 pub use program_name::ProgramName;
+pub use repeated_failures::RepeatedFailures;
 pub use review::review;
-pub use run_progress_lines::{progress, tasks};
+pub use run_progress_lines::{progress, results, tasks};
 pub use state_word::StateWord;
 pub use why::why;
 

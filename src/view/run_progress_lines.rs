@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::event_lines::{happened, numbered};
-use super::{Style, name, numbers};
-use crate::plan::{Decision, Event, Plan, Task, TaskId};
+use super::{Mark, Paint, Style, name, numbers, usage};
+use crate::plan::{BudgetLimit, Decision, Event, Plan, Task, TaskId, TaskState};
 use crate::store::Change;
 use crate::wire::role_text::role;
 
@@ -22,11 +22,15 @@ pub fn progress(
         Event::Judged { decision, .. } if *decision == Decision::Next => return None,
         _ => {}
     }
-    let called = |task| match names.get(&task) {
+    Some(happened(change, event, |task| called(task, names)))
+}
+
+/// Returns how a task is called, with its name where that is known.
+pub(super) fn called(task: TaskId, names: &BTreeMap<TaskId, String>) -> String {
+    match names.get(&task) {
         Some(name) => format!("{task} · {name}"),
         None => numbered(task),
-    };
-    Some(happened(change, event, called))
+    }
 }
 
 /// Returns the tasks of a plan that has just been made, a line each.
@@ -47,4 +51,40 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
         lines.push(format!("           … {more} more"));
     }
     lines
+}
+
+/// Returns what came of the tasks of a plan, how long it took, and what it used: one of the last lines of a run. Nothing of a
+/// plan without tasks.
+pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
+    let counts = plan.counts();
+    let verified = |task: &&Task| {
+        task.evidence
+            .as_ref()
+            .is_some_and(|evidence| evidence.verified)
+    };
+    let completed = plan
+        .tasks()
+        .filter(|task| task.status == TaskState::Completed);
+    let verified = completed.filter(verified).count();
+    let settled = counts.completed + counts.failed + counts.skipped;
+    let marked = |mark: Mark, count: usize| {
+        let text = format!("{} {count} {}", mark.glyph(), mark.word());
+        (count > 0).then(|| paint.text(mark.style(), &text))
+    };
+    let plain = |word: &str, count: usize| (count > 0).then(|| format!("{count} {word}"));
+    let usage = &plan.head().usage;
+    let (tokens, cost) = usage::whole(usage);
+    let took = plan.used(BudgetLimit::WallTime, usage.lived);
+    let parts = [
+        marked(Mark::Verified, verified),
+        marked(Mark::Unverified, counts.completed.saturating_sub(verified)),
+        marked(Mark::Failed, counts.failed),
+        plain("skipped", counts.skipped),
+        plain("not done", counts.total().saturating_sub(settled)),
+        usage::time(took),
+        usage::tokens(tokens, 0),
+        usage::money(cost),
+    ];
+    let said: Vec<String> = parts.into_iter().flatten().collect();
+    (counts.total() > 0).then(|| said.join(" · "))
 }

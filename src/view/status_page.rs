@@ -3,7 +3,8 @@
 use super::plan::{Progress, QuestionView};
 use super::task::TaskView;
 use super::{
-    Paint, PlanView, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers, span,
+    Mark, Paint, PlanView, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers,
+    span,
 };
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
@@ -50,7 +51,7 @@ impl PlanView {
         for task in &self.tasks {
             lines.push(task.line(&head.status, now, paint));
             let waits = task.waits.iter();
-            lines.extend(waits.map(|wait| wait_text(wait, now, paint)));
+            lines.extend(waits.map(|wait| wait_text(wait, now)));
         }
         lines.extend(more(later, "more"));
 
@@ -130,10 +131,10 @@ fn more(count: usize, word: &str) -> Option<String> {
 }
 
 /// Returns that a role at work on a task waits for another one, on a line below the task.
-fn wait_text(wait: &RoleRequest, now: Time, paint: Paint) -> String {
+fn wait_text(wait: &RoleRequest, now: Time) -> String {
     let (waits, since) = (role_text::waits(wait), span(now.since(wait.since)));
     let text = format!("{waits} · {since}");
-    format!("{:19}{}", "", paint.text(Style::Dim, &text))
+    format!("{:19}{text}", "")
 }
 
 impl TaskView {
@@ -143,33 +144,41 @@ impl TaskView {
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(role_text::role);
         let no_worker = self.no_worker.then(|| "for no role".to_owned());
-        let details = [role, no_worker, self.detail(plan, now)]
-            .into_iter()
-            .flatten();
-        let details: String = details.map(|detail| format!(" · {detail}")).collect();
-        match details.is_empty() {
-            true => line,
-            false => line + &paint.text(Style::Dim, &details),
-        }
+        let details = [role, no_worker].into_iter().flatten();
+        let details = details.map(|detail| (detail, Style::Plain));
+        let details = details.chain(self.detail(plan, now));
+        details.fold(line, |line, (detail, style)| {
+            line + &paint.text(Style::Dim, " · ") + &paint.text(style, &detail)
+        })
     }
 
     /// Returns what else there is to say of a task in a few words.
-    fn detail(&self, plan: &PlanState, now: Time) -> Option<String> {
+    fn detail(&self, plan: &PlanState, now: Time) -> Option<(String, Style)> {
+        let reason = || (self.result.as_ref()).map(|reason| one_line(reason, RESULT));
         match self.status {
-            TaskState::Pending => {
-                (!self.unmet.is_empty()).then(|| format!("after {}", numbers(&self.unmet)))
+            TaskState::Pending => (!self.unmet.is_empty())
+                .then(|| (format!("after {}", numbers(&self.unmet)), Style::Dim)),
+            TaskState::InProgress => {
+                let asks = self.asked.is_some().then_some(Mark::Asks.style());
+                Some((self.under_way(plan, now), asks.unwrap_or(Style::Plain)))
             }
-            // The question itself stands below.
-            TaskState::InProgress if self.asked.is_some() => None,
-            TaskState::InProgress => Some(self.under_way(plan, now)),
-            TaskState::Completed if self.by_hand => Some("by hand, unverified".to_owned()),
-            TaskState::Completed => self.verified.map(|verified| match verified {
-                true => "verified".to_owned(),
-                false => "unverified".to_owned(),
+            TaskState::Completed if self.by_hand => {
+                let mark = Mark::accepted(false);
+                Some((
+                    format!("{} by hand, {}", mark.glyph(), mark.word()),
+                    mark.style(),
+                ))
+            }
+            TaskState::Completed => self.verified.map(|verified| {
+                let mark = Mark::accepted(verified);
+                (mark.text(), mark.style())
             }),
-            TaskState::Failed | TaskState::Skipped => {
-                (self.result.as_ref()).map(|reason| one_line(reason, RESULT))
+            TaskState::Failed => {
+                let reason = reason().unwrap_or_else(|| Mark::Failed.word().to_owned());
+                let text = format!("{} {reason}", Mark::Failed.glyph());
+                Some((text, Mark::Failed.style()))
             }
+            TaskState::Skipped => reason().map(|reason| (reason, Style::Plain)),
         }
     }
 
@@ -210,8 +219,7 @@ impl QuestionView {
         let width = width.unwrap_or_default().max(8);
         let meanings = self.choices.iter().map(|choice| {
             let meaning = meaning(self.about, *choice, self.attempts);
-            let line = format!("\n    {:<width$} {meaning}", choice.as_str());
-            paint.text(Style::Dim, &line)
+            format!("\n    {:<width$} {meaning}", choice.as_str())
         });
         format!(
             "{}\n{}  Answer: {program} answer {id}{}{}",

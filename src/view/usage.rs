@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::plan::{Attempt, BudgetLimit, ModelQuestionKind, Plan, TaskId, counted};
+use crate::plan::{Attempt, BudgetLimit, ModelQuestionKind, Plan, TaskId, Usage, counted};
 
 /// What a plan has used, for programs.
 #[derive(Debug, Serialize)]
@@ -138,6 +138,18 @@ pub fn attempt_line(attempt: &Attempt) -> Option<String> {
     joined([used, money(report.cost_usd), took], " · ")
 }
 
+/// Returns the tokens and the dollars that agents and models have used.
+pub(super) fn whole(usage: &Usage) -> (u64, f64) {
+    let tokens = [
+        usage.llm_input_tokens,
+        usage.llm_output_tokens,
+        usage.agent_input_tokens,
+        usage.agent_output_tokens,
+    ];
+    let tokens = tokens.into_iter().fold(0, u64::saturating_add);
+    (tokens, usage.llm_cost_usd + usage.agent_cost_usd)
+}
+
 /// Joins what there is to say.
 fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<String> {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -149,17 +161,17 @@ fn took(attempt: &Attempt) -> Option<Duration> {
     Some(received.since(attempt.claimed?))
 }
 
-fn tokens(input: u64, output: u64) -> Option<String> {
+pub(super) fn tokens(input: u64, output: u64) -> Option<String> {
     let count = input.saturating_add(output) as f64;
     (count > 0.0).then(|| BudgetLimit::LlmTokens.counted(count))
 }
 
-fn money(dollars: f64) -> Option<String> {
+pub(super) fn money(dollars: f64) -> Option<String> {
     (dollars > 0.0).then(|| BudgetLimit::CostUsd.counted(dollars))
 }
 
 /// Says a span of time that is worth saying.
-fn time(seconds: f64) -> Option<String> {
+pub(super) fn time(seconds: f64) -> Option<String> {
     (seconds >= 1.0).then(|| BudgetLimit::WallTime.counted(seconds))
 }
 

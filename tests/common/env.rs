@@ -28,6 +28,8 @@ pub struct TestEnv {
     variables: Vec<(String, String)>,
     /// The replacements for folders of the PATH.
     programs: TempDir,
+    /// The columns of the terminals that are made.
+    columns: u16,
     /// What the program keeps for the person, outside of every project.
     _states: TempDir,
     limit: Duration,
@@ -81,6 +83,7 @@ impl TestEnv {
                 ("PLAN_AGENT_TIMING".to_owned(), "0.1".to_owned()),
             ],
             programs,
+            columns: 80,
             _states: states,
             limit: DEADLINE,
             confirms: true,
@@ -110,6 +113,11 @@ impl TestEnv {
     /// Increases the wait for the program: some real agents take a while to start on a busy machine.
     pub fn be_patient(&mut self) {
         self.limit = 5 * DEADLINE;
+    }
+
+    /// Sets the width of the terminals that follow.
+    pub fn widen(&mut self, columns: u16) {
+        self.columns = columns;
     }
 
     /// Sets a variable for the runs that follow.
@@ -158,7 +166,7 @@ impl TestEnv {
             .starts_with(&*folder.to_string_lossy())
     }
 
-    fn variable(&self, name: &str) -> &str {
+    pub fn variable(&self, name: &str) -> &str {
         let mut variables = self.variables.iter();
         variables
             .find(|(other, _)| other == name)
@@ -286,7 +294,7 @@ impl TestEnv {
         let terminal = File::options().read(true).write(true).open(path).unwrap();
         let size = Winsize {
             ws_row: 24,
-            ws_col: 80,
+            ws_col: self.columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };

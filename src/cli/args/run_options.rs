@@ -44,6 +44,10 @@ pub struct CarryOut {
     #[arg(long)]
     pub no_input: bool,
 
+    /// Print only questions, failures, and the last lines
+    #[arg(long, conflicts_with = "json")]
+    pub quiet: bool,
+
     /// Print one JSON event a line
     #[arg(long)]
     pub json: bool,

@@ -67,6 +67,7 @@ impl Foreground<'_> {
         if self.asked.as_ref() != Some(&question.id) {
             self.prompt.end(&mut self.output)?;
             self.asked = Some(question.id.clone());
+            self.output.ring(&format!("asks about {}", open.subject))?;
             let paint = self.output.paint();
             let title = paint.text(Style::Bold, &format!("? {}", open.subject));
             let reason = printable(&question.reason);

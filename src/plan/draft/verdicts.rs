@@ -150,13 +150,14 @@ impl Draft<'_> {
             return Ok(());
         }
         let failed = match failures {
-            1 => format!("failed once; the last time: {reason}"),
-            _ => format!("failed {failures} times in a row; the last time: {reason}"),
+            1 => "failed once".to_owned(),
+            _ => format!("failed {failures} times in a row"),
         };
+        let cause = reason.trim_end_matches('.');
         if optional {
-            return self.skip_task(number, &format!("optional, and it {failed}"));
+            return self.skip_task(number, &format!("{cause}; optional, and it {failed}"));
         }
-        let reason = format!("the task {failed}");
+        let reason = format!("{cause}; the task {failed}");
         self.ask(question, HumanQuestionKind::Failures, Some(number), &reason)
     }
 

@@ -23,7 +23,7 @@ fn status_shows_tasks_and_questions() {
     1 of 5 tasks done · 1 in progress · 1 asks you · 1 ready · 1 waiting
     Used: agents 3 of 200 attempts
 
-       1  completed    Write the counter · unverified
+       1  completed    Write the counter · ~ unverified
        2  asks you     Serve "it" <over> HTTP; #1
        3  waiting      Describe both · after 2
        4  in progress  Test · attempt 1 for 5 min
@@ -48,7 +48,7 @@ fn status_shows_busy_lanes() {
     At work: coder 1 of 1 (task 4) · tester 0 of 2
     Used: agents 3 of 200 attempts
 
-       1  completed    Write the counter · unverified
+       1  completed    Write the counter · ~ unverified
        2  asks you     Serve "it" <over> HTTP; #1
        3  waiting      Describe both · tester · after 2
        4  in progress  Test · coder · attempt 1 for 5 min

@@ -1,0 +1,53 @@
+//! How what a person must notice looks everywhere on the screen: a glyph, a word, a style. Without colours, glyph and word say
+//! the same.
+
+use super::Style;
+
+/// What a person must notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Verified,
+    Unverified,
+    Failed,
+    Asks,
+}
+
+impl Mark {
+    /// Returns the mark of a result that was accepted.
+    pub fn accepted(verified: bool) -> Self {
+        if verified {
+            Self::Verified
+        } else {
+            Self::Unverified
+        }
+    }
+
+    /// Returns what stands before the word.
+    pub fn glyph(self) -> &'static str {
+        self.look().0
+    }
+
+    /// Returns the word.
+    pub fn word(self) -> &'static str {
+        self.look().1
+    }
+
+    /// Returns the style of glyph and word.
+    pub fn style(self) -> Style {
+        self.look().2
+    }
+
+    /// Returns the glyph with the word.
+    pub fn text(self) -> String {
+        format!("{} {}", self.glyph(), self.word())
+    }
+
+    fn look(self) -> (&'static str, &'static str, Style) {
+        match self {
+            Self::Verified => ("✓", "verified", Style::Good),
+            Self::Unverified => ("~", "unverified", Style::Unsure),
+            Self::Failed => ("✗", "failed", Style::Bad),
+            Self::Asks => ("?", "asks you", Style::Bold),
+        }
+    }
+}
