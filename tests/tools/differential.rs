@@ -126,7 +126,7 @@ fn call(random: &mut Random, state: &Value) -> (&'static str, Value) {
         subtask
     };
     match random.below(if count == 0 { 8 } else { 20 }) {
-        0 | 1 | 2 if count == 0 || random.below(3) == 0 => {
+        0..=2 if count == 0 || random.below(3) == 0 => {
             let subtasks: Vec<Value> = (0..random.below(5)).map(|_| subtask(random)).collect();
             let plan = json!({"name": "P", "description": "d", "expected_outcome": "e", "subtasks": subtasks});
             ("create_plan", plan)
