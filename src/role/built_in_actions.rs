@@ -89,7 +89,12 @@ pub(super) fn ask() -> Arc<dyn Ability> {
     })
 }
 
-fn action<P, F>(name: &str, description: &str, limits_itself: bool, does: F) -> Arc<dyn Ability>
+pub(super) fn action<P, F>(
+    name: &str,
+    description: &str,
+    limits_itself: bool,
+    does: F,
+) -> Arc<dyn Ability>
 where
     P: DeserializeOwned + JsonSchema + 'static,
     F: for<'a> Fn(P, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>

@@ -31,7 +31,7 @@ pub use messages::{
 pub use plan_tools::plan_tools;
 pub use planning_strategy::{ASK, StepChecker};
 pub use recorded_waits::{WaitChain, end_waits, with_person};
-pub use request_collaboration::{REQUEST_COLLABORATION, RequestCollaboration};
+pub use request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
 pub use role_assignments::{MAX_WAITING, Role};
 pub use role_model::{RoleModel, StepContext};
 pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};

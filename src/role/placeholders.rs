@@ -15,8 +15,8 @@ use super::internal_plan::InternalStep;
 const NAME: usize = 160;
 
 /// Bytes that are put into a step in the place of names: what another role is asked has to stay below what is read of a
-/// command.
-const MAX_FILLED: usize = 256 * 1024;
+/// command, and of a parameter.
+const MAX_FILLED: usize = 240 * 1024;
 
 /// What can be put into a step.
 #[derive(Clone, Copy, Debug)]

@@ -9,12 +9,12 @@ use crate::plan::{AttemptState, Draft, PlanId, Refusal, Report, ReportStatus, Ta
 use crate::wire::team_file::{OnTimeout, StepDoes};
 use crate::wire::text::{clip_bytes, one_line, printable};
 
-use super::abilities::{Abilities, carry_out};
+use super::abilities::Abilities;
 use super::framework::RequestRefused;
 use super::internal_plan::{InternalPlan, InternalStep, PendingAnswer};
 use super::messages::{CollaborationStatus, RequestId, StructuredMessage};
 use super::placeholders::StepValues;
-use super::request_collaboration::{self, REQUEST_COLLABORATION};
+use super::request_collaboration::{REQUEST_COLLABORATION, Request};
 use super::role_assignments::Role;
 use super::role_model::StepContext;
 use super::role_state::{RoleError, RoleStatus};
@@ -109,17 +109,20 @@ impl Role {
             Ok(params) => params,
             Err(reason) => return Ok(Err(reason)),
         };
-        let situation = self.situation(plan, step);
-        let limit = self.settings.config.step_timeout;
-        let said = abilities.call(name, params, &situation, limit).await;
-        situation.concluded(said)
+        self.carry_out(abilities, name, params, plan, step).await
     }
 
-    /// Returns what an action or a tool gets to know about its step.
-    fn situation<'a>(&'a self, plan: &'a InternalPlan, step: &InternalStep) -> StepContext<'a> {
+    async fn carry_out(
+        &self,
+        abilities: &Abilities,
+        name: &str,
+        params: Map<String, Value>,
+        plan: &InternalPlan,
+        step: &InternalStep,
+    ) -> Result<Result<String, String>, RoleError> {
         let (description, context) = self.given();
         let asking = |model| self.asking(model, &plan.id);
-        StepContext {
+        let situation = StepContext {
             role: &self.settings.id,
             prompt: &self.settings.prompt,
             description,
@@ -129,6 +132,12 @@ impl Role {
             step: step.number,
             asked: AtomicUsize::new(0),
             fault: OnceLock::new(),
+        };
+        let limit = self.settings.config.step_timeout;
+        let said = abilities.call(name, params, &situation, limit).await;
+        match situation.fault.into_inner() {
+            Some(fault) => Err(fault),
+            None => Ok(said),
         }
     }
 
@@ -168,20 +177,15 @@ impl Role {
 
     /// Makes the request of a step with the action for that: its id and its text are persisted before it is sent.
     async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
-        let (target, said) = match self.requested(plan, step) {
-            Ok(requested) => requested,
+        let request = match self.requested(plan, step) {
+            Ok(request) => request,
             Err(reason) => return self.fail_step(step, &reason).await,
         };
-        let Some(action) = self.actions.get(REQUEST_COLLABORATION) else {
-            return self.fail_step(step, "the role can ask no other").await;
-        };
-        let (params, situation) = (
-            request_collaboration::params(target, &said),
-            self.situation(plan, step),
-        );
-        let limit = self.settings.config.step_timeout;
-        let answer = carry_out(action, params, &situation, limit).await;
-        let answer = match situation.concluded(answer)? {
+        let params = request.params();
+        let answer = match self
+            .carry_out(&self.actions, REQUEST_COLLABORATION, params, plan, step)
+            .await?
+        {
             Ok(answer) => answer,
             Err(reason) => return self.fail_step(step, &reason).await,
         };
@@ -195,12 +199,7 @@ impl Role {
         self.fail_step(step, &reason).await
     }
 
-    /// Returns who is asked, for what, and what is good to know for it.
-    fn requested<'a>(
-        &self,
-        plan: &InternalPlan,
-        step: &'a InternalStep,
-    ) -> Result<(&'a str, [String; 2]), String> {
+    fn requested(&self, plan: &InternalPlan, step: &InternalStep) -> Result<Request, String> {
         let StepDoes::RequestCollaboration {
             target,
             description,
@@ -210,18 +209,11 @@ impl Role {
             return Err("the step asks no role".to_owned());
         };
         let values = self.values(plan);
-        Ok((target, [description, context].map(|text| values.fill(text))))
-    }
-
-    fn request_message(
-        &self,
-        plan: &InternalPlan,
-        step: &InternalStep,
-        id: &RequestId,
-    ) -> Result<StructuredMessage, String> {
-        let (target, said) = self.requested(plan, step)?;
-        let step = (&plan.id, step.number);
-        request_collaboration::message(&self.settings.id, target, id, step, said)
+        Ok(Request {
+            target_name: target.clone(),
+            subtask_description: values.fill(description),
+            context: values.fill(context),
+        })
     }
 
     /// Applies an answer that is in the store, or waits for it.
@@ -261,7 +253,11 @@ impl Role {
         step: &InternalStep,
         pending: &PendingAnswer,
     ) -> Result<Result<(), String>, RoleError> {
-        let message = match self.request_message(plan, step, &pending.id) {
+        let asked = (&plan.id, step.number);
+        let message = self.requested(plan, step);
+        let message = match message
+            .and_then(|request| request.message(&self.settings.id, &pending.id, asked))
+        {
             Ok(message) => message,
             Err(reason) => return Ok(Err(reason)),
         };

@@ -15,7 +15,7 @@ use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy};
 use super::messages::{CollaborationStatus, RoleId, StructuredMessage, TaskUpdate};
 use super::planning_strategy::ASK;
 use super::recorded_waits::WaitChain;
-use super::request_collaboration::{REQUEST_COLLABORATION, RequestCollaboration};
+use super::request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
 use super::role_model::{PlanQuestion, RoleModel};
 use super::role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 use crate::wire::team_file::StepSpec;
@@ -82,7 +82,7 @@ impl Role {
         }
         if actions.get(REQUEST_COLLABORATION).is_none() {
             let (id, store, framework) = (settings.id.clone(), store.clone(), framework.clone());
-            actions.add(Arc::new(RequestCollaboration::new(id, store, framework)));
+            actions.add(request_collaboration(id, store, framework));
         }
         let role = Self {
             keeper: PlanKeeper::new(store, settings.id.clone()),

@@ -217,20 +217,6 @@ impl StepContext<'_> {
         })
     }
 
-    /// Returns what came of the step.
-    ///
-    /// # Errors
-    /// Something around the role failed meanwhile: that says nothing about the step, which is begun again.
-    pub(super) fn concluded(
-        self,
-        said: Result<String, String>,
-    ) -> Result<Result<String, String>, RoleError> {
-        match self.fault.into_inner() {
-            Some(fault) => Err(fault),
-            None => Ok(said),
-        }
-    }
-
     /// Notes what failed around the role, and returns it as a text.
     pub(super) fn fails_by(&self, error: RoleError) -> String {
         let text = error.to_string();

@@ -35,7 +35,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
     [
         PlanTool::changes(
             "create_plan_from_structure",
-            "Makes a plan; every task is ready. plan_id is the latest plan in all other tools if left out.",
+            "Makes a plan, also of a workflow of a team file; every task is ready. plan_id is the latest plan in all other tools if left out.",
         )
         .calls(async |plans, given: CreatePlanArguments| plans.answer_create(given).await),
         PlanTool::reads("get_task", "Returns a task in full, or null.").calls(

@@ -156,7 +156,7 @@ async fn inserted_text_is_bounded() {
     scene.given("Review it").await;
     let (_, text) = scene.office.sent.lock().unwrap()[0].clone();
     assert!(text.len() < 257 * 1024, "{}", text.len());
-    assert!(text.ends_with("x…\n[cut after 262144 bytes]"));
+    assert!(text.ends_with("x…\n[cut after 245760 bytes]"));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use plan_agent::llm::BoxFuture;
 use plan_agent::plan::{AttemptState, TaskState};
-use plan_agent::role::{OnTimeout, RequestCollaboration, RoleError, StepContext};
+use plan_agent::role::{OnTimeout, RoleError, StepContext, request_collaboration};
 
 use super::*;
 use crate::common::core::new_report;
@@ -346,7 +346,7 @@ async fn collaboration_request_is_handled_like_task() {
 
 /// The action as the document names it, which notes what it returns.
 struct NotedRequest {
-    action: RequestCollaboration,
+    action: Arc<dyn Ability>,
     returned: Arc<Mutex<Vec<String>>>,
 }
 
@@ -388,7 +388,7 @@ async fn request_collaboration_action_returns_pending_request() {
         let returned = Arc::new(Mutex::new(Vec::new()));
         let (store, office) = (scene.store.clone(), scene.office.clone());
         scene.actions.add(Arc::new(NotedRequest {
-            action: RequestCollaboration::new(id("reviewer"), store, office),
+            action: request_collaboration(id("reviewer"), store, office),
             returned: Arc::clone(&returned),
         }));
         let mut role = scene.given("Review it").await;

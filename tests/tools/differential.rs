@@ -94,6 +94,21 @@ fn call(random: &mut Random, state: &Value) -> (&'static str, Value) {
             open.map_or(index, |at| i64::try_from(at).unwrap())
         }
     };
+    // What takes several calls that fit would be rare.
+    let settled = states(state)
+        .iter()
+        .all(|it| ["done", "abandoned"].contains(it));
+    if count > 0 && settled && random.below(3) == 0 {
+        return ("finish_plan", json!({"state": "done", "outcome": "o"}));
+    }
+    let kept = state["storage"]["plans"].as_object().unwrap().keys();
+    let kept: Vec<&String> = kept.collect();
+    if count == 0 && !kept.is_empty() && random.below(2) == 0 {
+        return (
+            "recover_historical_plan",
+            json!({"plan_id": random.of(&kept)}),
+        );
+    }
     let subtask = |random: &mut Random| {
         let words = [
             "todo",
@@ -111,7 +126,7 @@ fn call(random: &mut Random, state: &Value) -> (&'static str, Value) {
         subtask
     };
     match random.below(if count == 0 { 8 } else { 20 }) {
-        0 | 1 | 2 if count == 0 || random.below(3) == 0 => {
+        0..=2 if count == 0 || random.below(3) == 0 => {
             let subtasks: Vec<Value> = (0..random.below(5)).map(|_| subtask(random)).collect();
             let plan = json!({"name": "P", "description": "d", "expected_outcome": "e", "subtasks": subtasks});
             ("create_plan", plan)
@@ -270,22 +285,22 @@ impl Before<'_> {
         match (self.tool, ours) {
             ("create_plan", true) => Some("AS-9"),
             ("finish_subtask", true) if self.state() != "in_progress" => Some("AS-2"),
-            ("update_subtask_state", false) if self.state() == "in_progress" => Some("AS-13"),
+            ("update_subtask_state", false) if self.state() == "in_progress" => Some("AS-12"),
             ("revise_current_plan", true) => match self.word("action") {
                 "revise" | "delete" if self.at() < 0 => Some("AS-6"),
                 "revise" if settled || self.arguments["subtask"].get("state").is_some() => {
-                    Some("AS-11")
+                    Some("AS-10")
                 }
-                "delete" if self.states.len() == 1 => Some("AS-12"),
+                "delete" if self.states.len() == 1 => Some("AS-11"),
                 "add" if text(self.arguments, "/subtask/state") == "in_progress" => Some("AS-9"),
                 _ => None,
             },
             ("finish_plan", true) => match self.word("state") {
-                "done" if self.states.iter().all(|it| *it == "abandoned") => Some("AS-15"),
+                "done" if self.states.iter().all(|it| *it == "abandoned") => Some("AS-14"),
                 "abandoned" => None,
                 _ => Some("AS-7"),
             },
-            ("recover_historical_plan", true) => Some("AS-18"),
+            ("recover_historical_plan", true) => Some("AS-17"),
             _ => None,
         }
     }
@@ -296,10 +311,11 @@ impl Before<'_> {
         let of_it = place.starts_with(&at);
         match self.tool {
             "create_plan" if place.starts_with("history/") => Some("AS-1"),
+            "create_plan" if place == "current/state" => Some("AS-4"),
             "create_plan" | "revise_current_plan"
                 if place.ends_with("/finished") && place != "current/finished" =>
             {
-                Some("AS-16")
+                Some("AS-15")
             }
             "finish_plan" if self.word("state") == "abandoned" => {
                 let open = place
@@ -308,26 +324,26 @@ impl Before<'_> {
                     .parse()
                     .ok()
                     .and_then(|at: usize| self.states.get(at))?;
-                ["todo", "in_progress"].contains(open).then_some("AS-17")
+                ["todo", "in_progress"].contains(open).then_some("AS-16")
             }
-            "recover_historical_plan" if place.starts_with("current/") => Some("AS-19"),
+            "recover_historical_plan" if place.starts_with("current/") => Some("AS-18"),
             "finish_subtask" | "update_subtask_state" | "revise_current_plan"
                 if ["current/state", "current/outcome", "current/finished"].contains(&place) =>
             {
                 Some(if ["done", "abandoned"].contains(&self.plan) {
-                    "AS-21"
+                    "AS-19"
                 } else {
                     "AS-4"
                 })
             }
             "finish_subtask" if !of_it => Some("AS-3"),
             "update_subtask_state" if of_it && self.word("state") == "abandoned" => {
-                place.ends_with("/finished").then_some("AS-16")
+                place.ends_with("/finished").then_some("AS-15")
             }
             "update_subtask_state" if of_it => Some("AS-5"),
-            "update_subtask_state" if self.word("state") == "todo" => Some("AS-14"),
-            "revise_current_plan" if self.word("action") == "revise" && of_it => Some("AS-11"),
-            "revise_current_plan" if self.word("action") == "add" => Some("AS-14"),
+            "update_subtask_state" if self.word("state") == "todo" => Some("AS-13"),
+            "revise_current_plan" if self.word("action") == "revise" && of_it => Some("AS-10"),
+            "revise_current_plan" if self.word("action") == "add" => Some("AS-13"),
             _ => None,
         }
     }
@@ -338,7 +354,7 @@ async fn differences(
     theirs: &mut Theirs,
     random: &mut Random,
     ours: &PlanNotebook,
-) -> BTreeSet<&'static str> {
+) -> BTreeSet<String> {
     let state = ours.state_dict().await.unwrap();
     let (tool, arguments) = call(random, &state);
     let said = theirs.call(&state, tool, &arguments);
@@ -360,7 +376,7 @@ async fn differences(
     let theirs_refuses = refuses(text(&said, "/said"));
     if answer.success == theirs_refuses {
         let why = before.refusal(!answer.success);
-        found.insert(why.unwrap_or_else(|| panic!("only one refuses: {}", told())));
+        found.insert(why.map_or_else(|| format!("only one refuses: {}", told()), str::to_owned));
         return found;
     }
     let (mine, other) = (compared(&after, &state), compared(&said["state"], &state));
@@ -370,19 +386,17 @@ async fn differences(
         .filter(|place| mine.get(*place) != other.get(*place))
     {
         let why = before.place(place);
-        found.insert(why.unwrap_or_else(|| panic!("{place} differs: {}", told())));
+        found.insert(why.map_or_else(|| format!("{place} differs: {}", told()), str::to_owned));
     }
     if states(&after) == states(&said["state"]) {
         let hint = ours.get_current_hint().await.unwrap().unwrap().content;
         let stages = (stage(&hint), stage(text(&said, "/hint")));
         if stages.0 != stages.1 {
             let all_abandoned = states(&after).iter().all(|it| *it == "abandoned");
-            assert!(
-                all_abandoned && stages == ("end", "beginning"),
-                "{stages:?}: {}",
-                told()
-            );
-            found.insert("AS-8");
+            found.insert(match all_abandoned && stages == ("end", "beginning") {
+                true => "AS-8".to_owned(),
+                false => format!("{stages:?}: {}", told()),
+            });
         }
     }
     found
@@ -395,7 +409,7 @@ async fn random_calls_differ_from_agentscope_only_as_decided() {
         Err(why) => return skip(&why),
     };
     let sequences = times(60, 3000);
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for seed in 0..sequences {
         let mut random = Random::new(seed);
         let notebook = PlanNotebook::new(Toolbox::in_memory().await.unwrap());
@@ -405,6 +419,18 @@ async fn random_calls_differ_from_agentscope_only_as_decided() {
             }
         }
     }
+    let unknown: Vec<&String> = seen.keys().filter(|why| !why.starts_with("AS-")).collect();
+    let some = unknown
+        .iter()
+        .take(12)
+        .map(|why| why.as_str())
+        .collect::<Vec<_>>()
+        .join("\n\n");
+    assert!(
+        unknown.is_empty(),
+        "{} differences were not decided:\n{some}",
+        unknown.len()
+    );
     crate::common::env::row(&seen);
     let listed = |id: &str| LIST.contains(&format!("\n| {id} |"));
     assert!(seen.keys().all(|id| listed(id)), "{seen:?}");
@@ -416,7 +442,7 @@ async fn random_calls_differ_from_agentscope_only_as_decided() {
         .map(|line| (line.split(' ').nth(1).unwrap().to_owned(), json!(0)))
         .collect();
     assert!(
-        sequences < 3000 || shown.keys().all(|id| seen.contains_key(&**id)),
+        sequences < 3000 || shown.keys().all(|id| seen.contains_key(id)),
         "{seen:?}, {shown:?}"
     );
 }
