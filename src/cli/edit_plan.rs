@@ -43,7 +43,7 @@ pub(super) async fn edit(args: &EditArgs, mut process: Process<'_>) -> Result<Ex
     }
     let mut text = given.text.clone();
     loop {
-        let mut editor = Editor::open(&text).map_err(|error| {
+        let mut editor = Editor::reopen(&text, &given.text).map_err(|error| {
             Failure::failed(error).hint("name an editor that is there: EDITOR=nano")
         })?;
         let closed = tokio::select! {
@@ -142,12 +142,24 @@ fn make(draft: &mut Draft<'_>, edited: EditedPlan) -> Result<Vec<Refusal>, Refus
     Ok(Vec::new())
 }
 
-fn set(head: &mut PlanHead, header: PlanSpec) {
-    head.name = header.name;
-    head.goal = header.goal;
-    head.description = header.description;
-    head.expected_outcome = header.expected_outcome;
-    head.constraints = header.constraints;
+/// Changes what the person has changed of the header.
+fn set(head: &mut PlanHead, [was, is]: [PlanSpec; 2]) {
+    let texts = [
+        (&mut head.name, was.name, is.name),
+        (&mut head.goal, was.goal, is.goal),
+        (&mut head.description, was.description, is.description),
+        (
+            &mut head.expected_outcome,
+            was.expected_outcome,
+            is.expected_outcome,
+        ),
+        (&mut head.constraints, was.constraints, is.constraints),
+    ];
+    for (text, was, is) in texts {
+        if was != is {
+            *text = is;
+        }
+    }
 }
 
 fn summary(edited: &EditedPlan) -> String {

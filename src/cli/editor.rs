@@ -32,6 +32,14 @@ impl Editor {
     /// # Errors
     /// No file can be made for it, or it cannot be started.
     pub fn open(text: &str) -> anyhow::Result<Self> {
+        Self::reopen(text, text)
+    }
+
+    /// As [`Editor::open`], with a text that the person has changed already since it was `given`.
+    ///
+    /// # Errors
+    /// As [`Editor::open`].
+    pub fn reopen(text: &str, given: &str) -> anyhow::Result<Self> {
         let file = tempfile::Builder::new()
             .prefix("plan-")
             .suffix(".md")
@@ -53,7 +61,7 @@ impl Editor {
         Ok(Self {
             child,
             file,
-            given: text.to_owned(),
+            given: given.to_owned(),
             command,
             _terminal: terminal,
         })

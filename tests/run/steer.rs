@@ -24,10 +24,11 @@ fn take(scene: &Scene, number: u32) -> Command {
     command
 }
 
-/// Returns how many changes the newest plan has.
-fn changes(scene: &Scene) -> Value {
-    let events = scene.events();
-    events.last().unwrap()["seq"].clone()
+/// Returns what has happened to the newest plan on the command line.
+fn changes(scene: &Scene) -> Vec<Value> {
+    let mut events = scene.events();
+    events.retain(|event| event["by"] == "command line");
+    events
 }
 
 /// Returns where the text of an edit is kept.
@@ -393,7 +394,7 @@ fn wrong_words_are_refused() {
         ("tell 3 x --now", 1, "no agent works on task `3` now"),
         ("retry 9", 1, "there is no task `9`"),
         ("done 9", 1, "there is no task `9`"),
-        ("skip x 1", 2, "no plan has an id that begins with `x`"),
+        ("skip 0x 1", 2, "no plan has an id that begins with `0x`"),
         ("edit 9", 2, "has no task `9`"),
     ];
     for (words, code, said) in cases {
@@ -412,4 +413,24 @@ fn wrong_words_are_refused() {
         scene.works(["retry", &plan[..4], "3"]),
         "task 3 has not been tried yet: it waits for task 2",
     );
+}
+
+/// A signal ends the editor, and what was written is kept, also that of an earlier round.
+#[test]
+fn signal_keeps_text_of_edit() {
+    let (mut scene, _daemon) = chain(0);
+    let script =
+        "if head -1 \"$1\" | grep -q '^#!'; then echo $$ > editor; while :; do sleep 0.02; done; fi
+        sed -i 's/- after: 2/- after: 9/' \"$1\"";
+    editor(&mut scene, script);
+    let (mut running, terminal) = scene.env.start_on_terminal("edit");
+    let pid = || fs::read_to_string(scene.env.path("editor")).unwrap_or_default();
+    wait_until("the editor works again", || pid().ends_with('\n'));
+    kill_process(Pid::from_child(&running.child), Signal::TERM).unwrap();
+    assert_eq!(running.wait().code(), Some(143));
+    assert!(!lives(pid().trim()), "the editor is left on the terminal");
+    wait_until("it is said", || {
+        terminal.shown().contains("is in `") && terminal.shown().ends_with("`\n")
+    });
+    has(kept(&terminal.shown()), "- after: 9");
 }

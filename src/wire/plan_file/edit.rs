@@ -21,8 +21,8 @@ pub struct PlanToEdit {
 /// What a person has made of it.
 #[derive(Clone, Debug, Default)]
 pub struct EditedPlan {
-    /// The header with what is new in it, if anything is.
-    pub header: Option<PlanSpec>,
+    /// The header as it was and as it is now, if anything in it is new.
+    pub header: Option<[PlanSpec; 2]>,
     /// Every task of the text, in its order, then those that are left out.
     pub tasks: Vec<TaskEdit>,
     /// The new and changed tasks, for checks against the configuration.
@@ -67,7 +67,7 @@ impl PlanToEdit {
         if is.order != was.order {
             problems.add(Problem::new("the order of a plan stays as it is"));
         }
-        let header = (is != was).then_some(is);
+        let header = (is != was).then_some([was, is]);
         if header.is_some() && self.only.is_some() {
             let problem = Problem::new("only a task is edited here, and nothing stands before it");
             problems.add(problem.with_hint("`edit` without a number has the whole plan"));
