@@ -27,6 +27,7 @@ mod staff;
 mod team;
 mod tools;
 mod torn;
+mod words;
 mod workflow;
 
 use std::fs::{self, File};

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
 use super::{App, Failure, Output};
-use crate::plan::{ArchiveState, Plan, PlanId, ROLE, Task};
+use crate::plan::{ArchiveState, Plan, PlanHead, PlanId, ROLE, Task};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
 use crate::wire::text::{one_line, printable};
@@ -30,7 +30,13 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(
     plans.retain(|ListedPlan { head, .. }| {
         args.all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
     });
-    let view = |plan| ListedView::of(plan, app.carries_out(&plan.head));
+    let daemon = app.volumes.running();
+    let carries_out = |head: &PlanHead| {
+        daemon
+            .as_ref()
+            .is_some_and(|daemon| daemon.carries_out(&head.id))
+    };
+    let view = |plan| ListedView::of(plan, carries_out(&plan.head));
     let plans: Vec<ListedView> = plans.iter().map(view).collect();
     if args.json {
         return output.json(&plans);
@@ -50,7 +56,7 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let mut shown = None;
     loop {
-        let daemon = app.volumes.daemon_of(&plan);
+        let daemon = app.volumes.daemon_of(&plan).map(|daemon| daemon.pid);
         let seq = app.read(&plan, |_, seq| seq).await?;
         let now = Some((seq, daemon));
         if shown != now {
