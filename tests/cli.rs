@@ -34,7 +34,7 @@ fn help_is_short_and_lists_exit_codes() {
       run          Plan a goal and carry the plan out
       plan         Only plan: show the plan and keep it for `resume`
       resume       Go on with an unfinished plan
-      plans        List the plans
+      plans        List the plans [alias: ls]
       status       Show how far a plan is
       show         Show a plan
       why          Say why a task is as it is, and what it waits for
@@ -53,7 +53,7 @@ fn help_is_short_and_lists_exit_codes() {
       edit         Edit a plan or a task in your editor
       pause        Start nothing new in a plan; what is under way goes on
       stop         End the daemon; `resume` goes on
-      abort        End a plan for good
+      abort        End a plan for good [alias: cancel]
       restore      Make a plan what it was after an earlier change
       worker       Take commands, run an agent for each, write the reports
       tools        List the tools through which agents read and change plans
@@ -63,6 +63,7 @@ fn help_is_short_and_lists_exit_codes() {
       trust        Show what the configuration runs and allows, and confirm it
       clean        Say what is plan-agent's here, and remove it on yes
       completions  Print the completions of a shell
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -C <DIR>             Begin in this folder instead of the current one
@@ -485,18 +486,18 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
 fn plan_is_shown_by_all_views() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run("plans").seen(&env), @r"
-    abcdefgh  running    [TIME]  Word counter
+    abcdefgh  stopped      [TIME]  Word counter
     exit 0
     ");
     insta::assert_snapshot!(env.run("status").seen(&env), @r"
     abcdefgh  Word counter  stopped
     Goal: Count words
-    1 of 3 tasks done · 1 in progress · 1 blocked
+    1 of 3 tasks done · 1 asks you · 1 waiting
     Used: agents 2 of 200 attempts
 
        1  completed    Count · ~ unverified
-       2  in progress  Serve · ? waits for your answer
-       3  blocked      Describe · after 2
+       2  asks you     Serve
+       3  waiting      Describe · after 2
 
     Question about task 2
       it failed
@@ -527,8 +528,8 @@ fn plan_is_shown_by_all_views() {
     exit 0
     ");
     insta::assert_snapshot!(env.run("why 3").seen(&env), @r"
-    3 · Describe: blocked
-      it waits for task 2 · Serve: in progress
+    3 · Describe: waiting
+      it waits for task 2 · Serve: asks you
     exit 0
     ");
     insta::assert_snapshot!(env.run("log abc").seen(&env), @r"
@@ -549,7 +550,7 @@ fn plan_is_shown_by_all_views() {
     graph LR
       t1["1 · Count<br/>ready"]:::pending
       t2["2 · Serve<br/>ready"]:::pending
-      t3["3 · Describe<br/>blocked"]:::pending
+      t3["3 · Describe<br/>waiting"]:::pending
       t1 --> t3
       t2 --> t3
       classDef pending fill:#ffffff,stroke:#555,color:#000
@@ -637,7 +638,7 @@ fn pause_and_abort_work_without_daemon() {
     insta::assert_snapshot!(env.run("abort x").seen(&env), @r"
     error: no plan has an id that begins with `x`
     Hint: the plans here:
-      abcdefgh  paused     Word counter
+      abcdefgh  paused       Word counter
     exit 2
     ");
     insta::assert_snapshot!(env.run("abort abcd").seen(&env), @r"
@@ -646,10 +647,10 @@ fn pause_and_abort_work_without_daemon() {
     exit 0
     ");
     insta::assert_snapshot!(env.run("abort abcd").seen(&env), @r"
-    error: the plan is abandoned
+    error: the plan is aborted
     exit 1
     ");
-    has(&env.run("status --json").stdout, "\"abandoned\"");
+    has(&env.run("status --json").stdout, "\"aborted\"");
     // A plan that has ended is shown once and not watched.
     assert_eq!(env.run("status --watch").code, Some(0));
     assert_eq!(env.run("log --follow").code, Some(0));
@@ -709,12 +710,12 @@ fn long_lines_wrap_only_on_terminal() {
     abcdefgh  Word counter  stopped
     Goal: Count the words of a file, tell the ten most frequent ones, and serve both
           to whoever asks for them
-    1 of 3 tasks done · 1 in progress · 1 blocked
+    1 of 3 tasks done · 1 asks you · 1 waiting
     Used: agents 2 of 200 attempts
 
        1  completed    Count · ~ unverified
-       2  in progress  Serve · ? waits for your answer
-       3  blocked      Describe · after 2
+       2  asks you     Serve
+       3  waiting      Describe · after 2
 
     Question about task 2
       it failed
@@ -727,9 +728,9 @@ fn long_lines_wrap_only_on_terminal() {
     exit 0
     ");
     insta::assert_snapshot!(seen(&["log"]), @r"
-        1  [TIME]  goal: Count the words of a file, tell the ten most
-                                frequent ones, and serve both to whoever asks for
-                                them  (tests: made)
+        1  [TIME]  goal: Count the words of a file, tell the ten
+                                    most frequent ones, and serve both to whoever
+                                    asks for them  (tests: made)
         1  [TIME]  planned 3 tasks
         1  [TIME]  started
         2  [TIME]  task 1: dispatched  (tests: first)
@@ -738,9 +739,9 @@ fn long_lines_wrap_only_on_terminal() {
         2  [TIME]  task 1: ~ completed, unverified
         3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: not accepted: see the file; the agent
-                                reports FAILED
-        3  [TIME]  ? asks you about task 2: it failed
+        3  [TIME]  task 2: not accepted: the agent reports FAILED:
+                                    see the file
+        3  [TIME]  asks you about task 2: it failed
     exit 0
     ");
     insta::assert_snapshot!(seen(&["--config", "no such file.toml", "why", "1"]), @r"
@@ -774,7 +775,7 @@ fn errors_name_missing_objects() {
     insta::assert_snapshot!(env.run("status zz").seen(&env), @r"
     error: no plan has an id that begins with `zz`
     Hint: the plans here:
-      abcdefgh  running    Word counter
+      abcdefgh  stopped      Word counter
     exit 2
     ");
     insta::assert_snapshot!(env.run("answer 5 skip").seen(&env), @r"

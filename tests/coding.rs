@@ -285,7 +285,7 @@ fn worker_logs_start_and_result() {
     let told: Vec<&str> = told
         .lines()
         .skip(1)
-        .filter_map(|line| line.get("12:00:00 ".len()..))
+        .filter_map(|line| line.get("12:00:00 UTC ".len()..))
         .collect();
     assert_eq!(
         told,

@@ -33,6 +33,7 @@ mod team;
 mod tools;
 mod torn;
 mod trust;
+mod words;
 mod workflow;
 
 use std::fs::{self, File};

@@ -126,8 +126,12 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
         let meant = named.or_else(|| pick(None))?.id;
         offers = store.read(&meant, |plan, _| tasks(plan)).await.ok()?;
     }
+    let daemon = app.volumes.running();
     let plan = |ListedPlan { head, .. }: &ListedPlan| {
-        let state = StateWord::of_plan(head, app.carries_out(head)).as_str();
+        let carried_out = daemon
+            .as_ref()
+            .is_some_and(|daemon| daemon.carries_out(&head.id));
+        let state = StateWord::of_plan(head, carried_out).as_str();
         let help = format!("{state}: {}", one_line(&head.name, NAME));
         (one_line(head.key(), NAME), help)
     };

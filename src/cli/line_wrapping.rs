@@ -11,7 +11,7 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 const NARROWEST: usize = 40;
 
 /// What stands before the text is no wider than that: number and moment of a change in the log.
-const WIDEST_HANG: usize = 30;
+const WIDEST_HANG: usize = 34;
 
 /// A command in backticks is kept on one line up to that length, so that it can be taken from there.
 const LONGEST_COMMAND: usize = 60;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
 use super::{App, Failure, Output};
-use crate::plan::{ArchiveState, Plan, PlanId, ROLE, Task};
+use crate::plan::{ArchiveState, Plan, PlanHead, PlanId, ROLE, Task};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
 use crate::wire::text::{one_line, printable};
@@ -36,7 +36,13 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(
     plans.retain(|ListedPlan { head, .. }| {
         args.all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
     });
-    let view = |plan| ListedView::of(plan, app.carries_out(&plan.head));
+    let daemon = app.volumes.running();
+    let carries_out = |head: &PlanHead| {
+        daemon
+            .as_ref()
+            .is_some_and(|daemon| daemon.carries_out(&head.id))
+    };
+    let view = |plan| ListedView::of(plan, carries_out(&plan.head));
     let plans: Vec<ListedView> = plans.iter().map(view).collect();
     if args.json {
         return output.json(&plans);
@@ -56,7 +62,7 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let (mut shown, mut view, mut drawn) = (None, None, Instant::now());
     loop {
-        let daemon = app.volumes.daemon_of(&plan);
+        let daemon = app.volumes.daemon_of(&plan).map(|daemon| daemon.pid);
         let now = app.read(&plan, |plan, seq| (seq, plan.status().settled()));
         let (seq, over) = now.await?;
         let last = !args.watch || over;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::EventView;
+use super::{EventView, StateWord};
 use crate::plan::{HumanQuestion, Plan, PlanState, Time, word};
 use crate::wire::text::time_text;
 
@@ -70,6 +70,7 @@ impl HookCall {
             "name": head.name,
             "goal": head.goal,
             "status": head.status.as_str(),
+            "state": StateWord::of_plan(head, true),
             "reason": reason,
             "workspace": head.workspace,
             "tasks": counts.total(),
@@ -125,7 +126,7 @@ mod tests {
         let file = "/v/questions/pending/question-q0af31c.md";
         let line = HookCall::question(&plan, &question, file, sample_plans::NOW).render();
         assert_eq!(line.matches('\n').count(), 1, "{line}");
-        insta::assert_snapshot!(line.trim_end(), @r#"{"at":"2026-11-21T10:00:00Z","event":"question","plan":{"completed":0,"failed":0,"goal":"Count the words of a file","id":"abcdefgh","name":"Word counter","reason":null,"skipped":0,"status":"running","tasks":1,"workspace":"/w"},"question":{"about":"failures","choices":["retry","abort"],"file":"/v/questions/pending/question-q0af31c.md","id":"q0af31c","reason":"the task failed 3 times in a row","task":1,"task_name":"Write\nit"}}"#);
+        insta::assert_snapshot!(line.trim_end(), @r#"{"at":"2026-11-21T10:00:00Z","event":"question","plan":{"completed":0,"failed":0,"goal":"Count the words of a file","id":"abcdefgh","name":"Word counter","reason":null,"skipped":0,"state":"running","status":"running","tasks":1,"workspace":"/w"},"question":{"about":"failures","choices":["retry","abort"],"file":"/v/questions/pending/question-q0af31c.md","id":"q0af31c","reason":"the task failed 3 times in a row","task":1,"task_name":"Write\nit"}}"#);
         let change = Change {
             seq: 2,
             at: sample_plans::NOW,

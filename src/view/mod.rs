@@ -74,9 +74,9 @@ impl ListedView<'_> {
     }
 }
 
-/// Returns the time of day as a person's clock shows it.
+/// Returns the time of day as a person's clock shows it, with its zone.
 pub fn clock_time(time: Time, zone: &TimeZone) -> String {
-    at(time, zone, "%H:%M:%S")
+    at(time, zone, "%H:%M:%S %Z")
 }
 
 /// Returns a moment as a person's clock shows it, with its zone.

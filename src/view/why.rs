@@ -218,6 +218,7 @@ fn stray_file(plan: &Plan, task: &TaskView, now: Time) -> Option<String> {
 
 fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     let what = match attempt.state {
+        AttemptState::Open if attempt.claimed.is_none() => "waits for an agent",
         AttemptState::Open => "is under way",
         AttemptState::Reported => "awaits its decision",
         AttemptState::Judged => "was judged",

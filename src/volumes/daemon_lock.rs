@@ -44,6 +44,14 @@ pub struct DaemonInfo {
     pub root: PathBuf,
 }
 
+impl DaemonInfo {
+    /// Returns whether it carries out a plan. A daemon that has not said yet which plan is its own counts.
+    pub fn carries_out(&self, plan: &PlanId) -> bool {
+        let own = self.plan.as_deref();
+        own.is_none_or(|own| own == plan.as_str())
+    }
+}
+
 /// A daemon's record of its end, for later commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonFarewell {
@@ -182,12 +190,9 @@ impl Volumes {
         }))
     }
 
-    /// Returns the process that carries out a plan here, if one does. One that has not said yet which plan is its own counts.
-    pub fn daemon_of(&self, plan: &PlanId) -> Option<u32> {
-        let daemon = self.running()?;
-        let own = daemon.plan.as_deref();
-        own.is_none_or(|own| own == plan.as_str())
-            .then_some(daemon.pid)
+    /// Returns the daemon that carries out a plan here, if one does.
+    pub fn daemon_of(&self, plan: &PlanId) -> Option<DaemonInfo> {
+        self.running().filter(|daemon| daemon.carries_out(plan))
     }
 
     /// Returns how the last daemon ended, if it could record that and no daemon has started since.

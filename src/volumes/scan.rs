@@ -289,8 +289,13 @@ impl Scanner {
         }
         let unchanged = now.duration_since(seen.since);
         if !named_like_a_report(name) {
-            let misnamed = !name.starts_with('.') && has_md_extension(name);
-            if unchanged < if misnamed { MISNAMED } else { STRANGER } {
+            if unchanged
+                < if is_misnamed(name) {
+                    MISNAMED
+                } else {
+                    STRANGER
+                }
+            {
                 return FoundFile::Nothing;
             }
             return FoundFile::Content(Err(Unreadable::NotAReport));
@@ -449,6 +454,16 @@ fn named_like_a_report(name: &str) -> bool {
     stem.split_at_checked("report-".len())
         .is_some_and(|(prefix, id)| prefix.eq_ignore_ascii_case("report-") && !id.is_empty())
         && has_md_extension(name)
+}
+
+/// Returns whether a file that is no report by its name was meant as one: a text under a name of its own.
+fn is_misnamed(name: &str) -> bool {
+    let texts = ["md", "markdown", "txt", "json", "yaml", "yml"];
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let is_text = texts
+        .iter()
+        .any(|text| extension.eq_ignore_ascii_case(text));
+    !name.starts_with('.') && (is_text || !name.contains('.') && name.starts_with("report-"))
 }
 
 fn has_md_extension(name: &str) -> bool {

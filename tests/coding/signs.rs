@@ -48,10 +48,10 @@ fn worker_reports_model_retry_with_time() {
     let told = File::create(scene.path("worker.log")).unwrap();
     let mut worker = scene.spawn("worker --agent claude", Stdio::null(), told);
     wait_until("the log tells it", || {
-        scene.env.run("log").stdout.contains("is asked again at")
+        scene.env.run("log").stdout.contains("is asked again in")
     });
     let log = scene.env.run("log").stdout;
-    assert_eq!(log.matches("is asked again at").count(), 1, "{log}");
+    assert_eq!(log.matches("is asked again in").count(), 1, "{log}");
     let status = scene.env.run("status").stdout;
     has(&status, "its model fails and is asked again in");
     let status: Value = serde_json::from_str(&scene.env.run("status --json").stdout).unwrap();

@@ -81,6 +81,7 @@ impl TestEnv {
                 ("PATH".to_owned(), path),
                 ("XDG_STATE_HOME".to_owned(), state_folder),
                 ("PLAN_AGENT_TIMING".to_owned(), "0.1".to_owned()),
+                ("TZ".to_owned(), "UTC".to_owned()),
             ],
             programs,
             columns: 80,
@@ -337,6 +338,7 @@ impl TestEnv {
         for (shape, stand_in) in [
             ("hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", "[UUID]"),
             ("dddd-dd-ddTdd:dd:ddZ", "[TIME]"),
+            ("dddd-dd-dd dd:dd:dd UTC", "[TIME]"),
             ("dddd-dd-dd dd:dd:dd", "[TIME]"),
         ] {
             text = replace_shape(&text, shape, stand_in);

@@ -219,7 +219,7 @@ async fn kill_around_cancel_abandons_task() {
             "after {polls} polls"
         );
         gets(&mut scene.role(), cancel("task-1")).await;
-        assert_eq!(scene.plan().await.status().as_str(), "abandoned");
+        assert_eq!(scene.plan().await.status().as_str(), "aborted");
         assert_eq!(scene.plan().await.recalls().count(), 0);
         assert!(!scene.office.withdrawn().is_empty(), "after {polls} polls");
         if ended {

@@ -319,7 +319,7 @@ async fn cancel_abandons_task_and_withdraws_request() {
     assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
     assert_eq!(role.state().status.as_str(), "idle");
     assert!(role.state().current_task.is_none() && role.waits_until().is_none());
-    assert_eq!(scene.plan().await.status().as_str(), "abandoned");
+    assert_eq!(scene.plan().await.status().as_str(), "aborted");
     assert!(scene.office.updates().is_empty(), "nobody waits for it");
     gets(&mut role, answer(&request, COMPLETED, "late")).await;
     assert!(scene.office.updates().is_empty());

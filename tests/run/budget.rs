@@ -55,7 +55,7 @@ fn budget_question_allows_abort() {
     scene.fill_in(&id, "abort", "enough");
     scene.exits(3, "resume");
     assert_eq!(agent.attempts().len(), 1);
-    assert_eq!(scene.status()["plan"]["status"], "abandoned");
+    assert_eq!(scene.status()["plan"]["status"], "aborted");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn abort_ends_plan_of_foreground_run() {
     scene.works(["abort", &plan]);
     let ran = foreground.end().exits(3);
     let last = lines(&ran.stdout).pop().unwrap();
-    assert_eq!(picked(&last, "status exit"), json!(["abandoned", 3]));
+    assert_eq!(picked(&last, "status exit"), json!(["aborted", 3]));
     scene.await_name("active", &format!("{}.cancel", first.id));
     scene.exits(3, "resume");
 }
@@ -161,8 +161,8 @@ fn status_shows_how_last_daemon_ended() {
     let _first = scene.leave("run --plan chain.md");
     scene.works("stop");
     let status = scene.works("status");
-    has(&status, "The last one ended at ");
-    has(&status, ": it was asked to stop.");
+    has(&status, "The last one ended ");
+    has(&status, " s ago: it was asked to stop.");
     let next = scene.leave("resume");
     let status = scene.works("status");
     lacks(&status, "The last one");

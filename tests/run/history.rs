@@ -146,15 +146,15 @@ fn tool_plans_are_listed_but_not_default() {
     let shown = |args: &[&str]| scene.env.normal(&scene.works(args));
     let plans = shown(&["plans"]).replace(&own, "OWN");
     insta::assert_snapshot!(plans, @r"
-    release  running    [TIME]  Release it  (tasks)
-    OWN  completed  [TIME]  One
+    release  running      [TIME]  Release it  (tasks)
+    OWN  completed    [TIME]  One
     ");
     let plans = shown(&["plans", "--all"]).replace(&own, "OWN");
     insta::assert_snapshot!(plans, @r"
-    old one  idle       [TIME]  Release it  (tasks, in the history)
-    release  running    [TIME]  Release it  (tasks)
-    release  idle       [TIME]  Release it  (tasks, deleted)
-    OWN  completed  [TIME]  One
+    old one  not started  [TIME]  Release it  (tasks, in the history)
+    release  running      [TIME]  Release it  (tasks)
+    release  not started  [TIME]  Release it  (tasks, deleted)
+    OWN  completed    [TIME]  One
     ");
     let all: Value = scene.json("plans --all --json");
     let known = all.as_array().unwrap().iter();

@@ -276,7 +276,7 @@ fn signal_or_plan_end_closes_editor() {
         let text = fs::read_to_string(kept).unwrap();
         assert!(text.ends_with("precious\n"), "{text}");
         fs::remove_file(kept).unwrap();
-        let expected = if by_signal { "running" } else { "abandoned" };
+        let expected = if by_signal { "running" } else { "aborted" };
         assert_eq!(scene.status()["plan"]["status"], expected);
     }
 }

@@ -20,7 +20,7 @@ fn abort_verdict_on_failure_ends_plan() {
         let ran = scene.exits(3, "run 'Write it in a language that there is not' --json");
         let last = lines(&ran.stdout).pop().unwrap();
         let ended = picked(&last, "event status exit");
-        assert_eq!(ended, json!(["finished", "abandoned", 3]));
+        assert_eq!(ended, json!(["finished", "aborted", 3]));
         assert_eq!(agent.attempts(), [(1, 1)]);
         let part = "In the judge's words.";
         has(scene.read("volumes/workspace/MISSION.md"), part);

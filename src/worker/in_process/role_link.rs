@@ -163,7 +163,7 @@ impl RoleLink {
             .filter(|text| !text.trim().is_empty())
         {
             let known = language.pick("What is good to know for it:", "相关背景：");
-            description.push_str(&format!("\n\n{known}\n\n"));
+            description.push_str(&["\n\n", known, "\n\n"].concat());
             description.push_str(&indented(context, CONTEXT));
         }
         let first = asked.lines().find(|line| !line.trim().is_empty());

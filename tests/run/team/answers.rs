@@ -23,7 +23,7 @@ fn question_of_external_role_reaches_human() {
     has(&text, "task: 1 ·");
     has(&text, "- reply");
     let status = scene.works("status");
-    has(&status, ["waits for your answer", "a waits for coder"]);
+    has(&status, ["asks you", "a waits for coder"]);
 
     // Another role that waits for longer has reached its timeout: the first one still waits for the person.
     scene.await_questions(2);

@@ -25,7 +25,7 @@ fn internal(scene: &Scene) -> Vec<(String, String)> {
 }
 
 fn given_up(archive_state: &str) -> Vec<(String, String)> {
-    vec![("abandoned".to_owned(), archive_state.to_owned())]
+    vec![("aborted".to_owned(), archive_state.to_owned())]
 }
 
 #[test]

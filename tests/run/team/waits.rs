@@ -68,7 +68,8 @@ fn shown(scene: &Scene, request: &Command) {
     let lane = json!({"role": "coder", "most": 1, "tasks": [], "asked": [1]});
     assert_eq!(lanes[0], lane, "{lanes}");
     let why = scene.works("why 1");
-    let line = format!("  {WAITS} since {since}: Mend the flag. ({})\n", request.id);
+    let line = format!(" s: Mend the flag. ({})\n", request.id);
+    has(&why, format!("  {WAITS} · "));
     has(&why, &line);
     let line = format!("\n  {WAITS} since {since}: Mend the flag.\n");
     wait_until("MISSION.md says it", || mission(scene).contains(&line));
