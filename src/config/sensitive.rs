@@ -144,7 +144,7 @@ mod tests {
                 "[budget]\ncost_usd = 'none'\nwall_time = '99h'\n[run]\nconfirm_abort = 'never'",
                 vec![
                     r#"budget.cost_usd = "none""#,
-                    r#"budget.wall_time = "4d 3h""#,
+                    r#"budget.wall_time = "99h""#,
                     r#"run.confirm_abort = "never""#,
                 ],
             ),
