@@ -12,11 +12,11 @@ pub mod wire;
 
 pub mod bounded_read;
 
+pub mod own_files;
+
 pub mod config;
 
 pub mod plan_time;
-
-pub mod own_files;
 
 pub mod processes;
 

@@ -1,5 +1,7 @@
 //! The command line from outside: help, exit codes, bad input, and every command that works on plans without a daemon.
 
+mod home;
+
 use std::fs::File;
 use std::io::Write;
 use std::process::Stdio;
@@ -28,7 +30,7 @@ fn help_is_short_and_lists_exit_codes() {
     Usage: plan-agent [OPTIONS] <COMMAND>
 
     Commands:
-      init         Write config.toml, prompts/ and volumes/ here
+      init         Write config.toml, prompts/ and volumes/; in a git project into .plan-agent/
       run          Plan a goal and carry the plan out
       plan         Only plan: show the plan and keep it for `resume`
       resume       Go on with an unfinished plan
@@ -51,10 +53,12 @@ fn help_is_short_and_lists_exit_codes() {
       tool         Call a tool
       mcp          Serve the tools to an agent by the Model Context Protocol
       doctor       Check the configuration, the folders, the model and the programs that are needed
+      clean        Say what is plan-agent's here, and remove it on yes
       completions  Print the completions of a shell
 
     Options:
-          --config <FILE>  Read this configuration instead of ./config.toml
+      -C <DIR>             Begin in this folder instead of the current one
+          --config <FILE>  Read this configuration instead of the project's
       -h, --help           Print help
       -V, --version        Print version
 
@@ -86,7 +90,8 @@ fn help_is_short_and_lists_exit_codes() {
           --detach           Leave a daemon behind and return
           --no-input         Never ask here; exit with 4 once nothing else can go on
           --json             Print one JSON event a line
-          --config <FILE>    Read this configuration instead of ./config.toml
+      -C <DIR>               Begin in this folder instead of the current one
+          --config <FILE>    Read this configuration instead of the project's
       -h, --help             Print help
 
     Team:
@@ -129,7 +134,8 @@ fn help_is_short_and_lists_exit_codes() {
           --detach         Leave a daemon behind and return
           --no-input       Never ask here; exit with 4 once nothing else can go on
           --json           Print one JSON event a line
-          --config <FILE>  Read this configuration instead of ./config.toml
+      -C <DIR>             Begin in this folder instead of the current one
+          --config <FILE>  Read this configuration instead of the project's
       -h, --help           Print help
 
     Agent:
@@ -162,7 +168,8 @@ fn help_is_short_and_lists_exit_codes() {
           --format <md|json|dot|mermaid>  As a plan file (md), as it is stored (json), or as a graph for
                                           Graphviz (dot) or Mermaid [default: md]
           --at <N>                        As it was after change N; `log` shows the numbers
-          --config <FILE>                 Read this configuration instead of ./config.toml
+      -C <DIR>                            Begin in this folder instead of the current one
+          --config <FILE>                 Read this configuration instead of the project's
       -h, --help                          Print help
     ");
 }
@@ -280,7 +287,7 @@ fn doctor_reports_setup_without_secrets() {
     let doctor = env.run("doctor");
     assert_eq!(doctor.code, Some(0), "{}", doctor.stderr);
     insta::assert_snapshot!(without_programs(&doctor.stdout, &env), @r"
-    --  config     no config.toml here: every key has its default
+    --  config     no config.toml: every key has its default
                    Hint: `plan-agent init` writes a commented one
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed

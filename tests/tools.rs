@@ -4,6 +4,8 @@ mod agentscope;
 mod bounds;
 mod cli;
 pub mod crowd;
+mod differential;
 mod http;
 mod mcp;
+mod reference;
 mod together;

@@ -275,7 +275,7 @@ impl CodingAgent {
         let said = last_words(printed.err);
         match printed.exit {
             None => RunOutcome::Killed {
-                how: "was ended while nobody looked".into(),
+                how: "was ended while no worker watched it".into(),
             },
             Some(exit) if exit.success() => RunOutcome::Garbled {
                 why: "it ended with exit code 0 and without a last word".into(),

@@ -27,9 +27,18 @@ pub(super) const PUT_BACK: &str =
 
 /// What a command is started with.
 pub(super) struct CommandStart {
+    /// The folder that was named instead of the current one; it is the current one by now.
+    pub folder: Option<PathBuf>,
     /// The configuration file that is named.
     pub file: Option<PathBuf>,
     pub environment: Environment,
+}
+
+impl CommandStart {
+    /// Returns what a person types to call this program in the same place.
+    pub fn program(&self) -> ProgramName {
+        ProgramName::with(self.folder.as_deref(), self.file.as_deref())
+    }
 }
 
 /// What a command is to do, which decides where its plans are.
@@ -68,6 +77,7 @@ impl App {
     /// What is wrong with it, or that there is none of that name.
     pub async fn open(start: &CommandStart, access: Access) -> Result<Self, Failure> {
         let (file, environment) = (start.file.clone(), start.environment.clone());
+        let program = start.program();
         beside(move || {
             let own = Config::load(file.as_deref(), &environment);
             let around = match &file {
@@ -77,10 +87,10 @@ impl App {
             let (config, program) = match around {
                 Some(root) => {
                     let config = Config::around(&root, &environment)?;
-                    let program = ProgramName::within(config.folder());
+                    let program = ProgramName::with(Some(config.home().outer()), None);
                     (config, program)
                 }
-                None => (own?, ProgramName::with(file.as_deref())),
+                None => (own?, program),
             };
             Self::of(config, environment, program)
         })
@@ -168,6 +178,7 @@ impl App {
     /// # Errors
     /// The folder cannot be written to, or the store cannot be opened.
     pub async fn make_store(&self) -> Result<&Store, Failure> {
+        self.make_home()?;
         let Err(error) = Volumes::open(self.volumes.root()) else {
             return self.open_store().await;
         };
@@ -212,6 +223,7 @@ impl App {
     /// # Errors
     /// As [`App::make_store`], or another daemon has the folder.
     pub async fn take(&self, handed: Option<File>) -> Result<DaemonLock, Failure> {
+        self.make_home()?;
         Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
         let adopted = handed.map(|file| self.volumes.adopt(file)).transpose()?;
         let lock = match adopted.flatten() {
@@ -233,6 +245,19 @@ impl App {
     /// Returns where the log of the daemon is.
     pub fn log_file(&self) -> PathBuf {
         self.volumes.path(Folder::Logs).join("daemon.log")
+    }
+
+    /// Makes the folder that everything lies in, if it is not there yet.
+    ///
+    /// # Errors
+    /// Something else has its name, or it cannot be written.
+    pub fn make_home(&self) -> Result<(), Failure> {
+        let home = self.config.home();
+        home.clone().make().map_err(|error| {
+            let folder = home.folder().display();
+            let error = anyhow!("`{folder}` cannot be used: {error}");
+            Failure::usage(error).hint("give it another name, or name a configuration file that everything is to lie beside: --config FILE")
+        })
     }
 
     pub(super) fn no_plans(&self) -> Failure {

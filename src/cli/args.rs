@@ -50,11 +50,14 @@ Examples:
     bin_name = "plan-agent",
     version,
     max_term_width = 100,
-    disable_help_subcommand = true,
     after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}")
 )]
 pub struct CommandLine {
-    /// Read this configuration instead of ./config.toml
+    /// Begin in this folder instead of the current one
+    #[arg(short = 'C', global = true, value_name = "DIR", display_order = LAST)]
+    pub folder: Option<PathBuf>,
+
+    /// Read this configuration instead of the project's
     #[arg(long, global = true, value_name = "FILE", display_order = LAST)]
     pub config: Option<PathBuf>,
 
@@ -64,8 +67,8 @@ pub struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
-    /// Write config.toml, prompts/ and volumes/ here
-    Init,
+    /// Write config.toml, prompts/ and volumes/; in a git project into .plan-agent/
+    Init(InitArgs),
     /// Plan a goal and carry the plan out
     Run(RunArgs),
     /// Only plan: show the plan and keep it for `resume`
@@ -73,6 +76,7 @@ pub enum CliCommand {
     /// Go on with an unfinished plan
     Resume(ResumeArgs),
     /// List the plans
+    #[command(visible_alias = "ls")]
     Plans(PlansArgs),
     /// Show how far a plan is
     Status(StatusArgs),
@@ -97,6 +101,7 @@ pub enum CliCommand {
     /// End the daemon; `resume` goes on
     Stop,
     /// End a plan for good
+    #[command(visible_alias = "cancel")]
     Abort(AbortArgs),
     /// Make a plan what it was after an earlier change
     Restore(RestoreArgs),
@@ -113,11 +118,20 @@ pub enum CliCommand {
     Mcp(McpArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(DoctorArgs),
+    /// Say what is plan-agent's here, and remove it on yes
+    Clean(CleanArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
         shell: Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Write them into this folder itself, also in a git project
+    #[arg(long)]
+    pub top_level: bool,
 }
 
 #[derive(Debug, Args)]
@@ -408,6 +422,16 @@ pub struct WorkerArgs {
 
     #[command(flatten)]
     pub team: TeamArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The files that agents have written in the project stay, and so do the branches of plans. Configuration that was written by \
+hand stays where it lies in the folder itself (`init --top-level`), and goes with `.plan-agent` elsewhere.")]
+pub struct CleanArgs {
+    /// Remove it without asking
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// Dialects of the tools: one, or all.

@@ -143,9 +143,9 @@ impl App {
             workspace: PathBuf::from(&head.workspace),
             worktrees: self.worktrees(head),
             prepare: config.run.prepare.clone(),
+            mission: config.mission_folder(Path::new(&head.workspace)),
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),
-            language: config.run.language,
             models: prepared.models.clone(),
             checks: config.checks.clone(),
             team: team.map(|file| {

@@ -17,7 +17,7 @@ use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
 use crate::store::Store;
-use crate::view::{ProgramName, Style};
+use crate::view::Style;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::printable;
@@ -49,7 +49,7 @@ pub(super) async fn doctor(
 ) -> Result<Exit, Failure> {
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
-            let program = ProgramName::with(start.file.as_deref());
+            let program = start.program();
             let app = App::of(config, start.environment.clone(), program)?;
             let mut findings = findings(&app).await;
             findings.extend(team(args.team.file.as_deref(), &app).await);
@@ -143,7 +143,7 @@ fn installed(agent: CodingAgent, Probe { path, version }: Probe, app: &App) -> F
 fn config_file(config: &Config) -> Finding {
     match config.file() {
         Some(path) => good("config", path.display().to_string()),
-        None => missing("config", "no config.toml here: every key has its default")
+        None => missing("config", "no config.toml: every key has its default")
             .hint("`plan-agent init` writes a commented one"),
     }
 }

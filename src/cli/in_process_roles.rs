@@ -13,8 +13,8 @@ use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
 use crate::exec::{CheckConfig, MarkKind, end_left_behind};
 use crate::role::{
-    ASK, Abilities, Framework, McpServer, OtherRole, Role, RoleId, RoleModel, RoleSettings,
-    StepChecker, Workplace, built_in, plan_tools,
+    ASK, Abilities, Framework, McpServer, OtherRole, REQUEST_COLLABORATION, Role, RoleId,
+    RoleModel, RoleSettings, StepChecker, Workplace, built_in, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
@@ -99,7 +99,9 @@ fn unusable_steps_of(
     };
     // What a step names and does not exist is among the problems of the file.
     let exists = |does: &StepDoes| match does {
-        StepDoes::ExecuteAction { action, .. } => checker.actions.get(action).is_some(),
+        StepDoes::ExecuteAction { action, .. } => {
+            action == REQUEST_COLLABORATION || checker.actions.get(action).is_some()
+        }
         StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
         StepDoes::RequestCollaboration { target, .. } => {
             *target != role.id && file.team.role(target).is_some()

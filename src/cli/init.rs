@@ -2,26 +2,34 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 
+use super::args::InitArgs;
 use super::output::shown_from_here;
 use super::{CommandStart, Failure, Output};
-use crate::config::{Config, FILE_NAME, TEMPLATE};
+use crate::config::{Config, FILE_NAME, Home, Layout, TEMPLATE};
 use crate::llm::PromptTemplate;
-use crate::view::{ProgramName, Style};
+use crate::view::Style;
 use crate::volumes::Volumes;
 
 /// What the folders are for, and how an agent uses them.
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<(), Failure> {
-    let program = ProgramName::with(start.file.as_deref());
-    let file = start.file.as_deref().unwrap_or(Path::new(FILE_NAME));
-    write_new(file, TEMPLATE, output)?;
-    let config = Config::load(Some(file), &start.environment)?;
+pub(super) fn init(
+    args: &InitArgs,
+    start: &CommandStart,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let program = start.program();
+    let file = match &start.file {
+        Some(file) => file.clone(),
+        None => home(args)?.folder().join(FILE_NAME),
+    };
+    write_new(&file, TEMPLATE, output)?;
+    let config = Config::load(Some(&file), &start.environment)?;
 
     let prompts = config.prompts_dir();
     fs::create_dir_all(&prompts).with_context(|| format!("cannot make `{}`", prompts.display()))?;
@@ -37,6 +45,43 @@ pub(super) fn init(start: &CommandStart, output: &mut Output) -> Result<(), Fail
     write_new(&root.join("README.md"), PROTOCOL, output)?;
     output.line(&format!(
         "\nNext: `{program} doctor` looks whether everything is there."
+    ))
+}
+
+/// Makes the folder that everything lies in: in a git project `.plan-agent`, elsewhere the current one.
+fn home(args: &InitArgs) -> Result<Home, Failure> {
+    let here = std::env::current_dir().context("failed to find the current folder")?;
+    let found = Home::find(&here);
+    let mut home = match found.layout() {
+        _ if found.made() => found,
+        Layout::Project if !args.top_level => found,
+        _ => top_level(&here)?,
+    };
+    let folder = home.folder().display().to_string();
+    home.make()
+        .with_context(|| format!("`{folder}` cannot be used"))
+        .map_err(Failure::usage)?;
+    Ok(home)
+}
+
+/// Returns the home whose files lie in a folder itself, unless files of these names are there already.
+fn top_level(here: &Path) -> Result<Home, Failure> {
+    let names = [FILE_NAME, "prompts", "volumes"];
+    let taken: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
+    let taken: Vec<String> = taken
+        .iter()
+        .filter(|path| path.symlink_metadata().is_ok())
+        .map(|path| format!("`{}`", shown_from_here(path)))
+        .collect();
+    if taken.is_empty() {
+        return Ok(Home::new(here, Layout::TopLevel));
+    }
+    let error = anyhow!(
+        "{} exists already and is not known as plan-agent's",
+        taken.join(", ")
+    );
+    Err(Failure::usage(error).hint(
+        "go to an empty folder; in a git project `plan-agent init` keeps everything in `.plan-agent`",
     ))
 }
 

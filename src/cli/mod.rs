@@ -6,6 +6,9 @@ mod agent_probe;
 mod app;
 mod args;
 mod carry_out_plan;
+mod clean;
+mod completions;
+mod confirm;
 mod control;
 mod detach;
 mod diff;
@@ -27,13 +30,15 @@ mod results;
 mod run;
 mod run_terminal;
 mod signals;
+mod suggestions;
 mod team_file;
 mod tool;
 mod worker_pools;
+mod workspace_choice;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
@@ -46,6 +51,9 @@ use crate::config::Environment;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
+    if completions::answer() {
+        return ExitCode::SUCCESS;
+    }
     // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. A
     // program that is started from here begins with the usual rights.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
@@ -56,6 +64,7 @@ pub fn main() -> ExitCode {
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(answer) => {
+            let answer = suggestions::suggest(answer);
             // An error repeats what was typed; `--help` does not. A reader that has gone makes no difference to the exit code.
             match answer.use_stderr() {
                 true => complain(&answer.render().to_string()),
@@ -64,6 +73,12 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(Exit::Usage.code()));
         }
     };
+    if let Some(folder) = &line.folder
+        && let Err(error) = std::env::set_current_dir(folder)
+    {
+        complain(&format!("error: `{}`: {error}\n", folder.display()));
+        return Exit::Usage.into();
+    }
     match execute(line) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -101,6 +116,7 @@ struct Process<'a> {
 
 async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     let start = &CommandStart {
+        folder: line.folder,
         file: line.config,
         environment: Environment::of_process(),
     };
@@ -119,12 +135,8 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     };
     let (read, control) = (|| open(Access::Read), || open(Access::Control));
     let done = match line.command {
-        CliCommand::Completions { shell } => {
-            let (mut command, mut script) = (CommandLine::command(), Vec::new());
-            clap_complete::generate(shell, &mut command, "plan-agent", &mut script);
-            out.bytes(&script)
-        }
-        CliCommand::Init => init::init(start, out),
+        CliCommand::Completions { shell } => completions::print(shell, out),
+        CliCommand::Init(args) => init::init(&args, start, out),
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return run::run(args, process(output)).await,
         CliCommand::Plan(args) => return run::plan(args, process(output)).await,
@@ -135,6 +147,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Tools(args) => tool::list(&args, out),
         CliCommand::Tool(args) => return tool::call(args, process(output)).await,
         CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
+        CliCommand::Clean(args) => clean::clean(&args, &control().await?, out).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,

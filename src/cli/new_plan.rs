@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use rustix::fs::Access;
 
 use super::args::NewPlanArgs;
+use super::workspace_choice::PlanFileWorkspace;
 use super::{App, Failure, beside};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
@@ -30,15 +30,29 @@ impl App {
     /// # Errors
     /// What is wrong with what was said, no model can plan a goal, or the workspace cannot be worked in.
     pub(super) async fn new_plan(
-        &self,
+        &mut self,
         wanted: &Wanted<'_>,
         planner: &Planner,
     ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
         let new = wanted.new;
-        let workspace = self.workspace(new.workspace.as_deref())?;
-        let (mut head, tasks) = match (&new.workflow, wanted.plan, wanted.goal) {
+        let file = match (&new.workflow, wanted.plan) {
+            (None, Some(path)) => Some((path, read_plan(path).await?)),
+            _ => None,
+        };
+        let named = file.as_ref().and_then(|(path, file)| {
+            let workspace = file.workspace.as_deref()?;
+            Some(PlanFileWorkspace {
+                file: path,
+                workspace,
+            })
+        });
+        let workspace = self.choose_workspace(new.workspace.as_deref(), named);
+        let workspace = workspace.await?;
+        let (mut head, tasks) = match (&new.workflow, file, wanted.goal) {
             (Some(workflow), ..) => self.plan_of_workflow(workflow, wanted, &workspace)?,
-            (None, Some(path), _) => self.read_plan(path, &workspace).await?,
+            (None, Some((path, file)), _) => {
+                self.begin(file, &path.display().to_string(), &workspace)?
+            }
             (None, None, Some(goal)) => {
                 let head = PlanHead::new(new_plan_id(), goal, Time::default());
                 (head, Vec::new())
@@ -60,6 +74,11 @@ impl App {
         if self.config.run.isolation == Isolation::Worktree {
             usable_project(&workspace, None).await?;
         }
+        let words = [&head.goal, &head.name]
+            .into_iter()
+            .find(|text| !text.trim().is_empty());
+        let language = self.config.run.language;
+        head.language = Some(language.of(words.map_or("", |text| text)));
         head.workspace = workspace;
         Ok((head, tasks))
     }
@@ -80,26 +99,6 @@ impl App {
         };
         let error = anyhow!("there is neither a goal nor a workflow nor a plan file");
         Failure::usage(error).hint(format!("`{run} --workflow {first}`{others}, {otherwise}"))
-    }
-
-    /// Reads a plan file that is to be carried out in a workspace.
-    async fn read_plan(
-        &self,
-        path: &Path,
-        workspace: &str,
-    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
-        let (file, shown) = (path.to_owned(), path.display().to_string());
-        let text = beside(move || {
-            bounded_read::read_file(&file, plan_file::MAX_BYTES)
-                .with_context(|| format!("failed to read the plan file `{}`", file.display()))
-                .map_err(Failure::usage)
-        })
-        .await?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        match plan_file::parse(&name, &text) {
-            Ok(file) => self.begin(file, &shown, workspace),
-            Err(problems) => Err(Failure::problems(&shown, &problems)),
-        }
     }
 
     /// Makes a plan of what a file says, if it can be carried out in a workspace.
@@ -123,6 +122,7 @@ impl App {
         head.expected_outcome = plan.expected_outcome;
         head.constraints = plan.constraints;
         head.source = plan.source;
+        head.empty_steps = plan.empty_steps;
         head.order = plan.order.unwrap_or_default();
         Ok((head, plan.tasks))
     }
@@ -145,48 +145,20 @@ impl App {
         }
         problems
     }
+}
 
-    /// Returns the folder that agents are to work in: the named one, else the one that is configured. Only the one in the
-    /// exchange folder is made when it is missing.
-    fn workspace(&self, named: Option<&Path>) -> Result<String, Failure> {
-        let path = named.map_or_else(|| self.config.workspace(), Path::to_owned);
-        let path = std::path::absolute(&path)
-            .with_context(|| format!("failed to find the workspace `{}`", path.display()))?;
-        self.usable(&path)?;
-        Ok(path.display().to_string())
-    }
-
-    /// Checks whether agents can work in a folder.
-    ///
-    /// # Errors
-    /// It does not exist, is no folder, or cannot be written to.
-    pub(super) fn usable(&self, workspace: &Path) -> Result<(), Failure> {
-        let name = workspace.display();
-        let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-        let (error, hint) = if !workspace.exists() {
-            if workspace.starts_with(self.config.root()) {
-                return Ok(());
-            }
-            (
-                anyhow!("the workspace `{name}` does not exist"),
-                "make the folder, or name another one: --workspace DIR",
-            )
-        } else if !workspace.is_dir() {
-            (
-                anyhow!("the workspace `{name}` is no folder"),
-                "name a folder: --workspace DIR",
-            )
-        } else if let Err(error) = rustix::fs::access(workspace, access) {
-            let error = std::io::Error::from(error);
-            (
-                anyhow!("the workspace `{name}` cannot be written to: {error}"),
-                "make it writable, or name another one: --workspace DIR",
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Failure::usage(error).hint(hint))
-    }
+/// Reads a plan file.
+async fn read_plan(path: &Path) -> Result<PlanFile, Failure> {
+    let file = path.to_owned();
+    let text = beside(move || {
+        bounded_read::read_file(&file, plan_file::MAX_BYTES)
+            .with_context(|| format!("failed to read the plan file `{}`", file.display()))
+            .map_err(Failure::usage)
+    })
+    .await?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    plan_file::parse(&name, &text)
+        .map_err(|problems| Failure::problems(&path.display().to_string(), &problems))
 }
 
 /// Refuses a workspace in which tasks cannot have worktrees.

@@ -129,7 +129,11 @@ pub fn complain(text: &str) {
 /// Returns a path as seen from the folder that the person is in.
 pub(super) fn shown_from_here(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    let path = path.strip_prefix(here).unwrap_or(path);
+    let path = match path.strip_prefix(here) {
+        Ok(within) if within.as_os_str().is_empty() => Path::new("."),
+        Ok(within) => within,
+        Err(_) => path,
+    };
     printable(&path.display().to_string())
 }
 

@@ -7,7 +7,7 @@ use crate::plan::{
     ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
 };
 use crate::store::ListedPlan;
-use crate::view::ProgramName;
+use crate::view::{ProgramName, StateWord};
 use crate::wire::text::one_line;
 
 /// The longest name in a list of candidates.
@@ -38,7 +38,7 @@ impl App {
         if plans.is_empty() {
             return Err(self.no_plans());
         }
-        pick_plan(&plans, named, &self.program)
+        pick_plan(&plans, named, &self.program, |head| self.carries_out(head))
     }
 
     /// Returns the plan that is meant, as [`App::plan`], if it is one that a daemon carries out.
@@ -87,16 +87,22 @@ impl App {
         pick_question(found, named, &self.program)
     }
 
+    /// Returns whether a daemon works on a plan now.
+    pub fn carries_out(&self, head: &PlanHead) -> bool {
+        self.volumes.daemon_of(&head.id).is_some()
+    }
+
     /// Returns the process that carries out plans here, if one does.
     pub fn daemon(&self) -> Option<u32> {
         self.volumes.running().map(|daemon| daemon.pid)
     }
 }
 
-fn pick_plan(
+pub(super) fn pick_plan(
     plans: &[ListedPlan],
     named: Option<&str>,
     program: &ProgramName,
+    carries_out: impl Fn(&PlanHead) -> bool,
 ) -> Result<PlanHead, Failure> {
     let mut heads = plans.iter().map(|plan| &plan.head);
     let mut kept = (heads.clone()).filter(|head| head.archive_state != ArchiveState::Deleted);
@@ -125,16 +131,29 @@ fn pick_plan(
     let fits: Vec<&PlanHead> = offered.clone().filter(begins).collect();
     match fits.as_slice() {
         [one] => Ok((*one).clone()),
-        [] => Err(unclear("no plan", named, &offered.collect::<Vec<_>>())),
-        several => Err(unclear("more than one plan", named, several)),
+        [] => Err(unclear(
+            "no plan",
+            named,
+            &offered.collect::<Vec<_>>(),
+            carries_out,
+        )),
+        several => Err(unclear("more than one plan", named, several, carries_out)),
     }
 }
 
-fn unclear(found: &str, named: &str, candidates: &[&PlanHead]) -> Failure {
+fn unclear(
+    found: &str,
+    named: &str,
+    candidates: &[&PlanHead],
+    carries_out: impl Fn(&PlanHead) -> bool,
+) -> Failure {
     let lines = candidates.iter().map(|head| {
         let name = one_line(&head.name, NAME);
         let key = one_line(head.key(), NAME);
-        format!("{key}  {:<9}  {name}", head.status.as_str())
+        format!(
+            "{key}  {:<11}  {name}",
+            StateWord::of_plan(head, carries_out(head)).as_str()
+        )
     });
     Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
         .hint(list("the plans here:", lines))
@@ -194,7 +213,7 @@ mod tests {
     }
 
     fn picked(plans: &[ListedPlan], named: Option<&str>) -> String {
-        match pick_plan(plans, named, &ProgramName::with(None)) {
+        match pick_plan(plans, named, &ProgramName::with(None, None), |_| false) {
             Ok(head) => head.id.to_string(),
             Err(failure) => failure.text().unwrap(),
         }
@@ -239,7 +258,7 @@ mod tests {
         insta::assert_snapshot!(picked(&plans, Some("rel")), @r"
         error: no plan has an id that begins with `rel`
         Hint: the plans here:
-          done  completed  Word counter
+          done  completed    Word counter
         ");
     }
 
@@ -254,15 +273,15 @@ mod tests {
         insta::assert_snapshot!(picked(&plans, Some("abc")), @r"
         error: more than one plan has an id that begins with `abc`
         Hint: the plans here:
-          abca  running    Word counter
-          abcd  idle       Word counter
+          abca  stopped      Word counter
+          abcd  not started  Word counter
         ");
         insta::assert_snapshot!(picked(&plans, Some("x")), @r"
         error: no plan has an id that begins with `x`
         Hint: the plans here:
-          abca  running    Word counter
-          abcd  idle       Word counter
-          ab  idle       Word counter
+          abca  stopped      Word counter
+          abcd  not started  Word counter
+          ab  not started  Word counter
         ");
     }
 

@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
 use super::{App, Failure, Output};
-use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
+use crate::plan::{ArchiveState, Plan, PlanId, ROLE, Task};
 use crate::store::{ListedPlan, StoreError};
-use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView};
+use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
 use crate::wire::text::{one_line, printable};
 use crate::wire::{graph_text, plan_file};
 
@@ -30,7 +30,8 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(
     plans.retain(|ListedPlan { head, .. }| {
         args.all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
     });
-    let plans: Vec<ListedView> = plans.iter().map(ListedView::of).collect();
+    let view = |plan| ListedView::of(plan, app.carries_out(&plan.head));
+    let plans: Vec<ListedView> = plans.iter().map(view).collect();
     if args.json {
         return output.json(&plans);
     }
@@ -49,7 +50,7 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let mut shown = None;
     loop {
-        let daemon = app.daemon();
+        let daemon = app.volumes.daemon_of(&plan);
         let seq = app.read(&plan, |_, seq| seq).await?;
         let now = Some((seq, daemon));
         if shown != now {
@@ -73,9 +74,10 @@ async fn status_once(
     let (limit, now) = (args.limit, app.clock.now());
     let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, limit, now));
     let mut view = seen.await?;
-    match daemon {
-        Some(pid) => view.daemon = Some(DaemonView { pid }),
-        None => view.last_daemon = last_daemon(plan, app),
+    view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
+    if daemon.is_none() {
+        view.last_daemon = last_daemon(plan, app);
+        view.daemon_elsewhere = app.daemon().is_some();
     }
     match (args.json, args.watch) {
         (true, true) => return output.json_line(&view),
@@ -111,9 +113,10 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<(),
         Some(at) => (as_it_was(app, &id, at).await?, at),
         None => now,
     };
+    let state = |task: &Task| StateWord::of_task(&plan, task).as_str();
     match args.format {
-        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks())),
-        PlanFormat::Mermaid => output.text(&graph_text::mermaid(&plan, plan.tasks())),
+        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks(), state)),
+        PlanFormat::Mermaid => output.text(&graph_text::mermaid(plan.tasks(), state)),
         PlanFormat::Json => {
             let rows: Vec<_> = plan.rows().collect();
             output.json(&json!({ "seq": seq, "rows": rows }))

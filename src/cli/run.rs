@@ -14,7 +14,7 @@ use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
 use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, TaskSpec};
 use crate::plan_time::Clock;
-use crate::view::{ProgramName, clock_time};
+use crate::view::clock_time;
 use crate::wire::plan_file;
 use crate::worker::{self, RoleFilter, WorkerEvent};
 
@@ -30,7 +30,7 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
         new: &args.new,
     };
     let opened = async {
-        let (app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
+        let (mut app, workers, planner) = App::with_workers(process.start, &args.carry_out).await?;
         let new = app.new_plan(&wanted, &planner).await?;
         app.introduce(&planner).await?;
         let work = Work {
@@ -109,7 +109,7 @@ pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result
     let named = args.on.plan.as_deref();
     let goes_on = format!(
         "`{} resume{}{}` goes on where it was",
-        ProgramName::with(process.start.file.as_deref()),
+        process.start.program(),
         named.map_or(String::new(), |plan| format!(" {plan}")),
         args.carry_out.again()
     );

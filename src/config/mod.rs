@@ -4,6 +4,7 @@
 
 mod budget_limit;
 mod environment;
+mod home;
 mod internal_waits;
 mod model_choice;
 mod read_config;
@@ -14,11 +15,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{self, ConfirmAbort, JudgePolicy, MERGE_CHECK, PlanPolicy, SessionScope};
-use crate::wire::command_file::Language;
+use crate::plan::{
+    self, ConfirmAbort, JudgePolicy, Language, MERGE_CHECK, PlanPolicy, SessionScope,
+};
 
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
+pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use read_config::{ConfigError, is_loopback};
@@ -58,8 +61,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ConfigOrigin {
     file: Option<PathBuf>,
-    /// The folder from which relative paths start; absolute.
-    folder: PathBuf,
+    home: Home,
 }
 
 /// The language model that plans and judges.
@@ -209,7 +211,7 @@ pub struct RunConfig {
     pub audit: bool,
     /// The checks that every task has to pass.
     pub checks: Vec<String>,
-    pub language: Language,
+    pub language: LanguageChoice,
 }
 
 impl Default for RunConfig {
@@ -230,7 +232,29 @@ impl Default for RunConfig {
             confirm_abort: policy.confirm_abort,
             audit: policy.audit,
             checks: policy.checks,
-            language: Language::default(),
+            language: LanguageChoice::default(),
+        }
+    }
+}
+
+/// The language of the files that a plan writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LanguageChoice {
+    /// That of the goal.
+    #[default]
+    Auto,
+    En,
+    Zh,
+}
+
+impl LanguageChoice {
+    /// Returns the language for a plan with this goal.
+    pub fn of(self, goal: &str) -> Language {
+        match self {
+            Self::Auto => Language::of(goal),
+            Self::En => Language::En,
+            Self::Zh => Language::Zh,
         }
     }
 }
@@ -448,16 +472,18 @@ impl Default for PromptsConfig {
 }
 
 impl Config {
-    /// Reads the configuration: the named file, else `config.toml` in the current folder if it exists, else the defaults; then
-    /// the environment overrides keys.
+    /// Reads the configuration: the named file, else `config.toml` in the home of the current folder ([`Home::find`]) if it
+    /// exists, else the defaults; then the environment overrides keys.
     ///
     /// # Errors
     ///
     /// The file cannot be read, a key is unknown, or a value does not fit.
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
-        let (file, text) = read_config::find(file)?;
-        let folder = read_config::folder_of(file.as_deref())?;
-        Self::read(ConfigOrigin { file, folder }, &text, environment)
+        let folder = read_config::folder_of(file)?;
+        match file {
+            Some(file) => Self::of_file(file, Home::around(&folder), environment),
+            None => Self::of_home(Home::find(&folder), environment),
+        }
     }
 
     /// Reads the configuration of the project around an exchange folder: the `config.toml` next to that folder if it exists,
@@ -467,15 +493,27 @@ impl Config {
     ///
     /// As [`Config::load`].
     pub fn around(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
-        let folder = root.parent().unwrap_or(root).to_owned();
-        let file = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
-        let text = match &file {
-            Some(file) => read_config::find(Some(file))?.1,
-            None => String::new(),
-        };
-        let mut config = Self::read(ConfigOrigin { file, folder }, &text, environment)?;
+        let home = Home::around(root.parent().unwrap_or(root));
+        let mut config = Self::of_home(home, environment)?;
         root.clone_into(&mut config.volumes.root);
         Ok(config)
+    }
+
+    fn of_home(home: Home, environment: &Environment) -> Result<Self, ConfigError> {
+        let file = home.folder().join(FILE_NAME);
+        if file.exists() {
+            // As a person would type it.
+            let here = read_config::folder_of(None)?;
+            let shown = file.strip_prefix(here).unwrap_or(&file);
+            return Self::of_file(shown, home, environment);
+        }
+        Self::read(ConfigOrigin { file: None, home }, "", environment)
+    }
+
+    fn of_file(file: &Path, home: Home, environment: &Environment) -> Result<Self, ConfigError> {
+        let text = read_config::text_of(file)?;
+        let file = Some(file.to_owned());
+        Self::read(ConfigOrigin { file, home }, &text, environment)
     }
 
     fn read(
@@ -506,33 +544,55 @@ impl Config {
         self.origin.file.as_deref()
     }
 
+    /// Returns where everything of plan-agent's lies.
+    pub fn home(&self) -> &Home {
+        &self.origin.home
+    }
+
+    /// Takes another layout for a home that is not made yet.
+    pub fn set_layout(&mut self, layout: Layout) {
+        self.origin.home = Home::new(self.home().outer(), layout);
+    }
+
     /// Returns the absolute folder that relative paths start from.
     pub fn folder(&self) -> &Path {
-        &self.origin.folder
+        self.origin.home.folder()
     }
 
     /// Returns the absolute exchange folder.
     pub fn root(&self) -> PathBuf {
-        self.origin.folder.join(&self.volumes.root)
+        self.folder().join(&self.volumes.root)
     }
 
     /// Returns the absolute folder that agents work in.
     pub fn workspace(&self) -> PathBuf {
         match &self.run.workspace {
-            Some(path) => self.origin.folder.join(path),
+            Some(path) => self.folder().join(path),
+            None if self.home().layout() == Layout::Project => self.home().outer().to_owned(),
             None => self.root().join("workspace"),
+        }
+    }
+
+    /// Returns the folder for MISSION.md of a plan whose agents work in `workspace`: that one if it is plan-agent's own, else the
+    /// one in which everything of plan-agent's lies, as the name may be taken in a folder of the person.
+    pub fn mission_folder(&self, workspace: &Path) -> PathBuf {
+        let root = self.root();
+        match self.home().layout() {
+            _ if workspace.starts_with(&root) => workspace.to_owned(),
+            Layout::TopLevel => root,
+            Layout::Project | Layout::Apart => self.folder().to_owned(),
         }
     }
 
     /// Returns the absolute path of the team file, if the configuration names one.
     pub fn team(&self) -> Option<PathBuf> {
         let team = self.run.team.as_ref();
-        team.map(|path| self.origin.folder.join(path))
+        team.map(|path| self.folder().join(path))
     }
 
     /// Returns the absolute folder whose files replace the built-in prompts.
     pub fn prompts_dir(&self) -> PathBuf {
-        self.origin.folder.join(&self.prompts.dir)
+        self.folder().join(&self.prompts.dir)
     }
 
     /// Returns how many tasks may be in progress at the same time, given how many the roles of a team do together.

@@ -12,7 +12,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 
-use super::{Config, Environment, FILE_NAME, JudgeConfig};
+use super::{Config, Environment, JudgeConfig};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
 use crate::wire::text::quoted;
@@ -120,19 +120,15 @@ impl ConfigError {
     }
 }
 
-/// Returns the file to read with its text: the named one, or the one in the current folder if it exists.
-pub fn find(named: Option<&Path>) -> Result<(Option<PathBuf>, String), ConfigError> {
-    let path = named.unwrap_or(Path::new(FILE_NAME));
-    match bounded_read::read_file(path, MAX_BYTES) {
-        Ok(text) => Ok((Some(path.to_owned()), text)),
-        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
-            Ok((None, String::new()))
-        }
-        Err(source) => Err(ConfigError::Unreadable {
-            path: path.to_owned(),
-            source,
-        }),
-    }
+/// Returns the text of a configuration file.
+///
+/// # Errors
+/// It cannot be read.
+pub fn text_of(path: &Path) -> Result<String, ConfigError> {
+    bounded_read::read_file(path, MAX_BYTES).map_err(|source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Returns the absolute folder from which relative paths start.

@@ -75,7 +75,13 @@ fn apply_report(
         }),
         (Some(command), Err(refused)) => draft.part(|draft| {
             let question = new_question(draft.plan(), volumes);
-            draft.reject(command, &refused.reason, &arrival.hash, question)?;
+            let known = draft.plan().attempt(command);
+            let known = known.and_then(|attempt| attempt.rejected.as_ref());
+            let known = known.is_some_and(|rejected| rejected.hash == arrival.hash);
+            let awaited = draft.reject(command, &refused.reason, &arrival.hash, question)?;
+            if !awaited && !known {
+                draft.reject_file(name, &refused.reason);
+            }
             Ok(Filed::Rejected(refused.explanation))
         }),
     };

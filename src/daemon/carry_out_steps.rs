@@ -14,11 +14,11 @@ use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Draft, DueStep,
-    EndCommand, NewCommand, Observations, Origin, Plan, PlanState, QuestionId, Refusal, Report,
-    SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
+    EndCommand, Language, NewCommand, Observations, Origin, Plan, PlanState, QuestionId, Refusal,
+    Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
 };
 use crate::volumes::Volumes;
-use crate::wire::command_file::{CommandFile, CommandType, sections};
+use crate::wire::command_file::{self, CommandFile, CommandType, sections};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
@@ -193,7 +193,7 @@ impl Decider {
             session,
             content,
         } = next_command(plan, task, repairs);
-        let body = self.body(plan, task, &id, content);
+        let body = self.body(plan, task, &id, content, plan.head().language());
         let command = CommandFile {
             id: id.clone(),
             created_at: Some(draft.now()),
@@ -237,8 +237,9 @@ impl Decider {
         let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
         let (id, session) = (new_command(), attempt.session.clone());
         let repair = kind == AttemptKind::Repair;
+        let language = command_file::language(&earlier.body);
         let body = if session.is_none() && !repair {
-            once_more(&earlier, message, &self.report_path(&id))
+            once_more(&earlier, message, &self.report_path(&id), language)
         } else {
             let mut attempts = plan.attempts_of(attempt.task).rev();
             let first = attempts.find(|made| made.kind == AttemptKind::New);
@@ -256,7 +257,7 @@ impl Decider {
             };
             let task = plan.task(attempt.task);
             let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
-            self.body(plan, &named_as(task, &earlier.body), &id, content)
+            self.body(plan, &named_as(task, &earlier.body), &id, content, language)
         };
         let command = CommandFile {
             id: id.clone(),
@@ -276,13 +277,20 @@ impl Decider {
     }
 
     /// Renders the body of a command.
-    fn body(&self, plan: &Plan, task: &Task, id: &CommandId, content: CommandKind) -> String {
+    fn body(
+        &self,
+        plan: &Plan,
+        task: &Task,
+        id: &CommandId,
+        content: CommandKind,
+        language: Language,
+    ) -> String {
         let (settings, report) = (&self.settings, self.report_path(id));
         let role = task.assignee.as_ref();
         let role = role.and_then(|role| settings.role_prompts.get(role));
         let context = CommandContext {
             role: role.cloned().unwrap_or_default(),
-            ..CommandContext::new(plan, task, content, settings.language, report)
+            ..CommandContext::new(plan, task, content, language, report)
         };
         let body = questions::command_body(&settings.prompts, &context);
         body.unwrap_or_else(|error| {
@@ -400,7 +408,7 @@ fn named_as(task: &Task, body: &str) -> Task {
 }
 
 /// Returns the body of an earlier command, with more in the description of the task.
-fn once_more(earlier: &CommandFile, message: &str, report: &str) -> String {
+fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Language) -> String {
     let body = match earlier.report.as_str() {
         "" => earlier.body.clone(),
         before => earlier.body.replace(before, report),
@@ -410,7 +418,8 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str) -> String {
     match description.trim() {
         "" => format!("{body}\n\n{message}"),
         asked => {
-            let since = format!("{asked}\n\nWhat came of it so far:\n\n{message}");
+            let so_far = language.pick("What came of it so far:", "目前的进展：");
+            let since = format!("{asked}\n\n{so_far}\n\n{message}");
             body.replacen(asked, &since, 1)
         }
     }

@@ -25,8 +25,9 @@ const KEPT: usize = 2_000;
 /// Files that are inspected in all.
 const MOST: usize = 50_000;
 
-/// Files of the daemon in the workspace, and files that agents write for their worker.
-const OWN: [&str; 3] = ["MISSION.md", ".MISSION.md.tmp", ".plan-agent"];
+/// Files of the daemon in its own workspace, and files that agents write for their worker.
+const MISSION: [&str; 2] = ["MISSION.md", ".MISSION.md.tmp"];
+const INBOX: &str = ".plan-agent";
 
 /// Which folder is inspected, and what earlier inspections found.
 #[derive(Clone, Debug)]
@@ -76,7 +77,9 @@ impl QuickInspection {
 impl ChangeWatch {
     pub fn new(settings: &DaemonSettings, clock: Clock) -> Self {
         let folder = settings.workspace.clone();
-        let own = OWN.map(|name| folder.join(name));
+        // In a folder of the person this name is theirs.
+        let mission = MISSION.map(|name| settings.mission.join(name));
+        let inbox = folder.join(INBOX);
         let exchange = settings.volumes.root().to_owned();
         // The id becomes the name of a folder, and a tool may have chosen it.
         let id = settings
@@ -86,7 +89,7 @@ impl ChangeWatch {
         let name: String = id.chars().take(64).collect();
         Self {
             aside: exchange.join("trees").join(name),
-            left_out: own.into_iter().chain([exchange]).collect(),
+            left_out: mission.into_iter().chain([inbox, exchange]).collect(),
             folder,
             repository: None,
             worktree_of: None,
@@ -100,7 +103,7 @@ impl ChangeWatch {
     fn within(self, line: &IntegrationBranch, task: TaskId) -> Self {
         let folder = PathBuf::from(line.worktree(task));
         Self {
-            left_out: OWN.map(|name| folder.join(name)).to_vec(),
+            left_out: vec![folder.join(INBOX)],
             aside: self.aside.join(format!("task-{task}")),
             worktree_of: Some([self.folder, PathBuf::from(&line.folder)]),
             folder,
@@ -273,7 +276,7 @@ impl PlanRun {
         } else {
             let found = examine(&self.settings.workspace, Filters::Off).await;
             found.unwrap_or_else(|error| {
-                tracing::warn!(%error, "the workspace is looked at without git");
+                tracing::warn!(%error, "the workspace is inspected without git");
                 None
             })
         };

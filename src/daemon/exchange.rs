@@ -388,8 +388,7 @@ impl Exchange {
                     let text = store.read(&plan, move |plan, _| {
                         let asked = plan.question(&wanted)?;
                         let task = asked.task.and_then(|id| plan.task(id));
-                        let plan = plan.id().as_str();
-                        Some(question_file::render(asked, plan, task, &program))
+                        Some(question_file::render(asked, plan.head(), task, &program))
                     });
                     let text = text.await?;
                     let show = move || {

@@ -41,8 +41,8 @@ impl RoutingTable {
         self.0.values().flat_map(|awaited| &awaited.questions)
     }
 
-    /// Returns what was found by its plan: the one that awaits it, else the one that its command belongs to. Reports
-    /// for plans that are not in the table come second.
+    /// Returns what was found by its plan: the one that awaits it, else the one that its command belongs to, else the first
+    /// one, whose person reads then that it belongs to none. Reports for plans that are not in the table come second.
     ///
     /// # Errors
     /// A failure of the store.
@@ -52,9 +52,9 @@ impl RoutingTable {
         found: FoundInput,
     ) -> Result<(BTreeMap<PlanId, FoundInput>, Vec<Stranger>), StoreError> {
         let (mut plans, mut strangers) = (BTreeMap::<PlanId, FoundInput>::new(), Vec::new());
-        for arrival in found.reports {
-            let owner = match &arrival.command {
-                None => self.0.keys().next().cloned(),
+        for mut arrival in found.reports {
+            let mut owner = match &arrival.command {
+                None => None,
                 Some(command) => {
                     match self.awaiting(|awaited| awaited.commands.contains(command)) {
                         Some(plan) => Some(plan),
@@ -62,6 +62,10 @@ impl RoutingTable {
                     }
                 }
             };
+            if owner.is_none() {
+                arrival.belongs_to_none();
+                owner = self.0.keys().next().cloned();
+            }
             match owner {
                 Some(plan) if self.0.contains_key(&plan) => {
                     plans.entry(plan).or_default().reports.push(arrival);
@@ -159,18 +163,13 @@ mod tests {
             let others = (found.replies.len(), found.signs.len());
             (reports.collect::<Vec<_>>(), others)
         };
-        assert_eq!(names(&a), (vec!["task-a", "notes"], (0, 0)));
+        assert_eq!(names(&a), (vec!["task-a", "task-nobodys", "notes"], (0, 0)));
+        assert_eq!(plans[&a].reports[1].command, None);
         assert_eq!(names(&b), (vec!["task-b", "task-new"], (1, 1)));
         let strangers: Vec<_> = strangers
             .into_iter()
             .map(|(report, owner)| (report.name, owner))
             .collect();
-        assert_eq!(
-            strangers,
-            [
-                ("task-c".to_owned(), Some(c)),
-                ("task-nobodys".to_owned(), None)
-            ]
-        );
+        assert_eq!(strangers, [("task-c".to_owned(), Some(c))]);
     }
 }

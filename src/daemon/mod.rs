@@ -74,6 +74,9 @@ pub async fn run(
     daemon.run.effects.shut_down().await;
     daemon.exchange.effects.shut_down().await;
     let end = end?;
+    if !matches!(end, DaemonEnd::Settled(_) | DaemonEnd::Displaced(_)) {
+        daemon.run.leave_mission().await;
+    }
     if let DaemonEnd::Settled(_) = end {
         tokio::select! {
             biased;

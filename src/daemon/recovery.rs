@@ -57,7 +57,7 @@ impl FileTexts {
         let ends = plan.sessions().filter_map(|session| session.end.clone());
         let questions = plan.open_questions().map(|question| {
             let task = question.task.and_then(|id| plan.task(id));
-            let text = question_file::render(question, plan.id().as_str(), task, program);
+            let text = question_file::render(question, plan.head(), task, program);
             (question.id.clone(), text)
         });
         Self {

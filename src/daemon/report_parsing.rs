@@ -16,6 +16,20 @@ pub(super) struct ParsedReport {
     pub content: Result<Report, UnreadableReport>,
 }
 
+impl ParsedReport {
+    /// Makes it a file that is no report: no plan knows the command in its name.
+    pub fn belongs_to_none(&mut self) {
+        if let (Some(command), Ok(_)) = (self.command.take(), &self.content) {
+            let problem = Problem::new(format!("no command `{command}` was ever issued here"))
+                .with_hint("name the report after the command's id");
+            self.content = Err(UnreadableReport {
+                reason: problem.to_string(),
+                explanation: report_file::rejection(&self.name, &[problem]),
+            });
+        }
+    }
+}
+
 /// Why a report cannot be read.
 #[derive(Clone, Debug)]
 pub(super) struct UnreadableReport {

@@ -12,12 +12,14 @@ use crate::plan::{
 };
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
-use crate::volumes::Volumes;
+use crate::volumes::{Folder, Volumes};
+use crate::wire::command_file::{CommandFile, CommandType};
 
 use super::BY;
 use super::carry_out_steps::{Decider, attempt, new_question};
+use super::effect_work::blocking;
 use super::exchange::Filed;
-use super::report_parsing::ParsedReport;
+use super::report_parsing::{ParsedReport, UnreadableReport};
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
@@ -35,42 +37,60 @@ pub(super) async fn pass_on(
         command,
         content,
     } = arrival;
-    let (Some(command), volumes) = (command, volumes.clone()) else {
+    let unknown = |content: Result<_, UnreadableReport>| {
         let explanation = content.err().map(|refused| refused.explanation);
-        return Ok(Filed::Rejected(explanation.unwrap_or_default()));
+        Ok(Filed::Rejected(explanation.unwrap_or_default()))
     };
-    match (owner, content) {
-        (Some(plan), Ok(report)) => {
+    let (Some(command), volumes) = (command, volumes.clone()) else {
+        return unknown(content);
+    };
+    let Some(plan) = owner else {
+        return match ends_session(&volumes, &command).await {
+            true => Ok(Filed::Processed),
+            false => unknown(content),
+        };
+    };
+    match content {
+        Ok(report) => {
             let applied = apply_report(store, volumes, &plan, command, report).await?;
             Ok(applied.into())
         }
-        (Some(plan), Err(refused)) => {
+        Err(refused) => {
             let explanation = refused.explanation.clone();
-            let of_role = store.read(&plan, |plan, _| plan.head().owner == ROLE);
-            if of_role.await? {
-                let reject = move |draft: &mut Draft<'_>| {
-                    let attempt = draft.plan().attempt(&command);
-                    if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
-                        // The time within which its author may repair it has begun.
-                        return Ok(());
-                    }
-                    let question = new_question(draft.plan(), &volumes);
-                    let reason = &refused.reason;
-                    draft.reject(&command, reason, &hash, question).map(drop)
-                };
-                let why = "a report for it cannot be read";
-                store.change(&plan, BY, why, reject).await?;
-            }
+            let reject = move |draft: &mut Draft<'_>| {
+                if draft.plan().head().owner != ROLE {
+                    draft.reject_file(&name, &refused.reason);
+                    return Ok(());
+                }
+                let attempt = draft.plan().attempt(&command);
+                if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
+                    // The time within which its author may repair it has begun.
+                    return Ok(());
+                }
+                let question = new_question(draft.plan(), &volumes);
+                let reason = &refused.reason;
+                draft.reject(&command, reason, &hash, question).map(drop)
+            };
+            let why = "a report for it cannot be read";
+            store.change(&plan, BY, why, reject).await?;
             Ok(Filed::Rejected(explanation))
         }
-        (None, Err(refused)) => Ok(Filed::Rejected(refused.explanation)),
-        (None, Ok(_)) => {
-            tracing::warn!(name, "a report for an unknown command");
-            Ok(Filed::Rejected(format!(
-                "No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n"
-            )))
-        }
     }
+}
+
+/// Returns whether a command of no attempt ended a session: it asks for no report, and one that comes all the same is no fault.
+async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool {
+    let (volumes, command) = (volumes.clone(), command.clone());
+    let read = blocking(move || {
+        let places = volumes.everywhere();
+        let texts = places.iter().flat_map(|place| {
+            let folders = [Folder::CommandsProcessed, Folder::CommandsPending];
+            folders.map(|folder| place.read_command(folder, &command).ok())
+        });
+        let mut commands = texts.flatten().map(|text| CommandFile::parse(&text));
+        Ok(commands.any(|read| read.is_ok_and(|read| read.kind == CommandType::End)))
+    });
+    read.await.unwrap_or(false)
 }
 
 /// Applies the report to a request. A report that asks a question is no answer: a person is asked, where a daemon

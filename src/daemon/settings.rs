@@ -11,7 +11,6 @@ use crate::exec::CheckConfig;
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanId, PlanPolicy, PlanState};
 use crate::volumes::{LockPlace, Volumes};
-use crate::wire::command_file::Language;
 use crate::wire::team_file::Team;
 
 /// The settings of a daemon.
@@ -26,9 +25,10 @@ pub struct DaemonSettings {
     pub worktrees: PathBuf,
     /// The person's command that makes a new worktree ready for work.
     pub prepare: Option<CheckConfig>,
+    /// The absolute folder for MISSION.md.
+    pub mission: PathBuf,
     pub policy: PlanPolicy,
     pub prompts: Arc<Prompts>,
-    pub language: Language,
     /// The models that answer; `None` where rules decide.
     pub models: Option<Models>,
     /// The checks that are configured, by name.

@@ -1,14 +1,35 @@
 //! Starts the effects of a plan: each runs beside the loop and comes back with an [`EffectResult`].
 
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{LoopView, effect_work, worktrees};
-use crate::plan::{CommandId, ModelQuestionKind, Plan};
+use super::{DaemonSettings, LoopView, effect_work, worktrees};
+use crate::plan::{CommandId, ModelQuestionKind, Plan, Time};
+use crate::store::Store;
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
+
+/// A daemon that ends waits so long for its last MISSION.md.
+const LAST_MISSION: Duration = Duration::from_millis(300);
+
+/// Writes MISSION.md, and returns the number of the last change in it.
+async fn write_plan(
+    settings: &DaemonSettings,
+    store: &Store,
+    carried_out: bool,
+    now: Time,
+) -> anyhow::Result<i64> {
+    let program = settings.program.clone();
+    let read = move |plan: &Plan, seq| (mission::render(plan, carried_out, now, &program), seq);
+    let (text, seq) = store.read(&settings.plan, read).await?;
+    let folder = settings.mission.clone();
+    effect_work::blocking(move || write_mission(&folder, &text)).await?;
+    Ok(seq)
+}
 
 impl PlanRun {
     /// Publishes new commands immediately: to write one takes less time than to wake another thread for it. A command
@@ -117,19 +138,21 @@ impl PlanRun {
             return self.wake_by(at);
         }
         let ((settings, store), now) = (self.handles(), self.world.now);
-        // Nothing is written into the person's own folder where agents work in worktrees.
-        let folder = match &view.gathering {
-            Some(gathering) => PathBuf::from(&gathering.line.folder),
-            None => settings.workspace.clone(),
-        };
         self.spawn(EffectKey::Mission, async move {
-            let program = settings.program.clone();
-            let read = move |plan: &Plan, seq| (mission::render(plan, now, &program), seq);
-            let (text, seq) = store.read(&settings.plan, read).await?;
-            effect_work::blocking(move || {
-                write_mission(&folder, &text).map(|()| EffectResult::MissionWritten(seq))
-            })
-            .await
+            let seq = write_plan(&settings, &store, true, now).await?;
+            Ok(EffectResult::MissionWritten(seq))
         });
+    }
+
+    /// Says in MISSION.md that no daemon works on the plan any more. A shutdown does not wait for it long: a busy store may
+    /// answer late.
+    pub(super) async fn leave_mission(&self) {
+        let (settings, store) = self.handles();
+        let written = write_plan(&settings, &store, false, self.clock.now());
+        match timeout(LAST_MISSION, written).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "MISSION.md is not up to date"),
+            Err(_) => tracing::warn!("MISSION.md is not up to date: the store is busy"),
+        }
     }
 }

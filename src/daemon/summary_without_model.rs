@@ -1,6 +1,7 @@
 //! The summary of a plan that no model wrote.
 
 use crate::plan::{Observations, Plan, Task, TaskState, counted};
+use crate::view::StateWord;
 use crate::wire::text::one_line;
 
 /// Tasks that are listed; the rest is counted.
@@ -41,7 +42,10 @@ pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
             "" => String::new(),
             result => format!(": {}", one_line(result, 200)),
         };
-        format!("\n- {number} {name}: {}{result}", task.status.as_str())
+        format!(
+            "\n- {number} {name}: {}{result}",
+            StateWord::of_task(plan, task).as_str()
+        )
     });
     text + &listed.collect::<String>()
 }

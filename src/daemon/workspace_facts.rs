@@ -17,8 +17,9 @@ const DOCUMENT: usize = 2_000;
 /// The planner does without what git takes longer for.
 const GIT_DEADLINE: Duration = Duration::from_secs(5);
 /// Names that say nothing about a project.
-const SKIPPED: [&str; 7] = [
+const SKIPPED: [&str; 8] = [
     ".git",
+    ".plan-agent",
     "target",
     "node_modules",
     ".venv",

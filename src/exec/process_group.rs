@@ -191,7 +191,10 @@ pub async fn stop_group(group: Pid, grace: Duration) {
     }
     kill(group);
     if !gone(group, BURIAL).await {
-        tracing::debug!(?group, "processes that nobody buries stay in the group");
+        tracing::debug!(
+            ?group,
+            "processes that no parent waits for stay in the group"
+        );
     }
 }
 

@@ -105,7 +105,7 @@ pub async fn end_left_behind(marks: &Path, kinds: &[MarkKind]) {
         };
         if alive(&path) {
             let Some(group) = left_behind(&path, signed) else {
-                tracing::warn!(path = %path.display(), "whoever has this file locked is nobody that was started here, and is not ended");
+                tracing::warn!(path = %path.display(), "the process that has this file locked was not started here, and is not ended");
                 continue;
             };
             tracing::info!(?group, path = %path.display(), "ends a process that was left behind");

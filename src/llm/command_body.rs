@@ -8,8 +8,7 @@ use minijinja::value::{Serde, Value};
 use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
 use super::prompts::{PromptError, Prompts};
 use super::quoting::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
-use crate::plan::{CheckResult, IntegrationBranch, Plan, Task};
-use crate::wire::command_file::Language;
+use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task};
 
 /// The text of a command file below its front matter. The task's own texts are inserted unchanged; everything else is quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,6 +230,7 @@ mod tests {
     use super::*;
     use crate::llm::template_trial_data::{self, Fill};
     use crate::plan::TaskId;
+    use crate::wire::sample_plans;
 
     fn body(kind: CommandKind, language: Language, fill: Fill) -> String {
         let plan = template_trial_data::plan(fill);
@@ -281,6 +281,97 @@ mod tests {
         2. Begin it with front matter: a line `---`, a line `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`, a line `session_id:` with your session if you have one, a line `---`.
         3. Then three sections: `## Core results` (what exists now, which commands you ran and what they showed), `## Pitfalls`, `## Next-step suggestions`. Say honestly what is not done.
         ");
+    }
+
+    #[test]
+    fn command_is_whole_in_chinese() {
+        let check = || vec![template_trial_data::check()];
+        let kinds = [
+            CommandKind::New {
+                note: "附言".to_owned(),
+            },
+            CommandKind::Continue {
+                feedback: "feedback".to_owned(),
+                note: "note".to_owned(),
+                failed_checks: check(),
+            },
+            CommandKind::Resume {
+                earlier_command: String::new(),
+                earlier_report: String::new(),
+                feedback: String::new(),
+                note: String::new(),
+                failed_checks: check(),
+            },
+            CommandKind::Repair {
+                reason: "line 1: no front matter".to_owned(),
+                earlier_command: Some("the command".to_owned()),
+            },
+        ];
+        let texts = [Fill::Rich, Fill::Bare].map(|fill| {
+            kinds.clone().map(|kind| {
+                let plan = template_trial_data::plan(fill);
+                let task = plan.task(TaskId(2)).unwrap();
+                let context = CommandContext {
+                    name: "任务".to_owned(),
+                    goal: "目标".to_owned(),
+                    description: "描述".to_owned(),
+                    plan_constraints: String::new(),
+                    branch: "b".to_owned(),
+                    constraints: String::new(),
+                    expected_outcome: String::new(),
+                    ..CommandContext::new(&plan, task, kind, Language::Zh, "r.md")
+                };
+                command_body(&Prompts::load(None).unwrap(), &context).unwrap()
+            })
+        });
+        for text in texts.iter().flatten() {
+            let text = text.replace("Task 1", "");
+            assert_eq!(sample_plans::english_words(&text), [""; 0], "{text}");
+        }
+        insta::assert_snapshot!(texts[0][2], @r#"
+        # 2 · 任务
+
+        ## 任务描述
+
+        描述
+
+        这是在新会话中的又一次尝试：之前的会话已丢失，但它留下的文件还在。请先查看工作区，保留正确的部分，改正错误的部分。
+
+        之前的指令：
+
+            （未知）
+
+        对它的报告：
+
+            （无）
+
+        检查 `test` 未通过（“exit 1”）。其输出的末尾：
+
+            1 failed
+
+        本任务的基础：
+
+        - 1 · Task 1（已完成）：“a result”
+
+        ## 约束条件
+
+        - 只在工作区内工作，且只做本任务。它是朝着这个目标的一步：目标
+        - 工作区是你专用的 git worktree，位于分支 `b`。请留在该分支上。你未提交的内容会替你提交；别人的结果会替你合并。
+
+        ## 预期输出
+
+        任务描述所要求的内容。
+
+        完成后，工作区中有下列文件且不为空，这会被核对：
+
+        - `task-2.txt`
+
+        ## 报告方式
+
+        1. 完成后或无法继续时，把报告一次性完整写到 `r.md`（先写在别处，再改名）。
+        2. 以 front matter 开头：一行 `---`，一行 `status: SUCCESS`、`status: PARTIAL_SUCCESS` 或 `status: FAILED`，如果有会话，再写一行 `session_id:` 加上你的会话，一行 `---`。
+        3. 然后是三个部分：`## 核心成果`（现在有了什么，运行了哪些命令，结果如何）、`## 填坑记录`、`## 下一步建议`。没有做完的请如实说明。
+        "#);
     }
 
     #[test]

@@ -10,10 +10,9 @@ use super::prompt_context::{
 use super::prompts::PromptTemplate;
 use crate::plan::{
     Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, DecidedBy,
-    Decision, Evidence, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row, Task, TaskId,
-    TaskSpec, TaskState, Time, Verdict,
+    Decision, Evidence, Language, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row,
+    Task, TaskId, TaskSpec, TaskState, Time, Verdict,
 };
-use crate::wire::command_file::Language;
 use crate::wire::team_file;
 
 /// A team with one of everything that a planner can see.

@@ -257,6 +257,18 @@ impl Plan {
         self.index.counts()
     }
 
+    /// Returns how the plan ends that nobody can go on with: its tasks are settled, or the others wait for those that have failed.
+    pub(super) fn outcome(&self) -> Option<PlanState> {
+        let counts = self.counts();
+        // Dependencies have no cycle: if none of the others may start, each waits for a failed one in the end.
+        let waits = self.head.order == TaskOrder::Dependencies
+            && (counts.failed > 0 && counts.pending > 0 && counts.in_progress == 0);
+        match waits && self.ready_count() == 0 {
+            true => Some(PlanState::Failed),
+            false => counts.outcome(),
+        }
+    }
+
     /// Returns the tasks of a state in the plan's order. Counting them or taking a part of them does not visit the others.
     pub fn tasks_in(&self, shown: TaskFilter) -> Tasks<'_> {
         // The number of pending tasks that may start, unless their dependencies say which.

@@ -214,7 +214,7 @@ impl Abilities {
         fitted.map_err(|error| format!("`{}`: {error}", ability.name()))
     }
 
-    /// Carries an ability out: never longer than a limit, and a panic of it is an error.
+    /// Carries an ability out, see [`carry_out`].
     pub(super) async fn call(
         &self,
         name: &str,
@@ -227,19 +227,29 @@ impl Abilities {
         };
         let params =
             arguments::fitted(ability.schema(), params).map_err(|error| error.to_string())?;
-        let mut allowance = TimeAllowance::new(match ability.limits_itself() {
-            true => Duration::MAX,
-            false => limit,
-        });
-        // Some do part of their work when they are called, before anything is waited for.
-        let begin = || ability.call(params, situation);
-        let call = catch_unwind(AssertUnwindSafe(begin));
-        let call = call.map_err(|_| PANICKED.to_owned())?;
-        tokio::select! {
-            biased;
-            done = CatchPanic(call) => done,
-            () = allowance.used_up() => Err(format!("no result after {limit:?}")),
-        }
+        carry_out(ability, params, situation, limit).await
+    }
+}
+
+/// Carries an ability out with parameters that fit: never longer than a limit, and a panic of it is an error.
+pub(super) async fn carry_out(
+    ability: &Arc<dyn Ability>,
+    params: Value,
+    situation: &StepContext<'_>,
+    limit: Duration,
+) -> Result<String, String> {
+    let mut allowance = TimeAllowance::new(match ability.limits_itself() {
+        true => Duration::MAX,
+        false => limit,
+    });
+    // Some do part of their work when they are called, before anything is waited for.
+    let begin = || ability.call(params, situation);
+    let call = catch_unwind(AssertUnwindSafe(begin));
+    let call = call.map_err(|_| PANICKED.to_owned())?;
+    tokio::select! {
+        biased;
+        done = CatchPanic(call) => done,
+        () = allowance.used_up() => Err(format!("no result after {limit:?}")),
     }
 }
 

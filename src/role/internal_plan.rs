@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::plan::{
     Attempt, AttemptState, Budget, Draft, ModelCost, Origin, Plan, PlanHead, PlanId, PlanPolicy,
-    PlanState, ROLE, Refusal, ReplanEdit, Task, TaskId, TaskOrder, TaskSpec, TaskState, Time,
+    PlanState, ROLE, Refusal, ReplanEdit, ReportStatus, Task, TaskId, TaskOrder, TaskSpec,
+    TaskState, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::tools::new_plan_id;
@@ -74,7 +75,7 @@ pub struct PendingAnswer {
     /// The text that is sent.
     pub text: String,
     pub since: Time,
-    /// Whoever is asked has to know something first, and a person is asked for it.
+    /// The role that is asked has to know something first, and a person is asked for it.
     pub with_person: bool,
     /// How it ended and what came of it, once that is known.
     pub answer: Option<(CollaborationStatus, String)>,
@@ -91,6 +92,8 @@ pub struct InternalPlan {
     pub steps: Vec<InternalStep>,
     /// What came of the task, once the plan has ended.
     pub outcome: String,
+    /// Whether another role has done only a part of what it was asked for.
+    pub partial: bool,
     /// Why the rest of the steps is to change, if it is.
     pub replan: Option<String>,
     /// What was asked for and is to be taken back.
@@ -130,6 +133,7 @@ impl InternalPlan {
             status: head.status.clone(),
             steps: plan.tasks().map(step).collect(),
             outcome: head.outcome.clone().unwrap_or_default(),
+            partial: plan.tasks().any(|task| answered_in_part(plan, task)),
             replan: head.replan.as_ref().map(|replan| replan.why.clone()),
             recalls: plan
                 .recalls()
@@ -177,6 +181,14 @@ fn does(task: &Task) -> StepDoes {
     })
 }
 
+/// Returns whether the answer that a step took was only a part.
+fn answered_in_part(plan: &Plan, task: &Task) -> bool {
+    let attempt = plan.current_attempt(task);
+    let report = attempt.and_then(|attempt| attempt.report.as_ref());
+    task.status == TaskState::Completed
+        && report.is_some_and(|report| report.status == ReportStatus::PartialSuccess)
+}
+
 fn pending(plan: &Plan, task: &Task) -> Option<PendingAnswer> {
     let attempt = plan.current_attempt(task)?;
     let with_person = asks_person(plan, attempt);
@@ -199,8 +211,13 @@ pub fn asks_person(plan: &Plan, attempt: &Attempt) -> bool {
 /// Returns what an answer says: its results, and where there are none, or it is no success, the rest.
 fn said(report: &crate::plan::Report) -> String {
     let results = report.results.trim();
-    let mut said = vec![results.to_owned()];
-    if results.is_empty() || report.answer() != CollaborationStatus::Completed {
+    let partial = report.status == ReportStatus::PartialSuccess;
+    let mut said = match partial && report.answer() == CollaborationStatus::Completed {
+        true => vec!["PARTIAL_SUCCESS: only a part is done.".to_owned()],
+        false => Vec::new(),
+    };
+    said.push(results.to_owned());
+    if results.is_empty() || partial || report.answer() != CollaborationStatus::Completed {
         said.extend([&report.pitfalls, &report.next_steps].map(|part| part.trim().to_owned()));
     }
     if let Some(question) = &report.question {

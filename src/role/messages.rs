@@ -176,6 +176,8 @@ pub struct TaskUpdate {
     /// As in the message that gave it.
     pub task_id: Option<String>,
     pub status: CollaborationStatus,
+    /// Whether the result is only a part, because another role gave only a part.
+    pub partial: bool,
     /// The result, or why there is none.
     pub result: String,
     /// What it took: the questions to language models, of the role and of those that it asked, and the agents. Where its plan is
@@ -199,6 +201,7 @@ impl TaskUpdate {
             plan_id: task.plan_id.clone(),
             task_id: task.task_id.clone(),
             status,
+            partial: false,
             result,
             spent,
         }

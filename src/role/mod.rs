@@ -14,6 +14,7 @@ mod plan_execution;
 mod plan_tools;
 mod planning_strategy;
 mod recorded_waits;
+mod request_collaboration;
 mod role_assignments;
 mod role_model;
 mod role_state;
@@ -30,6 +31,7 @@ pub use messages::{
 pub use plan_tools::plan_tools;
 pub use planning_strategy::{ASK, StepChecker};
 pub use recorded_waits::{WaitChain, end_waits, with_person};
+pub use request_collaboration::{REQUEST_COLLABORATION, RequestCollaboration};
 pub use role_assignments::{MAX_WAITING, Role};
 pub use role_model::{RoleModel, StepContext};
 pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};

@@ -5,18 +5,16 @@ use std::sync::atomic::AtomicUsize;
 
 use serde_json::{Map, Value};
 
-use crate::plan::{
-    AttemptKind, AttemptState, Draft, NewCommand, PlanId, Refusal, Report, ReportStatus, TaskState,
-    Time,
-};
+use crate::plan::{AttemptState, Draft, PlanId, Refusal, Report, ReportStatus, TaskState, Time};
 use crate::wire::team_file::{OnTimeout, StepDoes};
 use crate::wire::text::{clip_bytes, one_line, printable};
 
-use super::abilities::Abilities;
+use super::abilities::{Abilities, carry_out};
 use super::framework::RequestRefused;
 use super::internal_plan::{InternalPlan, InternalStep, PendingAnswer};
-use super::messages::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
+use super::messages::{CollaborationStatus, RequestId, StructuredMessage};
 use super::placeholders::StepValues;
+use super::request_collaboration::{self, REQUEST_COLLABORATION};
 use super::role_assignments::Role;
 use super::role_model::StepContext;
 use super::role_state::{RoleError, RoleStatus};
@@ -111,9 +109,17 @@ impl Role {
             Ok(params) => params,
             Err(reason) => return Ok(Err(reason)),
         };
+        let situation = self.situation(plan, step);
+        let limit = self.settings.config.step_timeout;
+        let said = abilities.call(name, params, &situation, limit).await;
+        situation.concluded(said)
+    }
+
+    /// Returns what an action or a tool gets to know about its step.
+    fn situation<'a>(&'a self, plan: &'a InternalPlan, step: &InternalStep) -> StepContext<'a> {
         let (description, context) = self.given();
         let asking = |model| self.asking(model, &plan.id);
-        let situation = StepContext {
+        StepContext {
             role: &self.settings.id,
             prompt: &self.settings.prompt,
             description,
@@ -123,12 +129,6 @@ impl Role {
             step: step.number,
             asked: AtomicUsize::new(0),
             fault: OnceLock::new(),
-        };
-        let limit = self.settings.config.step_timeout;
-        let said = abilities.call(name, params, &situation, limit).await;
-        match situation.fault.into_inner() {
-            Some(fault) => Err(fault.into()),
-            None => Ok(said),
         }
     }
 
@@ -166,36 +166,41 @@ impl Role {
         .await
     }
 
-    /// Makes the request of a step: its id and its text are persisted before it is sent.
+    /// Makes the request of a step with the action for that: its id and its text are persisted before it is sent.
     async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
-        let id = RequestId::make();
-        let prepared = match self.request_message(plan, step, &id) {
-            Ok(message) => self.framework.prepare(&message).await,
+        let (target, said) = match self.requested(plan, step) {
+            Ok(requested) => requested,
             Err(reason) => return self.fail_step(step, &reason).await,
         };
-        let text = match prepared {
-            Ok(text) => text,
-            // Nothing is known against the request: it may be made later.
-            Err(RequestRefused::Failed(error)) => return Err(error.into()),
-            Err(refused) => return self.fail_step(step, &refused.to_string()).await,
+        let Some(action) = self.actions.get(REQUEST_COLLABORATION) else {
+            return self.fail_step(step, "the role can ask no other").await;
         };
-        let number = step.number;
-        let issue = NewCommand {
-            id: id.command().clone(),
-            kind: AttemptKind::New,
-            session: None,
-            text,
+        let (params, situation) = (
+            request_collaboration::params(target, &said),
+            self.situation(plan, step),
+        );
+        let limit = self.settings.config.step_timeout;
+        let answer = carry_out(action, params, &situation, limit).await;
+        let answer = match situation.concluded(answer)? {
+            Ok(answer) => answer,
+            Err(reason) => return self.fail_step(step, &reason).await,
         };
-        let issue = move |draft: &mut Draft<'_>| draft.issue(number, issue);
-        self.change("another role is asked", issue).await
+        let plan = self.keeper.read(&self.plan_id()?).await?;
+        let mut steps = plan.steps.iter();
+        if steps.any(|other| other.number == step.number && other.request.is_some()) {
+            self.state.internal_plan = Some(plan);
+            return Ok(());
+        }
+        let reason = format!("no request was made: {}", one_line(&answer, 200));
+        self.fail_step(step, &reason).await
     }
 
-    fn request_message(
+    /// Returns who is asked, for what, and what is good to know for it.
+    fn requested<'a>(
         &self,
         plan: &InternalPlan,
-        step: &InternalStep,
-        id: &RequestId,
-    ) -> Result<StructuredMessage, String> {
+        step: &'a InternalStep,
+    ) -> Result<(&'a str, [String; 2]), String> {
         let StepDoes::RequestCollaboration {
             target,
             description,
@@ -204,17 +209,19 @@ impl Role {
         else {
             return Err("the step asks no role".to_owned());
         };
-        let target: RoleId = target.parse().map_err(|error| format!("{error}"))?;
         let values = self.values(plan);
-        let kind = MessageKind::CollaborationRequest;
-        let mut message = StructuredMessage::new(self.settings.id.as_str(), target, kind);
-        id.as_str().clone_into(&mut message.id);
-        message.plan_id = Some(plan.id.clone());
-        message.task_id = Some(step.number.to_string());
-        message.description = Some(values.fill(description));
-        message.context = Some(values.fill(context)).filter(|text| !text.is_empty());
-        message.request_id = Some(id.clone());
-        Ok(message)
+        Ok((target, [description, context].map(|text| values.fill(text))))
+    }
+
+    fn request_message(
+        &self,
+        plan: &InternalPlan,
+        step: &InternalStep,
+        id: &RequestId,
+    ) -> Result<StructuredMessage, String> {
+        let (target, said) = self.requested(plan, step)?;
+        let step = (&plan.id, step.number);
+        request_collaboration::message(&self.settings.id, target, id, step, said)
     }
 
     /// Applies an answer that is in the store, or waits for it.
@@ -306,7 +313,7 @@ impl Role {
             tracing::warn!(
                 role = %self.settings.id,
                 request = %request.map_or("none", RequestId::as_str),
-                "an answer that nobody waits for"
+                "an answer that no step waits for"
             );
             return Ok(false);
         };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::llm::questions::role_steps::{
-    self as questions, DoneStep, Offer, OfferKind, PlannedStep, RoleContext,
+    self as questions, DoneStep, Offer, OfferKind, PlannedStep, ROLE_PREFIX, RoleContext,
 };
 use crate::llm::{PromptError, TypedQuestion};
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
@@ -17,6 +17,7 @@ use super::framework::{OtherRole, RequestRefused};
 use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy};
 use super::messages::RoleId;
 use super::placeholders;
+use super::request_collaboration::{REQUEST_COLLABORATION, as_request};
 use super::role_assignments::Role;
 use super::role_model::{NO_MODEL, RoleModel};
 use super::role_state::RoleError;
@@ -26,9 +27,6 @@ pub const ASK: &str = "ask";
 
 /// Characters of a task that may be simple.
 const SIMPLE: usize = 400;
-
-/// What stands before the name of a role among the things that a step may use.
-const ROLE_PREFIX: &str = "role:";
 
 /// What the steps of a role may use.
 #[derive(Clone, Debug)]
@@ -46,6 +44,7 @@ impl StepChecker {
     /// # Errors
     /// What it names that does not exist, or parameters that do not fit.
     pub fn check(&self, step: &StepSpec, place: usize) -> Result<(), String> {
+        let step = as_request(step)?;
         match &step.does {
             StepDoes::ExecuteAction { action, params } => {
                 self.actions.check("action", action, params)?;
@@ -125,8 +124,10 @@ impl StepChecker {
             params: schema.to_string(),
         };
         let others = self.other_roles.iter().filter(|other| other.id != self.own);
-        self.actions
-            .offers(OfferKind::Action)
+        // Roles are offered by their names.
+        let by_name = |offer: &Offer| offer.name != REQUEST_COLLABORATION;
+        let actions = self.actions.offers(OfferKind::Action).filter(by_name);
+        actions
             .chain(self.tools.offers(OfferKind::Tool))
             .chain(others.map(role))
             .collect()
@@ -185,11 +186,11 @@ impl Role {
             return Err(RoleError::cannot_plan("there is no step to be done"));
         }
         let checker = self.checker();
-        for (place, step) in (first..).zip(&steps) {
-            let wrong = checker.check(step, place);
-            wrong.map_err(|wrong| RoleError::CannotPlan(format!("step {place}: {wrong}")))?;
-        }
-        Ok(steps)
+        let sound = (first..).zip(&steps).map(|(place, step)| {
+            let checked = checker.check(step, place).and_then(|()| as_request(step));
+            checked.map_err(|wrong| RoleError::CannotPlan(format!("step {place}: {wrong}")))
+        });
+        sound.collect()
     }
 
     /// Chooses how to plan a task.

@@ -15,6 +15,7 @@ use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy};
 use super::messages::{CollaborationStatus, RoleId, StructuredMessage, TaskUpdate};
 use super::planning_strategy::ASK;
 use super::recorded_waits::WaitChain;
+use super::request_collaboration::{REQUEST_COLLABORATION, RequestCollaboration};
 use super::role_model::{PlanQuestion, RoleModel};
 use super::role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 use crate::wire::team_file::StepSpec;
@@ -78,6 +79,10 @@ impl Role {
         // A simple task is one step with it.
         if model.is_some() && actions.get(ASK).is_none() {
             actions.add(ask());
+        }
+        if actions.get(REQUEST_COLLABORATION).is_none() {
+            let (id, store, framework) = (settings.id.clone(), store.clone(), framework.clone());
+            actions.add(Arc::new(RequestCollaboration::new(id, store, framework)));
         }
         let role = Self {
             keeper: PlanKeeper::new(store, settings.id.clone()),
@@ -298,7 +303,11 @@ impl Role {
             Some(plan) => plan.spent,
             None => ModelCost::default(),
         };
-        let update = TaskUpdate::new(task, status, result, spent);
+        let partial = (self.state.internal_plan.as_ref()).is_some_and(|plan| plan.partial);
+        let update = TaskUpdate {
+            partial,
+            ..TaskUpdate::new(task, status, result, spent)
+        };
         Ok(self.framework.update_task_status(update).await?)
     }
 

@@ -179,8 +179,8 @@ pub struct StepContext<'a> {
     pub(super) plan: &'a PlanId,
     pub(super) step: TaskId,
     pub(super) asked: AtomicUsize,
-    /// Why the store did not keep an answer, or could not be read.
-    pub(super) fault: OnceLock<StoreError>,
+    /// What failed around the role: this says nothing about the step.
+    pub(super) fault: OnceLock<RoleError>,
 }
 
 impl StepContext<'_> {
@@ -210,11 +210,32 @@ impl StepContext<'_> {
             match error {
                 // A refusal of the plan is an answer.
                 RoleError::Store(StoreError::Refused(_)) => {}
-                RoleError::Store(fault) => drop(self.fault.set(fault)),
+                RoleError::Store(fault) => drop(self.fails_by(fault.into())),
                 RoleError::CannotPlan(_) | RoleError::Framework(_) => {}
             }
             reason
         })
+    }
+
+    /// Returns what came of the step.
+    ///
+    /// # Errors
+    /// Something around the role failed meanwhile: that says nothing about the step, which is begun again.
+    pub(super) fn concluded(
+        self,
+        said: Result<String, String>,
+    ) -> Result<Result<String, String>, RoleError> {
+        match self.fault.into_inner() {
+            Some(fault) => Err(fault),
+            None => Ok(said),
+        }
+    }
+
+    /// Notes what failed around the role, and returns it as a text.
+    pub(super) fn fails_by(&self, error: RoleError) -> String {
+        let text = error.to_string();
+        drop(self.fault.set(error));
+        text
     }
 }
 

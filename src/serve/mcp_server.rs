@@ -199,7 +199,10 @@ impl SharedState {
                         Some(plan) if is_notebook(Some(plan), &served.dialects) => {
                             notebook::page_of(plan, MAX_RESOURCE)
                         }
-                        Some(plan) => mission::render(plan, now, &served.program),
+                        Some(plan) => {
+                            let carried_out = served.volumes.daemon_of(plan.id()).is_some();
+                            mission::render(plan, carried_out, now, &served.program)
+                        }
                         None => "There is no plan yet.\n".to_owned(),
                     })
                     .await?;

@@ -97,7 +97,7 @@ impl Toolbox {
             let archive = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
                 if head.archive_state == ArchiveState::Current && current_since(head) <= replaced {
-                    if dialect == Dialect::Notebook && !head.status.settled() {
+                    if dialect == Dialect::Notebook && !finished(head) {
                         draft.finish_plan(false, &reason)?;
                     }
                     draft.archive(ArchiveState::History)?;
@@ -125,6 +125,12 @@ fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) -> Time {
 pub(super) fn interrupted(by: &PlanHead) -> String {
     let name = one_line(&by.name, 120);
     format!("interrupted by the plan '{name}' with ID '{}'", by.key())
+}
+
+/// Returns whether the notebook's caller has finished the plan. A plan that has ended only because its tasks are settled has no
+/// outcome.
+pub(super) fn finished(head: &PlanHead) -> bool {
+    head.status.settled() && head.outcome.as_deref().is_some_and(|text| !text.is_empty())
 }
 
 /// Returns when the plan became the current one.

@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::LazyLock;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::paging::weight;
 use super::{
@@ -15,17 +15,19 @@ use super::{
     Toolbox, new_plan_id, set_status,
 };
 use crate::plan::{
-    ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskFilter, TaskOrder,
-    Time, valid_key,
+    ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, PlanSpec, Refusal, Task, TaskFilter,
+    TaskOrder, Time, valid_key,
 };
 use crate::store::StoreError;
-use crate::wire::plan_file;
+use crate::wire::Problem;
+use crate::wire::plan_file::{self, OF_WORKFLOW};
+use crate::wire::team_file::plan_of_workflow;
 use crate::wire::text::{clip, one_line};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
-    CreatePlanArguments, PageArguments, PlanArguments, RoleArguments, ShownTask, TaskArguments,
-    UpdateArguments,
+    CreatePlanArguments, PageArguments, PlanArguments, RoleArguments, ShownTask, StepEntry,
+    TaskArguments, UpdateArguments,
 };
 pub use model::{PlanInstance, PlanStatus, StepInfo, TaskInfo, TaskStatus};
 
@@ -185,7 +187,8 @@ impl PlanTool {
         plan_id: &str,
         structure_data: Structure,
     ) -> Result<bool> {
-        let made = self.create(plan_id, structure_data, false).await;
+        let plan = plan_file::from_structure(structure_data);
+        let made = self.create(plan_id, plan, false).await;
         or_default(made.map(|_| true))
     }
 
@@ -198,7 +201,8 @@ impl PlanTool {
         plan_id: &str,
         structure_data: Structure,
     ) -> Result<(), String> {
-        let made = self.create(plan_id, structure_data, true).await;
+        let plan = plan_file::from_structure(structure_data);
+        let made = self.create(plan_id, plan, true).await;
         made.map_err(|reason| reason.to_string())
     }
 
@@ -292,32 +296,28 @@ impl PlanTool {
         or_default(deleted.map(|()| true))
     }
 
-    async fn create(&self, key: &str, structure: Structure, dry_run: bool) -> Result<()> {
+    async fn create(
+        &self,
+        key: &str,
+        plan: Result<PlanSpec, Vec<Problem>>,
+        dry_run: bool,
+    ) -> Result<()> {
         if !valid_key(key) {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
-        let file = plan_file::from_structure(structure).map_err(|problems| {
-            let first = problems.iter().take(PROBLEMS).map(|problem| {
-                let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})"));
-                format!("{problem}{}", hint.unwrap_or_default())
-            });
-            let more = match problems.len().saturating_sub(PROBLEMS) {
-                0 => String::new(),
-                more => format!("; and {more} more"),
-            };
-            rule(first.collect::<Vec<_>>().join("; ") + &more)
-        })?;
-        let mut tasks = file.tasks;
+        let plan = plan.map_err(|problems| several(&problems))?;
+        let mut tasks = plan.tasks;
         for task in &mut tasks {
             task.origin = Origin::Model;
         }
         let head = PlanHead {
-            name: clip(&file.name, 1000),
-            description: file.description,
-            source: file.source,
+            name: clip(&plan.name, 1000),
+            description: plan.description,
+            source: plan.source,
             origin: Origin::Model,
             order: TaskOrder::Free,
-            ..PlanHead::new(PlanId::new(key), &file.goal, Time::default())
+            empty_steps: plan.empty_steps,
+            ..PlanHead::new(PlanId::new(key), &plan.goal, Time::default())
         };
         let make = move |draft: &mut Draft<'_>| Ok(draft.make_tasks(tasks).map(drop)?);
         let (toolbox, why) = (self.toolbox.dry_run(dry_run), "create_plan_from_structure");
@@ -374,10 +374,22 @@ impl PlanTool {
 
     async fn structure(&self, plan: Option<&str>, page: Page) -> Result<(PlanInstance, usize)> {
         let read = move |plan: &Plan| {
-            let total = plan.counts().total();
-            let head = weight(&PlanInstance::of(plan, Vec::new()));
-            let show = |task| ShownTask::of(plan, task);
-            let part = page.shown_alongside(head, total, plan.tasks(), show);
+            let (total, head) = (
+                plan.counts().total(),
+                weight(&PlanInstance::of(plan, Vec::new())),
+            );
+            let empty = &plan.head().empty_steps;
+            let part = match empty.is_empty() {
+                true => {
+                    let show = |task| ShownTask::of(plan, task);
+                    page.shown_alongside(head, total, plan.tasks(), show)
+                }
+                false => {
+                    let entries = StepEntry::all(plan);
+                    let show = |entry: StepEntry<'_>| entry.shown(plan);
+                    page.shown_alongside(head, total + empty.len(), entries.into_iter(), show)
+                }
+            };
             (PlanInstance::of(plan, part.items), part.left)
         };
         self.read(plan, read).await
@@ -415,22 +427,54 @@ impl PlanTool {
                 new_plan_id().to_string()
             }
         };
-        let steps = given.structure_data.steps.iter();
-        let empty = steps.filter(|step| step.tasks.is_empty()).take(10);
-        let empty: Vec<String> = empty.map(|step| one_line(&step.step_id, KEY)).collect();
+        let mut structure = given.structure_data.0;
+        let ignored = plan_file::drop_unknown(&mut structure).map_err(|slips| several(&slips))?;
+        let plan = plan_of(structure, given.parameters)?;
         let dry_run = given.dry_run.unwrap_or(false);
-        self.create(&key, given.structure_data, dry_run).await?;
+        self.create(&key, plan, dry_run).await?;
         let mut reasons = Vec::new();
         if dry_run {
             reasons.push("dry_run: nothing was made".to_owned());
         }
-        if !empty.is_empty() {
-            reasons.push(format!("left out, without tasks: {}", empty.join(", ")));
+        if !ignored.is_empty() {
+            reasons.push(format!("ignored, unknown: {}", ignored.join(", ")));
         }
         let mut answer = ToolAnswer::result(true).with(0, &reasons.join("; "));
         answer.value["plan_id"] = key.into();
         Ok(answer)
     }
+}
+
+/// Returns the plan of a structure, or of a workflow of a team file with values for its parameters.
+fn plan_of(
+    structure: Value,
+    parameters: Option<Map<String, Value>>,
+) -> Result<Result<PlanSpec, Vec<Problem>>> {
+    let is_workflow = |fields: &Map<String, Value>| {
+        parameters.is_some() || OF_WORKFLOW.iter().any(|name| fields.contains_key(*name))
+    };
+    match &structure {
+        Value::Object(fields) if is_workflow(fields) => {
+            Ok(plan_of_workflow(fields, &parameters.unwrap_or_default()))
+        }
+        _ => match serde_json::from_value::<Structure>(structure) {
+            Ok(structure) => Ok(plan_file::from_structure(structure)),
+            Err(error) => Err(rule(format!("structure_data: {error}"))),
+        },
+    }
+}
+
+/// Returns the first problems as one error.
+fn several(problems: &[Problem]) -> ToolError {
+    let first = problems.iter().take(PROBLEMS).map(|problem| {
+        let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})"));
+        format!("{problem}{}", hint.unwrap_or_default())
+    });
+    let more = match problems.len().saturating_sub(PROBLEMS) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    rule(first.collect::<Vec<_>>().join("; ") + &more)
 }
 
 /// Returns the error of a rule of the document.

@@ -44,13 +44,11 @@ pub(super) fn set(
         TaskState::Failed => drop(draft.fail_task(id, text, false)?),
         TaskState::Skipped => skip(draft, id, text)?,
     }
-    let wanted = result.or(recorded.as_deref()).unwrap_or_default();
-    let now = draft
-        .plan()
-        .task(id)
-        .and_then(|task| task.result.as_deref());
-    if now.unwrap_or_default() != wanted {
-        draft.set_result(id, Some(wanted))?;
+    let wanted = result.map(str::to_owned).or(recorded);
+    let now = draft.plan().task(id).and_then(|task| task.result.clone());
+    let made_up = now.is_some() && wanted.is_none();
+    if made_up || now.unwrap_or_default() != wanted.as_deref().unwrap_or_default() {
+        draft.set_result(id, wanted.as_deref())?;
     }
     draft.follow_tasks();
     Ok(())

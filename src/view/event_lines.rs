@@ -2,14 +2,14 @@
 
 use jiff::tz::TimeZone;
 
-use super::{Paint, Style, moment, name};
+use super::{Paint, StateWord, Style, moment, name, span};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
     ResultsMove, RoleRequestEnd, TaskId, Time, counted, word,
 };
 use crate::store::Change;
 use crate::wire::role_text::role;
-use crate::wire::text::{one_line, time_text};
+use crate::wire::text::one_line;
 
 /// The longest reason that stands on a line.
 const REASON: usize = 160;
@@ -59,7 +59,7 @@ pub(super) fn happened(
             reason,
             ..
         } if asks_about(change, *task) => (format!("not accepted: {}", short(reason)), Style::Bad),
-        event => in_words(event),
+        event => in_words(event, change.at),
     };
     match event.task() {
         Some(task) if !matches!(event, Event::Asked { .. }) => {
@@ -80,10 +80,10 @@ pub(super) fn numbered(task: TaskId) -> String {
     format!("task {task}")
 }
 
-/// Returns what happened without the task it happened to.
-fn in_words(event: &Event) -> (String, Style) {
+/// Returns what happened at a moment, without the task it happened to.
+fn in_words(event: &Event, at: Time) -> (String, Style) {
     use Style::{Bad, Bold, Busy, Dim, Good, Plain};
-    let until = |until: &i64| time_text(Time(*until));
+    let until = |until: &i64| span(Time(*until).since(at));
     match event {
         Event::Created { goal } if goal.trim().is_empty() => ("created".into(), Bold),
         Event::Created { goal } => (format!("goal: {}", name(goal)), Bold),
@@ -130,8 +130,8 @@ fn in_words(event: &Event) -> (String, Style) {
             role: by, on, how, ..
         } => request_ended(&role(by), &role(on), *how),
         Event::Waits { until: at, .. } => {
-            let at = until(at);
-            let text = format!("the model behind its agent fails, and is asked again at {at}");
+            let wait = until(at);
+            let text = format!("the model behind its agent fails, and is asked again in {wait}");
             (text, Dim)
         }
         Event::Reported { status, .. } => {
@@ -177,7 +177,7 @@ fn in_words(event: &Event) -> (String, Style) {
         Event::TimedOut { reason, .. } => (format!("timed out: {}", short(reason)), Bad),
         Event::Withdrawn { .. } => ("its command was taken back".into(), Dim),
         Event::Parked { until: at, .. } => {
-            let text = format!("waits for the agent's usage limit until {}", until(at));
+            let text = format!("waits {} for the agent's usage limit", until(at));
             (text, Dim)
         }
         Event::Added { name: title, .. } => (format!("added: {}", name(title)), Plain),
@@ -244,6 +244,10 @@ fn in_words(event: &Event) -> (String, Style) {
         } => ("deleted; its history remains".into(), Plain),
         Event::PutAway { .. } => ("put into the history".into(), Plain),
         Event::Settled { status, .. } if status == "completed" => (short(status), Good),
+        // The word of earlier versions.
+        Event::Settled { status, .. } if status == "abandoned" => {
+            (StateWord::Aborted.as_str().into(), Bad)
+        }
         Event::Settled { status, .. } => (short(status), Bad),
     }
 }
@@ -372,7 +376,7 @@ mod tests {
             },
             Event::Parked {
                 task,
-                until: 1_800_000_000_000_000,
+                until: 720_000_000,
             },
             Event::Settled {
                 status: "completed".into(),
@@ -398,7 +402,7 @@ mod tests {
         asks you about task 2: what now
         answered retry (terminal): use 8081
         `notes.md` is not read: its name is not `report-<command id>.md`
-        task 2: waits for the agent's usage limit until 2027-01-15T08:00:00Z
+        task 2: waits 12 min for the agent's usage limit
         completed
         ");
     }
@@ -419,14 +423,14 @@ mod tests {
         };
         let printed = |events: &[&Event]| {
             let lines = lines(&change(events), &TimeZone::UTC, Paint::none());
-            let text = |line: &String| line.rsplit("00  ").next().unwrap().to_owned();
+            let text = |line: &String| line.rsplit("UTC  ").next().unwrap().to_owned();
             lines.iter().map(text).collect::<Vec<_>>()
         };
         let wait = "task 2: reviewer does not wait for coder any more";
         let by = "(command line: aborted)";
         assert_eq!(
             printed(&[&ended, &settled, &settled]),
-            [wait, &format!("abandoned  {by}"), "abandoned"]
+            [wait, &format!("aborted  {by}"), "aborted"]
         );
         assert_eq!(printed(&[&ended]), [wait]);
         assert_eq!(printed(&[]), [by]);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::first_numbers;
-use crate::plan::{Lanes, Plan, RoleLanes, TaskId};
+use crate::plan::{Lanes, Language, Plan, RoleLanes, TaskId};
 use crate::wire::role_text::role;
 
 /// The most roles that are named; roles at work come first.
@@ -41,46 +41,66 @@ impl LanesView {
     }
 
     /// Says what is under way on the lanes of each role, those at work first.
-    pub fn line(&self) -> String {
+    pub fn line(&self, language: Language) -> String {
         let mut roles: Vec<&RoleView> = self.roles.iter().collect();
         roles.sort_by_key(|role| (role.lanes.busy.is_empty(), role.lanes.asked.is_empty()));
         let hidden = roles.len().saturating_sub(ROLES);
-        let known = roles.into_iter().take(ROLES).map(RoleView::text);
-        let others = (!self.others.is_empty()).then(|| format!("others{}", on(&self.others)));
-        let more = (hidden > 0).then(|| format!("and {hidden} more roles"));
+        let known = roles
+            .into_iter()
+            .take(ROLES)
+            .map(|role| role.text(language));
+        let others = (!self.others.is_empty()).then(|| {
+            let others = language.pick("others", "其他");
+            format!("{others}{}", on(&self.others, language))
+        });
+        let more = (hidden > 0).then(|| {
+            language.pick(
+                format!("and {hidden} more roles"),
+                format!("另有 {hidden} 个角色"),
+            )
+        });
         let parts: Vec<String> = known.chain(others).chain(more).collect();
         parts.join(" · ")
     }
 }
 
 impl RoleView {
-    fn text(&self) -> String {
+    fn text(&self, language: Language) -> String {
         let RoleLanes { most, busy, asked } = &self.lanes;
         let busy = match busy.len() {
             0 if *most == 1 => None,
-            count => Some(format!("{count} of {most}{}", on(busy))),
+            count => {
+                let on = on(busy, language);
+                Some(language.pick(
+                    format!("{count} of {most}{on}"),
+                    format!("{count}/{most}{on}"),
+                ))
+            }
         };
-        let asked = (!asked.is_empty()).then(|| format!("asked to help with {}", tasks(asked)));
+        let asked = (!asked.is_empty()).then(|| {
+            let help = language.pick("asked to help with ", "被请求协助");
+            format!("{help}{}", tasks(asked, language))
+        });
         let parts: Vec<String> = busy.into_iter().chain(asked).collect();
         let text = if parts.is_empty() {
-            "free".to_owned()
+            language.pick("free", "空闲").to_owned()
         } else {
-            parts.join(", ")
+            parts.join(language.pick(", ", "，"))
         };
         format!("{} {text}", role(&self.role))
     }
 }
 
-fn on(ids: &[TaskId]) -> String {
+fn on(ids: &[TaskId], language: Language) -> String {
     match ids {
         [] => String::new(),
-        ids => format!(" ({})", tasks(ids)),
+        ids => format!(" ({})", tasks(ids, language)),
     }
 }
 
-fn tasks(ids: &[TaskId]) -> String {
+fn tasks(ids: &[TaskId], language: Language) -> String {
     let noun = if ids.len() == 1 { "task" } else { "tasks" };
-    format!("{noun} {}", first_numbers(ids))
+    format!("{} {}", language.pick(noun, "任务"), first_numbers(ids))
 }
 
 #[cfg(test)]
@@ -135,7 +155,7 @@ mod tests {
     }
 
     fn line(plan: &Plan) -> String {
-        LanesView::of(plan).unwrap().line()
+        LanesView::of(plan).unwrap().line(Language::En)
     }
 
     #[test]

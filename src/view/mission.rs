@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use super::plan::QuestionView;
 use super::task::{CurrentAttempt, TaskView};
-use super::{PlanView, first_numbers};
-use crate::plan::{Decision, Plan, PlanState, Task, TaskState, Time, counted};
+use super::{PlanView, StateWord, first_numbers};
+use crate::plan::{Decision, Language, Plan, RoleRequest, Task, TaskState, Time, counted};
 use crate::wire::role_text;
 use crate::wire::text::{clip, one_line, printable_start, time_text};
 
@@ -24,77 +24,97 @@ const MAX_TASKS: usize = 22 * 1024;
 const WINDOW: usize = 60;
 const BEFORE: usize = 15;
 
-/// Returns the text of MISSION.md at a given time. `program` is what a person types to call this program.
-pub fn render(plan: &Plan, now: Time, program: &str) -> String {
+/// Returns the text of MISSION.md at a given time. `carried_out` says whether a daemon works on the plan, `program` is what a
+/// person types to call this program.
+pub fn render(plan: &Plan, carried_out: bool, now: Time, program: &str) -> String {
     let tasks = window(plan, WINDOW, BEFORE);
     let before = tasks.first().map_or(0, |first| plan.index_of(first));
     let view = PlanView::with(plan, 0, before, &tasks, now);
     let head = &view.head;
+    let language = head.language();
+    let state = StateWord::of_plan(head, carried_out);
     let mut text = format!("# {}\n\n", inline(&head.name, MAX_NAME));
     text.push_str(&block(&head.goal, MAX_GOAL));
-    text.push_str(&state(&view, now));
+    text.push_str(&progress(&view, state, now));
     if !view.questions.is_empty() {
-        let questions = view.questions.iter().map(|asked| question(asked, program));
-        let more = |hidden| format!("{hidden} more");
-        text.push_str(&list("Open questions", questions, MAX_QUESTIONS, 0, more));
+        let questions = view.questions.iter();
+        let questions = questions.map(|asked| question(asked, program, language));
+        let more =
+            |hidden| language.pick(format!("and {hidden} more"), format!("另有 {hidden} 个"));
+        let title = language.pick("Open questions", "待答问题");
+        text.push_str(&list(title, questions, MAX_QUESTIONS, 0, more));
     }
     let (earlier, later) = view.hidden;
-    let (tasks, more) = (view.tasks.iter().map(task), |hidden| {
-        counted(hidden, "more task")
-    });
-    text.push_str(&list("Tasks", tasks, MAX_TASKS, earlier + later, more));
+    let tasks = view.tasks.iter().map(|one| task(one, language));
+    let more = |hidden| {
+        let en = format!("and {}", counted(hidden, "more task"));
+        language.pick(en, format!("另有 {hidden} 个任务"))
+    };
+    let title = language.pick("Tasks", "任务");
+    text.push_str(&list(title, tasks, MAX_TASKS, earlier + later, more));
     if let Some(outcome) = &head.outcome {
-        text.push_str("## Summary\n\n");
+        let title = language.pick("Summary", "总结");
+        add(&mut text, format_args!("## {title}\n\n"));
         text.push_str(&block(outcome, MAX_SUMMARY));
     }
     text
 }
 
-fn state(view: &PlanView, now: Time) -> String {
-    let progress = &view.progress;
-    let mut text = format!(
-        "## State\n\n{} · {} of {} settled · {}\n\n\
-         {} completed, {} failed, {} skipped, {} in progress, {} ready, {} blocked\n\n",
-        status(&view.head.status),
-        progress.settled(),
-        counted(progress.total, "task"),
-        time_text(now),
-        progress.completed,
-        progress.failed,
-        progress.skipped,
-        progress.in_progress,
-        progress.ready,
-        progress.blocked,
+fn progress(view: &PlanView, state: StateWord, now: Time) -> String {
+    use StateWord::{
+        Aborted, AsksYou, Checking, Completed, Failed, InProgress, Ready, Skipped, Waiting,
+    };
+    let (progress, language) = (&view.progress, view.head.language());
+    let title = language.pick("State", "状态");
+    let colon = language.pick(": ", "：");
+    let why = view.head.status.why().map_or(String::new(), |why| {
+        format!("{colon}{}", quoted(why, language))
+    });
+    let (settled, total) = (progress.settled(), progress.total);
+    let settled = language.pick(
+        format!("{settled} of {} settled", counted(total, "task")),
+        format!("{total} 个任务中 {settled} 个已结束"),
     );
-    if let Some(lanes) = view.at_work() {
+    let mut text = format!(
+        "## {title}\n\n{}{why} · {settled} · {}\n\n",
+        state.text(language),
+        time_text(now)
+    );
+    let always = [Completed, Failed, Skipped, InProgress, Ready, Waiting];
+    let if_any = [Checking, AsksYou, Aborted].into_iter();
+    let if_any = if_any.filter(|state| progress.count(*state) > 0);
+    let counts = always.into_iter().chain(if_any).map(|state| {
+        let (count, word) = (progress.count(state), state.text(language));
+        language.pick(format!("{count} {word}"), format!("{word} {count}"))
+    });
+    let counts: Vec<String> = counts.collect();
+    text += &counts.join(language.pick(", ", "，"));
+    text += "\n\n";
+    if let Some(lanes) = view.at_work(language) {
+        let at_work = language.pick("At work", "正在工作");
         let lanes = inline(&lanes, MAX_TEXT);
-        add(&mut text, format_args!("At work: {lanes}\n\n"));
+        add(&mut text, format_args!("{at_work}{colon}{lanes}\n\n"));
     }
     if let Some(replan) = &view.head.replan {
-        let why = inline(&replan.why, MAX_TEXT);
-        let after = replan.task.map(|task| format!(" after task {task}"));
-        let changed = format!(
-            "The rest of the plan is being changed{}",
-            after.unwrap_or_default()
-        );
-        add(&mut text, format_args!("{changed}: {why}\n\n"));
+        let why = quoted(&replan.why, language);
+        let (en, zh) = match replan.task {
+            Some(task) => (format!(" after task {task}"), format!("任务 {task} 之后，")),
+            None => Default::default(),
+        };
+        let en = format!("The rest of the plan is being changed{en}");
+        let changed = language.pick(en, format!("{zh}其余计划正在调整"));
+        add(&mut text, format_args!("{changed}{colon}{why}\n\n"));
     }
     text
 }
 
-fn status(status: &PlanState) -> String {
-    match status {
-        PlanState::Paused(why) if !why.is_empty() => format!("paused: {}", inline(why, MAX_TEXT)),
-        status => status.as_str().to_owned(),
-    }
-}
-
-fn question(question: &QuestionView, program: &str) -> String {
-    let about = question
-        .task
-        .map_or(String::new(), |task| format!(" (task {task})"));
-    let reason = inline(&question.reason, MAX_TEXT);
-    let mut text = format!("- {}{about}: {reason}\n", question.id);
+fn question(question: &QuestionView, program: &str, language: Language) -> String {
+    let about = question.task.map_or(String::new(), |task| {
+        language.pick(format!(" (task {task})"), format!("（任务 {task}）"))
+    });
+    let colon = language.pick(": ", "：");
+    let reason = quoted(&question.reason, language);
+    let mut text = format!("- {}{about}{colon}{reason}\n", question.id);
     for choice in &question.choices {
         let command = format!("{program} answer {} {}", question.id, choice.as_str());
         add(&mut text, format_args!("  - `{command}`\n"));
@@ -116,77 +136,118 @@ pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
     plan.tasks().skip(first).take(size).collect()
 }
 
-fn task(task: &TaskView) -> String {
+fn task(task: &TaskView, language: Language) -> String {
     let mark = if task.status.satisfies() { 'x' } else { ' ' };
     let name = inline(&task.name, MAX_NAME);
     let role = task.assignee.as_deref().map(role_text::role);
     let role = role.map_or(String::new(), |role| {
         format!(" ({})", inline(&role, MAX_NAME))
     });
-    let (id, standing) = (task.id, standing(task));
+    let (id, standing) = (task.id, standing(task, language));
     let mut text = format!("- [{mark}] {id} · {name}{role} — {standing}\n");
+    let colon = language.pick(": ", "：");
     for wait in &task.waits {
-        let waits = inline(&role_text::waits(wait), MAX_NAME);
-        let (since, what) = (time_text(wait.since), inline(&wait.what, MAX_TEXT));
-        add(&mut text, format_args!("  {waits} since {since}: {what}\n"));
+        let (waits, what) = (waits_since(wait, language), quoted(&wait.what, language));
+        add(&mut text, format_args!("  {waits}{colon}{what}\n"));
     }
     if let Some(result) = &task.result {
         let word = match task.status {
-            TaskState::Skipped | TaskState::Failed => "Reason",
-            _ => "Result",
+            TaskState::Skipped | TaskState::Failed => language.pick("Reason", "原因"),
+            _ => language.pick("Result", "结果"),
         };
-        let result = inline(result, MAX_TEXT);
-        add(&mut text, format_args!("  {word}: {result}\n"));
+        let result = quoted(result, language);
+        add(&mut text, format_args!("  {word}{colon}{result}\n"));
     }
     if let Some(verdict) = &task.verdict {
-        let (reason, word) = (
-            inline(&verdict.reason, MAX_TEXT),
-            decision(verdict.decision),
-        );
-        add(&mut text, format_args!("  Last result {word}: {reason}\n"));
+        let reason = quoted(&verdict.reason, language);
+        let last = language.pick("Last result ", "上次结果");
+        let word = decision(verdict.decision, language);
+        add(&mut text, format_args!("  {last}{word}{colon}{reason}\n"));
     }
     text
 }
 
-/// Returns the state of a task, and why it is not further.
-fn standing(task: &TaskView) -> String {
-    match task.status {
-        TaskState::Completed if task.verified == Some(true) => "completed, verified".to_owned(),
-        TaskState::Completed => "completed, unverified".to_owned(),
-        TaskState::Failed => format!("failed after {}", counted(task.attempts, "attempt")),
-        TaskState::Skipped => "skipped".to_owned(),
-        TaskState::InProgress => {
-            let stage = stage(task.attempt.as_ref(), task.attempts);
-            format!("in progress, {stage}")
+fn waits_since(wait: &RoleRequest, language: Language) -> String {
+    let since = time_text(wait.since);
+    match language {
+        Language::En => format!(
+            "{} since {since}",
+            inline(&role_text::waits(wait), MAX_NAME)
+        ),
+        Language::Zh => {
+            let [role, on] =
+                [&wait.role, &wait.on].map(|role| inline(&role_text::role(role), MAX_NAME));
+            format!("{role} 自 {since} 起等待 {on}")
         }
-        TaskState::Pending => match task.not_before {
-            Some(until) => format!("waits until {}", time_text(until)),
-            None if task.state == "ready" => "ready".to_owned(),
-            None if task.unmet.is_empty() => "waits for the tasks before it".to_owned(),
-            None => format!("waits for {}", first_numbers(&task.unmet)),
+    }
+}
+
+/// Returns the state of a task, and why it is not further.
+fn standing(task: &TaskView, language: Language) -> String {
+    let word = task.state.text(language);
+    let comma = language.pick(", ", "，");
+    match task.state {
+        StateWord::Completed if task.verified == Some(true) => {
+            format!("{word}{comma}{}", language.pick("verified", "已验证"))
+        }
+        StateWord::Completed => format!("{word}{comma}{}", language.pick("unverified", "未验证")),
+        StateWord::Failed => language.pick(
+            format!("{word} after {}", counted(task.attempts, "attempt")),
+            format!("{word}（共尝试 {} 次）", task.attempts),
+        ),
+        StateWord::InProgress => {
+            let stage = stage(task.attempt.as_ref(), task.attempts, language);
+            format!("{word}{comma}{stage}")
+        }
+        StateWord::Ready | StateWord::Waiting => match task.not_before.map(time_text) {
+            Some(until) => language.pick(
+                format!("waiting until {until}"),
+                format!("{}，直到 {until}", StateWord::Waiting.text(language)),
+            ),
+            None if task.state == StateWord::Ready => word.to_owned(),
+            None if task.unmet.is_empty() => {
+                format!(
+                    "{word}{}",
+                    language.pick(" for the tasks before it", "（在前面的任务之后）")
+                )
+            }
+            None => {
+                let unmet = first_numbers(&task.unmet);
+                language.pick(
+                    format!("{word} for {unmet}"),
+                    format!("{word}（任务 {unmet} 之后）"),
+                )
+            }
         },
+        _ => word.to_owned(),
     }
 }
 
-fn stage(current: Option<&CurrentAttempt>, attempts: u32) -> String {
-    let Some(attempt) = current else {
-        return format!("attempt {attempts}");
+fn stage(current: Option<&CurrentAttempt>, attempts: u32, language: Language) -> String {
+    let (number, en, zh) = match current {
+        None => (attempts, "", ""),
+        Some(attempt) if attempt.reported => (attempt.number, " is reported", "已报告"),
+        Some(CurrentAttempt {
+            number,
+            claimed: Some(_),
+            ..
+        }) => (*number, " is being worked on", "正在执行"),
+        Some(attempt) => (attempt.number, " waits for an agent", "等待智能体领取"),
     };
-    let stage = match attempt.claimed {
-        _ if attempt.reported => "is reported",
-        Some(_) => "is being worked on",
-        None => "waits for an agent",
-    };
-    format!("attempt {} {stage}", attempt.number)
+    language.pick(
+        format!("attempt {number}{en}"),
+        format!("第 {number} 次尝试{zh}"),
+    )
 }
 
-fn decision(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Next => "accepted",
-        Decision::Retry => "to be tried again",
-        Decision::Replan => "calls for another plan",
-        Decision::Abort => "speaks for an end",
-    }
+fn decision(decision: Decision, language: Language) -> &'static str {
+    let (en, zh) = match decision {
+        Decision::Next => ("accepted", "已接受"),
+        Decision::Retry => ("to be tried again", "需要重试"),
+        Decision::Replan => ("calls for another plan", "需要调整计划"),
+        Decision::Abort => ("speaks for an end", "建议终止"),
+    };
+    language.pick(en, zh)
 }
 
 /// Returns a section with the entries that fit, and with the number of the others; `left_out` were not to be shown anyway.
@@ -206,7 +267,7 @@ fn list(
         }
     }
     if hidden > 0 {
-        add(&mut list, format_args!("- … and {}\n", more(hidden)));
+        add(&mut list, format_args!("- … {}\n", more(hidden)));
     }
     format!("## {title}\n\n{list}\n")
 }
@@ -218,6 +279,12 @@ fn inline(text: &str, max: usize) -> String {
         return line.replace('`', "\\`");
     }
     line
+}
+
+/// Returns a text that came as it is on one line: among Chinese texts in quotation marks.
+fn quoted(text: &str, language: Language) -> String {
+    let text = inline(text, MAX_TEXT);
+    language.pick(text.clone(), format!("“{text}”"))
 }
 
 /// Returns an untrusted text as a quotation; no heading, fence or markup can break out of it.

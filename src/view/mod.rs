@@ -12,6 +12,7 @@ mod lanes;
 mod plan;
 mod program_name;
 mod run_progress_lines;
+mod state_word;
 mod status_page;
 mod task;
 mod usage;
@@ -26,7 +27,10 @@ pub use event_lines::lines;
 pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
 pub use program_name::ProgramName;
 pub use run_progress_lines::{progress, tasks};
+pub use state_word::StateWord;
 pub use why::why;
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -57,8 +61,8 @@ impl ListedView<'_> {
             false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
         };
         let made = paint.text(Style::Dim, &moment(head.created_at, zone));
-        let (key, status, name) = (name(key), head.status.as_str(), name(&head.name));
-        format!("{key}  {status:<9}  {made}  {name}{known}")
+        let (key, state, name) = (name(key), self.1.as_str(), name(&head.name));
+        format!("{key}  {state:<11}  {made}  {name}{known}")
     }
 }
 
@@ -67,9 +71,9 @@ pub fn clock_time(time: Time, zone: &TimeZone) -> String {
     at(time, zone, "%H:%M:%S")
 }
 
-/// Returns a moment as a person's clock shows it.
+/// Returns a moment as a person's clock shows it, with its zone.
 fn moment(time: Time, zone: &TimeZone) -> String {
-    at(time, zone, "%Y-%m-%d %H:%M:%S")
+    at(time, zone, "%Y-%m-%d %H:%M:%S %Z")
 }
 
 fn at(time: Time, zone: &TimeZone, format: &str) -> String {
@@ -77,14 +81,12 @@ fn at(time: Time, zone: &TimeZone, format: &str) -> String {
     time.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
-/// Returns how to show the state of a task.
-fn style(state: &str) -> Style {
-    match state {
-        "blocked" | "skipped" => Style::Dim,
-        "in progress" => Style::Busy,
-        "completed" => Style::Good,
-        "failed" => Style::Bad,
-        _ => Style::Plain,
+/// Returns a span as a person says it, in its largest unit.
+fn span(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
     }
 }
 

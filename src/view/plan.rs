@@ -1,14 +1,17 @@
 //! A plan as programs get it, and as every page says it in words.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
+use super::StateWord;
 use super::lanes::LanesView;
 use super::task::{TaskView, WaitView};
 use super::usage::{self, PlanUsage};
 use crate::plan::{
     AnswerChoice, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead, PlanId,
-    Task, TaskId, Time,
+    PlanState, Task, TaskId, TaskState, Time,
 };
 use crate::store::ListedPlan;
 use crate::wire::text::time_text;
@@ -31,6 +34,9 @@ pub struct PlanView {
     pub(super) lanes: Option<LanesView>,
     usage: PlanUsage,
     pub daemon: Option<DaemonView>,
+    /// A daemon works here, on another plan.
+    #[serde(skip)]
+    pub daemon_elsewhere: bool,
     /// How the plan's last daemon ended, if that was not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_daemon: Option<LastDaemon>,
@@ -53,6 +59,7 @@ struct HeadView {
     name: String,
     goal: String,
     status: &'static str,
+    state: StateWord,
     seq: i64,
     /// Where the results are gathered, if each task has a worktree of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +77,9 @@ pub struct Progress {
     pub completed: usize,
     pub failed: usize,
     pub skipped: usize,
+    /// The same by the words for a person; replaced tasks count as skipped.
+    #[serde(skip)]
+    pub(super) by_state: BTreeMap<StateWord, usize>,
 }
 
 /// A question that awaits its answer.
@@ -101,7 +111,7 @@ pub enum LastDaemon {
 
 /// A plan in the list of all: its JSON is a line of `plans --json`, with its fields in the order of the alphabet.
 #[derive(Debug)]
-pub struct ListedView<'a>(pub(super) &'a ListedPlan);
+pub struct ListedView<'a>(pub(super) &'a ListedPlan, pub(super) StateWord);
 
 impl PlanView {
     /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
@@ -132,6 +142,7 @@ impl PlanView {
                 name: head.name.clone(),
                 goal: head.goal.clone(),
                 status: head.status.as_str(),
+                state: StateWord::of_plan(&head, false),
                 seq,
                 branch: (head.line.as_ref()).map(|_| IntegrationBranch::branch(&head.id)),
             },
@@ -146,12 +157,23 @@ impl PlanView {
             lanes: LanesView::of(plan),
             usage: usage::of_plan(plan),
             daemon: None,
+            daemon_elsewhere: false,
             last_daemon: None,
             head,
             hidden: (before, after),
             no_worker: roles_only && plan.unsettled().any(|task| plan.has_no_worker(task)),
             used: usage::line(plan),
         }
+    }
+
+    /// Says which process carries the plan out, if one does.
+    pub fn carried_out_by(&mut self, daemon: Option<DaemonView>) {
+        self.plan.state = StateWord::of_plan(&self.head, daemon.is_some());
+        self.daemon = daemon;
+    }
+
+    pub(super) fn state(&self) -> StateWord {
+        self.plan.state
     }
 
     /// Returns where the results are gathered, if each task has a worktree of its own.
@@ -173,13 +195,57 @@ impl Progress {
             completed: counts.completed,
             failed: counts.failed,
             skipped: counts.skipped,
+            by_state: by_state(plan),
         }
+    }
+
+    /// Returns how many tasks a word names.
+    pub fn count(&self, state: StateWord) -> usize {
+        self.by_state.get(&state).copied().unwrap_or_default()
     }
 
     /// Returns the number of tasks to which nothing more happens by itself.
     pub fn settled(&self) -> usize {
         self.completed + self.failed + self.skipped
     }
+}
+
+/// Counts the tasks by their words. Only tasks in progress or in question are visited: the plan keeps the other numbers.
+fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
+    let (counts, ready) = (plan.counts(), plan.ready_count());
+    let waiting = counts.pending.saturating_sub(ready);
+    let mut by_state = BTreeMap::from([
+        (StateWord::Completed, counts.completed),
+        (StateWord::Failed, counts.failed),
+        (StateWord::Skipped, counts.skipped),
+        (StateWord::InProgress, counts.in_progress),
+        (StateWord::Ready, ready),
+        (StateWord::Waiting, waiting),
+    ]);
+    if *plan.status() == PlanState::Abandoned {
+        by_state.extend([(StateWord::Ready, 0), (StateWord::Waiting, 0)]);
+        by_state.insert(StateWord::Aborted, counts.pending);
+    }
+    let asked = plan.open_questions().filter_map(|question| question.task);
+    let visited = plan.in_progress().map(|task| task.number).chain(asked);
+    for task in visited.collect::<BTreeSet<TaskId>>() {
+        let Some(task) = plan.task(task) else {
+            continue;
+        };
+        let counted = match task.status {
+            TaskState::InProgress => StateWord::InProgress,
+            TaskState::Pending if plan.is_ready(task) => StateWord::Ready,
+            TaskState::Pending => StateWord::Waiting,
+            _ => StateWord::Failed,
+        };
+        let word = StateWord::of_task(plan, task);
+        if [StateWord::AsksYou, StateWord::Checking].contains(&word) {
+            let before = by_state.entry(counted).or_default();
+            *before = before.saturating_sub(1);
+            *by_state.entry(word).or_default() += 1;
+        }
+    }
+    by_state
 }
 
 impl QuestionView {
@@ -195,9 +261,9 @@ impl QuestionView {
 }
 
 impl<'a> ListedView<'a> {
-    /// Returns the view of a plan in the list.
-    pub fn of(listed: &'a ListedPlan) -> Self {
-        Self(listed)
+    /// Returns the view of a plan in the list. `carried_out` says whether a daemon works on it now.
+    pub fn of(listed: &'a ListedPlan, carried_out: bool) -> Self {
+        Self(listed, StateWord::of_plan(&listed.head, carried_out))
     }
 }
 
@@ -214,6 +280,7 @@ impl Serialize for ListedView<'_> {
             "name": head.name,
             "owner": head.owner,
             "seq": self.0.seq,
+            "state": self.1,
             "status": head.status.as_str(),
         });
         value.serialize(serializer)

@@ -11,18 +11,14 @@ use crate::wire::text::quoted;
 pub struct ProgramName(String);
 
 impl ProgramName {
-    /// Names the program with the configuration that was given.
-    pub fn with(config: Option<&Path>) -> Self {
-        let config = config.map(|file| format!(" --config {}", quoted(&file.to_string_lossy())));
-        Self(format!("plan-agent{}", config.unwrap_or_default()))
-    }
-
-    /// Names the program where it is to be run in another folder.
-    pub fn within(folder: &Path) -> Self {
-        Self(format!(
-            "cd {} && plan-agent",
-            quoted(&folder.to_string_lossy())
-        ))
+    /// Names the program with the folder and the configuration that were given.
+    pub fn with(folder: Option<&Path>, config: Option<&Path>) -> Self {
+        let option = |name, path: Option<&Path>| {
+            let text = path.map(|path| format!(" {name} {}", quoted(&path.to_string_lossy())));
+            text.unwrap_or_default()
+        };
+        let (folder, config) = (option("-C", folder), option("--config", config));
+        Self(format!("plan-agent{folder}{config}"))
     }
 
     /// Returns how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
@@ -48,8 +44,11 @@ mod tests {
 
     #[test]
     fn program_name_includes_config_option() {
-        assert_eq!(ProgramName::with(None).to_string(), "plan-agent");
-        let named = ProgramName::with(Some(Path::new("my config.toml")));
-        assert_eq!(named.to_string(), "plan-agent --config 'my config.toml'");
+        assert_eq!(ProgramName::with(None, None).to_string(), "plan-agent");
+        let named = ProgramName::with(Some(Path::new("..")), Some(Path::new("my config.toml")));
+        assert_eq!(
+            named.to_string(),
+            "plan-agent -C .. --config 'my config.toml'"
+        );
     }
 }

@@ -1,16 +1,16 @@
 //! How far a plan is: a page for a person at a terminal.
 
-use std::time::Duration;
-
 use super::plan::{Progress, QuestionView};
 use super::task::TaskView;
-use super::{Paint, PlanView, ProgramName, Style, WAY_TO_A_WORKER, indented, name, numbers, style};
-use crate::plan::{AttemptState, PlanState, RoleRequest, TaskState, Time, counted};
+use super::{
+    Paint, PlanView, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers, span,
+};
+use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
 use crate::wire::question_file::meaning;
 use crate::wire::role_text;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, parse_time};
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;
@@ -23,13 +23,14 @@ impl PlanView {
             "{}  {}  {}",
             paint.text(Style::Dim, &name(head.id.as_str())),
             paint.text(Style::Bold, &name(&head.name)),
-            self.state(paint)
+            self.state_text(paint)
         )];
         if head.goal.trim() != head.name.trim() {
             lines.push(format!("Goal: {}", name(&head.goal)));
         }
         lines.push(self.progress.line());
-        lines.extend(self.at_work().map(|lanes| format!("At work: {lanes}")));
+        let at_work = self.at_work(Language::En);
+        lines.extend(at_work.map(|lanes| format!("At work: {lanes}")));
         if let Some(branch) = self.branch() {
             lines.push(format!("Results: the branch {}", name(branch)));
         }
@@ -58,39 +59,45 @@ impl PlanView {
                 "\nA task without an assignee is for no role: {no_role}."
             ));
         }
-        if self.daemon.is_none() && head.status == PlanState::Running {
+        if self.state() == StateWord::Stopped {
             let goes_on = program.goes_on(&name(head.id.as_str()), head.of_team());
-            lines.push(format!("\nNo daemon works here: {goes_on}."));
+            let none = match self.daemon_elsewhere {
+                true => "The daemon here works on another plan",
+                false => "No daemon works here",
+            };
+            lines.push(format!("\n{none}: {goes_on}."));
         }
-        lines.extend(self.last_daemon.as_ref().map(LastDaemon::text));
+        lines.extend(self.last_daemon.as_ref().map(|last| last.text(now)));
         lines.join("\n") + "\n"
     }
 
     /// Returns what is under way on the lanes of each role; `None` for a plan without roles or one that has ended.
-    pub(super) fn at_work(&self) -> Option<String> {
+    pub(super) fn at_work(&self, language: Language) -> Option<String> {
         let lanes = self.lanes.as_ref();
         let lanes = lanes.filter(|_| !self.head.status.settled());
-        lanes.map(super::lanes::LanesView::line)
+        lanes.map(|lanes| lanes.line(language))
     }
 
-    fn state(&self, paint: Paint) -> String {
-        let status = &self.head.status;
-        match status {
-            PlanState::Running if self.daemon.is_none() => paint.text(Style::Busy, "stopped"),
-            PlanState::Paused(why) => paint.text(Style::Busy, &format!("paused: {}", name(why))),
-            PlanState::Completed => paint.text(Style::Good, status.as_str()),
-            PlanState::Failed | PlanState::Abandoned => paint.text(Style::Bad, status.as_str()),
-            PlanState::Idle | PlanState::Running => paint.text(Style::Busy, status.as_str()),
-        }
+    fn state_text(&self, paint: Paint) -> String {
+        let (state, why) = (self.state(), self.head.status.why());
+        let why = why.map_or(String::new(), |why| format!(": {}", name(why)));
+        paint.text(state.style(), &format!("{}{why}", state.as_str()))
     }
 }
 
 impl LastDaemon {
-    fn text(&self) -> String {
+    fn text(&self, now: Time) -> String {
+        let ago = |moment: &str| {
+            let ago = parse_time(moment).map(|moment| span(now.since(moment)));
+            ago.map_or_else(|| moment.to_owned(), |ago| format!("{ago} ago"))
+        };
         match self {
-            Self::Ended { ended_at, why } => format!("The last one ended at {ended_at}: {why}."),
+            Self::Ended { ended_at, why } => {
+                format!("The last one ended {}: {why}.", ago(ended_at))
+            }
             Self::Gone { pid, started_at } => format!(
-                "The last one (pid {pid}, since {started_at}) is gone without a word: killed, or the machine went down."
+                "The last one (pid {pid}, begun {}) is gone without a word: killed, or the machine went down.",
+                ago(started_at)
             ),
         }
     }
@@ -102,17 +109,10 @@ impl Progress {
             return "no tasks yet".to_owned();
         }
         let done = format!("{} of {} done", self.completed, counted(self.total, "task"));
-        let rest = [
-            (self.in_progress, "in progress"),
-            (self.ready, "ready"),
-            (self.blocked, "blocked"),
-            (self.failed, "failed"),
-            (self.skipped, "skipped"),
-        ];
-        rest.iter()
-            .filter(|(count, _)| *count > 0)
-            .fold(done, |line, (count, word)| {
-                format!("{line} · {count} {word}")
+        let rest = self.by_state.iter();
+        rest.filter(|(state, count)| **count > 0 && **state != StateWord::Completed)
+            .fold(done, |line, (state, count)| {
+                format!("{line} · {count} {}", state.as_str())
             })
     }
 }
@@ -130,7 +130,8 @@ fn wait_text(wait: &RoleRequest, now: Time, paint: Paint) -> String {
 
 impl TaskView {
     fn line(&self, plan: &PlanState, now: Time, paint: Paint) -> String {
-        let word = paint.text(style(self.state), &format!("{:<11}", self.state));
+        let word = format!("{:<11}", self.state.as_str());
+        let word = paint.text(self.state.style(), &word);
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(role_text::role);
         let no_worker = self.no_worker.then(|| "for no role".to_owned());
@@ -150,6 +151,8 @@ impl TaskView {
             TaskState::Pending => {
                 (!self.unmet.is_empty()).then(|| format!("after {}", numbers(&self.unmet)))
             }
+            // The question itself stands below.
+            TaskState::InProgress if self.asked.is_some() => None,
             TaskState::InProgress => Some(self.under_way(plan, now)),
             TaskState::Completed => self.verified.map(|verified| match verified {
                 true => "verified".to_owned(),
@@ -162,15 +165,12 @@ impl TaskView {
     }
 
     fn under_way(&self, plan: &PlanState, now: Time) -> String {
-        if self.asked.is_some() {
-            return "waits for your answer".to_owned();
-        }
         let Some(attempt) = &self.attempt else {
             return "started".to_owned();
         };
         let number = attempt.number;
         match (attempt.state, attempt.claimed) {
-            (AttemptState::Open, None) => format!("attempt {number} dispatched, not taken yet"),
+            (AttemptState::Open, None) => format!("attempt {number} waits for an agent"),
             (AttemptState::Open, Some(since)) => {
                 let waits = attempt.model_asked_at.map(|until| {
                     let wait = span(until.since(now));
@@ -183,15 +183,6 @@ impl TaskView {
             _ if *plan != PlanState::Running => format!("attempt {number} is over"),
             _ => format!("attempt {number} is over, the next comes"),
         }
-    }
-}
-
-/// Returns a span as a person says it, in its largest unit.
-fn span(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds => format!("{} h", seconds / 3600),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
+use super::StateWord;
 use super::usage::TaskUsage;
 use crate::plan::{
     Attempt, AttemptState, Plan, RoleRequest, Task, TaskId, TaskState, Time, Verdict,
 };
-use crate::wire::graph_text;
 use crate::wire::text::time_text;
 
 /// A task: its JSON is in `status --json`; what is not in it is only for the words.
@@ -16,6 +16,7 @@ pub struct TaskView {
     key: String,
     pub name: String,
     pub status: TaskState,
+    pub state: StateWord,
     /// `null` until the task is accepted.
     pub verified: Option<bool>,
     /// What stands behind it: checks with their outcomes, what changed.
@@ -29,9 +30,6 @@ pub struct TaskView {
     waits_until: Option<String>,
     pub result: Option<String>,
     pub usage: TaskUsage,
-    /// Its state that distinguishes *ready* and *blocked*.
-    #[serde(skip)]
-    pub state: &'static str,
     /// The dependencies for which it waits.
     #[serde(skip)]
     pub unmet: Vec<TaskId>,
@@ -90,6 +88,7 @@ impl TaskView {
             key: task.key.clone(),
             name: task.name.clone(),
             status: task.status,
+            state: StateWord::of_task(plan, task),
             verified: evidence.map(|evidence| evidence.verified),
             evidence: evidence.map_or(Vec::new(), |evidence| evidence.facts.clone()),
             assignee: task.assignee.clone(),
@@ -98,7 +97,6 @@ impl TaskView {
             waits_until: model_asked_at.map(time_text),
             result: task.result.clone(),
             usage: TaskUsage::default(),
-            state: graph_text::state(plan, task),
             unmet: plan.unmet(task),
             not_before: task.not_before,
             no_worker: plan.has_no_worker(task),

@@ -1,13 +1,15 @@
 //! Why a task is as it is, and what it waits for.
 
 use super::task::TaskView;
-use super::{Paint, ProgramName, Style, WAY_TO_A_WORKER, indented, name, numbers, style, usage};
+use super::{
+    Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers, span, usage,
+};
 use crate::plan::{
     Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time, word,
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{one_line, time_text};
+use crate::wire::text::one_line;
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
@@ -33,7 +35,7 @@ pub fn why(
     let mut lines = vec![format!(
         "{id} · {}: {}",
         paint.text(Style::Bold, &name(&task.name)),
-        paint.text(style(task.state), task.state)
+        paint.text(task.state.style(), task.state.as_str())
     )];
     let reasons = reasons(plan, task, now, program);
     lines.extend(reasons.iter().map(|reason| format!("  {reason}")));
@@ -43,9 +45,9 @@ pub fn why(
         ));
     }
     lines.extend(task.waits.iter().map(|wait| {
-        let (waits, since) = (wire::role_text::waits(wait), time_text(wait.since));
+        let (waits, waited) = (wire::role_text::waits(wait), span(now.since(wait.since)));
         let (what, request) = (line(&wait.what), name(wait.request.as_str()));
-        format!("  {waits} since {since}: {what} ({request})")
+        format!("  {waits} · {waited}: {what} ({request})")
     }));
     if let Some(result) = &task.result {
         lines.push(indented(result, "  ").trim_end().to_owned());
@@ -63,9 +65,16 @@ pub fn why(
 
 fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Vec<String> {
     match task.status {
-        TaskState::Pending if task.state == "ready" => vec![not_started(plan, task, now, program)],
+        TaskState::Pending if plan.task(task.id).is_some_and(|task| plan.is_ready(task)) => {
+            vec![not_started(plan, task, now, program)]
+        }
         TaskState::Pending => waits_for(plan, task),
-        TaskState::InProgress => vec![under_way(plan, task)],
+        TaskState::InProgress => {
+            let stray = stray_file(plan, task, now);
+            std::iter::once(under_way(plan, task, now))
+                .chain(stray)
+                .collect()
+        }
         TaskState::Completed => accepted(task),
         TaskState::Failed if plan.dependants(task.id).next().is_some() => {
             let waiting: Vec<TaskId> = plan.dependants(task.id).map(|t| t.number).collect();
@@ -100,7 +109,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
         PlanState::Running => {}
     }
     if let Some(until) = task.not_before.filter(|until| *until > now) {
-        return format!("the agent's usage limit ends at {}", time_text(until));
+        return format!("the agent's usage limit ends in {}", span(until.since(now)));
     }
     if task.asked.is_some() {
         return format!("a question about it waits for your answer: `{program} status`");
@@ -161,7 +170,7 @@ fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
         let Some(other) = plan.task(*id) else {
             return format!("it waits for task {id}, which was taken out of the plan");
         };
-        let (name, state) = (name(&other.name), wire::graph_text::state(plan, other));
+        let (name, state) = (name(&other.name), StateWord::of_task(plan, other).as_str());
         let settle = match other.status {
             TaskState::Failed => ", which a human has to settle",
             _ => "",
@@ -171,7 +180,7 @@ fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
     task.unmet.iter().map(waits).collect()
 }
 
-fn under_way(plan: &Plan, task: &TaskView) -> String {
+fn under_way(plan: &Plan, task: &TaskView, now: Time) -> String {
     if let Some(reason) = &task.asked {
         return format!("it waits for your answer: {}", line(reason));
     }
@@ -184,11 +193,26 @@ fn under_way(plan: &Plan, task: &TaskView) -> String {
             format!("its command waits for {} to take it{busy}", worker(task))
         }
         (AttemptState::Open, Some(since)) => {
-            format!("{} works on it since {}", worker(task), time_text(since))
+            let worked = span(now.since(since));
+            format!("{} has worked on it for {worked}", worker(task))
         }
         (AttemptState::Reported, _) => "its report is being checked and judged".to_owned(),
         _ => "its next attempt is about to be dispatched".to_owned(),
     }
+}
+
+/// Returns that a file came, which may have been meant as the report that the task waits for.
+fn stray_file(plan: &Plan, task: &TaskView, now: Time) -> Option<String> {
+    let stray = plan.head().stray_file.as_ref()?;
+    let attempt = plan.attempts_of(task.id).next_back()?;
+    let meant = attempt.state == AttemptState::Open && stray.at >= attempt.issued;
+    let (file, why) = (line(&stray.name), line(&stray.reason));
+    let (ago, id) = (span(now.since(stray.at)), &attempt.id);
+    meant.then(|| {
+        format!(
+            "a file that is no report came {ago} ago: `{file}`: {why}; the report is awaited as `report-{id}.md`"
+        )
+    })
 }
 
 fn attempt_lines(attempt: &Attempt) -> Vec<String> {
@@ -259,7 +283,7 @@ mod tests {
             TaskId(task),
             NOW,
             Paint::none(),
-            &ProgramName::with(None),
+            &ProgramName::with(None, None),
         )
         .unwrap()
     }
@@ -277,7 +301,7 @@ mod tests {
              next by rules: the agent reports SUCCESS
         ");
         insta::assert_snapshot!(said(2), @r#"
-        2 · Serve "it" <over> HTTP; #1: in progress
+        2 · Serve "it" <over> HTTP; #1: asks you
           it waits for your answer: failed three times: the port is taken
 
         Attempts
@@ -286,12 +310,12 @@ mod tests {
              retry by rules: the agent reports FAILED
         "#);
         insta::assert_snapshot!(said(3), @r#"
-        3 · Describe both: blocked
-          it waits for task 2 · Serve "it" <over> HTTP; #1: in progress
+        3 · Describe both: waiting
+          it waits for task 2 · Serve "it" <over> HTTP; #1: asks you
         "#);
         insta::assert_snapshot!(said(4), @r"
         4 · Test: in progress
-          an agent works on it since 2027-01-15T08:00:00Z
+          an agent has worked on it for 5 min
 
         Attempts
           1  task-4a is under way
@@ -305,7 +329,7 @@ mod tests {
     #[test]
     fn why_explains_wait_for_role_lane() {
         let said = |task| {
-            let program = ProgramName::with(None);
+            let program = ProgramName::with(None, None);
             why(
                 &sample_plan::with_roles(),
                 TaskId(task),
@@ -321,7 +345,7 @@ mod tests {
         ");
         insta::assert_snapshot!(said(4), @r"
         4 · Test: in progress
-          `coder` works on it since 2027-01-15T08:00:00Z
+          `coder` has worked on it for 5 min
 
         Attempts
           1  task-4a is under way
@@ -335,12 +359,12 @@ mod tests {
             TaskId(4),
             NOW,
             Paint::none(),
-            &ProgramName::with(None),
+            &ProgramName::with(None, None),
         );
         insta::assert_snapshot!(said.unwrap(), @r"
         4 · Test: in progress
-          `coder` works on it since 2027-01-15T08:00:00Z
-          coder waits for tester since 2027-01-15T08:04:00Z: Does it count? (task-4b)
+          `coder` has worked on it for 5 min
+          coder waits for tester · 60 s: Does it count? (task-4b)
 
         Attempts
           1  task-4a is under way
@@ -355,7 +379,7 @@ mod tests {
                 TaskId(9),
                 NOW,
                 Paint::none(),
-                &ProgramName::with(None)
+                &ProgramName::with(None, None)
             ),
             None
         );

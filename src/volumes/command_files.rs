@@ -397,7 +397,7 @@ mod tests {
         volumes.publish(&id(), &text("reviewer")).unwrap();
         volumes.publish(&id(), &text("reviewer")).unwrap();
         assert!(path.exists());
-        // Whoever looks finds it, also one that knows nothing of the role.
+        // Every reader finds it, also one that knows nothing of the role.
         assert_eq!(common.whereabouts(&id()).unwrap(), CommandPlace::Pending);
         assert_eq!(common.waiting().unwrap(), []);
         assert_eq!(own.waiting().unwrap(), [id()]);

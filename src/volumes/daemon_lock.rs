@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::atomic_files::{Cannot, VolumesError, read_capped, remove_if_there, replace};
 use super::folder_layout::Volumes;
 use crate::own_files;
+use crate::plan::PlanId;
 use crate::processes::has_ended;
 
 /// A process that only checks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
@@ -179,6 +180,14 @@ impl Volumes {
             root: self.root().to_owned(),
             ..DaemonInfo::default()
         }))
+    }
+
+    /// Returns the process that carries out a plan here, if one does. One that has not said yet which plan is its own counts.
+    pub fn daemon_of(&self, plan: &PlanId) -> Option<u32> {
+        let daemon = self.running()?;
+        let own = daemon.plan.as_deref();
+        own.is_none_or(|own| own == plan.as_str())
+            .then_some(daemon.pid)
     }
 
     /// Returns how the last daemon ended, if it could record that and no daemon has started since.

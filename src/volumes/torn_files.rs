@@ -158,7 +158,7 @@ mod tests {
                 claimed.then_some(moved)
             });
             if let Some(moved) = claimed {
-                // Taken before it was looked for or after, and nobody holds it.
+                // Taken before the search for it or after, and no process holds it.
                 let taken = volumes.command(Folder::CommandsProcessed, &id);
                 assert_eq!(taken.exists(), !moved, "round {round}");
             }

@@ -237,7 +237,7 @@ impl EventHandler {
     }
 
     fn lose(&self, why: &str) {
-        tracing::warn!(why, "events were lost: the folders are looked at instead");
+        tracing::warn!(why, "events were lost: the folders are scanned instead");
         self.hints.lose(Instant::now());
         self.wake.notify_one();
     }
@@ -371,7 +371,7 @@ mod tests {
         let folder = given.volumes.path(Folder::ReportsPending);
         for round in 0..3 {
             fs::remove_dir_all(&folder).unwrap();
-            // One round by the check itself, the others by somebody else.
+            // One round by the check itself, the others by another process.
             if round > 0 {
                 fs::create_dir(&folder).unwrap();
             }
@@ -447,7 +447,7 @@ mod tests {
         let store = fs::File::open(given.volumes.database()).unwrap();
         store.set_modified(std::time::SystemTime::now()).unwrap();
         let woken = tokio::time::timeout(LONG, given.stored.notified()).await;
-        woken.expect("the store woke nobody");
+        woken.expect("the store woke no watcher");
         for path in [
             given
                 .volumes

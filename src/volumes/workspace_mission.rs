@@ -1,5 +1,4 @@
-//! MISSION.md in the workspace: it is never visible half-written, and it is excluded from the workspace's git history together
-//! with this program's other files there.
+//! MISSION.md: it is never visible half-written. Where its folder is a git project of its own, it is excluded from the history.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,18 +15,20 @@ const AGENT_FOLDER: &str = ".plan-agent/";
 /// The git files that are read here have only a few lines.
 const GIT_CAP: u64 = 1024 * 1024;
 
-/// Writes MISSION.md in one step. In a git work tree its name is added to `.git/info/exclude` first, once.
+/// Writes MISSION.md in one step. Where its folder is the top of a git work tree, its name is added to `.git/info/exclude` first,
+/// once; further down the name may mean a file of the project.
 ///
 /// # Errors
 /// When it cannot be written. A failure to write git's file is only logged.
-pub fn write_mission(workspace: &Path, text: &str) -> Result<(), VolumesError> {
-    if let Some(git) = git_folder(workspace)
+pub fn write_mission(folder: &Path, text: &str) -> Result<(), VolumesError> {
+    if folder.join(".git").exists()
+        && let Some(git) = git_folder(folder)
         && let Err(error) = exclude(&git, &[NAME, TEMP])
     {
         tracing::warn!(%error, git = %git.display(), "MISSION.md is not kept out of git");
     }
-    let path = workspace.join(NAME);
-    replace(&workspace.join(TEMP), &path, text.as_bytes(), 0o666)
+    let path = folder.join(NAME);
+    replace(&folder.join(TEMP), &path, text.as_bytes(), 0o666)
 }
 
 /// Excludes the folder for agents' reports from the git history of a project and of all its worktrees.
@@ -91,11 +92,14 @@ mod tests {
     #[test]
     fn mission_is_replaced_whole_and_excluded_once() {
         let root = tempfile::tempdir().unwrap();
-        let workspace = root.path().join("tree/sub");
-        fs::create_dir_all(&workspace).unwrap();
+        let workspace = root.path().join("tree");
+        let below = workspace.join("below");
+        fs::create_dir_all(&below).unwrap();
         fs::create_dir_all(root.path().join("tree/.git/info")).unwrap();
         let exclude = root.path().join("tree/.git/info/exclude");
         fs::write(&exclude, "# a comment\ntarget").unwrap();
+        write_mission(&below, "of another").unwrap();
+        assert!(!fs::read_to_string(&exclude).unwrap().contains(NAME));
         for text in ["one", "two"] {
             write_mission(&workspace, text).unwrap();
             assert_eq!(fs::read_to_string(workspace.join(NAME)).unwrap(), text);

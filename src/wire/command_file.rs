@@ -7,16 +7,7 @@ use super::markdown;
 use super::problem::Problems;
 use super::text::{known_word, parse_time, printable, quote, safe_name, safe_session, time_text};
 use super::{Problem, front_matter};
-use crate::plan::{CommandId, Origin, PlanId, SessionId, TaskId, Time};
-
-/// The language of a command's headings; reading accepts both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    #[default]
-    En,
-    Zh,
-}
+use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -136,6 +127,14 @@ impl CommandFile {
             request_id: header.request_id,
             body: front.body.trim().to_owned(),
         })
+    }
+}
+
+/// Returns the language in which a command's body was written.
+pub fn language(body: &str) -> Language {
+    match body.lines().any(|line| line == "## 任务描述") {
+        true => Language::Zh,
+        false => Language::En,
     }
 }
 

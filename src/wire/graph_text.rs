@@ -9,8 +9,13 @@ use crate::plan::{Plan, Task, TaskId, TaskState};
 /// The most characters of a name in a box.
 const NAME: usize = 100;
 
-/// Returns the graph of these tasks for Graphviz, with the dependencies between them.
-pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String {
+/// Returns the graph of these tasks for Graphviz, with the dependencies between them; `state` returns the word for the state of
+/// a task.
+pub fn dot<'a>(
+    plan: &Plan,
+    tasks: impl IntoIterator<Item = &'a Task>,
+    state: impl Fn(&Task) -> &'static str,
+) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let node = |task: &Task| {
         format!(
@@ -18,7 +23,7 @@ pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String
             task.number,
             task.number,
             quoted(&one_line(&task.name, NAME)),
-            quoted(&below(plan, task)),
+            quoted(&below(state(task), task)),
             fill(task.status)
         )
     };
@@ -35,15 +40,18 @@ pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String
     )
 }
 
-/// Returns the graph of these tasks for Mermaid, with the dependencies between them.
-pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String {
+/// As [`dot`], for Mermaid.
+pub fn mermaid<'a>(
+    tasks: impl IntoIterator<Item = &'a Task>,
+    state: impl Fn(&Task) -> &'static str,
+) -> String {
     let node = |task: &Task| {
         format!(
             "t{}[\"{} · {}<br/>{}\"]:::{}",
             task.number,
             task.number,
             entities(&one_line(&task.name, NAME)),
-            entities(&below(plan, task)),
+            entities(&below(state(task), task)),
             task.status.as_str()
         )
     };
@@ -95,7 +103,7 @@ fn parts<'a>(
     (nodes.concat(), edges)
 }
 
-/// Returns the state of a task in words; a pending task has a word for whether it may start.
+/// Returns the state of a task in the words of PlanManager; a pending task has a word for whether it may start.
 pub fn state(plan: &Plan, task: &Task) -> &'static str {
     match task.status {
         TaskState::Pending if plan.is_ready(task) => "ready",
@@ -108,8 +116,7 @@ pub fn state(plan: &Plan, task: &Task) -> &'static str {
 }
 
 /// Returns the text below a task's name: its state and its role.
-fn below(plan: &Plan, task: &Task) -> String {
-    let state = state(plan, task);
+fn below(state: &str, task: &Task) -> String {
     match &task.assignee {
         Some(assignee) => format!("{state} · {}", role(assignee)),
         None => state.to_owned(),
@@ -175,9 +182,13 @@ mod tests {
         sample_plans::plan(sample_plans::head(), [counter, server, describe, publish])
     }
 
+    fn word(task: &Task) -> &'static str {
+        state(&plan(), task)
+    }
+
     #[test]
     fn escapes_names_in_dot() {
-        insta::assert_snapshot!(dot(&plan(), plan().tasks()), @r##"
+        insta::assert_snapshot!(dot(&plan(), plan().tasks(), word), @r##"
         digraph "Word counter" {
           rankdir=LR;
           node [shape=box, style="rounded,filled", fillcolor=white];
@@ -194,7 +205,7 @@ mod tests {
 
     #[test]
     fn escapes_names_in_mermaid() {
-        insta::assert_snapshot!(mermaid(&plan(), plan().tasks()), @r#"
+        insta::assert_snapshot!(mermaid(plan().tasks(), word), @r#"
         graph LR
           t1["1 · Write the counter<br/>completed"]:::completed
           t2["2 · Serve #34;it#34; #60;over#62; HTTP#59; #35;1<br/>in progress"]:::in_progress
@@ -227,7 +238,7 @@ mod tests {
             task(4, Some("Design"), None),
         ];
         let plan = sample_plans::plan(sample_plans::head(), tasks);
-        insta::assert_snapshot!(dot(&plan, plan.tasks()), @r##"
+        insta::assert_snapshot!(dot(&plan, plan.tasks(), |task| state(&plan, task)), @r##"
         digraph "Word counter" {
           rankdir=LR;
           node [shape=box, style="rounded,filled", fillcolor=white];
@@ -244,7 +255,7 @@ mod tests {
           t1 -> t2;
         }
         "##);
-        insta::assert_snapshot!(mermaid(&plan, plan.tasks()), @r#"
+        insta::assert_snapshot!(mermaid(plan.tasks(), |task| state(&plan, task)), @r#"
         graph LR
           subgraph s1["Design"]
             t1["1 · Part<br/>ready · architect]#34;"]:::pending
@@ -265,7 +276,7 @@ mod tests {
 
     #[test]
     fn partial_graph_has_no_outside_edges() {
-        insta::assert_snapshot!(dot(&plan(), plan().tasks().skip(1).take(2)), @r##"
+        insta::assert_snapshot!(dot(&plan(), plan().tasks().skip(1).take(2), word), @r##"
         digraph "Word counter" {
           rankdir=LR;
           node [shape=box, style="rounded,filled", fillcolor=white];

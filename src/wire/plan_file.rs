@@ -16,8 +16,9 @@ use crate::plan::{
 };
 
 pub use render::render;
+pub(crate) use structure_data::OF_WORKFLOW;
 pub(super) use structure_data::UnknownFields;
-pub use structure_data::{Structure, StructureStep, StructureTask, from_structure};
+pub use structure_data::{Structure, StructureStep, StructureTask, drop_unknown, from_structure};
 
 /// The most bytes of a plan file.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -26,6 +27,8 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanFile {
     pub plan: PlanSpec,
+    /// The folder that agents are to work in, as seen from the folder of the file.
+    pub workspace: Option<String>,
     /// The checks that its tasks name; the caller knows which checks exist.
     pub checks: Vec<Reference>,
     /// The files that its tasks produce; the caller checks where links lead.
@@ -79,13 +82,13 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
         }
         _ => markdown_tasks::read(text, &mut problems),
     };
-    let (plan, drafts) = read.map_err(|problem| vec![problem])?;
+    let (head, drafts) = read.map_err(|problem| vec![problem])?;
     if drafts.is_empty() {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name`",
         ));
     }
-    finish(plan, drafts, problems, file_name)
+    finish(head, drafts, problems, file_name)
 }
 
 /// Creates a plan from a structure whose values know their places.
@@ -95,16 +98,23 @@ pub(super) fn from_node(
     others: UnknownFields,
 ) -> Result<PlanFile, Vec<Problem>> {
     let mut problems = Problems::default();
-    let (plan, drafts) = structure_data::of_node(node, what, others, &mut problems);
+    let (head, drafts) = structure_data::of_node(node, what, others, &mut problems);
     if drafts.is_empty() && problems.is_empty() {
         problems.add(node.problem(format!("{what} has no tasks")));
     }
-    finish(plan, drafts, problems, "")
+    finish(head, drafts, problems, "")
+}
+
+/// What a file says of the whole plan.
+#[derive(Debug, Default)]
+struct PlanFileHead {
+    plan: PlanSpec,
+    workspace: Option<String>,
 }
 
 /// Creates the plan of a file from the parts that were read.
 fn finish(
-    plan: PlanSpec,
+    head: PlanFileHead,
     mut drafts: Vec<TaskDraft>,
     mut problems: Problems,
     file_name: &str,
@@ -121,7 +131,8 @@ fn finish(
         return Err(found);
     }
     Ok(PlanFile {
-        plan: named(PlanSpec { tasks, ..plan }, file_name),
+        plan: named(PlanSpec { tasks, ..head.plan }, file_name),
+        workspace: head.workspace,
         checks,
         produced,
     })

@@ -6,14 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{one_line, printable, quote};
 use super::{Problem, front_matter};
-use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Task};
+use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, PlanHead, Task};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
 /// program, as in `plan-agent --config my.toml`.
-pub fn render(question: &HumanQuestion, plan: &str, task: Option<&Task>, program: &str) -> String {
+pub fn render(
+    question: &HumanQuestion,
+    plan: &PlanHead,
+    task: Option<&Task>,
+    program: &str,
+) -> String {
     let header = QuestionHeader {
         id: Some(question.id.to_string()),
-        plan: Some(one_line(plan, 200)),
+        plan: Some(one_line(plan.id.as_str(), 200)),
         task: task.map(|task| format!("{} · {}", task.number, one_line(&task.name, 200))),
         choices: question
             .choices
@@ -24,7 +29,7 @@ pub fn render(question: &HumanQuestion, plan: &str, task: Option<&Task>, program
         note: Some(String::new()),
     };
     // Empty places are easier to fill in without quotes; each of the fields before them is on one line.
-    front_matter::join(&header, &body(question, program)).replacen(
+    front_matter::join(&header, &body(question, program, plan.language())).replacen(
         "\nanswer: ''\nnote: ''\n",
         "\nanswer:\nnote:\n",
         1,
@@ -123,23 +128,35 @@ fn words(choices: &[AnswerChoice]) -> String {
     words.join(", ")
 }
 
-fn body(question: &HumanQuestion, program: &str) -> String {
-    let mut body = format!(
-        "{}\n\n## How to answer\n\n",
-        printable(&question.reason).trim()
-    );
+fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
+    let reason = printable(&question.reason);
+    let reason = reason.trim();
+    let quoted = || {
+        reason
+            .lines()
+            .map(|line| format!("> {line}").trim_end().to_owned())
+    };
+    let reason = language.pick(reason.to_owned(), quoted().collect::<Vec<_>>().join("\n"));
+    let title = language.pick("How to answer", "如何回答");
+    let mut body = format!("{reason}\n\n## {title}\n\n");
     for choice in &question.choices {
-        let meaning = meaning(question.about, *choice);
-        writeln!(body, "- `{}`: {meaning}", choice.as_str()).expect("a String takes every text");
+        let about = question.about;
+        let meaning = language.pick(meaning(about, *choice), meaning_zh(about, *choice));
+        let colon = language.pick(": ", "：");
+        writeln!(body, "- `{}`{colon}{meaning}", choice.as_str())
+            .expect("a String takes every text");
     }
     let first = question
         .choices
         .first()
         .map_or("retry", |choice| choice.as_str());
+    let how = language.pick(
+        "Write one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:",
+        "请把其中一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。或者运行：",
+    );
     write!(
         body,
-        "\nWrite one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:\n\n\
-         \x20   {program} answer {} {first} --note \"…\"",
+        "\n{how}\n\n\x20   {program} answer {} {first} --note \"…\"",
         question.id
     )
     .expect("a String takes every text");
@@ -169,10 +186,30 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
     }
 }
 
+/// As [`meaning`], in Chinese.
+fn meaning_zh(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
+    match (choice, about) {
+        (AnswerChoice::Approve, HumanQuestionKind::Review) => "按所示计划开始执行",
+        (AnswerChoice::Approve, _) => "视为目标已达成，计划以“已完成”结束",
+        (AnswerChoice::Accept, HumanQuestionKind::Branch) => "从分支现在的位置继续",
+        (AnswerChoice::Accept, _) => "按现状接受结果，任务视为已完成",
+        (AnswerChoice::Retry, HumanQuestionKind::Branch) => "在你把分支移回原处后，再检查一次",
+        (AnswerChoice::Retry, HumanQuestionKind::Model) => "再问一次模型",
+        (AnswerChoice::Retry, _) => "再尝试一次该任务，附言会一并交给智能体",
+        (AnswerChoice::Skip, _) => "放弃该任务，等待它的任务不再等它，继续执行",
+        (AnswerChoice::Replan, _) => "让模型调整其余计划，在附言中说明如何调整",
+        (AnswerChoice::Wait, _) => "继续等待",
+        (AnswerChoice::Reply, _) => "用附言回答智能体的问题，附言必填",
+        (AnswerChoice::More, _) => "按最初的预算再追加一份，继续执行",
+        (AnswerChoice::Abort, _) => "彻底结束计划，正在工作的智能体停止，已有的成果保留",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{QuestionId, Time};
+    use crate::plan::{PlanId, QuestionId, Time};
+    use crate::wire::sample_plans;
 
     fn question() -> HumanQuestion {
         HumanQuestion {
@@ -189,8 +226,21 @@ mod tests {
         }
     }
 
+    fn plan(id: &str, language: Language) -> PlanHead {
+        PlanHead {
+            language: Some(language),
+            ..PlanHead::new(PlanId::new(id), "", Time(0))
+        }
+    }
+
     fn filled(answer: &str, note: &str) -> String {
-        render(&question(), "My plan", None, "plan-agent").replace(
+        render(
+            &question(),
+            &plan("My plan", Language::En),
+            None,
+            "plan-agent",
+        )
+        .replace(
             "answer:\nnote:\n",
             &format!("answer: {answer}\nnote: {note}\n"),
         )
@@ -198,7 +248,7 @@ mod tests {
 
     #[test]
     fn looks_like_this() {
-        insta::assert_snapshot!(render(&question(), "My: plan", None, "plan-agent"), @r#"
+        insta::assert_snapshot!(render(&question(), &plan("My: plan", Language::En), None, "plan-agent"), @r#"
         ---
         id: q-2
         plan: 'My: plan'
@@ -224,6 +274,34 @@ mod tests {
 
             plan-agent answer q-2 retry --note "…"
         "#);
+    }
+
+    #[test]
+    fn question_is_whole_in_chinese() {
+        let text = render(&question(), &plan("p", Language::Zh), None, "plan-agent");
+        let body = text.split_once("\n---\n\n").unwrap().1;
+        assert_eq!(sample_plans::english_words(body), [""; 0]);
+        insta::assert_snapshot!(body, @r#"
+        > Task 3 failed three times in a row.
+        >
+        > Last: exit 1
+
+        ## 如何回答
+
+        - `retry`：再尝试一次该任务，附言会一并交给智能体
+        - `skip`：放弃该任务，等待它的任务不再等它，继续执行
+        - `abort`：彻底结束计划，正在工作的智能体停止，已有的成果保留
+
+        请把其中一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。或者运行：
+
+            plan-agent answer q-2 retry --note "…"
+        "#);
+        for choice in AnswerChoice::ALL {
+            for about in [HumanQuestionKind::Review, HumanQuestionKind::Failures] {
+                let words = sample_plans::english_words(meaning_zh(about, choice));
+                assert_eq!(words, [""; 0], "{choice:?}");
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) fn head() -> PlanHead {
         workspace: "/w".to_owned(),
         status: PlanState::Running,
         revision: 1,
+        next_task: 8,
         ..PlanHead::new(id, "Count the words of a file", NOW)
     }
 }
@@ -37,4 +38,23 @@ pub(crate) fn plan(head: PlanHead, tasks: impl IntoIterator<Item = Task>) -> Pla
         drop(plan.put(Row::Task(Box::new(task))));
     }
     plan
+}
+
+/// Returns the English words of a Chinese text that are neither quoted nor code.
+pub(crate) fn english_words(text: &str) -> Vec<String> {
+    let own = |line: &&str| !line.starts_with(['>', '`']) && !line.starts_with("    ");
+    let text: Vec<&str> = text.lines().filter(own).collect();
+    let mut text = text.join("\n");
+    for (open, close) in [('`', '`'), ('“', '”')] {
+        while let Some((before, quoted)) = text.split_once(open) {
+            let after = quoted.split_once(close).map_or("", |(_, after)| after);
+            text = format!("{before} {after}");
+        }
+    }
+    let words = text.split(|c: char| !c.is_ascii_alphabetic());
+    let words = words.filter(|word| word.len() > 1);
+    // The names of things that have no other name.
+    let terms = ["git", "worktree", "front", "matter"];
+    let words = words.filter(|word| !terms.contains(word));
+    words.map(str::to_owned).collect()
 }

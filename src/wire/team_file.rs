@@ -20,7 +20,7 @@ use super::text::{quote, safe_name};
 use super::yaml_tree::{self, YamlFields, YamlNode};
 
 pub use name_checks::KnownNames;
-pub use workflow::{Parameter, ParameterKind, Workflow};
+pub use workflow::{Parameter, ParameterKind, Workflow, plan_of_workflow};
 
 /// The most bytes of a team file.
 pub const MAX_BYTES: usize = 256 * 1024;

@@ -54,6 +54,14 @@ pub(super) fn read_json(text: &str) -> serde_json::Result<YamlNode> {
     reader.node(serde_json::from_str(rest)?, 0)
 }
 
+/// Makes a tree of a value that a caller passes.
+///
+/// # Errors
+/// It is nested too deeply.
+pub(super) fn of_value(value: &Value) -> serde_json::Result<YamlNode> {
+    YamlReader::deserialize(value).map(|reader| reader.0)
+}
+
 /// Makes a tree of a value that stands in no file.
 pub(super) fn without_places(value: impl Serialize) -> YamlNode {
     let tree = serde_json::to_value(value).and_then(YamlReader::deserialize);

@@ -177,7 +177,7 @@ impl Claim {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !make => return Ok(None),
                 // Whatever else lies there must not keep the other commands from being taken.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    tracing::debug!(path = %path.display(), %error, "a command that nobody can take");
+                    tracing::debug!(path = %path.display(), %error, "a command that no worker can take");
                     return Ok(None);
                 }
                 opened => opened?,

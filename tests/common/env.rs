@@ -64,9 +64,13 @@ impl TestEnv {
             .collect::<Vec<_>>();
         let path = std::env::join_paths(shown).unwrap().into_string().unwrap();
         let states = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        // As `init` makes it: everything lies in the folder itself.
+        fs::create_dir(folder.path().join(".plan-agent")).unwrap();
+        fs::write(folder.path().join(".plan-agent/layout"), "top-level\n").unwrap();
         let state_folder = states.path().to_str().unwrap().to_owned();
         Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder,
             variables: vec![
                 ("PATH".to_owned(), path),
                 ("XDG_STATE_HOME".to_owned(), state_folder),

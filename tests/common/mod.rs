@@ -8,4 +8,5 @@ pub mod hostile;
 pub mod http;
 pub mod llm;
 pub mod mcp;
+pub mod random;
 pub mod vendor;

@@ -167,5 +167,5 @@ fn examine(env: &TestEnv, project: &Project) {
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     // The git configuration for this plan stays, so that a person can read its results.
-    assert_eq!(left, ["MISSION.md", "git"]);
+    assert_eq!(left, ["git"]);
 }

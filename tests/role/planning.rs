@@ -117,6 +117,28 @@ async fn model_plans_own_steps_and_requests() {
 }
 
 #[tokio::test]
+async fn role_is_meant_where_no_ability_has_its_name() {
+    let ask = |uses: &str| {
+        let params = json!([{"name": "description", "value": "mend it"}]);
+        planned(json!([{"name": "Ask", "uses": uses, "params": params}]))
+    };
+    let scene = thinking([ask("coder")]).await;
+    scene.given("Read it. Then have it mended.").await;
+    assert_eq!(scene.office.sent()[0].to, id("coder"));
+    assert_eq!(scene.asked().len(), 1, "nothing is asked again");
+    // An ability of the name comes first.
+    let mut scene = thinking([ask("coder")]).await;
+    let schema = json!({"type": "object", "properties": {"description": {"type": "string"}}});
+    let own = ability("coder", "codes", schema, async |params| {
+        Ok(params["description"].to_string())
+    });
+    scene.actions.add(own);
+    scene.given("Read it. Then have it mended.").await;
+    assert!(scene.office.sent().is_empty());
+    assert_eq!(scene.success(), "\"mend it\"");
+}
+
+#[tokio::test]
 async fn invalid_steps_are_retried_with_problem() {
     let good = json!({"name": "Say", "uses": "echo", "params": {"text": "hi"}});
     let one = |uses: &str, params: Value| json!([{"name": "x", "uses": uses, "params": params}]);

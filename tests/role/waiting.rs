@@ -1,7 +1,8 @@
 //! Requests to other roles, and their results.
 
+use plan_agent::llm::BoxFuture;
 use plan_agent::plan::{AttemptState, TaskState};
-use plan_agent::role::{OnTimeout, RoleError};
+use plan_agent::role::{OnTimeout, RequestCollaboration, RoleError, StepContext};
 
 use super::*;
 use crate::common::core::new_report;
@@ -341,4 +342,143 @@ async fn collaboration_request_is_handled_like_task() {
     let expected = (MessageKind::CollaborationRequest, "architect");
     assert_eq!((update.kind, &*update.from), expected);
     assert_eq!((update.status, &*update.result), (COMPLETED, "fine"));
+}
+
+/// The action as the document names it, which notes what it returns.
+struct NotedRequest {
+    action: RequestCollaboration,
+    returned: Arc<Mutex<Vec<String>>>,
+}
+
+impl Ability for NotedRequest {
+    fn name(&self) -> &str {
+        self.action.name()
+    }
+
+    fn description(&self) -> &str {
+        self.action.description()
+    }
+
+    fn schema(&self) -> &Value {
+        self.action.schema()
+    }
+
+    fn call<'a>(
+        &'a self,
+        params: Value,
+        situation: &'a StepContext<'a>,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let returned = self.action.call(params, situation).await?;
+            self.returned.lock().unwrap().push(returned.clone());
+            Ok(returned)
+        })
+    }
+}
+
+#[tokio::test]
+async fn request_collaboration_action_returns_pending_request() {
+    let params = json!({
+        "target_name": "coder", "subtask_description": "mend {{steps.1.result}}", "context": "{{context}}",
+    });
+    let request = action("RequestCollaboration", params);
+    let (by_action, by_kind) = (request, asks("coder", "mend {{steps.1.result}}"));
+    for step in [by_action, by_kind] {
+        let mut scene = acting(vec![says("a flaw"), step, says("done: {{steps.2.result}}")]).await;
+        let returned = Arc::new(Mutex::new(Vec::new()));
+        let (store, office) = (scene.store.clone(), scene.office.clone());
+        scene.actions.add(Arc::new(NotedRequest {
+            action: RequestCollaboration::new(id("reviewer"), store, office),
+            returned: Arc::clone(&returned),
+        }));
+        let mut role = scene.given("Review it").await;
+        let request = awaited(&role);
+        let returned: Vec<Value> = returned
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|it| serde_json::from_str(it).unwrap())
+            .collect();
+        assert_eq!(
+            returned,
+            [json!({"status": "pending", "request_id": request})]
+        );
+        let sent = &scene.office.sent()[0];
+        assert_eq!(
+            (sent.description.as_deref(), sent.context.as_deref()),
+            (Some("mend a flaw"), Some("in a hurry"))
+        );
+        gets(&mut role, answer(&request, COMPLETED, "mended")).await;
+        assert!(scene.success().starts_with("done: mended\n"));
+    }
+    // An action of this name that makes no request fails its step.
+    let mut scene = acting(vec![asks("coder", "mend it")]).await;
+    let none = ability(
+        "RequestCollaboration",
+        "",
+        json!({"type": "object"}),
+        async |_| Ok("busy".to_owned()),
+    );
+    scene.actions.add(none);
+    scene.given("Review it").await;
+    has(scene.failure(), "no request was made: busy");
+    // Its parameters are checked before anything starts.
+    let wrong = acting(vec![action(
+        "RequestCollaboration",
+        json!({"target": "coder"}),
+    )])
+    .await;
+    has(
+        wrong.try_role().unwrap_err().to_string(),
+        "`RequestCollaboration`: `target",
+    );
+    let nobody = action(
+        "RequestCollaboration",
+        json!({"target_name": "nobody", "subtask_description": "x"}),
+    );
+    has(
+        acting(vec![nobody])
+            .await
+            .try_role()
+            .unwrap_err()
+            .to_string(),
+        "there is no role `nobody`",
+    );
+}
+
+#[tokio::test]
+async fn partial_answer_is_an_answer() {
+    let scene = scene().await;
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    let (command, plan) = (request.command().clone(), scene.plan_id().await);
+    let change = move |draft: &mut plan_agent::plan::Draft<'_>| {
+        let report = plan_agent::plan::Report {
+            results: "half of it".to_owned(),
+            pitfalls: "the rest is hard".to_owned(),
+            ..plan_agent::plan::Report::new(
+                "x",
+                plan_agent::plan::ReportStatus::PartialSuccess,
+                draft.now(),
+            )
+        };
+        draft.report(&command, report)
+    };
+    scene
+        .store
+        .change(&plan, "daemon", "a report came", change)
+        .await
+        .unwrap();
+    role.look_again().await.unwrap();
+    let result = scene.success();
+    let parts = [
+        "done: PARTIAL_SUCCESS: only a part is done.",
+        "half of it",
+        "the rest is hard",
+    ];
+    has(result, parts);
+    assert!(
+        scene.update().partial,
+        "what it is for is judged like a report"
+    );
 }

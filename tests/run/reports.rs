@@ -157,6 +157,42 @@ fn duplicate_and_unknown_reports_are_filed() {
 }
 
 #[test]
+fn report_on_end_command_is_filed_quietly() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(|_| Act::Report(report_in("s-1", "SUCCESS", "done")));
+    scene.exits(0, "run --plan one.md");
+    drop(agent);
+    let folders = ["commands/processed", "commands/pending"];
+    let texts = folders
+        .into_iter()
+        .flat_map(|folder| scene.texts(folder, ".md"));
+    let mut ends = texts.filter(|text| text.contains("command_type: end"));
+    let end = ends.next().unwrap();
+    let id = end
+        .lines()
+        .find_map(|line| line.strip_prefix("id: "))
+        .unwrap();
+    scene.submit(id, &report_in("s-1", "SUCCESS", "It is over."));
+    // Even if it cannot be read: nothing was to be reported.
+    scene.drop_report(
+        &format!("report-{}.md", id.strip_prefix("task-").unwrap()),
+        b"Bye.",
+    );
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.exits(0, "run --plan one.md");
+    wait_until("both are filed", || {
+        scene.names("reports/pending").is_empty()
+    });
+    assert!(
+        scene.names("reports/rejected").is_empty(),
+        "{:?}",
+        scene.names("reports/rejected")
+    );
+    scene.await_name("reports/processed", &format!("report-{id}.md"));
+    lacks(ran.stderr + &scene.daemon_log(), id);
+}
+
+#[test]
 fn report_written_in_place_is_read_once() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::InPlace(report("SUCCESS", "word by word")));

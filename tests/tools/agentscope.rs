@@ -10,8 +10,11 @@ use serde_json::Value;
 
 use crate::common::env::skip;
 
-/// Has AgentScope load a state, and returns its description of that state and of its own.
-fn agentscope(state: &Value) -> Result<Value, String> {
+/// Returns the command that runs the script beside this file with AgentScope.
+///
+/// # Errors
+/// Why that cannot be done here.
+pub fn script() -> Result<Command, String> {
     let python = std::env::var("PLAN_AGENT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has_it = Command::new(&python)
         .args(["-c", "import agentscope.plan"])
@@ -20,9 +23,17 @@ fn agentscope(state: &Value) -> Result<Value, String> {
     if !has_it.status.success() {
         return Err(format!("`{python}` cannot import agentscope.plan"));
     }
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/notebook.py");
-    let mut child = Command::new(&python)
-        .arg(script)
+    let mut command = Command::new(python);
+    command.arg(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/tools/notebook.py"
+    ));
+    Ok(command)
+}
+
+/// Has AgentScope load a state, and returns its description of that state and of its own.
+fn agentscope(state: &Value) -> Result<Value, String> {
+    let mut child = script()?
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -139,6 +150,13 @@ async fn state_exchanges_with_agentscope_both_ways() {
             assert!(told.contains(&markdown), "{markdown}\n\n{told}");
         }
     }
+    let states = ["todo", "in_progress", "done", "abandoned"];
+    let lines = states.map(|state| {
+        let state = serde_json::from_value(state.into()).unwrap();
+        let subtask = SubTask::new("n", "", "");
+        SubTask { state, ..subtask }.to_oneline_markdown()
+    });
+    assert_eq!(Value::from(lines.to_vec()), theirs["lines"]);
     let here = notebook().await;
     here.load_state_dict(&seen[4]["state"]).await.unwrap();
     let plan = here.current_plan().await.unwrap().unwrap();

@@ -33,8 +33,9 @@ fn ten_thousand_tasks_are_paged() {
     let listed = tasks(&|n| json!({"subject": name(n), "owner": quotes}));
     let subtasks =
         tasks(&|n| json!({"name": name(n), "description": quotes, "expected_outcome": quotes}));
-    let step =
-        tasks(&|n| json!({"task_id": n.to_string(), "name": name(n), "description": quotes}));
+    let step = tasks(
+        &|n| json!({"task_id": n.to_string(), "name": name(n), "assignee": "", "description": quotes}),
+    );
     let structure = json!({"name": quotes, "description": quotes, "steps": [
         {"step_id": "1", "name": quotes, "tasks": step},
     ]});

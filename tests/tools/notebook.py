@@ -1,4 +1,5 @@
-"""What AgentScope's own notebook does, for the test beside this file. Reads a state from standard input, prints one line of JSON."""
+"""What AgentScope's own notebook does, for the test beside this file. Reads a state from standard input, prints one line of JSON.
+With `steps`, each line is a call on a state, and is answered by a line."""
 
 import asyncio
 import json
@@ -41,7 +42,23 @@ async def stages():
     return seen, markdown
 
 
+async def step(given):
+    """One call on a notebook in a given state: what it says, the state after it, and the hint."""
+    notebook = PlanNotebook()
+    notebook.load_state_dict(given["state"])
+    try:
+        said = (await getattr(notebook, given["tool"])(**given["arguments"])).content[0]["text"]
+    except Exception as error:  # The agent's framework turns it into a text.
+        said = f"raised: {error}"
+    hint = await notebook.get_current_hint()
+    return {"said": said, "state": notebook.state_dict(), "hint": hint.content}
+
+
 async def main():
+    if sys.argv[1:] == ["steps"]:
+        for line in sys.stdin:
+            print(json.dumps(await step(json.loads(line))), flush=True)
+        return
     given = json.load(sys.stdin)
     seen, markdown = await stages()
     notebook = PlanNotebook()
@@ -54,6 +71,10 @@ async def main():
     print(json.dumps({
         "stages": seen,
         "markdown": markdown,
+        "lines": [
+            SubTask(name="n", description="", expected_outcome="", state=state).to_oneline_markdown()
+            for state in ("todo", "in_progress", "done", "abandoned")
+        ],
         "tools": [schema["function"] for schema in tools.get_json_schemas()],
         "loaded": loaded,
         "finished": finished.content[0]["text"],

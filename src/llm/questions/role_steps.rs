@@ -19,6 +19,9 @@ const MAX_VALUE: usize = 8_000;
 /// The most parameters of a step.
 const MAX_PARAMS: usize = 20;
 
+/// What stands before the name of a role among the offers.
+pub const ROLE_PREFIX: &str = "role:";
+
 /// A step from a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedStep {
@@ -157,10 +160,13 @@ fn no_params() -> Value {
 
 impl StepAnswer {
     fn read(self, offered: &[String], place: &str) -> Result<PlannedStep, String> {
-        if !offered.contains(&self.uses) {
+        // `coder` means the role of this name where nothing else has it.
+        let role = format!("{ROLE_PREFIX}{}", self.uses);
+        let named = [self.uses.clone(), role].into_iter();
+        let Some(uses) = named.into_iter().find(|name| offered.contains(name)) else {
             let uses = one_line(&self.uses, MAX_NAME);
             return Err(format!("{place}: `{uses}` is not offered"));
-        }
+        };
         let given = pairs(self.params).ok_or_else(|| {
             format!("{place}: `params` must be a list of objects with `name` and `value`")
         })?;
@@ -181,7 +187,7 @@ impl StepAnswer {
         }
         Ok(PlannedStep {
             name: name(&bounded(&self.name, "name", place)?, place)?,
-            uses: self.uses,
+            uses,
             params,
         })
     }

@@ -6,7 +6,7 @@ use crate::plan::event::Event;
 use crate::plan::model::{
     AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckResult, CommandId,
     DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, Rejection,
-    Report, ReviewPolicy, SessionId, Task, TaskId, TaskState, Time,
+    Report, ReviewPolicy, SessionId, StrayFile, Task, TaskId, TaskState, Time,
 };
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
@@ -403,8 +403,14 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    /// Records that a file among the reports is ignored because its name contains no known command.
+    /// Records that a file among the reports is ignored because it belongs to no command. No task changes by that.
     pub fn reject_file(&mut self, name: &str, reason: &str) {
+        let stray = StrayFile {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+            at: self.now,
+        };
+        self.change_head(|head| head.stray_file = Some(Box::new(stray)));
         self.log(Event::FileRejected {
             name: name.to_owned(),
             reason: reason.to_owned(),

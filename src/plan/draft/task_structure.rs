@@ -8,7 +8,8 @@ use super::{Draft, Refusal};
 use crate::plan::dependency_cycles::find_cycle;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    MAX_METADATA, Origin, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec, TaskState,
+    MAX_METADATA, Origin, REPLACED, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec,
+    TaskState,
 };
 use crate::plan::produced_files::{MAX_PRODUCED, within_workspace};
 
@@ -277,10 +278,10 @@ impl Draft<'_> {
                 ReplanEdit::Skip(id, reason) => {
                     self.editable(*id)?;
                     let reason = match reason.trim() {
-                        "" => "replaced by replan",
+                        "" => REPLACED,
                         _ => reason,
                     };
-                    self.skip_task(*id, &format!("replaced by replan: {reason}"))?;
+                    self.skip_task(*id, &format!("{REPLACED}: {reason}"))?;
                     skipped += 1;
                 }
             }
@@ -290,7 +291,7 @@ impl Draft<'_> {
             && !edits.iter().any(|edit| keeps(cause, edit))
             && self.editable(cause).is_ok()
         {
-            self.skip_task(cause, &format!("replaced by replan: {}", open.why))?;
+            self.skip_task(cause, &format!("{REPLACED}: {}", open.why))?;
             skipped += 1;
         }
         self.events.truncate(events);

@@ -218,10 +218,10 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Ends a plan whose tasks are all settled: completed, or failed if one of them has failed. Any other plan does not change,
-    /// nor does a plan that a daemon carries out.
+    /// Ends a plan whose tasks are all settled: completed, or failed if one of them has failed. It has failed, too, if all that
+    /// is left waits for tasks that have failed. Any other plan does not change, nor does a plan that a daemon carries out.
     pub fn follow_tasks(&mut self) {
-        if let Some(outcome) = self.plan.counts().outcome()
+        if let Some(outcome) = self.plan.outcome()
             && self.by_hand().is_ok()
         {
             self.end(outcome, "");

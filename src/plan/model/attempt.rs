@@ -240,13 +240,13 @@ impl Report {
         }
     }
 
-    /// Returns how the collaboration ended that the report answers. A role that has done only a part, has a question, or may
-    /// not continue for now has not completed it.
+    /// Returns how the collaboration ended that the report answers. A part is an answer, too; a role that has a question, or may
+    /// not continue for now, has not completed it.
     pub fn answer(&self) -> Collaboration {
         self.collaboration.unwrap_or(match self.status {
             _ if self.question.is_some() || self.blocked_until.is_some() => Collaboration::Error,
-            ReportStatus::Success => Collaboration::Completed,
-            ReportStatus::PartialSuccess | ReportStatus::Failed => Collaboration::Error,
+            ReportStatus::Success | ReportStatus::PartialSuccess => Collaboration::Completed,
+            ReportStatus::Failed => Collaboration::Error,
         })
     }
 

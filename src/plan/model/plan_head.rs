@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Granted, IntegrationBranch, PlanId, Repository, TaskId, Time, Usage};
+use super::{
+    Budget, Granted, IntegrationBranch, Language, PlanId, Repository, TaskId, Time, Usage,
+};
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,7 @@ pub enum PlanState {
     /// Every task settled, at least one of them failed.
     Failed,
     /// Ended by a person or by a verdict.
+    #[serde(rename = "aborted", alias = "abandoned")]
     Abandoned,
 }
 
@@ -69,7 +72,15 @@ impl PlanState {
             Self::Paused(_) => "paused",
             Self::Completed => "completed",
             Self::Failed => "failed",
-            Self::Abandoned => "abandoned",
+            Self::Abandoned => "aborted",
+        }
+    }
+
+    /// Returns why a paused plan is paused.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Paused(why) if !why.is_empty() => Some(why),
+            _ => None,
         }
     }
 
@@ -198,6 +209,14 @@ pub struct ReplanRequest {
     pub why: String,
 }
 
+/// A file among the reports that was not read, because it belongs to no command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrayFile {
+    pub name: String,
+    pub reason: String,
+    pub at: Time,
+}
+
 /// Whether a person reviews the plan before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -255,6 +274,15 @@ impl ArchivedEntry {
     }
 }
 
+/// A step of a plan's structure that has no tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyStep {
+    pub step_id: String,
+    pub name: String,
+    /// The number of tasks before it.
+    pub after: usize,
+}
+
 /// The one row that stands for the plan itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanHead {
@@ -268,6 +296,9 @@ pub struct PlanHead {
     pub expected_outcome: String,
     /// Constraints for every task.
     pub constraints: String,
+    /// The language of its files; `None` in plans of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
     pub origin: Origin,
     /// The template from which it was made, if any.
     pub source: Option<String>,
@@ -296,6 +327,9 @@ pub struct PlanHead {
     pub policy: PlanPolicy,
     pub review: ReviewPolicy,
     pub usage: Usage,
+    /// The steps of its structure that have no tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub empty_steps: Vec<EmptyStep>,
     /// What a human allowed beyond the budget.
     #[serde(default)]
     pub granted: Granted,
@@ -305,6 +339,9 @@ pub struct PlanHead {
     pub extra_replans: u32,
     /// The last git snapshot of the workspace, if it is a repository.
     pub tree: Option<String>,
+    /// The last file among the reports that belonged to no command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stray_file: Option<Box<StrayFile>>,
     /// The open replan; nothing new starts while it is open.
     pub replan: Option<ReplanRequest>,
     /// The findings of the goal's audit, once it has passed.
@@ -328,6 +365,11 @@ impl PlanHead {
     /// Returns whether each task has or gets a worktree of its own.
     pub fn is_isolated(&self) -> bool {
         self.isolated.unwrap_or(self.line.is_some())
+    }
+
+    /// Returns the language of the plan's files: the one that it began with, else that of its goal.
+    pub fn language(&self) -> Language {
+        self.language.unwrap_or_else(|| Language::of(&self.goal))
     }
 
     /// Returns whether the plan is carried out with a team, or was made from a workflow of one.

@@ -3,10 +3,13 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CommandId, Origin, TaskId, TaskOrder, Time};
+use super::{CommandId, EmptyStep, Origin, TaskId, TaskOrder, Time};
 
 /// The most bytes that the metadata of a task may have as JSON.
 pub const MAX_METADATA: usize = 16 * 1024;
+
+/// How the reason of a skipped task begins that a changed plan does without.
+pub const REPLACED: &str = "replaced by replan";
 
 /// The state of a task. *Ready* and *blocked* are computed: see [`crate::plan::Plan::ready`].
 #[derive(
@@ -124,11 +127,16 @@ impl Task {
             produces: spec.produces,
             metadata: Map::new(),
             origin: spec.origin,
-            status: match spec.done {
-                true => TaskState::Completed,
-                false => TaskState::Pending,
+            status: match (spec.done, &spec.skipped) {
+                (true, _) => TaskState::Completed,
+                (false, Some(_)) => TaskState::Skipped,
+                (false, None) => TaskState::Pending,
             },
-            result: spec.done.then(|| "done before the plan began".to_owned()),
+            finished_at: (spec.done || spec.skipped.is_some()).then_some(now),
+            result: match spec.done {
+                true => Some("done before the plan began".to_owned()),
+                false => spec.skipped,
+            },
             evidence: None,
             current: None,
             attempts: 0,
@@ -138,7 +146,6 @@ impl Task {
             removed: false,
             created_at: now,
             started_at: None,
-            finished_at: spec.done.then_some(now),
         }
     }
 }
@@ -201,6 +208,9 @@ pub struct TaskSpec {
     /// Already done when the plan begins.
     #[serde(skip)]
     pub done: bool,
+    /// Why it is left out from the start, if it is.
+    #[serde(skip)]
+    pub skipped: Option<String>,
 }
 
 /// A plan to be made.
@@ -218,6 +228,8 @@ pub struct PlanSpec {
     pub order: Option<TaskOrder>,
     /// In the order of the plan; dependencies are [`TaskRef::New`].
     pub tasks: Vec<TaskSpec>,
+    /// In their order, too.
+    pub empty_steps: Vec<EmptyStep>,
 }
 
 /// Reads a value; null stands for an empty one.

@@ -5,19 +5,22 @@
 use super::PlanNotebook;
 use super::model::{NotebookPlan, PlanEnd, SubTaskState};
 use super::plan_import::{called, shown};
-use super::responses::NotebookErrorCode::{Conflict, NoPlan, OpenSubtasks, UnknownPlan};
+use super::responses::NotebookErrorCode::{
+    Conflict, InvalidState, NoPlan, OpenSubtasks, UnknownPlan,
+};
 use super::responses::{NotebookError, Result, ToolResponse};
 use super::subtasks::{follow, in_use};
 use crate::plan::{
-    ArchiveState, DAEMON, Draft, PlanHead, PlanId, Refusal, TaskFilter, TaskId, counted,
+    ArchiveState, DAEMON, Draft, PlanHead, PlanId, PlanState, Refusal, Task, TaskFilter, TaskId,
+    counted,
 };
 use crate::store::StoreError;
-use crate::tools::current_plan::interrupted;
+use crate::tools::current_plan::{finished, interrupted};
 use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::tools::{Dialect, Page, ToolError};
 use crate::wire::text::one_line;
 
-/// Why a subtask that is open is abandoned together with its plan; recovering the plan opens it again.
+/// Why a subtask that is open is abandoned together with its plan: recovering the plan opens it again.
 const WITH_PLAN: &str = "abandoned with the plan";
 
 /// Characters of a plan's description in the list of the history.
@@ -302,30 +305,45 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<()> {
             "The plan cannot be finished as 'done': {left} of {total} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'."
         )));
     }
+    let counts = draft.plan().counts();
+    if state == PlanEnd::Done && counts.completed == 0 && counts.total() > 0 {
+        let text = "The plan cannot be finished as 'done': none of its subtasks is done. Finish it as 'abandoned'.";
+        return Err(InvalidState.error(text));
+    }
     if draft.plan().head().owner != DAEMON {
         let open: Vec<TaskId> = draft.plan().unsettled().map(|task| task.number).collect();
         for task in open {
             draft.skip_task(task, WITH_PLAN)?;
+            draft.set_result(task, None)?;
         }
     }
     draft.finish_plan(state == PlanEnd::Done, outcome)?;
     Ok(draft.archive(ArchiveState::History)?)
 }
 
-/// Abandons a plan unless it has ended.
+/// Abandons a plan unless its caller has finished it.
 pub(super) fn abandon(draft: &mut Draft<'_>, reason: &str) -> Result<(), Refusal> {
-    match draft.plan().status().settled() {
+    match finished(draft.plan().head()) {
         true => Ok(()),
         false => draft.finish_plan(false, reason),
     }
 }
 
-/// Makes an archived plan go on.
+/// Makes an archived plan go on. One that was finished as done has nothing to go on with, and stays so until it is changed.
 fn go_on(draft: &mut Draft<'_>) -> Result<()> {
-    draft.go_on()?;
+    let head = draft.plan().head();
+    if head.status == PlanState::Completed && finished(head) {
+        return Ok(());
+    }
+    // They were abandoned in the change that ended the plan, and have no outcome; in older databases, the reason.
+    let end = head.finished_at;
+    let with_plan = |task: &&Task| {
+        let reason = task.result.as_deref().unwrap_or(WITH_PLAN);
+        end.is_some() && task.finished_at == end && reason == WITH_PLAN
+    };
     let skipped = draft.plan().tasks_in(TaskFilter::Skipped);
-    let with_plan = skipped.filter(|task| task.result.as_deref() == Some(WITH_PLAN));
-    let tasks: Vec<TaskId> = with_plan.map(|task| task.number).collect();
+    let tasks: Vec<TaskId> = skipped.filter(with_plan).map(|task| task.number).collect();
+    draft.go_on()?;
     for task in tasks {
         draft.reset_task(task)?;
     }

@@ -35,7 +35,7 @@ pub use responses::{Metadata, NotebookError, NotebookErrorCode, TextBlock, ToolR
 pub use storage::{InMemoryPlanStorage, PlanStorageBase, StorageError, Stored};
 pub use subtasks::Action;
 
-pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
+pub(super) static TOOLS: LazyLock<[Tool; 9]> = LazyLock::new(|| {
     [
         PlanNotebook::reads("view_subtasks", "Show subtasks of the plan in detail.").calls(
             async |notebook, given: ViewArguments| notebook.view_subtasks(&given.subtask_idx).await,
@@ -92,8 +92,20 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
         .calls(async |notebook, given: Recover| {
             notebook.recover_historical_plan(&given.plan_id).await
         }),
+        PlanNotebook::reads(
+            "get_current_hint",
+            "What to do next by the plan: ask before each step.",
+        )
+        .calls(async |notebook, Nothing {}| {
+            let hint = notebook.get_current_hint().await?;
+            let text = hint.map(|hint| hint.content).unwrap_or_default();
+            Ok(ToolResponse::success(text))
+        }),
     ]
 });
+
+/// As many of them as AgentScope lists.
+const LISTED: usize = 8;
 
 impl Functions for PlanNotebook {
     type Error = NotebookError;
@@ -110,6 +122,10 @@ impl Functions for PlanNotebook {
         ToolResponse::failure(format!("{begin}{error}"), error.code()).into()
     }
 }
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -277,9 +293,10 @@ impl PlanNotebook {
         Archive(self.toolbox.clone())
     }
 
-    /// Returns the tools in their order.
+    /// Returns AgentScope's tools in their order. [`Dialect::tools`] has `get_current_hint`, too: AgentScope puts the hint before
+    /// each step itself.
     pub fn list_tools(&self) -> &'static [Tool] {
-        &*TOOLS
+        &TOOLS[..LISTED]
     }
 
     /// Calls a tool by its name; every failure is an answer in text.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::plan::{ArchiveState, Plan, PlanHead, PlanState, Task, TaskState, Time};
+use crate::tools::current_plan::finished;
 use crate::tools::{Dialect, new_plan_id};
 
 /// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
@@ -123,7 +124,7 @@ impl PlanEnd {
 /// use plan_agent::tools::notebook::{SubTaskState, SubTask};
 ///
 /// let mut subtask = SubTask::new("Read", "Read the report", "A list of its claims");
-/// assert_eq!(subtask.to_oneline_markdown(), "- [ ] Read");
+/// assert_eq!(subtask.to_oneline_markdown(), "- [] Read");
 /// subtask.finish("three claims");
 /// assert_eq!(subtask.state, SubTaskState::Done);
 /// assert_eq!(subtask.to_oneline_markdown(), "- [x] Read");
@@ -286,6 +287,7 @@ fn open(head: &PlanHead) -> bool {
     head.owner == Dialect::Notebook.as_str()
         && head.archive_state == ArchiveState::Current
         && head.status != PlanState::Abandoned
+        && !finished(head)
 }
 
 /// Returns a moment in local time.

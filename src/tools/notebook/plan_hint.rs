@@ -214,8 +214,14 @@ fn of_outline(plan: Option<&Outline>) -> String {
         )
     } else if plan.done + plan.abandoned == plan.total {
         let (done, abandoned) = (plan.done, plan.abandoned);
+        let end = match done {
+            0 => "state='abandoned' and the reason",
+            _ => {
+                "state='done' and the specific outcome of the whole plan (state='abandoned' and the reason if it came to nothing)"
+            }
+        };
         format!(
-            "Nothing is left to do: {done} done, {abandoned} abandoned. What you can do:\n- Call 'finish_plan' with state='done' and the specific outcome of the whole plan (state='abandoned' and the reason if it came to nothing), and sum it up for the user.\n- Add what is missing with 'revise_current_plan'."
+            "Nothing is left to do: {done} done, {abandoned} abandoned. What you can do:\n- Call 'finish_plan' with {end}, and sum it up for the user.\n- Add what is missing with 'revise_current_plan'."
         )
     } else {
         let next = plan.next.unwrap_or(0);

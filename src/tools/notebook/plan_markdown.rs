@@ -4,14 +4,20 @@ use super::model::{NotebookPlan, SubTask, SubTaskState};
 use crate::wire::text::clip_bytes as clip;
 
 impl SubTask {
-    /// Returns the subtask as one line of a list of tasks.
+    /// Returns the subtask as one line, with AgentScope's own marks for it: they differ from those of [`Self::to_markdown`].
     pub fn to_oneline_markdown(&self) -> String {
-        line(self.state, &self.name)
+        let mark = match self.state {
+            SubTaskState::Todo => "[]",
+            SubTaskState::InProgress => "[][WIP]",
+            SubTaskState::Done => "[x]",
+            SubTaskState::Abandoned => "[][Abandoned]",
+        };
+        format!("- {mark} {}", unbroken(&self.name))
     }
 
     /// Returns the subtask as an item of a list of tasks; if `detailed`, with its details on lines below.
     pub fn to_markdown(&self, detailed: bool) -> String {
-        let mut text = self.to_oneline_markdown();
+        let mut text = line(self.state, &self.name);
         if !detailed {
             return text;
         }

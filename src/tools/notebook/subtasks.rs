@@ -2,6 +2,7 @@
 //! `view_subtasks`.
 
 use std::fmt;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -153,9 +154,18 @@ impl PlanNotebook {
             let text = "Invalid state 'done': 'finish_subtask' does that. Must be one of todo, in_progress, abandoned.";
             return Err(InvalidState.error(text));
         }
+        let called_at = Instant::now();
         self.change("update_subtask_state", move |draft| {
             let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
             if SubTaskState::of_task(task.status) == state {
+                let begun = task.started_at.map(|at| draft.now().since(at));
+                if state == SubTaskState::InProgress
+                    && begun.is_some_and(|ago| ago < called_at.elapsed())
+                {
+                    return Err(Conflict.error(format!(
+                        "Another caller was first: it has just begun the subtask {called}. Leave that one to it."
+                    )));
+                }
                 return Ok(match state {
                     SubTaskState::InProgress => format!(
                         "The subtask {called}, is in progress already: go on with it, and call 'finish_subtask' when it is done."
@@ -341,8 +351,11 @@ fn set(
     text: &str,
 ) -> Result<Option<String>> {
     let reported = draft.carried_out() && task.status == TaskState::InProgress;
+    // What was done before stays its outcome, and where nothing was, none is made up.
+    let keeps = state == SubTaskState::Abandoned && draft.plan().head().owner != DAEMON;
     go_on(draft)?;
-    set_status::set(draft, task.number, state.task_status(), Some(text))?;
+    let text = (!keeps).then_some(text);
+    set_status::set(draft, task.number, state.task_status(), text)?;
     Ok(reported.then(|| {
         format!(
             "The subtask {called}, is reported as '{state}'. The daemon that carries the plan out decides what follows."

@@ -129,6 +129,9 @@ impl PlanManager {
         self.change("startNextTask", "", |draft| {
             not_by_daemon(draft)?;
             let plan = draft.plan();
+            if plan.status() == &PlanState::Failed && plan.counts().pending > 0 {
+                return Err(none_executable(plan));
+            }
             if plan.status().settled() || matches!(plan.status(), PlanState::Paused(_)) {
                 return Err(PlanManagerError::plan_is(plan.status()));
             }
@@ -223,6 +226,7 @@ impl PlanManager {
             let after = after_task_id.map(number).transpose()?;
             draft.reopen()?;
             let added = draft.add_tasks(vec![task], after)?;
+            draft.follow_tasks();
             let number = added.first().copied().ok_or(Refusal::NoTasks)?;
             Ok(TaskAdded {
                 new_task: show(draft.plan(), number)?,
@@ -252,7 +256,9 @@ impl PlanManager {
         };
         self.change("updateTask", "", move |draft| {
             let task = editable(draft.plan(), task_id)?;
+            go_on(draft)?;
             draft.update_task(task, &changes)?;
+            draft.follow_tasks();
             Ok(ManagerTaskUpdated {
                 updated_task: show(draft.plan(), task)?,
                 message: "Task updated successfully".to_owned(),
@@ -289,6 +295,7 @@ impl PlanManager {
         self.change("removeTask", "", move |draft| {
             not_by_daemon(draft)?;
             let task = editable(draft.plan(), task_id)?;
+            go_on(draft)?;
             draft.remove_task(task)?;
             draft.follow_tasks();
             Ok(done(task, "Task removed successfully"))
@@ -376,6 +383,14 @@ impl PlanManager {
         };
         self.toolbox.change(&plan, &why, change).await
     }
+}
+
+/// Makes a plan go on that failed because all that was left waited for failed tasks: with the change it may wait no longer.
+fn go_on(draft: &mut Draft<'_>) -> Result<()> {
+    if draft.plan().head().owner != DAEMON {
+        draft.reopen()?;
+    }
+    Ok(())
 }
 
 fn new_task(task: &PlannedTask) -> Result<TaskSpec> {

@@ -73,11 +73,12 @@ pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> 
         let tasks = plan.tasks().skip(page.offset.unwrap_or(0));
         tasks.take(limit).collect()
     };
+    let state = |task: &Task| graph_text::state(plan, task);
     loop {
         let shown = tasks.iter().copied();
         let graph = match format {
-            GraphFormat::Mermaid => graph_text::mermaid(plan, shown),
-            GraphFormat::Dot => graph_text::dot(plan, shown),
+            GraphFormat::Mermaid => graph_text::mermaid(shown, state),
+            GraphFormat::Dot => graph_text::dot(plan, shown, state),
         };
         if weight(&graph) <= page.room() || tasks.len() <= 1 {
             return DependencyGraph {

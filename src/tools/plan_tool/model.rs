@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::plan::{Plan, PlanState, Task, TaskId, TaskState};
+use crate::plan::{EmptyStep, Plan, PlanState, Task, TaskId, TaskState};
 use crate::tools::paging::{Page, is_zero};
 use crate::wire::plan_file::Structure;
 use crate::wire::text::{clip, one_line, time_text};
@@ -188,7 +189,8 @@ impl PlanInstance {
         let head = plan.head();
         let mut steps: Vec<StepInfo> = Vec::new();
         for shown in tasks {
-            let (step_id, name, tasks) = (shown.step_id, shown.step, vec![shown.info]);
+            let tasks: Vec<TaskInfo> = shown.info.into_iter().collect();
+            let (step_id, name) = (shown.step_id, shown.step);
             match steps.last_mut() {
                 Some(last) if last.step_id == step_id && last.name == name => {
                     last.tasks.extend(tasks);
@@ -218,7 +220,41 @@ impl PlanInstance {
 pub(super) struct ShownTask {
     step_id: String,
     step: String,
-    info: TaskInfo,
+    /// `None` for a step without tasks.
+    info: Option<TaskInfo>,
+}
+
+/// What stands in a plan's structure: a task, or a step without tasks.
+pub(super) enum StepEntry<'a> {
+    Task(&'a Task),
+    Empty(&'a EmptyStep),
+}
+
+impl<'a> StepEntry<'a> {
+    /// Returns all of them in their order.
+    pub(super) fn all(plan: &'a Plan) -> Vec<Self> {
+        let mut empty = plan.head().empty_steps.iter().peekable();
+        let mut entries = Vec::new();
+        for (at, task) in plan.tasks().enumerate() {
+            while let Some(step) = empty.next_if(|step| step.after <= at) {
+                entries.push(Self::Empty(step));
+            }
+            entries.push(Self::Task(task));
+        }
+        entries.extend(empty.map(Self::Empty));
+        entries
+    }
+
+    pub(super) fn shown(self, plan: &Plan) -> ShownTask {
+        match self {
+            Self::Task(task) => ShownTask::of(plan, task),
+            Self::Empty(step) => ShownTask {
+                step_id: clip(&step.step_id, CLIPPED),
+                step: clip(&step.name, CLIPPED),
+                info: None,
+            },
+        }
+    }
 }
 
 impl ShownTask {
@@ -227,17 +263,25 @@ impl ShownTask {
         Self {
             step_id: info.step_id.take().unwrap_or_default(),
             step: clip(task.step.as_deref().unwrap_or_default(), CLIPPED),
-            info,
+            info: Some(info),
         }
     }
 }
+
+/// A plan's structure, or a workflow of a team file, as it was given.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(description = "")]
+#[serde(transparent)]
+pub(super) struct StructureData(#[schemars(with = "Structure")] pub Value);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreatePlanArguments {
     /// Made if left out.
     pub plan_id: Option<String>,
-    pub structure_data: Structure,
+    pub structure_data: StructureData,
+    /// Values for the parameters of a workflow.
+    pub parameters: Option<Map<String, Value>>,
     /// Only check.
     pub dry_run: Option<bool>,
 }

@@ -385,7 +385,7 @@ async fn library_returns_documented_values() {
 async fn concurrent_callers_lose_no_update() {
     let toolbox = toolbox().await;
     let tasks: Vec<Value> = (0..64)
-        .map(|n| json!({"task_id": n.to_string(), "name": "T"}))
+        .map(|n| json!({"task_id": n.to_string(), "name": "T", "assignee": "", "description": ""}))
         .collect();
     let structure = json!({"name": "n", "steps": [{"step_id": "s", "name": "", "tasks": tasks}]});
     let arguments = json!({"plan_id": "r1", "structure_data": structure});

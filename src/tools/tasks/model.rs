@@ -187,7 +187,7 @@ pub struct TaskUpdateArguments {
     pub subject: Option<String>,
     pub description: Option<String>,
     pub active_form: Option<String>,
-    /// Empty: nobody.
+    /// Empty: no agent.
     pub owner: Option<String>,
     /// Ids of tasks that wait for this one.
     pub add_blocks: Option<Vec<Id>>,

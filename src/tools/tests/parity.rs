@@ -100,7 +100,7 @@ async fn create(dialect: Dialect, count: usize) -> Toolbox {
         Dialect::PlanTool => {
             let tasks = tasks(&|at| {
                 let before: Vec<String> = before(at).iter().map(ToString::to_string).collect();
-                json!({"task_id": (at + 1).to_string(), "name": "T", "dependencies": before})
+                json!({"task_id": (at + 1).to_string(), "name": "T", "assignee": "", "description": "", "dependencies": before})
             });
             let steps = json!([{"step_id": "s", "name": "S", "tasks": tasks}]);
             let structure = json!({"structure_data": {"name": "P", "steps": steps}});

@@ -1,9 +1,9 @@
 use super::*;
 use crate::plan::{
     AnswerChoice, Attempt, CommandId, DecidedBy, Evidence, HumanQuestion, HumanQuestionKind,
-    PlanHead, QuestionId, ReplanRequest, RoleRequest, Row, TaskId, Verdict,
+    PlanHead, PlanState, QuestionId, ReplanRequest, RoleRequest, Row, TaskId, Verdict,
 };
-use crate::wire::sample_plans::{NOW, head, plan, task};
+use crate::wire::sample_plans::{NOW, english_words, head, plan, task};
 
 fn evidence(verified: bool) -> Option<Evidence> {
     Some(Evidence {
@@ -41,8 +41,8 @@ fn question(id: &str, reason: &str) -> HumanQuestion {
     }
 }
 
-#[test]
-fn mission_shows_states_reasons_and_questions() {
+/// A plan with tasks in many states, what a role waits for, a question, a replan and a summary.
+fn busy_plan(language: Language) -> Plan {
     let mut tasks = [
         task(1, "Count", TaskState::Completed),
         task(2, "Test", TaskState::Completed),
@@ -68,6 +68,7 @@ fn mission_shows_states_reasons_and_questions() {
                 task: Some(TaskId(7)),
                 why: "there is no floor".to_owned(),
             }),
+            language: Some(language),
             outcome: Some("All well.\n```\nopen".to_owned()),
             ..head()
         },
@@ -95,7 +96,13 @@ fn mission_shows_states_reasons_and_questions() {
         "q-1",
         "Ship failed three times.\nWhat now?",
     )));
-    insta::assert_snapshot!(render(&plan, NOW, "plan-agent"), @r"
+    plan
+}
+
+#[test]
+fn mission_shows_states_reasons_and_questions() {
+    let plan = busy_plan(Language::En);
+    insta::assert_snapshot!(render(&plan, true, NOW, "plan-agent"), @r"
     # Word counter
 
     > Count the words
@@ -104,9 +111,9 @@ fn mission_shows_states_reasons_and_questions() {
 
     ## State
 
-    running · 4 of 7 tasks settled · 2026-11-21T10:00:00Z
+    planning · 4 of 7 tasks settled · 2026-11-21T10:00:00Z
 
-    2 completed, 1 failed, 1 skipped, 1 in progress, 1 ready, 1 blocked
+    2 completed, 1 failed, 1 skipped, 0 in progress, 1 ready, 1 waiting, 1 asks you
 
     The rest of the plan is being changed after task 7: there is no floor
 
@@ -123,10 +130,10 @@ fn mission_shows_states_reasons_and_questions() {
     - [x] 2 · Test — completed, unverified
     - [x] 3 · Paint — skipped
       Reason: not wanted
-    - [ ] 4 · Ship — in progress, attempt 2 is being worked on
+    - [ ] 4 · Ship — asks you
       reviewer waits for coder since 2026-11-21T10:00:00Z: \<b>Mend it\</b> # now
       Last result to be tried again: the build broke
-    - [ ] 5 · Tell — waits for 4, 7
+    - [ ] 5 · Tell — waiting for 4, 7
     - [ ] 6 · Sing — ready
     - [ ] 7 · Dance — failed after 1 attempt
       Reason: no floor
@@ -137,6 +144,68 @@ fn mission_shows_states_reasons_and_questions() {
     > ```
     > open
     ");
+}
+
+#[test]
+fn mission_is_whole_in_chinese() {
+    let plan = busy_plan(Language::Zh);
+    let text = render(&plan, false, NOW, "plan-agent");
+    insta::assert_snapshot!(text, @r#"
+    # Word counter
+
+    > Count the words
+    >
+    > # of a file
+
+    ## 状态
+
+    已停止 · 7 个任务中 4 个已结束 · 2026-11-21T10:00:00Z
+
+    已完成 2，已失败 1，已跳过 1，进行中 0，就绪 1，等待中 1，等你答复 1
+
+    任务 7 之后，其余计划正在调整：“there is no floor”
+
+    ## 待答问题
+
+    - q-1（任务 4）：“Ship failed three times. What now?”
+      - `plan-agent answer q-1 retry`
+      - `plan-agent answer q-1 skip`
+
+    ## 任务
+
+    - [x] 1 · Count — 已完成，已验证
+      结果：“count.py counts”
+    - [x] 2 · Test — 已完成，未验证
+    - [x] 3 · Paint — 已跳过
+      原因：“not wanted”
+    - [ ] 4 · Ship — 等你答复
+      reviewer 自 2026-11-21T10:00:00Z 起等待 coder：“\<b>Mend it\</b> # now”
+      上次结果需要重试：“the build broke”
+    - [ ] 5 · Tell — 等待中（任务 4, 7 之后）
+    - [ ] 6 · Sing — 就绪
+    - [ ] 7 · Dance — 已失败（共尝试 1 次）
+      原因：“no floor”
+
+    ## 总结
+
+    > All well.
+    > ```
+    > open
+    "#);
+    let names = [
+        "Word counter",
+        "Count",
+        "Test",
+        "Paint",
+        "Ship",
+        "Tell",
+        "Sing",
+        "Dance",
+        "reviewer",
+        "coder",
+    ];
+    let own = names.iter().fold(text, |text, name| text.replace(name, ""));
+    assert_eq!(english_words(&own), [""; 0]);
 }
 
 #[test]
@@ -156,7 +225,7 @@ fn mission_escapes_foreign_text() {
         },
         [odd],
     );
-    insta::assert_snapshot!(render(&plan, NOW, "plan-agent"), @r"
+    insta::assert_snapshot!(render(&plan, true, NOW, "plan-agent"), @r"
     # \</h1> # Other
 
     > # Goal
@@ -169,7 +238,7 @@ fn mission_escapes_foreign_text() {
 
     paused: \<i> ## Summary · 1 of 1 task settled · 2026-11-21T10:00:00Z
 
-    1 completed, 0 failed, 0 skipped, 0 in progress, 0 ready, 0 blocked
+    1 completed, 0 failed, 0 skipped, 0 in progress, 0 ready, 0 waiting
 
     ## Tasks
 
@@ -188,7 +257,7 @@ fn mission_of_large_plan_shows_active_tasks() {
         };
         task(number, &format!("Task {number}"), status)
     });
-    let text = render(&plan(head(), tasks), NOW, "plan-agent");
+    let text = render(&plan(head(), tasks), true, NOW, "plan-agent");
     assert!(text.contains("5000 of 10000 tasks settled"));
     for shown in [
         "4986 ·",
@@ -228,8 +297,9 @@ fn mission_size_is_bounded() {
         for number in 0..100 {
             plan.put(Row::Question(question(&format!("q-{number}"), &long)));
         }
-        let text = render(&plan, NOW, "plan-agent");
+        let text = render(&plan, true, NOW, "plan-agent");
         assert!(text.len() <= MAX_BYTES, "{filler}: {}", text.len());
-        assert!(text.contains("## Summary"));
+        let summary = ["## Summary", "## 总结"];
+        assert!(summary.iter().any(|title| text.contains(title)));
     }
 }

@@ -1,16 +1,18 @@
 use super::super::sample_plan::{self, NOW};
+use std::time::Duration;
+
 use super::*;
 use crate::plan::Plan;
 use crate::view::DaemonView;
 
 fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
     let mut view = PlanView::of(plan, 11, limit, NOW);
-    view.daemon = daemon.map(|pid| DaemonView { pid });
+    view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
     view
 }
 
 fn text(plan: &Plan, daemon: Option<u32>, limit: usize) -> String {
-    view(plan, daemon, limit).page(NOW, Paint::none(), &ProgramName::with(None))
+    view(plan, daemon, limit).page(NOW, Paint::none(), &ProgramName::with(None, None))
 }
 
 #[test]
@@ -18,12 +20,12 @@ fn status_shows_tasks_and_questions() {
     insta::assert_snapshot!(text(&sample_plan::plan(), Some(7), 50), @r#"
     kqzjwmha  Word counter  running
     Goal: Count the words of a file
-    1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+    1 of 5 tasks done · 1 in progress · 1 asks you · 1 ready · 1 waiting
     Used: agents 3 of 200 attempts
 
        1  completed    Write the counter · unverified
-       2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
-       3  blocked      Describe both · after 2
+       2  asks you     Serve "it" <over> HTTP; #1
+       3  waiting      Describe both · after 2
        4  in progress  Test · attempt 1 for 5 min
        5  ready        Publish
 
@@ -42,13 +44,13 @@ fn status_shows_busy_lanes() {
     insta::assert_snapshot!(page, @r#"
     kqzjwmha  Word counter  running
     Goal: Count the words of a file
-    1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+    1 of 5 tasks done · 1 in progress · 1 asks you · 1 ready · 1 waiting
     At work: coder 1 of 1 (task 4) · tester 0 of 2
     Used: agents 3 of 200 attempts
 
        1  completed    Write the counter · unverified
-       2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
-       3  blocked      Describe both · tester · after 2
+       2  asks you     Serve "it" <over> HTTP; #1
+       3  waiting      Describe both · tester · after 2
        4  in progress  Test · coder · attempt 1 for 5 min
        5  ready        Publish · coder
 
@@ -85,12 +87,12 @@ fn short_status_shows_current_tasks() {
     insta::assert_snapshot!(text(&sample_plan::plan(), None, 2), @r#"
     kqzjwmha  Word counter  stopped
     Goal: Count the words of a file
-    1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+    1 of 5 tasks done · 1 in progress · 1 asks you · 1 ready · 1 waiting
     Used: agents 3 of 200 attempts
 
           … 1 earlier
-       2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
-       3  blocked      Describe both · after 2
+       2  asks you     Serve "it" <over> HTTP; #1
+       3  waiting      Describe both · after 2
           … 2 more
 
     Question about task 2
@@ -114,6 +116,7 @@ fn status_json_has_documented_fields() {
         "name": "Word counter",
         "goal": "Count the words of a file",
         "status": "running",
+        "state": "running",
         "seq": 11
       },
       "progress": {
@@ -132,6 +135,7 @@ fn status_json_has_documented_fields() {
           "key": "1",
           "name": "Write the counter",
           "status": "completed",
+          "state": "completed",
           "verified": false,
           "assignee": null,
           "dependencies": [],
@@ -150,6 +154,7 @@ fn status_json_has_documented_fields() {
           "key": "2",
           "name": "Serve \"it\" <over> HTTP; \u001b]0;title\u0007#1",
           "status": "in_progress",
+          "state": "asks_you",
           "verified": null,
           "assignee": null,
           "dependencies": [
@@ -170,6 +175,7 @@ fn status_json_has_documented_fields() {
           "key": "3",
           "name": "Describe both",
           "status": "pending",
+          "state": "waiting",
           "verified": null,
           "assignee": null,
           "dependencies": [
@@ -191,6 +197,7 @@ fn status_json_has_documented_fields() {
           "key": "4",
           "name": "Test",
           "status": "in_progress",
+          "state": "in_progress",
           "verified": null,
           "assignee": null,
           "dependencies": [
@@ -211,6 +218,7 @@ fn status_json_has_documented_fields() {
           "key": "5",
           "name": "Publish",
           "status": "pending",
+          "state": "ready",
           "verified": null,
           "assignee": null,
           "dependencies": [],

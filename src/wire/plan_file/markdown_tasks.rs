@@ -3,7 +3,7 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Reference, TaskDraft, nearest, order, suggestion};
+use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
@@ -26,19 +26,22 @@ pub(super) struct PlanHeader {
     #[serde(deserialize_with = "text_or_list")]
     pub(super) constraints: String,
     pub(super) order: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) workspace: Option<String>,
 }
 
-const FIELDS: [&str; 6] = [
+const FIELDS: [&str; 7] = [
     "name",
     "goal",
     "description",
     "expected_outcome",
     "constraints",
     "order",
+    "workspace",
 ];
 
 /// The attributes of a task, as written in a list below its heading.
-pub(super) const ATTRIBUTES: [&str; 9] = [
+pub(super) const ATTRIBUTES: [&str; 10] = [
     "after",
     "assignee",
     "expected",
@@ -48,13 +51,14 @@ pub(super) const ATTRIBUTES: [&str; 9] = [
     "optional",
     "step",
     "done",
+    "skipped",
 ];
 
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
 pub(super) fn read(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
@@ -87,7 +91,9 @@ pub(super) fn read(
         checklist: !has_task_headings(&front.body),
     };
     let drafts = reader.read(&front.body, front.body_line);
-    Ok((plan, drafts))
+    let workspace = header.workspace.map(|folder| folder.trim().to_owned());
+    let workspace = workspace.filter(|folder| !folder.is_empty());
+    Ok((PlanFileHead { plan, workspace }, drafts))
 }
 
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
@@ -326,6 +332,7 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
         "constraints" => value.clone_into(&mut task.constraints),
         "checks" => draft.checks = words(attribute),
         "produces" => draft.produced = words(attribute),
+        "skipped" => task.skipped = Some(value.to_owned()),
         key => match flag(value) {
             Some(flag) if key == "done" => task.done = flag,
             Some(flag) => task.optional = flag,

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::markdown_tasks::{PlanHeader, needs_escape};
-use crate::plan::{Plan, Task, TaskId, TaskOrder};
+use crate::plan::{Plan, Task, TaskId, TaskOrder, TaskState};
 use crate::wire::front_matter;
 use crate::wire::markdown::Fences;
 use crate::wire::text::printable;
 
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
-/// plan's order, and a task that is completed or skipped counts as done.
+/// plan's order, and a completed task is done there. One that was skipped or replaced says so, and stays skipped.
 pub fn render(plan: &Plan) -> String {
     let head = plan.head();
     let header = PlanHeader {
@@ -20,6 +20,8 @@ pub fn render(plan: &Plan) -> String {
         expected_outcome: text(&head.expected_outcome),
         constraints: text(&head.constraints),
         order: Some(order(head.order).to_owned()),
+        // It was chosen already, and may be no folder of a file that the text is saved to.
+        workspace: None,
     };
     let numbers: HashMap<TaskId, usize> = plan.tasks().map(|task| task.number).zip(1..).collect();
     let mut body = String::new();
@@ -60,6 +62,12 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         .filter_map(|id| numbers.get(id))
         .map(ToString::to_string)
         .collect();
+    let skipped = (task.status == TaskState::Skipped).then(|| {
+        let reason = continued(task.result.as_deref().unwrap_or_default());
+        Some(reason)
+            .filter(|reason| !reason.is_empty())
+            .unwrap_or("no reason".to_owned())
+    });
     let flag = |set: bool| if set { "true" } else { "" }.to_owned();
     let all = [
         ("after", after.join(", ")),
@@ -73,7 +81,8 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         ("checks", line(&task.checks.join(", "))),
         ("produces", line(&task.produces.join(", "))),
         ("optional", flag(task.optional)),
-        ("done", flag(task.status.satisfies())),
+        ("done", flag(task.status == TaskState::Completed)),
+        ("skipped", skipped.unwrap_or_default()),
     ];
     all.into_iter()
         .filter(|(_, value)| !value.is_empty())

@@ -4,17 +4,18 @@ use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{TaskDraft, finish, order};
-use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
+use super::{PlanFileHead, TaskDraft, finish, nearest, order};
+use crate::plan::{EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::Problem;
 use crate::wire::problem::Problems;
-use crate::wire::text::quote;
+use crate::wire::text::{one_line, quote};
 use crate::wire::yaml_tree::{self, YamlFields, YamlNode};
 
-/// A plan with its steps, as `structure_data`. Files may state more in it than tools, and may also have fields of other programs.
+/// A plan with its steps, as `structure_data`. It may also have fields of other programs; tools describe only the main ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, description = "")]
+#[schemars(description = "")]
 pub struct Structure {
     pub name: String,
     #[serde(default)]
@@ -39,7 +40,7 @@ pub struct Structure {
 
 /// A phase of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, description = "")]
+#[schemars(description = "")]
 pub struct StructureStep {
     pub step_id: String,
     #[serde(default)]
@@ -49,12 +50,13 @@ pub struct StructureStep {
 
 /// A task of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, description = "")]
+#[schemars(description = "", extend("required" = ["task_id", "name", "assignee", "description"]))]
 pub struct StructureTask {
     pub task_id: String,
     pub name: String,
-    /// The role.
+    /// The role; empty: any.
     #[serde(default)]
+    #[schemars(with = "String")]
     pub assignee: Option<String>,
     #[serde(default)]
     pub description: String,
@@ -91,10 +93,76 @@ pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
     finish(plan, drafts, problems, "").map(|file| file.plan)
 }
 
+/// The most ignored fields that are named.
+const NAMED: usize = 10;
+
+/// Takes the unknown fields out of a structure that a caller passes, and returns their places.
+///
+/// # Errors
+/// Those whose names are close to a known one.
+pub fn drop_unknown(structure: &mut Value) -> Result<Vec<String>, Vec<Problem>> {
+    let mut fields = Unknown::default();
+    fields.take(structure, &[&PLAN[..], &OF_WORKFLOW].concat(), "");
+    for (at, step) in list(structure, "steps") {
+        let path = format!("steps[{at}].");
+        fields.take(step, &STEP, &path);
+        for (at, task) in list(step, "tasks") {
+            fields.take(task, &TASK, &format!("{path}tasks[{at}]."));
+        }
+    }
+    let more = fields.ignored.len().saturating_sub(NAMED);
+    fields.ignored.truncate(NAMED);
+    if more > 0 {
+        fields.ignored.push(format!("and {more} more"));
+    }
+    match fields.slips {
+        none if none.is_empty() => Ok(fields.ignored),
+        slips => Err(slips),
+    }
+}
+
+fn list<'a>(value: &'a mut Value, name: &str) -> impl Iterator<Item = (usize, &'a mut Value)> {
+    let list = value.get_mut(name).and_then(Value::as_array_mut);
+    list.into_iter().flatten().enumerate()
+}
+
+#[derive(Default)]
+struct Unknown {
+    ignored: Vec<String>,
+    slips: Vec<Problem>,
+}
+
+impl Unknown {
+    fn take(&mut self, value: &mut Value, known: &[&'static str], path: &str) {
+        let Some(fields) = value.as_object_mut() else {
+            return;
+        };
+        fields.retain(|name, _| {
+            if known.contains(&&**name) {
+                return true;
+            }
+            let place = format!("{path}{}", one_line(name, 60));
+            // `depends_on` means `dependencies`.
+            let begins_as =
+                |other: &&&str| name.get(..5).is_some_and(|begin| other.starts_with(begin));
+            let near = nearest(name, known.iter().copied());
+            match near.or_else(|| known.iter().find(begins_as).copied()) {
+                Some(near) => {
+                    let slip = Problem::new(format!("`{place}` is no field"));
+                    self.slips
+                        .push(slip.with_hint(format!("did you mean `{near}`?")));
+                }
+                None => self.ignored.push(place),
+            }
+            false
+        });
+    }
+}
+
 pub(super) fn read_yaml(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let node = yaml_tree::read(text)?;
     Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
 }
@@ -109,7 +177,8 @@ pub(in crate::wire) enum UnknownFields {
     Refused,
 }
 
-const PLAN: [&str; 8] = [
+const PLAN: [&str; 9] = [
+    "workspace",
     "name",
     "description",
     "workflow_template_source",
@@ -119,6 +188,9 @@ const PLAN: [&str; 8] = [
     "order",
     "steps",
 ];
+
+/// Fields that a workflow has in addition to those of a plan's structure.
+pub(crate) const OF_WORKFLOW: [&str; 2] = ["id", "parameters"];
 
 const STEP: [&str; 3] = ["step_id", "name", "tasks"];
 
@@ -141,7 +213,7 @@ pub(super) fn of_node(
     what: &str,
     others: UnknownFields,
     problems: &mut Problems,
-) -> (PlanSpec, Vec<TaskDraft>) {
+) -> (PlanFileHead, Vec<TaskDraft>) {
     let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| {
         let fields = match others {
             UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
@@ -157,7 +229,12 @@ pub(super) fn of_node(
         };
         word.unwrap_or_default().to_owned()
     };
-    let Some(fields) = open(node, what, &PLAN, problems) else {
+    // A workflow says nothing of a folder.
+    let known = match others {
+        UnknownFields::Refused => &PLAN[1..],
+        UnknownFields::Ignored | UnknownFields::Fitting => &PLAN,
+    };
+    let Some(fields) = open(node, what, known, problems) else {
         return Default::default();
     };
     let name = fields.need("name", what, problems);
@@ -180,6 +257,13 @@ pub(super) fn of_node(
         let id = word(&step, "step_id", "the step", problems);
         let name = step.text("name", problems).filter(|name| !name.is_empty());
         step.need("tasks", "the step", problems);
+        if step.list("tasks", problems).is_empty() {
+            plan.empty_steps.push(EmptyStep {
+                step_id: id.clone(),
+                name: name.unwrap_or_default().to_owned(),
+                after: drafts.len(),
+            });
+        }
         for task in step.list("tasks", problems) {
             let Some(fields) = open(task, "the task", &TASK, problems) else {
                 continue;
@@ -203,7 +287,10 @@ pub(super) fn of_node(
         None if drafts.iter().all(|draft| draft.after.is_empty()) => Some(TaskOrder::Sequential),
         None => None,
     };
-    (plan, drafts)
+    let workspace = fields.text("workspace", problems);
+    let workspace = workspace.filter(|folder| !folder.is_empty());
+    let workspace = workspace.map(str::to_owned);
+    (PlanFileHead { plan, workspace }, drafts)
 }
 
 /// Reads the fields of a task, except for its names.
@@ -232,7 +319,7 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
 pub(super) fn read_json(
     text: &str,
     problems: &mut Problems,
-) -> Result<(PlanSpec, Vec<TaskDraft>), Problem> {
+) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let problem = |error: serde_json::Error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);

@@ -361,7 +361,35 @@ fn renders_plan_file() {
     second.optional = true;
     let mut third = sample_plans::task(5, "List", TaskState::Pending);
     third.description = "- expect: this\n```\nopen".to_owned();
-    let plan = sample_plans::plan(sample_plans::head(), [first, second, third]);
+    let plan = sample_plans::plan(sample_plans::head(), [first.clone(), second, third]);
+    let mut left_out = sample_plans::task(2, "Old", TaskState::Skipped);
+    left_out.result = Some("replaced by replan\nof\n\n- done: true".to_owned());
+    let mut unknown = sample_plans::task(3, "Odd", TaskState::Skipped);
+    unknown.result = None;
+    let skips = sample_plans::plan(sample_plans::head(), [first, left_out, unknown]);
+    let text = render(&skips);
+    let states = [
+        ("done: true", 2),
+        ("skipped: replaced by replan\n  of\n  - done: true", 1),
+        ("skipped: no reason", 1),
+    ];
+    for (state, count) in states {
+        assert_eq!(
+            text.matches(&format!("- {state}\n")).count(),
+            count,
+            "{text}"
+        );
+    }
+    let again = parse("plan.md", &text).unwrap().plan.tasks;
+    let read: Vec<_> = again
+        .iter()
+        .map(|task| (task.done, task.skipped.as_deref()))
+        .collect();
+    let replaced = Some("replaced by replan\nof\n- done: true");
+    assert_eq!(
+        read,
+        [(true, None), (false, replaced), (false, Some("no reason"))]
+    );
     insta::assert_snapshot!(render(&plan), @r"
     ---
     name: Word counter

@@ -11,8 +11,8 @@ use crate::wire::plan_file::{nearest, suggestion, unknown_check};
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::{one_line, quote};
 
-/// The action that every role inside the process has: its model does the task.
-const ALWAYS: &str = "ask";
+/// The actions that every role inside the process has: its model does the task, and another role is asked.
+const ALWAYS: [&str; 2] = ["ask", "RequestCollaboration"];
 
 /// The action that runs a configured check, which its parameter `name` names.
 const CHECKS: &str = "run_check";
@@ -85,7 +85,7 @@ impl Team {
                 (!names.contains(&name)).then(|| step.problem(problem).with_hint(hint))
             };
             let found = match &step.spec.does {
-                StepDoes::ExecuteAction { action, .. } if action == ALWAYS => None,
+                StepDoes::ExecuteAction { action, .. } if ALWAYS.contains(&&**action) => None,
                 StepDoes::ExecuteAction { action, .. } => listed(&role.actions, action, "action"),
                 StepDoes::UseTool { tool, .. } => listed(&role.tools, tool, "tool"),
                 StepDoes::RequestCollaboration { target, .. } if *target == role.id => {

@@ -3,17 +3,15 @@
 use serde_json::{Map, Value};
 
 use super::{bounded, id, placeholders};
+use crate::plan::PlanSpec;
 use crate::wire::Problem;
-use crate::wire::plan_file::{PlanFile, UnknownFields, from_node, suggestion};
+use crate::wire::plan_file::{OF_WORKFLOW, PlanFile, UnknownFields, from_node, suggestion};
 use crate::wire::problem::Problems;
 use crate::wire::text::{one_line, printable, quote};
-use crate::wire::yaml_tree::{Data, YamlFields, YamlNode};
+use crate::wire::yaml_tree::{self, Data, YamlFields, YamlNode};
 
 /// The most characters of a parameter's value.
 const MAX_VALUE: usize = 8_000;
-
-/// Fields in addition to those of a plan's structure.
-const OWN: [&str; 2] = ["id", "parameters"];
 
 /// Fields that define the structure of the plan, which must be known before the parameters are.
 const FIXED: [&str; 4] = ["step_id", "task_id", "dependencies", "order"];
@@ -214,6 +212,30 @@ impl Workflow {
     }
 }
 
+/// Creates the plan of a workflow that a caller passes as a value, with its parameters. It needs no `id`.
+///
+/// # Errors
+/// All problems of the workflow, else as [`Workflow::instantiate`].
+pub fn plan_of_workflow(
+    workflow: &Map<String, Value>,
+    given: &Map<String, Value>,
+) -> Result<PlanSpec, Vec<Problem>> {
+    let mut workflow = workflow.clone();
+    workflow.entry("id").or_insert_with(|| "workflow".into());
+    let node = yaml_tree::of_value(&workflow.into());
+    let node = node.map_err(|error| vec![Problem::new(format!("the workflow: {error}"))])?;
+    let mut problems = Problems::default();
+    let workflow = read(&node, &mut problems);
+    match (problems.in_order(), workflow) {
+        (none, Some(workflow)) if none.is_empty() => {
+            let mut plan = workflow.instantiate(given)?.plan;
+            plan.source = plan.source.or(Some(workflow.id));
+            Ok(plan)
+        }
+        (found, _) => Err(found),
+    }
+}
+
 /// Reads a workflow. Problems of its structure are reported as if it were that of a plan file.
 pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow> {
     let fields = YamlFields::open(node, "the workflow", problems)?;
@@ -221,7 +243,7 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow>
     let parameters = parameters(&fields, problems);
     let mut structure = node.clone();
     if let Data::Map(entries) = &mut structure.data {
-        entries.retain(|(key, _)| !key.text().is_some_and(|key| OWN.contains(&key)));
+        entries.retain(|(key, _)| !key.text().is_some_and(|key| OF_WORKFLOW.contains(&key)));
     }
     structure.place = fields.place("id");
     check_names(&structure, &parameters, problems);

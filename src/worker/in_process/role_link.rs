@@ -136,7 +136,8 @@ impl RoleLink {
         prompt: &str,
         chain: &WaitChain,
     ) -> Result<String, FrameworkError> {
-        let (goal, constraints, number) = match (&chain.top, chain.command.clone()) {
+        let asked = request.description.clone().unwrap_or_default();
+        let (goal, constraints, number, language) = match (&chain.top, chain.command.clone()) {
             (Some(top), Some(command)) => {
                 let known = self.shared.host.store.read(top, move |plan, _| {
                     let task = plan.attempt(&command).map(|attempt| attempt.task);
@@ -145,29 +146,34 @@ impl RoleLink {
                         head.goal.clone(),
                         head.constraints.clone(),
                         task.map_or(0, |task| task.0),
+                        head.language(),
                     )
                 });
                 known.await.map_err(trouble)?
             }
-            _ => Default::default(),
+            _ => {
+                let language = self.shared.host.config.run.language.of(&asked);
+                (String::new(), String::new(), 0, language)
+            }
         };
-        let asked = request.description.clone().unwrap_or_default();
         let mut description = asked.clone();
         if let Some(context) = request
             .context
             .as_deref()
             .filter(|text| !text.trim().is_empty())
         {
-            description.push_str("\n\nWhat is good to know for it:\n\n");
+            let known = language.pick("What is good to know for it:", "相关背景：");
+            description.push_str(&format!("\n\n{known}\n\n"));
             description.push_str(&indented(context, CONTEXT));
         }
         let first = asked.lines().find(|line| !line.trim().is_empty());
         let context = CommandContext {
-            language: self.shared.host.config.run.language,
+            language,
             number,
             name: format!(
-                "{} asks: {}",
+                "{} {} {}",
                 request.from,
+                language.pick("asks:", "请求："),
                 one_line(first.unwrap_or_default(), HEADING)
             ),
             goal,
@@ -175,10 +181,17 @@ impl RoleLink {
             description,
             plan_constraints: constraints,
             branch: String::new(),
-            constraints: format!(
-                "The role `{}` waits for your answer, which is your report. What you will not do, reject: a line \
-                 `collaboration: rejected` in the front matter, and below why.",
-                request.from
+            constraints: language.pick(
+                format!(
+                    "The role `{}` waits for your answer, which is your report. What you will not do, reject: a line \
+                     `collaboration: rejected` in the front matter, and below why.",
+                    request.from
+                ),
+                format!(
+                    "角色 `{}` 正在等待你的答复，你的报告就是答复。不愿做的事请拒绝：在 front matter 中写一行 \
+                     `collaboration: rejected`，并在下文说明原因。",
+                    request.from
+                ),
             ),
             expected_outcome: String::new(),
             produces: Vec::new(),
@@ -239,6 +252,7 @@ impl RoleLink {
             return Ok(());
         }
         let status = match update.status {
+            Collaboration::Completed if update.partial => ReportStatus::PartialSuccess,
             Collaboration::Completed => ReportStatus::Success,
             Collaboration::Error | Collaboration::Rejected => ReportStatus::Failed,
         };

@@ -377,6 +377,7 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
         plan_id: Some(plan.clone()),
         task_id: None,
         status: CollaborationStatus::Error,
+        partial: false,
         result: "Ended early.".to_owned(),
         spent: ModelCost::default(),
     };

@@ -56,6 +56,34 @@ fn question_of_external_role_reaches_human() {
     }
 }
 
+/// Without a model no rule knows whether the missing part matters: the task that the request is for is tried again.
+#[test]
+fn partial_answer_makes_task_partial() {
+    let scene = Scene::by_rules("");
+    let _daemon = passes(&scene, &asks_coder(""), &one_for("a"));
+    let first = scene.take("a request", is_request);
+    scene.submit(
+        &first.id,
+        &crate::common::agent::report("PARTIAL_SUCCESS", "Half of it."),
+    );
+    let again = scene.take("the next request", |command| {
+        is_request(command) && command.id != first.id
+    });
+    let report = scene.texts("reports/processed", ".md").concat()
+        + &scene.texts("reports/pending", ".md").concat();
+    has(
+        report,
+        [
+            "status: PARTIAL_SUCCESS",
+            "PARTIAL_SUCCESS: only a part is done.",
+            "Half of it.",
+        ],
+    );
+    scene.succeed(&again, "All of it.");
+    scene.await_status("completed");
+    has(scene.works("why 1"), "All of it.");
+}
+
 #[test]
 fn request_question_survives_daemon_and_takes_answer() {
     let scene = Scene::by_rules("");

@@ -202,6 +202,14 @@ fn subtasks_and_plans_render_as_markdown() {
         state("Leave", SubTaskState::Abandoned),
         state("Write", SubTaskState::Todo),
     ];
+    let lines: Vec<String> = subtasks.iter().map(SubTask::to_oneline_markdown).collect();
+    let marked = [
+        "- [x] Read",
+        "- [][WIP] Check",
+        "- [][Abandoned] Leave",
+        "- [] Write",
+    ];
+    assert_eq!(lines, marked, "AgentScope's marks for a single line");
     let mut plan = NotebookPlan::new("Report", "Check it", "A verdict", subtasks);
     plan.created_at = "2026-01-31 09:00:00.000".to_owned();
     assert_eq!(

@@ -43,15 +43,11 @@ async fn abandoned_plan_abandons_open_subtasks() {
     assert!(end.await.unwrap().text().contains("'abandoned'"));
     let kept = kept(&*notebook.storage(), &id).await;
     assert_eq!(kept.outcome.as_deref(), Some("no longer wanted"));
-    let states: Vec<SubTaskState> = kept.subtasks.iter().map(|it| it.state).collect();
-    assert_eq!(
-        states,
-        [
-            SubTaskState::Done,
-            SubTaskState::Abandoned,
-            SubTaskState::Abandoned
-        ]
-    );
+    let fields = |it: &SubTask| (it.state, it.outcome.clone());
+    let left: Vec<_> = kept.subtasks.iter().map(fields).collect();
+    let done = (SubTaskState::Done, Some("done".to_owned()));
+    let open = (SubTaskState::Abandoned, None);
+    assert_eq!(left, [done, open.clone(), open]);
 }
 
 #[tokio::test]
@@ -92,27 +88,49 @@ async fn recovered_plan_replaces_current_plan() {
 }
 
 #[tokio::test]
-async fn replaced_done_plan_stays_done() {
+async fn replaced_plan_is_abandoned_unless_it_was_finished() {
     let notebook = with_plan(&["a"]).await;
-    let old = current(&notebook).await.id;
-    create(&notebook, "Other", &["c"]).await;
-    let other = current(&notebook).await.id;
+    let finished = current(&notebook).await.id;
     finish(&notebook, 1).await;
-    let plan = notebook.current().await.unwrap();
-    let by_other_hands = |draft: &mut crate::plan::Draft<'_>| {
-        draft.follow_tasks();
-        Ok::<_, ToolError>(())
+    notebook.finish_plan(PlanEnd::Done, "well").await.unwrap();
+    let state = async |id: &str| {
+        let plan = kept(&*notebook.storage(), id).await;
+        (plan.state, plan.outcome.unwrap_or_default())
     };
-    let changed = notebook
-        .toolbox
-        .change(&plan, "another dialect", by_other_hands);
-    changed.await.unwrap();
-    assert_eq!(current(&notebook).await.state, SubTaskState::InProgress);
-    notebook.recover_historical_plan(&old).await.unwrap();
+    // By a new plan, and by one of the history: all of their subtasks are settled, and that alone ends no plan here.
+    for (by_recovery, letters) in [(false, "d"), (true, "d"), (false, "a"), (true, "a")] {
+        create(&notebook, "Other", &["c"]).await;
+        let other = current(&notebook).await.id;
+        match letters {
+            "d" => finish(&notebook, 1).await,
+            _ => set(&notebook, 0, SubTaskState::Abandoned).await,
+        }
+        assert_eq!(states(&notebook).await, letters);
+        match by_recovery {
+            true => drop(notebook.recover_historical_plan(&finished).await.unwrap()),
+            false => drop(create(&notebook, "Next", &["e"]).await),
+        }
+        let (other, outcome) = state(&other).await;
+        assert_eq!(other, SubTaskState::Abandoned, "{by_recovery} {letters}");
+        assert!(outcome.contains("interrupted by"), "{outcome}");
+    }
+    // A finished plan that was recovered and left as it was, is finished still.
+    let again = current(&notebook).await;
     assert_eq!(
-        kept(&*notebook.storage(), &other).await.state,
-        SubTaskState::Done
+        (again.id.as_str(), again.state),
+        (&*finished, SubTaskState::Done)
     );
+    create(&notebook, "Next", &["e"]).await;
+    assert_eq!(
+        state(&finished).await,
+        (SubTaskState::Done, "well".to_owned())
+    );
+    // One that went on is not.
+    notebook.recover_historical_plan(&finished).await.unwrap();
+    set(&notebook, 0, SubTaskState::Todo).await;
+    assert_eq!(current(&notebook).await.state, SubTaskState::Todo);
+    create(&notebook, "Next", &["e"]).await;
+    assert_eq!(state(&finished).await.0, SubTaskState::Abandoned);
 }
 
 #[tokio::test]
@@ -509,6 +527,13 @@ async fn plans_end_and_come_back() {
         update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
         finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
         ! finish_plan {"state": "done", "outcome": "x"} => OPEN_SUBTASKS: …1 of 2 subtasks are open…index 1, named 'b'…
+
+        == all_abandoned_plan_cannot_be_done: a b
+        update_subtask_state {"subtask_idx": 0, "state": "abandoned"}
+        update_subtask_state {"subtask_idx": 1, "state": "abandoned"}
+        get_current_hint => …finish_plan' with state='abandoned' and the reason, and…
+        ! finish_plan {"state": "done", "outcome": "x"} => INVALID_STATE: …none of its subtasks is done…
+        finish_plan {"state": "abandoned", "outcome": "x"} => …'abandoned'…
 
         == finish_plan_rejects_other_states: a
         ! finish_plan {"state": "todo", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…

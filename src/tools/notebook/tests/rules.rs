@@ -103,6 +103,75 @@ async fn reset_subtask_loses_its_outcome() {
 }
 
 #[tokio::test]
+async fn abandoned_subtask_keeps_its_outcome_and_gets_none() {
+    let notebook = with_plan(&["a", "b"]).await;
+    finish(&notebook, 1).await;
+    set(&notebook, 0, SubTaskState::Abandoned).await;
+    set(&notebook, 1, SubTaskState::Abandoned).await;
+    let outcomes = current(&notebook)
+        .await
+        .subtasks
+        .into_iter()
+        .map(|it| it.outcome);
+    let outcomes: Vec<Option<String>> = outcomes.collect();
+    assert_eq!(
+        (states(&notebook).await.as_str(), outcomes),
+        ("aa", vec![Some("done".to_owned()), None])
+    );
+    let unused = with_plan(&["a"]).await;
+    set(&unused, 0, SubTaskState::Abandoned).await;
+    assert_eq!(current(&unused).await.subtasks[0].outcome, None);
+}
+
+#[tokio::test]
+async fn concurrent_begin_has_one_winner() {
+    for _ in 0..5 {
+        let notebook = with_plan(&["a", "b"]).await;
+        let other = PlanNotebook::new(notebook.toolbox.clone());
+        let begin = SubTaskState::InProgress;
+        let (one, two) = tokio::join!(
+            notebook.update_subtask_state(0, begin),
+            other.update_subtask_state(0, begin)
+        );
+        let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
+        assert!(won.unwrap().text().contains("'in_progress' successfully"));
+        let lost = lost.unwrap_err();
+        assert_eq!(lost.code(), NotebookErrorCode::Conflict, "{lost}");
+        assert!(
+            lost.to_string().contains("Another caller was first"),
+            "{lost}"
+        );
+        // Whoever calls afterwards goes on with what was begun.
+        let later = other.update_subtask_state(0, begin).await.unwrap();
+        assert!(later.text().contains("in progress already"));
+    }
+}
+
+#[tokio::test]
+async fn hint_is_a_tool_beside_the_eight() {
+    let names = |tools: &[Tool]| tools.iter().map(|tool| tool.name).collect::<Vec<_>>();
+    let (listed, all) = (
+        PlanNotebook::new(notebook().await.toolbox).list_tools(),
+        Dialect::Notebook.tools(),
+    );
+    assert_eq!((listed.len(), all.len()), (8, 9));
+    assert_eq!(names(all)[..8], names(listed));
+    let calls = r#"
+        get_current_hint => <system-hint>There is no plan…
+        create_plan {"name": "P", "description": "", "expected_outcome": "", "subtasks": [{"name": "a", "description": "", "expected_outcome": ""}]}
+        get_current_hint {} => <system-hint>…subtask_idx=0…</system-hint>
+        ! get_current_hint {"plan": 1} => INVALID_ARGUMENT: …
+    "#;
+    let notebook = notebook().await;
+    run(&notebook, calls).await;
+    let silent = notebook.with_plan_to_hint(|_| None);
+    assert_eq!(
+        call(&silent, "get_current_hint", json!({})).await,
+        (true, String::new())
+    );
+}
+
+#[tokio::test]
 async fn plan_without_started_subtask_is_todo() {
     let notebook = with_plan(&["a", "b"]).await;
     set(&notebook, 0, SubTaskState::InProgress).await;

@@ -80,6 +80,33 @@ async fn a_plan_is_carried_out() {
         failTask {"task_id": 1, "error_message": "no", "should_retry": false}
         ! startNextTask => INVALID_STATUS: … {"blocked_tasks":[2,3],"failed_tasks":[1],"waits_for":[1]}
 
+        == plan_fails_when_rest_waits_for_failed_task: [[], [1], [2], []]
+        startNextTask
+        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
+        getPlanStatus =~ {"status": "running"}
+        startNextTask =~ {"task": {"id": 4}}
+        completeTask {"task_id": 4, "result": "done"}
+        getPlanStatus =~ {"status": "failed", "failed_tasks": 1, "pending_tasks": 2}
+        ! pausePlan => PLAN_NOT_ACTIVE: …
+        addTask {"name": "Five", "dependencies": [3], "reasoning": "r"}
+        updateTask {"task_id": 2, "updates": {"name": "Two"}}
+        getPlanStatus =~ {"status": "failed"}
+        addTask {"name": "Six", "dependencies": [], "reasoning": "r"}
+        getPlanStatus =~ {"status": "running"}
+        removeTask {"task_id": 6}
+        getPlanStatus =~ {"status": "failed"}
+        updateTask {"task_id": 3, "updates": {"dependencies": []}}
+        getPlanStatus =~ {"status": "running"}
+        updateTask {"task_id": 3, "updates": {"dependencies": [2]}}
+        getPlanStatus =~ {"status": "failed"}
+        skipTask {"task_id": 1, "reason": "not needed"}
+        getPlanStatus =~ {"status": "running"}
+        startNextTask =~ {"task": {"id": 2}}
+        failTask {"task_id": 2, "error_message": "no", "should_retry": false}
+        getPlanStatus =~ {"status": "failed"}
+        resetPlan
+        getPlanStatus =~ {"status": "idle"}
+
         == start_fails_in_empty_plan: []
         ! startNextTask => INVALID_STATUS: The plan has no tasks; addTask adds one
 

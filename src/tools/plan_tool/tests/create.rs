@@ -93,7 +93,7 @@ async fn rejects_taken_plan_id_and_bad_structure() {
         with(&|s| s["steps"] = json!([])),
         with(&|s| s["steps"] = json!([{"step_id": "s", "name": "n", "tasks": []}])),
         with(&|s| drop(s.as_object_mut().unwrap().remove("name"))),
-        with(&|s| s["stages"] = json!([])),
+        with(&|s| s["stepps"] = json!([])),
         with(&|s| s["steps"][1]["step_id"] = json!(2)),
         first("task_id", json!("news")),
         first("task_id", json!("测试/1")),
@@ -106,6 +106,13 @@ async fn rejects_taken_plan_id_and_bad_structure() {
         first("description", json!("x".repeat(300_000))),
         without("task_id"),
         without("name"),
+        without("assignee"),
+        without("description"),
+        first("assignee", json!(null)),
+        first("check", json!(["lint"])),
+        first("checks", json!("lint")),
+        first("produces", json!(["/etc/passwd"])),
+        with(&|s| s["order"] = json!("upwards")),
     ];
     let before = state(&toolbox).await;
     let mut reasons = Vec::new();
@@ -125,23 +132,30 @@ async fn rejects_taken_plan_id_and_bad_structure() {
     `structure_data` is missing; it is an object
     `structure_data` is "no JSON", not an object
     `structure_data` is [], not an object
-    `structure` is no field; known are dry_run, plan_id, structure_data
+    `structure` is no field; known are dry_run, parameters, plan_id, structure_data
     the plan has no tasks
     the plan has no tasks
     `structure_data.name` is missing; it is a text
-    `structure_data.stages` is no field; known are description, name, steps, workflow_template_source
+    `stepps` is no field (did you mean `steps`?)
     `structure_data.steps[1].step_id` is 2, not a text
     `task_id` `news` is used twice; there is no task `code` (name the `task_id` of another task)
     there is no task `code` (name the `task_id` of another task)
     a task needs a name
     `structure_data.steps[0].tasks[0].optional` is "perhaps", not true or false
-    `structure_data.steps[0].tasks[0].depends_on` is no field; known are assignee, dependencies, description, name, optional, task_id
+    `steps[0].tasks[0].depends_on` is no field (did you mean `dependencies`?)
     tasks wait for each other: code → 测试 → code (take one of these dependencies out)
     task `code` waits for itself
     there is no task `new` (did you mean `news`?); there is no task `tests` (name the `task_id` of another task)
     `structure_data.steps[0].tasks[0].description` has 300000 bytes; at most 262144 fit
     `structure_data.steps[0].tasks[0].task_id` is missing; it is a text
     `structure_data.steps[0].tasks[0].name` is missing; it is a text
+    `structure_data.steps[0].tasks[0].assignee` is missing; it is a text
+    `structure_data.steps[0].tasks[0].description` is missing; it is a text
+    `structure_data.steps[0].tasks[0].assignee` is null, not a text
+    `steps[0].tasks[0].check` is no field (did you mean `checks`?)
+    structure_data: invalid type: string "lint", expected a sequence
+    `/etc/passwd` is not relative to the workspace
+    `order` is `upwards`, not dependencies, sequential or free
     "#);
 }
 
@@ -162,13 +176,11 @@ async fn plan_tool_dry_run_creates_nothing() {
 async fn generates_plan_id_and_defaults_to_latest_plan() {
     let toolbox = made().await;
     let other = json!({"structure_data": {"name": "n", "steps": [
-        {"step_id": "s", "name": "", "tasks": [{"task_id": "t", "name": "T"}]},
-        {"step_id": "later", "name": "", "tasks": []},
+        {"step_id": "s", "name": "", "tasks": [{"task_id": "t", "name": "T", "assignee": "", "description": ""}]},
     ]}});
     let answer = done(&toolbox, "create_plan_from_structure", other).await;
     let id = answer["plan_id"].as_str().unwrap();
     assert_eq!(id.len(), 8);
-    assert_eq!(answer["reason"], "left out, without tasks: later");
     assert_eq!(ids(&toolbox, "get_ready_tasks", json!({})).await, ["t"]);
     let bound = toolbox.clone().with_plan(PlanId::new("r1"));
     assert_eq!(ids(&bound, "get_ready_tasks", json!({})).await.len(), 3);
@@ -178,4 +190,132 @@ async fn generates_plan_id_and_defaults_to_latest_plan() {
     );
     let more = json!({"structure_data": release()});
     declined(&bound, "create_plan_from_structure", more).await;
+}
+
+#[tokio::test]
+async fn steps_without_tasks_stay() {
+    let toolbox = toolbox().await;
+    let task = |id: &str| json!({"task_id": id, "name": id, "assignee": "", "description": ""});
+    let step =
+        |id: &str, tasks: Value| json!({"step_id": id, "name": id.to_uppercase(), "tasks": tasks});
+    let steps = json!([
+        step("a", json!([])),
+        step("b", json!([task("t1"), task("t2")])),
+        step("c", json!([])),
+        step("d", json!([])),
+        step("e", json!([task("t3")])),
+        step("f", json!([])),
+    ]);
+    let given = json!({"plan_id": "p", "structure_data": {"name": "P", "steps": steps}});
+    done(&toolbox, "create_plan_from_structure", given).await;
+    let shown = async |page: Value| {
+        let answer = done(&toolbox, "get_plan_structure", page).await;
+        let steps = answer["result"]["steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|step| {
+                let name = step["name"].as_str().unwrap();
+                format!("{name}{}", step["tasks"].as_array().unwrap().len())
+            });
+        let left = answer.get("left").cloned().unwrap_or(json!(0));
+        (steps.collect::<Vec<_>>().join(" "), left)
+    };
+    assert_eq!(
+        shown(json!({})).await,
+        ("A0 B2 C0 D0 E1 F0".to_owned(), json!(0))
+    );
+    assert_eq!(
+        shown(json!({"limit": 2})).await,
+        ("A0 B1".to_owned(), json!(5))
+    );
+    assert_eq!(
+        shown(json!({"offset": 2, "limit": 2})).await,
+        ("B1 C0".to_owned(), json!(3))
+    );
+    assert_eq!(
+        ids(&toolbox, "get_ready_tasks", json!({})).await,
+        ["t1", "t2", "t3"]
+    );
+}
+
+#[tokio::test]
+async fn unknown_fields_are_ignored_with_a_note() {
+    let toolbox = toolbox().await;
+    let mut structure = release();
+    structure["stages"] = json!([[[]]]);
+    structure["steps"][0]["colour"] = json!("red");
+    structure["steps"][0]["tasks"][1]["重要"] = json!(1);
+    structure["steps"][0]["tasks"][0]["checks"] = json!(["lint"]);
+    structure["goal"] = json!("Ship");
+    let given = json!({"plan_id": "r", "structure_data": structure});
+    let answer = done(&toolbox, "create_plan_from_structure", given).await;
+    let note = "ignored, unknown: stages, steps[0].colour, steps[0].tasks[1].重要";
+    assert_eq!(answer["reason"], note);
+    let plan = PlanId::new("r");
+    let read = toolbox.store().read(&plan, |plan, _| {
+        let checks = plan.tasks().next().unwrap().checks.clone();
+        (plan.head().goal.clone(), checks)
+    });
+    assert_eq!(
+        read.await.unwrap(),
+        ("Ship".to_owned(), vec!["lint".to_owned()])
+    );
+}
+
+/// As a program passes it that has read `team.yaml`.
+#[tokio::test]
+async fn workflow_of_team_file_becomes_plan() {
+    let workflow = json!({
+        "id": "feature", "name": "Feature: {{feature}}", "description": "Builds {{feature}}.",
+        "parameters": {
+            "feature": {"type": "string", "description": "what is to be built"},
+            "files": {"type": "integer", "default": 1},
+        },
+        "steps": [
+            {"step_id": "build", "name": "Build {{feature}}", "tasks": [
+                {"task_id": "code", "name": "Code {{feature}}", "assignee": "coder",
+                 "description": "Make {{files}} file.", "checks": ["there"], "produces": ["a.txt"]},
+            ]},
+            {"step_id": "later", "name": "Later", "tasks": []},
+        ],
+    });
+    let toolbox = toolbox().await;
+    let make = |parameters: Value| json!({"plan_id": "f", "structure_data": workflow, "parameters": parameters});
+    for (parameters, reason) in [
+        (
+            json!(null),
+            "the parameter `feature` is missing (`feature`: what is to be built)",
+        ),
+        (
+            json!({"feature": "x", "file": 2}),
+            "has no parameter `file` (did you mean `files`?)",
+        ),
+        (
+            json!({"feature": "x", "files": "two"}),
+            "the parameter `files` is `two`, not of type integer",
+        ),
+    ] {
+        let (_, why) = declined(&toolbox, "create_plan_from_structure", make(parameters)).await;
+        assert!(why.contains(reason), "{why}");
+    }
+    let given = make(json!({"feature": "a \"flag\": {{files}}", "files": 2}));
+    let answer = done(&toolbox, "create_plan_from_structure", given).await;
+    assert_eq!(answer, json!({"result": true, "plan_id": "f"}));
+    let plan = done(&toolbox, "get_plan_structure", json!({})).await["result"].take();
+    assert_eq!(plan["name"], "Feature: a \"flag\": {{files}}");
+    assert_eq!(plan["workflow_template_source"], "feature");
+    assert_eq!(plan["steps"][0]["name"], "Build a \"flag\": {{files}}");
+    assert_eq!(plan["steps"][0]["tasks"][0]["description"], "Make 2 file.");
+    assert_eq!(
+        plan["steps"][1],
+        json!({"step_id": "later", "name": "Later", "tasks": []})
+    );
+    // What it names wrongly is told; nesting without end as well.
+    let mut wrong = make(json!({"feature": "x"}));
+    wrong["structure_data"]["name"] = json!("{{featur}}");
+    let (_, why) = declined(&toolbox, "create_plan_from_structure", wrong.clone()).await;
+    assert!(why.contains("there is no parameter `featur`"), "{why}");
+    wrong["structure_data"]["parameters"] = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    declined(&toolbox, "create_plan_from_structure", wrong).await;
 }

@@ -1,0 +1,89 @@
+//! `clean`: says what of a folder is plan-agent's, and removes it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+
+use super::args::CleanArgs;
+use super::confirm::{can_ask, confirm};
+use super::output::shown_from_here;
+use super::{App, Exit, Failure, Output};
+use crate::config::Layout;
+use crate::plan::counted;
+
+/// What stays of the exchange folder where it is meant to be shared.
+const SHARED: [&str; 2] = ["README.md", ".gitkeep"];
+
+/// Removes what is plan-agent's, once a person has agreed.
+pub(super) async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+    let home = app.config.home();
+    let (what, keeps) = match home.layout() {
+        Layout::TopLevel => (app.volumes.root(), &SHARED[..]),
+        Layout::Project | Layout::Apart => (home.folder(), &[][..]),
+    };
+    let shown = shown_from_here(what);
+    if !home.made() || !what.exists() {
+        return output.line("nothing here is plan-agent's");
+    }
+    // Held to the end: no daemon begins meanwhile.
+    let _lock = match app.volumes.root().exists() {
+        true => Some(app.take(None).await?),
+        false => None,
+    };
+    let plans = match app.store_if_any().await? {
+        Some(store) => store.plans().await?,
+        None => Vec::new(),
+    };
+    let open = plans.iter().filter(|plan| !plan.head.status.settled());
+    output.line(&format!(
+        "`{shown}` is plan-agent's: {}, {} of them unfinished",
+        counted(plans.len(), "plan"),
+        open.count()
+    ))?;
+    if let Layout::TopLevel = home.layout() {
+        output.line("config.toml, the prompts and the empty folders stay")?;
+    }
+    if !args.yes {
+        if !can_ask() {
+            let error = anyhow!("nothing was removed: there is no terminal to ask");
+            let hint = format!("`{} clean --yes` removes it", app.program);
+            return Err(Failure::new(error, Exit::Waiting).hint(hint));
+        }
+        if !confirm("Remove it, with the history of its plans?").await? {
+            return output.line("nothing was removed");
+        }
+    }
+    let removed = match keeps {
+        [] => fs::remove_dir_all(what),
+        keeps => empty(what, keeps).map(drop),
+    };
+    removed.with_context(|| format!("failed to remove all of `{shown}`"))?;
+    output.line("removed")
+}
+
+/// Removes everything in a folder but files of some names and the folders that they are in. Returns whether something stays.
+fn empty(folder: &Path, keeps: &[&str]) -> io::Result<bool> {
+    let mut stays = false;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path: PathBuf = entry.path();
+        // A link is removed, and what it leads to stays.
+        if entry.file_type()?.is_dir() {
+            match empty(&path, keeps)? {
+                true => stays = true,
+                false => fs::remove_dir(&path)?,
+            }
+        } else if entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| keeps.contains(&name))
+        {
+            stays = true;
+        } else {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(stays)
+}

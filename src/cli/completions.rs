@@ -1,0 +1,151 @@
+//! What a shell offers while a command line is typed: commands and flags, and the plans and tasks that exist. Reading them makes
+//! nothing, takes no longer than a person waits for a key, and says nothing where it fails.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::{CompleteEnv, Shells};
+
+use super::args::CommandLine;
+use super::plan_by_name::pick_plan;
+use super::{Access, App, CommandStart, Failure, Output};
+use crate::config::Environment;
+use crate::plan::{ArchiveState, Plan, ROLE};
+use crate::store::{ListedPlan, Store};
+use crate::view::StateWord;
+use crate::wire::text::one_line;
+
+/// The variable by which a shell's script asks what there is.
+const ASKED: &str = "_PLAN_AGENT_COMPLETE";
+
+/// A person at a key does not wait longer.
+const WITHIN: Duration = Duration::from_millis(800);
+
+/// The most that is offered, and the longest name of it.
+const MOST: usize = 100;
+const NAME: usize = 60;
+
+/// Answers the script of a shell; returns whether one asked.
+pub fn answer() -> bool {
+    let here = std::env::current_dir().ok();
+    let asked = CompleteEnv::with_factory(command).var(ASKED);
+    // An error would be printed into the line that is typed.
+    asked
+        .try_complete(std::env::args_os(), here.as_deref())
+        .unwrap_or(true)
+}
+
+/// Prints the script of a shell.
+///
+/// # Errors
+///
+/// That of the output.
+pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result<(), Failure> {
+    let (shells, mut script) = (Shells::builtins(), Vec::new());
+    if let Some(shell) = shells.completer(&shell.to_string()) {
+        let name = "plan-agent";
+        let written = shell.write_registration(ASKED, name, name, name, &mut script);
+        written.map_err(Failure::failed)?;
+    }
+    output.bytes(&script)
+}
+
+/// Returns the command line with what completes its words.
+fn command() -> Command {
+    let line = CommandLine::command();
+    let names = line.get_subcommands().map(|one| one.get_name().to_owned());
+    let names: Vec<String> = names.collect();
+    names.into_iter().fold(line, |line, name| {
+        line.mut_subcommand(name, |one| {
+            let has_task = one.get_arguments().any(|arg| arg.get_id() == "task");
+            one.mut_args(|arg| completed(arg, has_task))
+        })
+    })
+}
+
+fn completed(arg: Arg, has_task: bool) -> Arg {
+    let is_file = arg.get_value_names().is_some_and(|names| names == ["FILE"]);
+    // The number of a task may stand where a plan may be named.
+    let (plans, tasks) = match arg.get_id().as_str() {
+        "plan" if !is_file => (true, has_task),
+        "task" => (false, true),
+        _ => return arg,
+    };
+    let offers = move |typed: &OsStr| {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let offers = async { tokio::time::timeout(WITHIN, offers(plans, tasks)).await };
+        let offers = { runtime }.enable_all().build().map(|runtime| {
+            let offers = runtime.block_on(offers);
+            runtime.shutdown_background();
+            offers.ok().flatten().unwrap_or_default()
+        });
+        let typed = typed.to_string_lossy();
+        let fits = offers.unwrap_or_default().into_iter();
+        let fits = fits
+            .filter(|(word, _)| word.starts_with(&*typed))
+            .take(MOST);
+        fits.map(|(word, help)| CompletionCandidate::new(word).help(Some(help.into())))
+            .collect()
+    };
+    arg.add(ArgValueCompleter::new(offers))
+}
+
+/// Reads which plans there are, and the tasks of the one that is meant, each with what it is.
+async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, String)>> {
+    // The script passes the words that were typed behind `--`.
+    let words = std::env::args().skip_while(|word| word != "--").skip(2);
+    let words: Vec<String> = words.collect();
+    let value = |flag| {
+        let at = words.iter().position(|word| word == flag)?;
+        words.get(at + 1).map(PathBuf::from)
+    };
+    let folder = value("-C");
+    if let Some(folder) = &folder {
+        std::env::set_current_dir(folder).ok()?;
+    }
+    let start = CommandStart {
+        folder,
+        file: value("--config"),
+        environment: Environment::of_process(),
+    };
+    let app = App::open(&start, Access::Read).await.ok()?;
+    let (database, clock) = (app.volumes.database(), app.clock);
+    let store = Store::open_to_read(&database, move || clock.now());
+    let store = store.await.ok()?;
+    let mut plans = store.plans().await.ok()?;
+    plans.retain(|ListedPlan { head, .. }| {
+        head.archive_state == ArchiveState::Current && head.owner != ROLE
+    });
+    let mut offers = Vec::new();
+    if with_tasks {
+        let pick = |named| pick_plan(&plans, named, &app.program, |_| false).ok();
+        let named = words.iter().skip(1).find_map(|word| pick(Some(word)));
+        let meant = named.or_else(|| pick(None))?.id;
+        offers = store.read(&meant, |plan, _| tasks(plan)).await.ok()?;
+    }
+    let plan = |ListedPlan { head, .. }: &ListedPlan| {
+        let state = StateWord::of_plan(head, app.carries_out(head)).as_str();
+        let help = format!("{state}: {}", one_line(&head.name, NAME));
+        (one_line(head.key(), NAME), help)
+    };
+    offers.extend(plans.iter().filter(|_| with_plans).map(plan));
+    Some(offers)
+}
+
+/// Returns the tasks from where the work is on; those before are seldom meant.
+fn tasks(plan: &Plan) -> Vec<(String, String)> {
+    let first = plan
+        .unsettled()
+        .next()
+        .map_or(0, |task| plan.index_of(task));
+    let tasks = plan.tasks().skip(first).chain(plan.tasks().take(first));
+    let tasks = tasks.map(|task| {
+        let state = StateWord::of_task(plan, task).as_str();
+        let help = format!("{state}: {}", one_line(&task.name, NAME));
+        (task.number.to_string(), help)
+    });
+    tasks.collect()
+}

@@ -1,0 +1,152 @@
+//! Where the agents of a new plan work: the folder that a flag, the plan file or the configuration names, else the project, else
+//! what a person says of the folder they are in, else a folder of plan-agent's own.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use rustix::fs::Access;
+
+use super::confirm::{can_ask, confirm};
+use super::output::shown_from_here;
+use super::{App, Exit, Failure};
+use crate::config::Layout;
+
+/// The workspace that a plan file names.
+pub(super) struct PlanFileWorkspace<'a> {
+    pub file: &'a Path,
+    pub workspace: &'a str,
+}
+
+impl App {
+    /// Returns the absolute folder that agents are to work in. It is made later if it is one of plan-agent's own, or below the
+    /// plan file that names it.
+    ///
+    /// # Errors
+    /// Agents cannot work there, or it needs a person's word and there is no terminal.
+    pub(super) async fn choose_workspace(
+        &mut self,
+        flag: Option<&Path>,
+        plan_file: Option<PlanFileWorkspace<'_>>,
+    ) -> Result<String, Failure> {
+        let path = match (flag, plan_file) {
+            (Some(flag), _) => flag.to_owned(),
+            (None, Some(named)) => return named.confirmed(self).await,
+            (None, None) => {
+                self.offer_folder().await?;
+                self.config.workspace()
+            }
+        };
+        let path = absolute(&path)?;
+        self.usable(&path)?;
+        Ok(path.display().to_string())
+    }
+
+    /// Asks whether agents may work in the folder that the person is in, where that is not clear: it is in no git project, and
+    /// nothing of plan-agent's is there yet.
+    async fn offer_folder(&mut self) -> Result<(), Failure> {
+        let home = self.config.home();
+        let unclear =
+            !home.made() && home.layout() == Layout::Apart && self.config.run.workspace.is_none();
+        let here = home.outer();
+        let files = || std::fs::read_dir(here).is_ok_and(|mut entries| entries.next().is_some());
+        if !unclear || !can_ask() || !files() {
+            return Ok(());
+        }
+        let question = format!(
+            "`{}` is in no git project: what agents change there cannot be taken back.\nLet them work in it?",
+            here.display()
+        );
+        if confirm(&question).await? {
+            self.config.set_layout(Layout::Project);
+        }
+        Ok(())
+    }
+
+    /// Checks whether agents can work in a folder.
+    ///
+    /// # Errors
+    /// It does not exist, is no folder, or cannot be written to.
+    pub(super) fn usable(&self, workspace: &Path) -> Result<(), Failure> {
+        match workspace.exists() || !workspace.starts_with(self.config.root()) {
+            true => usable(workspace),
+            false => Ok(()),
+        }
+    }
+}
+
+impl PlanFileWorkspace<'_> {
+    /// Returns the folder that the plan file means, if it lies below that file or a person confirms it: a plan file may be a
+    /// stranger's.
+    async fn confirmed(&self, app: &App) -> Result<String, Failure> {
+        let around = absolute(self.file.parent().unwrap_or(Path::new("")))?;
+        let named = Path::new(self.workspace);
+        let path = around.join(named);
+        let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        let below = named.components().all(plain) && leads_below(&around, &path);
+        let shown = shown_from_here(&path);
+        if below && !path.exists() {
+            std::fs::create_dir_all(&path)
+                .with_context(|| format!("failed to make the workspace `{shown}`"))
+                .map_err(Failure::usage)?;
+        }
+        if !below {
+            let file = self.file.display();
+            let question =
+                format!("`{file}` wants agents to work in `{shown}`, which is not below it.");
+            if !can_ask() {
+                let error = anyhow!("{question}");
+                let hint = "confirm it by naming it: --workspace DIR";
+                return Err(Failure::new(error, Exit::Waiting).hint(hint));
+            }
+            if !confirm(&format!("{question}\nLet them?")).await? {
+                let error = anyhow!("the workspace of `{file}` was not confirmed");
+                return Err(Failure::usage(error).hint("name another one: --workspace DIR"));
+            }
+        }
+        app.usable(&path)?;
+        Ok(path.components().collect::<PathBuf>().display().to_string())
+    }
+}
+
+/// Returns whether a path leads below a folder, also through links.
+fn leads_below(folder: &Path, path: &Path) -> bool {
+    let there = path.ancestors().find(|part| part.exists());
+    let real = |path: &Path| path.canonicalize().ok();
+    match (real(folder), there.and_then(real)) {
+        (Some(folder), Some(there)) => there.starts_with(folder),
+        _ => false,
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    // An empty path has no absolute form, but `.` has: the current folder.
+    let path = Path::new(".").join(path);
+    let absolute = std::path::absolute(&path)
+        .with_context(|| format!("failed to find the folder `{}`", path.display()))?;
+    Ok(absolute.components().collect())
+}
+
+fn usable(workspace: &Path) -> Result<(), Failure> {
+    let name = workspace.display();
+    let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    let (error, hint) = if !workspace.exists() {
+        (
+            anyhow!("the workspace `{name}` does not exist"),
+            "make the folder, or name another one: --workspace DIR",
+        )
+    } else if !workspace.is_dir() {
+        (
+            anyhow!("the workspace `{name}` is no folder"),
+            "name a folder: --workspace DIR",
+        )
+    } else if let Err(error) = rustix::fs::access(workspace, access) {
+        let error = std::io::Error::from(error);
+        (
+            anyhow!("the workspace `{name}` cannot be written to: {error}"),
+            "make it writable, or name another one: --workspace DIR",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(error).hint(hint))
+}

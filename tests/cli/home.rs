@@ -1,0 +1,219 @@
+//! Where everything of plan-agent's lies, and where agents work: in a git project, outside of one, and where a plan file says so.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::common::env::{TestEnv, has, skip};
+use crate::common::git::{Project, git};
+
+/// A plan of one task for the agent `shell`.
+const PLAN: &str = "## Make the file\n\n```sh\necho made > made.txt\n```\n";
+
+/// Returns the names in a folder, in order.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Makes the folder of the test one of a person who has never used the program; `None` where tests run within a git project.
+fn elsewhere(env: &TestEnv) -> Option<()> {
+    fs::remove_dir_all(env.path(".plan-agent")).unwrap();
+    let here = env.path("");
+    let mut around = here.ancestors().map(|folder| folder.join(".git"));
+    if around.any(|git| git.is_file() || git.join("HEAD").exists()) {
+        skip("the folder for temporary files is within a git project");
+        return None;
+    }
+    Some(())
+}
+
+#[test]
+fn project_is_worked_on_from_any_folder_and_keeps_its_files() {
+    let env = TestEnv::new();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    // Names that a project may well use itself.
+    let own = [
+        "config.toml",
+        "prompts/plan.md",
+        "volumes/data",
+        "MISSION.md",
+    ];
+    for name in own {
+        env.write(&format!("project/{name}"), "theirs = [\n");
+    }
+    env.write("project/src/deep/code", "");
+    env.write("plan.md", PLAN);
+    project.git("add .");
+    project.git("commit --quiet -m theirs");
+
+    let ran = env.exits(
+        0,
+        "-C project/src/deep run --plan ../../../plan.md --agent shell",
+    );
+    has(&ran.stdout, "completed");
+    assert_eq!(project.git("status --porcelain").trim(), "?? made.txt");
+    for name in own {
+        assert_eq!(env.read(&format!("project/{name}")), "theirs = [\n");
+    }
+    let within = project.folder.join(".plan-agent");
+    assert_eq!(
+        names(&within),
+        [".gitignore", "MISSION.md", "layout", "volumes"]
+    );
+    let exclude = fs::read_to_string(project.folder.join(".git/info/exclude"));
+    assert!(!exclude.unwrap_or_default().contains("MISSION"));
+
+    // Views find it from any folder, and say what to type from there.
+    for folder in ["project", "project/src", "project/.plan-agent/volumes"] {
+        let ran = env.exits(0, ["-C", folder, "plans"]);
+        has(&ran.stdout, "completed");
+    }
+    let listed = env.exits(2, "-C project/src why 9");
+    has(&listed.stderr, "plan-agent -C project/src status");
+}
+
+#[test]
+fn nothing_foreign_is_taken_for_ours() {
+    let env = TestEnv::new();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    env.write("plan.md", PLAN);
+    env.write("project/.plan-agent/notes", "theirs");
+    let run = "-C project run --plan ../plan.md --agent shell";
+    env.refuses(2, run, ["it has `notes` in it", "Hint: "]);
+    assert_eq!(names(&project.folder.join(".plan-agent")), ["notes"]);
+
+    fs::remove_dir_all(project.folder.join(".plan-agent")).unwrap();
+    symlink(env.path(""), project.folder.join(".plan-agent")).unwrap();
+    env.refuses(2, run, ["it is no folder", "Hint: "]);
+
+    // A marker behind a link names no home, either.
+    fs::remove_file(project.folder.join(".plan-agent")).unwrap();
+    fs::create_dir(project.folder.join(".plan-agent")).unwrap();
+    symlink(
+        env.path(".plan-agent/layout"),
+        project.folder.join(".plan-agent/layout"),
+    )
+    .unwrap();
+    env.refuses(2, run, ["it is a symbolic link", "Hint: "]);
+    assert!(!env.path("project/volumes").exists());
+}
+
+#[test]
+fn folder_outside_git_is_worked_in_only_if_a_person_agrees() {
+    for (answer, made) in [
+        (None, ".plan-agent/volumes/workspace/made.txt"),
+        (Some("n"), ".plan-agent/volumes/workspace/made.txt"),
+        (Some("y"), "made.txt"),
+    ] {
+        let env = TestEnv::new();
+        if elsewhere(&env).is_none() {
+            return;
+        }
+        env.write("plan.md", PLAN);
+        let run = "run --plan plan.md --agent shell";
+        match answer {
+            None => drop(env.exits(0, run)),
+            Some(answer) => {
+                let (mut running, mut terminal) = env.start_on_terminal(run);
+                terminal.answer("Let them work in it? [y/N]", answer);
+                assert!(running.wait().success(), "{}", terminal.shown());
+            }
+        }
+        assert!(env.path(made).exists(), "{answer:?}");
+        // It is not asked again: the layout stays.
+        fs::remove_file(env.path(made)).unwrap();
+        env.exits(0, run);
+        assert!(env.path(made).exists(), "{answer:?}");
+    }
+}
+
+#[test]
+fn plan_file_names_workspace_below_itself() {
+    let env = TestEnv::new();
+    env.write("stranger/config.toml", "[volumes]\nroot = 'other'\n");
+    symlink("..", env.path("stranger/out")).unwrap();
+    fs::create_dir(env.path("near")).unwrap();
+    let plan = |workspace: &str| {
+        let text = format!("---\nworkspace: {workspace}\n---\n\n{PLAN}");
+        env.write("stranger/plan.md", &text);
+    };
+    let run = "run --plan stranger/plan.md --agent shell";
+    plan("deep/work");
+    env.exits(0, run);
+    assert!(env.path("stranger/deep/work/made.txt").exists());
+    for leads_out in ["../near", "deep/../../near", "out/near", "/tmp"] {
+        plan(leads_out);
+        env.refuses(4, run, ["which is not below it", "--workspace DIR"]);
+    }
+    assert_eq!(names(&env.path("near")), [""; 0]);
+    plan("../near");
+    let (mut running, mut terminal) = env.start_on_terminal(run);
+    terminal.answer("Let them? [y/N]", "yes");
+    assert!(running.wait().success(), "{}", terminal.shown());
+    assert!(env.path("near/made.txt").exists());
+    // What is named on the command line is confirmed by that.
+    fs::remove_file(env.path("near/made.txt")).unwrap();
+    plan("/tmp");
+    env.exits(0, [run, " --workspace near"].concat().as_str());
+    assert!(env.path("near/made.txt").exists());
+}
+
+#[test]
+fn init_keeps_out_of_the_way_of_foreign_files() {
+    let env = TestEnv::new();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    env.write("project/config.toml", "theirs");
+    let taken = "`config.toml` exists already";
+    env.refuses(2, "-C project init --top-level", [taken, "Hint: "]);
+    let made = env.exits(0, "-C project init");
+    has(&made.stdout, "made  .plan-agent/config.toml");
+    assert_eq!(env.read("project/config.toml"), "theirs");
+    assert_eq!(
+        git(&project.folder, "status --porcelain config.toml").trim(),
+        "?? config.toml"
+    );
+    env.exits(0, "-C project doctor");
+    // Once it is there it is found, whatever is asked for.
+    let kept = env.exits(0, "-C project init --top-level");
+    has(&kept.stdout, "kept  .plan-agent/config.toml");
+}
+
+#[test]
+fn clean_removes_what_is_ours_once_agreed() {
+    let env = TestEnv::new();
+    env.write("plan.md", PLAN);
+    env.write("volumes/README.md", "shared");
+    env.write("volumes/commands/pending/.gitkeep", "");
+    env.exits(0, "run --plan plan.md --agent shell");
+    env.refuses(4, "clean", "`plan-agent clean --yes` removes it");
+    assert!(env.path("volumes/plan-agent.db").exists());
+    let cleaned = env.exits(0, "clean --yes");
+    has(&cleaned.stdout, "1 plan, 0 of them unfinished");
+    assert_eq!(names(&env.path("volumes")), ["README.md", "commands"]);
+    assert_eq!(names(&env.path("")), [".plan-agent", "plan.md", "volumes"]);
+
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    env.exits(0, "-C project run --plan ../plan.md --agent shell");
+    let (mut running, mut terminal) = env.start_on_terminal("-C project clean");
+    terminal.answer("with the history of its plans? [y/N]", "");
+    assert!(running.wait().success());
+    has(terminal.shown(), "nothing was removed");
+    env.exits(0, "-C project clean --yes");
+    assert!(!project.folder.join(".plan-agent").exists());
+    assert!(project.folder.join("made.txt").exists());
+    let again = env.exits(0, "-C project clean");
+    has(&again.stdout, "nothing here is plan-agent's");
+}
