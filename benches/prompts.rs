@@ -89,6 +89,7 @@ fn report(number: u32) -> Report {
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        refused: Vec::new(),
         collaboration: None,
         input_tokens: 0,
         output_tokens: 0,

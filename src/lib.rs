@@ -22,6 +22,8 @@ pub mod processes;
 
 pub mod foreign_files;
 
+pub mod trust;
+
 pub mod store;
 
 pub mod volumes;

@@ -44,6 +44,12 @@ fn help_is_short_and_lists_exit_codes() {
       prune        Remove worktrees whose work is committed, and merged branches
       log          Show what happened to a plan
       answer       Answer a question
+      tell         Say something to the agent of a task
+      retry        Have a task tried again
+      skip         Leave a task out; what waits for it goes on without it
+      done         Say that a task is done
+      add          Add a task to a plan
+      edit         Edit a plan or a task in your editor
       pause        Start nothing new in a plan; what is under way goes on
       stop         End the daemon; `resume` goes on
       abort        End a plan for good
@@ -53,6 +59,7 @@ fn help_is_short_and_lists_exit_codes() {
       tool         Call a tool
       mcp          Serve the tools to an agent by the Model Context Protocol
       doctor       Check the configuration, the folders, the model and the programs that are needed
+      trust        Show what the configuration runs and allows, and confirm it
       clean        Say what is plan-agent's here, and remove it on yes
       completions  Print the completions of a shell
 
@@ -206,7 +213,7 @@ fn wrong_usage_exits_2_with_suggestion() {
     exit 2
     ");
     insta::assert_snapshot!(env.run("answer perhaps").seen(&env), @r#"
-    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, more, abort
+    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, more, allow-once, allow-always, deny, abort
 
     For more information, try '--help'.
     exit 2
@@ -490,7 +497,7 @@ fn plan_is_shown_by_all_views() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try again, up to 3 attempts; the note goes along to the agent
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
@@ -600,7 +607,7 @@ fn question_is_answered_once() {
     exit 2
     ");
     insta::assert_snapshot!(env.run("answer retry --note 'port 8081'").seen(&env), @r"
-    task 2: retry
+    task 2: retry, up to 3 attempts before you are asked
     No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
     ");
@@ -708,7 +715,7 @@ fn long_lines_wrap_only_on_terminal() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try again, up to 3 attempts; the note goes along to the agent
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 
@@ -873,7 +880,9 @@ fn file_reads_stop_at_size_limit() {
         ("pipe", &["--config", "pipe", "status"]),
         ("prompts/judge.md", &["run", "--plan", "plan.md"]),
     ] {
-        let env = TestEnv::new();
+        let mut env = TestEnv::new();
+        // That would read the pipe, too.
+        env.confirm_nothing();
         env.write("config.toml", "[llm]\nprovider = \"none\"\n");
         env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
         env.write(

@@ -1,6 +1,8 @@
 //! Coding agents behind the real program: scripts under their names print recorded output of the real ones.
 
+mod allowing;
 mod signs;
+mod tell;
 
 use std::fs::{self, File};
 use std::ops::{Deref, DerefMut};
@@ -185,7 +187,10 @@ fn permission_denial_asks_human_whatever_the_result() {
         has(&report, format!("status: {status}"));
         has(&report, ["- `Bash: cargo test`", said]);
         let questions = scene.exchange.questions();
-        has(&questions[0].1, "was not allowed to do `Bash: cargo test`");
+        has(
+            &questions[0].1,
+            ["was not allowed to run a command", "$ cargo test"],
+        );
     }
 }
 

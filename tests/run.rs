@@ -1,6 +1,7 @@
 //! Plans carried out from outside: the real program, a scripted agent that knows only the files, and a scripted model
 //! behind real HTTP.
 
+mod asking;
 mod budget;
 mod clock;
 mod control;
@@ -24,10 +25,12 @@ mod reports;
 mod repository;
 mod roles;
 mod staff;
+mod steer;
 mod taking_over;
 mod team;
 mod tools;
 mod torn;
+mod trust;
 mod workflow;
 
 use std::fs::{self, File};

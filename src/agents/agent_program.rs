@@ -37,6 +37,8 @@ pub struct AgentProgram {
     /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
     /// process ended gives information.
     pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
+    /// Returns why a command cannot be allowed word for word; `None` if the agent takes no single commands at all.
+    pub(super) exact: Option<ExactRule>,
     /// As [`CodingAgent::session`](super::CodingAgent::session).
     pub(super) session: fn(&str) -> Option<SessionId>,
     /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
@@ -46,6 +48,16 @@ pub struct AgentProgram {
     /// As [`CodingAgent::login`](super::CodingAgent::login).
     pub(super) login: fn(Variables<'_>) -> Login,
 }
+
+impl AgentProgram {
+    /// Returns whether the agent reports the commands that were refused to it, so that a person can allow them.
+    pub fn reports_refusals(&self) -> bool {
+        self.exact.is_some()
+    }
+}
+
+/// Says why a command cannot be allowed word for word.
+pub(super) type ExactRule = fn(&str) -> Result<(), &'static str>;
 
 /// Returns the value of an environment variable.
 pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -37,6 +37,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     answers: false,
     call,
     read,
+    exact: None,
     session: |_| None,
     asks_again,
     fits: |_, _, _| Ok(()),

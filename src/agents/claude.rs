@@ -46,6 +46,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     answers: true,
     call,
     read,
+    exact: Some(exact),
     session: |_| None,
     asks_again,
     fits,
@@ -62,13 +63,19 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
     } else {
         &["--permission-mode", "default"]
     });
-    match &allow.commands {
-        Commands::None => {}
-        Commands::Any => call.add(&["--allowedTools", "Bash"]),
+    let tool = |command: &String| format!("Bash({command})");
+    let mut tools: Vec<String> = match &allow.commands {
+        Commands::None => Vec::new(),
+        Commands::Any => vec!["Bash".to_owned()],
         Commands::Some(patterns) => {
-            let tools: Vec<_> = patterns.iter().map(|p| format!("Bash({p})")).collect();
-            call.add(&["--allowedTools", &tools.join(",")]);
+            vec![patterns.iter().map(tool).collect::<Vec<_>>().join(",")]
         }
+    };
+    // An argument each: these may have commas.
+    tools.extend(allow.exact.iter().map(tool));
+    if !tools.is_empty() {
+        call.add(&["--allowedTools"]);
+        call.argv.append(&mut tools);
     }
     match &run.session {
         // Without tools it can only answer.
@@ -98,6 +105,14 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
         session: session_named(text_at(&result, "/session_id")),
         usage: usage(&result, printed.begins),
     })
+}
+
+/// A rule ends at a bracket and has patterns; Claude Code 2.1.330 changes backslashes in it, and refuses a pipe all the same.
+fn exact(command: &str) -> Result<(), &'static str> {
+    match command.contains(['*', '(', ')', '\\', '|']) {
+        true => Err("claude takes no rule with `*`, `(`, `)`, `\\` or `|`"),
+        false => Ok(()),
+    }
 }
 
 fn asks_again(line: &str) -> bool {
@@ -132,9 +147,9 @@ fn login(variable: Variables<'_>) -> Login {
 
 /// Returns how a run ended, by its last event.
 fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
-    let what: Vec<String> = list_at(result, "/permission_denials")
-        .map(refusal)
-        .collect();
+    let denials = || list_at(result, "/permission_denials");
+    let what: Vec<String> = denials().map(refusal).collect();
+    let commands: Vec<String> = denials().filter_map(command).collect();
     let text = text_at(result, "/result").to_owned();
     let said = one_line(&text, 400);
     let error = result.pointer("/is_error").and_then(Value::as_bool);
@@ -164,6 +179,7 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
         RunOutcome::Refused {
             text,
             what,
+            commands,
             unfinished: None,
         }
     } else if let Some(complaint) = complaint() {
@@ -180,6 +196,7 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
             RunOutcome::Refused {
                 text,
                 what,
+                commands,
                 unfinished: Some(why),
             }
         }
@@ -200,19 +217,21 @@ fn refused_so_far(out: &str) -> Option<RunReading> {
             .flat_map(|event| list_at(event, "/message/content"));
         parts.find(|part| is(part, "tool_use") && text_at(part, "/id") == id)
     };
-    let what: Vec<String> = all
+    let denials: Vec<Value> = all
         .iter()
         .filter(|event| text_at(event, "/subtype") == "permission_denied")
         .map(|event| {
             let input = asked(text_at(event, "/tool_use_id")).and_then(|part| part.get("input"));
-            refusal(&json!({"tool_name": text_at(event, "/tool_name"), "tool_input": input}))
+            json!({"tool_name": text_at(event, "/tool_name"), "tool_input": input})
         })
         .collect();
+    let what: Vec<String> = denials.iter().map(refusal).collect();
     let named = |event: &Value| session_named(text_at(event, "/session_id"));
     (!what.is_empty()).then(|| RunReading {
         outcome: RunOutcome::Refused {
             text: String::new(),
             what,
+            commands: denials.iter().filter_map(command).collect(),
             unfinished: Some("it came to no end".into()),
         },
         session: all.iter().find_map(named),
@@ -231,6 +250,12 @@ fn refusal(denial: &Value) -> String {
         Some(about) => one_line(&format!("{tool}: {about}"), REFUSAL),
         None => one_line(tool, REFUSAL),
     }
+}
+
+/// Returns the shell command that was refused, word for word.
+fn command(denial: &Value) -> Option<String> {
+    let command = text_at(denial, "/tool_input/command");
+    (text_at(denial, "/tool_name") == "Bash").then(|| command.to_owned())
 }
 
 /// Finds when a usage limit ends: in an event about it, or after a `|` at the end of the message of older versions.

@@ -49,6 +49,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     answers: true,
     call,
     read,
+    exact: None,
     session,
     asks_again,
     fits: |_, _, _| Ok(()),

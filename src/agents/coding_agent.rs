@@ -191,7 +191,25 @@ impl CodingAgent {
     /// # Errors
     /// The agent has no way to say what it is allowed.
     pub fn call(self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+        for command in &run.allow.exact {
+            self.exact(command).map_err(|why| {
+                let command = one_line(command, 200);
+                let reason = format!("`{command}` cannot be allowed: {why}");
+                AgentRefusal::new(reason, "leave it out, or allow more in `[worker] allow`")
+            })?;
+        }
         (self.program().call)(run)
+    }
+
+    /// Checks whether the agent can be allowed to run this command and nothing else.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn exact(self, command: &str) -> Result<(), &'static str> {
+        match self.program().exact {
+            Some(exact) => exact(command),
+            None => Err("this agent cannot be allowed a single command"),
+        }
     }
 
     /// Reads how a run ended.

@@ -44,6 +44,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     answers: true,
     call,
     read,
+    exact: Some(exact),
     session,
     asks_again: |_| false,
     fits: |_, _, _| Ok(()),
@@ -91,6 +92,7 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
             RunOutcome::Refused {
                 text,
                 what,
+                commands: refused(&all).filter_map(command).collect(),
                 unfinished: last.is_none().then(|| "it came to no end".into()),
             }
         } else if text_at(last?, "/part/reason") == "stop" {
@@ -123,13 +125,23 @@ fn config(run: &AgentRun<'_>) -> String {
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
     let bash = match &allow.commands {
         _ if allow.all => json!("allow"),
-        Commands::None => json!("deny"),
         Commands::Any => json!("allow"),
-        Commands::Some(patterns) => {
-            // The last rule that matches decides; `*` sorts before every letter.
+        // It may change nothing: it has no use for a shell.
+        Commands::None if !allow.edit && allow.exact.is_empty() => json!("deny"),
+        _ => {
+            // The last rule that matches decides; `*` sorts before every letter. Without a rule behind it there would be no
+            // shell, and nothing that is refused and that a person may allow.
             let mut rules = Map::new();
             rules.insert("*".into(), json!("deny"));
-            rules.extend(patterns.iter().map(|p| (p.clone(), json!("allow"))));
+            let patterns = match &allow.commands {
+                Commands::Some(patterns) => patterns.as_slice(),
+                _ => &[],
+            };
+            let allowed = patterns.iter().chain(&allow.exact);
+            rules.extend(allowed.map(|one| (one.clone(), json!("allow"))));
+            if rules.len() == 1 {
+                rules.insert("nothing else".into(), json!("deny"));
+            }
             Value::Object(rules)
         }
     };
@@ -177,19 +189,44 @@ fn refusals(all: &[Value], err: &str) -> Vec<String> {
     if !in_err.is_empty() {
         return in_err;
     }
-    let refused = |event: &&Value| {
-        let error = text_at(event, "/part/state/error");
-        is(event, "tool_use")
-            && text_at(event, "/part/state/status") == "error"
-            && (error.contains("rejected permission")
-                || error.contains("which prevents you from using"))
-    };
     let about = |event: &Value| {
         let input = |name: &str| text_at(event, &format!("/part/state/input/{name}"));
         let about = [input("command"), input("filePath")].concat();
         one_line(&format!("{}: {about}", text_at(event, "/part/tool")), 200)
     };
-    all.iter().filter(refused).map(about).collect()
+    refused(all).map(about).collect()
+}
+
+/// Returns the uses of tools that were refused.
+fn refused(all: &[Value]) -> impl Iterator<Item = &Value> {
+    all.iter().filter(|event| {
+        let error = text_at(event, "/part/state/error");
+        is(event, "tool_use")
+            && text_at(event, "/part/state/status") == "error"
+            && (error.contains("rejected permission")
+                || error.contains("which prevents you from using"))
+    })
+}
+
+/// Returns the shell command that was refused, word for word.
+fn command(event: &Value) -> Option<String> {
+    let command = text_at(event, "/part/state/input/command");
+    (text_at(event, "/part/tool") == "bash").then(|| command.to_owned())
+}
+
+/// A rule has patterns, and is compared with each command of a line; in `config` it has to stand behind `*`.
+fn exact(command: &str) -> Result<(), &'static str> {
+    let compound = [';', '&', '|', '(', ')', '{', '}', '$', '`', '\n'];
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '/' || c == '_';
+    if command.contains(['*', '?', '\\', '~']) {
+        Err("opencode takes no rule with `*`, `?`, `\\` or `~`")
+    } else if command.contains(compound) {
+        Err("opencode compares each command of a line by itself")
+    } else if !command.starts_with(plain) {
+        Err("opencode takes only rules that begin with a letter, a digit, `.`, `/` or `_`")
+    } else {
+        Ok(())
+    }
 }
 
 /// Joins the texts of the last step.

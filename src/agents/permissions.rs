@@ -6,6 +6,8 @@ pub struct Permissions {
     /// Change files in the workspace.
     pub edit: bool,
     pub commands: Commands,
+    /// Commands that it may run word for word; each is one that [`CodingAgent::exact`](super::CodingAgent::exact) accepts.
+    pub exact: Vec<String>,
     /// Everything, without asking and without a sandbox.
     pub all: bool,
 }
@@ -38,6 +40,7 @@ impl Default for Permissions {
         Self {
             edit: true,
             commands: Commands::None,
+            exact: Vec::new(),
             all: false,
         }
     }
@@ -48,6 +51,7 @@ impl Permissions {
     pub const NOTHING: Self = Self {
         edit: false,
         commands: Commands::None,
+        exact: Vec::new(),
         all: false,
     };
 

@@ -14,6 +14,8 @@ pub enum RunOutcome {
     Refused {
         text: String,
         what: Vec<String>,
+        /// The shell commands among it, word for word.
+        commands: Vec<String>,
         unfinished: Option<String>,
     },
     /// The language model behind it failed.

@@ -13,6 +13,10 @@ use crate::wire::text::{clip, one_line, printable, time_text};
 const SAID: usize = 16 * 1024;
 /// The longest list of refusals.
 const MOST_REFUSED: usize = 20;
+/// The longest refused command that is offered to a person, in bytes; the header of a report takes a few of them.
+const LONGEST_OFFERED: usize = 600;
+/// The most refused commands that are offered.
+const MOST_OFFERED: usize = 5;
 
 impl Shell {
     /// Returns the report on a job whose blocks ended like this: if every block ended well, the whole task is done. If one
@@ -134,7 +138,24 @@ impl CodingAgentSetup {
             report.status = ReportStatus::PartialSuccess;
         }
         pitfalls.extend(outcome.pitfalls(name));
+        // What the agent itself writes there is not what was refused.
+        report.refused = Vec::new();
+        if let RunOutcome::Refused { commands, .. } = outcome {
+            let offer = |one: &&String| self.may_offer(one).is_ok();
+            let offered = commands.iter().filter(offer).take(MOST_OFFERED);
+            report.refused = offered.cloned().collect();
+        }
         outcome.ask(name, report);
+        if let (RunOutcome::Refused { commands, .. }, Some(question)) =
+            (outcome, &mut report.question)
+        {
+            let why_not = commands.iter().find_map(|one| {
+                let why = self.may_offer(one).err()?;
+                let one = one_line(one, 120).replace('`', "'");
+                Some(format!(" `{one}` cannot be allowed by itself: {why}."))
+            });
+            question.push_str(&why_not.unwrap_or_default());
+        }
         if report.results.trim().is_empty() && file.other.trim().is_empty() {
             let last = pitfalls.pop();
             report.results = last.unwrap_or_else(|| format!("{name} did nothing."));
@@ -148,6 +169,20 @@ impl CodingAgentSetup {
         report.output_tokens = course.usage.output_tokens;
         report.cost_usd = course.usage.cost_usd;
         file
+    }
+}
+
+impl CodingAgentSetup {
+    /// Checks whether a person can be asked to allow a refused command.
+    fn may_offer(&self, command: &str) -> Result<(), &'static str> {
+        if self.allow.exact.iter().any(|allowed| allowed == command) {
+            return Err("it was allowed, and the agent refuses it all the same");
+        }
+        match command {
+            long if long.len() > LONGEST_OFFERED => Err("it is too long to be read"),
+            odd if printable(odd) != *odd => Err("it has characters that are not shown"),
+            command => self.kind.exact(command),
+        }
     }
 }
 
@@ -212,6 +247,15 @@ impl RunOutcome {
             ))
         };
         match self {
+            Self::Refused { .. } if report.question.is_none() && !report.refused.is_empty() => {
+                let count = match report.refused.len() {
+                    1 => "a command".to_owned(),
+                    count => format!("{count} commands"),
+                };
+                report.question = Some(format!(
+                    "{name} was not allowed to run {count}. How is it to go on?"
+                ));
+            }
             Self::Refused { what, .. } if report.question.is_none() => {
                 let first = what.first().map(String::as_str).unwrap_or_default();
                 let first = one_line(first, 120).replace('`', "'");

@@ -636,7 +636,7 @@ fn agents_apply_or_refuse_permissions() {
     [edit shell:cargo test *] gemini -o stream-json --approval-mode auto_edit --skip-trust --allowed-tools run_shell_command(cargo test) --resume S --more
     [all] gemini -o stream-json --approval-mode yolo --skip-trust --resume S --more
     [] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"deny","edit":"deny","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
-    [edit] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"deny","edit":"allow","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
+    [edit] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":{"*":"deny","nothing else":"deny"},"edit":"allow","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
     [edit shell] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"allow","edit":"allow","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
     [edit shell:cargo test *] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":{"*":"deny","cargo test *":"allow"},"edit":"allow","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
     [all] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"allow","edit":"allow","external_directory":"allow","webfetch":"allow"},"share":"disabled"}
@@ -644,6 +644,93 @@ fn agents_apply_or_refuse_permissions() {
     [edit shell] refused: aider runs no commands
     [edit shell:cargo test *] refused: aider runs no commands
     "#);
+}
+
+#[test]
+fn exact_commands_reach_the_command_line_whole() {
+    let call = |kind: CodingAgent, exact: &str| {
+        let allow = Permissions {
+            exact: vec!["make".into(), exact.into()],
+            ..Permissions::parse(&["shell:ls *".into(), "shell:pwd".into()]).unwrap()
+        };
+        let coder = CodingAgentSetup {
+            kind,
+            allow,
+            more: Vec::new(),
+        };
+        coder.call(RunSession::Alone, Path::new("/w"), Path::new("/h"))
+    };
+    for exact in [
+        r#"git commit -m "one, two: three's""#,
+        "npm run test:unit",
+        "make 2>/dev/null",
+    ] {
+        let argv = call(CodingAgent::Claude, exact).unwrap().argv;
+        let at = argv.iter().position(|word| word == "--allowedTools");
+        let rule = format!("Bash({exact})");
+        let tools = &argv[at.unwrap() + 1..][..4];
+        assert_eq!(
+            tools,
+            ["Bash(ls *),Bash(pwd)", "Bash(make)", &*rule, "--tools"]
+        );
+        let set = call(CodingAgent::OpenCode, exact).unwrap().set;
+        let config = set.into_iter().find(|(name, _)| name.ends_with("CONTENT"));
+        let config: serde_json::Value = serde_json::from_str(&config.unwrap().1).unwrap();
+        let rules = config["permission"]["bash"].as_object().unwrap();
+        // The last rule that matches decides.
+        let (first, verdict) = rules.iter().next().unwrap();
+        assert_eq!((first.as_str(), verdict.as_str()), ("*", Some("deny")));
+        assert_eq!(rules[exact], "allow");
+    }
+    for (kind, exact) in [
+        (CodingAgent::Claude, "rm *"),
+        (CodingAgent::Claude, "a) Bash(b"),
+        (CodingAgent::Claude, "npm test:*"),
+        (CodingAgent::Claude, r"echo a\b"),
+        (CodingAgent::Claude, "ls | sh"),
+        (CodingAgent::OpenCode, "rm ?"),
+        (CodingAgent::OpenCode, "make && make test"),
+        (CodingAgent::OpenCode, "\"a\" b"),
+        (CodingAgent::OpenCode, "~/run"),
+        (CodingAgent::Codex, "make"),
+    ] {
+        let refused = call(kind, exact).unwrap_err();
+        assert!(refused.reason.contains("cannot be"), "{exact}: {refused}");
+    }
+}
+
+#[test]
+fn refused_commands_are_known_word_for_word() {
+    let commands = |agent: CodingAgent, out: &str| {
+        let reading = agent.read(&RunOutput {
+            out,
+            err: "",
+            exit: None,
+            begins: true,
+            now: Time(0),
+        });
+        match reading.outcome {
+            RunOutcome::Refused { commands, .. } => commands,
+            outcome => panic!("{outcome:?}"),
+        }
+    };
+    let long = format!("make {}", "x ".repeat(200));
+    for command in ["cargo test", "a\n  b", long.as_str()] {
+        let denial =
+            |tool: &str| serde_json::json!({"tool_name": tool, "tool_input": {"command": command}});
+        let claude = serde_json::json!({
+            "type": "result", "is_error": false, "result": "x",
+            "permission_denials": [denial("Other"), denial("Bash")],
+        });
+        let found = commands(CodingAgent::Claude, &claude.to_string());
+        assert_eq!(found, [command]);
+        let opencode = serde_json::json!({"type": "tool_use", "part": {"tool": "bash", "state": {
+            "status": "error", "input": {"command": command},
+            "error": "The user has specified a rule which prevents you from using this specific tool call.",
+        }}});
+        let found = commands(CodingAgent::OpenCode, &opencode.to_string());
+        assert_eq!(found, [command]);
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::args::TeamArgs;
 use super::team_file::TeamFile;
 use super::{Exit, Failure, beside, complain, logging};
 use crate::config::{Config, ConfigError, Environment};
+use crate::llm::PromptFiles;
 use crate::plan::{Draft, Plan, PlanId, Refusal};
 use crate::plan_time::Clock;
 use crate::store::{Lost, Store};
@@ -64,6 +65,10 @@ pub(super) struct App {
     pub team: Option<TeamFile>,
     /// The flags that name the same team again, as they are typed in a shell.
     pub team_flags: String,
+    /// The person named the team on the command line.
+    pub team_named: bool,
+    /// The prompts that replace built-in ones: none before a person's trust in them is sure.
+    pub prompts: PromptFiles,
     pub volumes: Volumes,
     pub clock: Clock,
     store: OnceCell<Store>,
@@ -121,6 +126,8 @@ impl App {
             program,
             team: None,
             team_flags: String::new(),
+            team_named: false,
+            prompts: PromptFiles::default(),
             clock: Clock::start(),
             store: OnceCell::new(),
         })
@@ -133,6 +140,7 @@ impl App {
     /// It cannot be read.
     pub async fn load_team(&mut self, named: &TeamArgs) -> Result<(), Failure> {
         self.team_flags = named.again();
+        self.team_named = named.file.is_some() && !named.recalled;
         if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
             let config = self.config.clone();
             let team = beside(move || TeamFile::load(path, &config));

@@ -1,6 +1,7 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
 mod run_options;
+mod steering;
 mod value_parsers;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use crate::tools::Dialect;
 use value_parsers::{choice, dialects, local_address, not_empty, param, task_number};
 
 pub use run_options::{AgentArgs, CarryOut, TeamArgs};
+pub use steering::{AddArgs, EditArgs, OnTask, RetryArgs, TellArgs};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -96,6 +98,18 @@ pub enum CliCommand {
     Log(LogArgs),
     /// Answer a question
     Answer(AnswerArgs),
+    /// Say something to the agent of a task
+    Tell(TellArgs),
+    /// Have a task tried again
+    Retry(RetryArgs),
+    /// Leave a task out; what waits for it goes on without it
+    Skip(OnTask),
+    /// Say that a task is done
+    Done(OnTask),
+    /// Add a task to a plan
+    Add(AddArgs),
+    /// Edit a plan or a task in your editor
+    Edit(EditArgs),
     /// Start nothing new in a plan; what is under way goes on
     Pause(OnPlan),
     /// End the daemon; `resume` goes on
@@ -118,6 +132,8 @@ pub enum CliCommand {
     Mcp(McpArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(DoctorArgs),
+    /// Show what the configuration runs and allows, and confirm it
+    Trust(TrustArgs),
     /// Say what is plan-agent's here, and remove it on yes
     Clean(CleanArgs),
     /// Print the completions of a shell
@@ -339,11 +355,14 @@ pub struct DiffArgs {
 impl DiffArgs {
     /// Returns the plan and the task that are meant: one word that is a number is a task.
     pub fn meant(&self) -> (Option<&str>, Option<TaskId>) {
-        let plan = self.plan.as_deref();
-        match plan.map(task_number) {
-            Some(Ok(task)) if self.task.is_none() => (None, Some(task)),
-            _ => (plan, self.task),
-        }
+        plan_or_task(self.plan.as_deref(), self.task)
+    }
+}
+
+fn plan_or_task(plan: Option<&str>, task: Option<TaskId>) -> (Option<&str>, Option<TaskId>) {
+    match plan.map(task_number) {
+        Some(Ok(number)) if task.is_none() => (None, Some(number)),
+        _ => (plan, task),
     }
 }
 
@@ -370,7 +389,7 @@ pub struct AnswerArgs {
     /// The question, by the beginning or end of its id [default: the only open one]
     pub question: Option<String>,
 
-    /// approve, accept, retry, skip, replan, wait, reply, more or abort, as the question offers
+    /// approve, accept, retry, skip, replan, wait, reply, more, allow-once, allow-always, deny or abort, as the question offers
     #[arg(value_parser = choice)]
     pub choice: AnswerChoice,
 
@@ -500,11 +519,26 @@ pub struct DaemonArgs {
     /// The plan to carry out
     pub plan: String,
 
+    /// What stands for the settings that the process which starts it made sure of
+    #[arg(long)]
+    pub confirmed: String,
+
     #[command(flatten)]
     pub agent: AgentArgs,
 
     #[command(flatten)]
     pub team: TeamArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What runs programs or widens rights (checks, hooks, servers, rights of agents, prompts, the team) counts only as you confirmed \
+it. `run` asks when something is new or has changed; where nobody can answer, it exits with 4, and this confirms it ahead. \
+What `--config FILE` or `--team FILE` names is confirmed by that.")]
+pub struct TrustArgs {
+    /// A configuration file, or the folder that it is in [default: the one that `run` would read here]
+    #[arg(value_name = "FILE|DIR")]
+    pub path: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -71,6 +71,7 @@ impl App {
     ) -> Result<(Self, TeamWorkers, Planner), Failure> {
         let mut app = Self::open(start, Access::Run).await?;
         app.load_team(&how.team).await?;
+        app.require_trust(start, run_terminal::may_ask(how)).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
         let planner = app.planner(workers.general.as_ref())?;
         Ok((app, workers, planner))
@@ -81,7 +82,7 @@ impl App {
     /// # Errors
     /// A prompt is wrong, or what plans and judges cannot be set up.
     pub(super) fn prepare(&self, planner: &Planner) -> Result<PreparedRun, Failure> {
-        let prompts = Prompts::load(Some(&self.config.prompts_dir()))
+        let prompts = Prompts::of(&self.prompts)
             .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
         Ok(PreparedRun {
             policy: self.config.policy(planner),
@@ -141,9 +142,9 @@ impl App {
             lock: lock.place().clone(),
             plan: head.id.clone(),
             workspace: PathBuf::from(&head.workspace),
+            mission: config.mission_folder(Path::new(&head.workspace)),
             worktrees: self.worktrees(head),
             prepare: config.run.prepare.clone(),
-            mission: config.mission_folder(Path::new(&head.workspace)),
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),

@@ -7,8 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::{App, BY, Exit, Failure, Output, plan_display};
-use crate::plan::{DAEMON, Draft, PlanId, PlanState};
+use super::{App, BY, Exit, Failure, Output, plan_display, steer};
+use crate::plan::{AnswerChoice, DAEMON, Draft, HumanQuestionKind, PlanId, PlanState};
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
 
@@ -21,13 +21,21 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let (plan, question) = app.question(args.question.as_deref()).await?;
     let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
-    let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, BY);
-    app.change(&plan, "answered", answer).await?;
+    let again = question
+        .task
+        .filter(|_| choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model);
+    let answer = move |draft: &mut Draft<'_>| {
+        draft.answer(&id, choice, &note, BY)?;
+        let again = again.and_then(|task| draft.plan().task(task));
+        Ok(again.map(|task| steer::attempts(draft.plan(), task)))
+    };
+    let gives = app.change(&plan, "answered", answer).await?;
     let about = match question.task {
         Some(task) => format!("task {task}"),
         None => format!("plan {plan}"),
     };
-    output.line(&format!("{about}: {}", args.choice.as_str()))?;
+    let gives = gives.unwrap_or_default();
+    output.line(&format!("{about}: {}{gives}", args.choice.as_str()))?;
     if app.daemon().is_none() {
         let goes_on = app.goes_on(&plan).await;
         output.line(&format!("No daemon works here: {goes_on}."))?;
@@ -74,7 +82,7 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
 }
 
 /// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
-fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>, Failure> {
+pub(super) fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>, Failure> {
     let busy = |daemon: DaemonInfo| {
         let error = anyhow!("a daemon (pid {}) carries out plan `{plan}`", daemon.pid);
         let hint = format!("`{} stop` ends it", app.program);

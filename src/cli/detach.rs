@@ -63,7 +63,9 @@ pub(super) async fn detach(
     if let Some(file) = app.config.file() {
         command.arg("--config").arg(file);
     }
-    command.arg("daemon").arg(plan.as_str()).args(how.flags());
+    command.arg("daemon").arg(plan.as_str());
+    command.arg("--confirmed").arg(app.fingerprint());
+    command.args(how.flags());
     let out = logging::open(&log)?;
     let err = out.try_clone();
     let err = err.context("failed to open the log a second time")?;

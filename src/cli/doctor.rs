@@ -15,7 +15,7 @@ use super::{App, CommandStart, Exit, Failure, Output};
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
-use crate::llm::Prompts;
+use crate::llm::{PromptFiles, Prompts};
 use crate::store::Store;
 use crate::view::Style;
 use crate::wire::Problem;
@@ -50,9 +50,14 @@ pub(super) async fn doctor(
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
             let program = start.program();
-            let app = App::of(config, start.environment.clone(), program)?;
+            let mut app = App::of(config, start.environment.clone(), program)?;
             let mut findings = findings(&app).await;
-            findings.extend(team(args.team.file.as_deref(), &app).await);
+            // What cannot be read is found elsewhere.
+            drop(app.load_team(&args.team).await);
+            app.prompts = PromptFiles::read(&app.config.prompts_dir()).unwrap_or_default();
+            let trusted = !app.is_unconfirmed(start);
+            findings.extend((!trusted).then(|| unconfirmed(&app)));
+            findings.extend(team(args.team.file.as_deref(), &app, trusted).await);
             findings
         }
         Err(error) => vec![refused("config", error.into())],
@@ -235,8 +240,15 @@ async fn git(app: &App) -> Finding {
     }
 }
 
-/// Checks the team, if there is one: what a run would refuse, and who works for its roles.
-async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
+/// Says that a run would ask first, or end.
+fn unconfirmed(app: &App) -> Finding {
+    let text =
+        "settings that run programs or widen rights are not confirmed, so no server is started";
+    missing("trust", text).hint(format!("`{} trust` shows and confirms them", app.program))
+}
+
+/// Checks the team, if there is one: what a run would refuse, and who works for its roles. Only what is `trusted` is started.
+async fn team(named: Option<&Path>, app: &App, trusted: bool) -> Vec<Finding> {
     let Some(path) = TeamFile::find(named, &app.config) else {
         return Vec::new();
     };
@@ -245,7 +257,10 @@ async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
         Err(failure) => return vec![refused("team", failure)],
     };
     let shown = file.path.display().to_string();
-    let (servers, mut problems) = try_servers(&file, &app.config).await;
+    let (servers, mut problems) = match trusted {
+        true => try_servers(&file, &app.config).await,
+        false => Default::default(),
+    };
     let (_, found) = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
     problems.extend(found);
     problems.sort_by_key(|problem| (problem.line, problem.column));

@@ -75,6 +75,11 @@ impl Editor {
         )?)
     }
 
+    /// Keeps the file with the text, and returns where it is.
+    pub fn keep(self) -> Option<PathBuf> {
+        self.file.keep().ok().map(|(_, path)| path)
+    }
+
     /// Ends it, and returns where the text is kept if the person has changed it.
     pub async fn end(mut self) -> Option<PathBuf> {
         let pid = self

@@ -230,11 +230,12 @@ impl App {
 
     /// Returns where the results of a plan are, and what to type next to get them.
     pub(super) fn place_of_work(&self, head: &PlanHead) -> String {
-        let workspace = shown_from_here(Path::new(&head.workspace));
-        let folder = self.config.mission_folder(Path::new(&head.workspace));
-        let mission = shown_from_here(&folder.join("MISSION.md"));
+        let folder = Path::new(&head.workspace);
+        let mission_folder = self.config.mission_folder(folder);
+        let workspace = shown_from_here(folder);
+        let mission = shown_from_here(&mission_folder.join("MISSION.md"));
         let Some(line) = &head.line else {
-            return match folder == Path::new(&head.workspace) {
+            return match folder == mission_folder {
                 true => {
                     format!("The work is in `{workspace}`, and MISSION.md there tells about it.")
                 }

@@ -3,6 +3,7 @@
 
 mod agent_choice;
 mod agent_probe;
+mod answer_words;
 mod app;
 mod args;
 mod carry_out_plan;
@@ -13,6 +14,7 @@ mod control;
 mod detach;
 mod diff;
 mod doctor;
+mod edit_plan;
 mod editor;
 mod failure;
 mod in_process_roles;
@@ -26,13 +28,16 @@ mod new_plan;
 mod output;
 mod plan_by_name;
 mod plan_display;
+mod prompt;
 mod results;
 mod run;
 mod run_terminal;
 mod signals;
+mod steer;
 mod suggestions;
 mod team_file;
 mod tool;
+mod trust;
 mod worker_pools;
 mod workspace_choice;
 
@@ -48,6 +53,8 @@ use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
+
+pub use self::trust::trust_folder;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
@@ -120,6 +127,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         file: line.config,
         environment: Environment::of_process(),
     };
+    trust::refuse_agents(&line.command, &start.environment)?;
     let mut output = Output::stdout(&start.environment);
     // Any other command ends by a signal without a word.
     let process = |output| Process {
@@ -137,6 +145,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     let done = match line.command {
         CliCommand::Completions { shell } => completions::print(shell, out),
         CliCommand::Init(args) => init::init(&args, start, out),
+        CliCommand::Trust(args) => trust::trust(args, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return run::run(args, process(output)).await,
         CliCommand::Plan(args) => return run::plan(args, process(output)).await,
@@ -149,6 +158,12 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
         CliCommand::Clean(args) => clean::clean(&args, &control().await?, out).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
+        CliCommand::Edit(args) => return edit_plan::edit(&args, process(output)).await,
+        CliCommand::Tell(args) => steer::tell(&args, &control().await?, out).await,
+        CliCommand::Retry(args) => steer::retry(&args, &control().await?, out).await,
+        CliCommand::Skip(args) => steer::skip(&args, &control().await?, out).await,
+        CliCommand::Done(args) => steer::done(&args, &control().await?, out).await,
+        CliCommand::Add(args) => steer::add(&args, &control().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Failure;
 use super::line_wrapping::{columns, wrap};
+use super::prompt::print_above;
 use crate::config::Environment;
 use crate::view::Paint;
 use crate::wire::text::printable;
@@ -123,7 +124,7 @@ pub fn complain(text: &str) {
     if let Some(columns) = columns(&io::stderr()) {
         text = wrap(&text, columns);
     }
-    drop(io::stderr().write_all(text.as_bytes()));
+    drop(print_above(&text, &mut io::stderr()));
 }
 
 /// Returns a path as seen from the folder that the person is in.

@@ -67,6 +67,7 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
+        app.require_trust(process.start, !args.json).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
@@ -170,7 +171,8 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
 pub(super) async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
     let opened = async {
-        let app = App::open(process.start, Access::Control).await?;
+        let mut app = App::open(process.start, Access::Control).await?;
+        app.hooks_if_trusted(process.start).await;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         Ok((app, plan))
     };
@@ -206,6 +208,7 @@ pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         app.load_team(&args.team).await?;
+        app.require_same(&args.confirmed).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         let workers = TeamWorkers::choose(&args.agent, &mut app).await?;
@@ -229,6 +232,7 @@ pub(super) async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
+        app.require_trust(process.start, true).await?;
         app.quiet()?;
         let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))

@@ -1,13 +1,15 @@
 //! The terminal of a running plan: one line a change, and the questions to the person, asked and answered here.
 
+mod questions;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use jiff::tz::TimeZone;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -15,18 +17,17 @@ use super::args::CarryOut;
 use super::carry_out_plan::exit_of;
 use super::editor::Editor;
 use super::output::shown_from_here;
+use super::prompt::Prompt;
 use super::{App, Ended, Exit, Failure, Output, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
-    AnswerChoice, Draft, Event, HumanQuestion, HumanQuestionKind, Plan, PlanId, PlanState,
-    QuestionId, Refusal, Row, Task, TaskId,
+    Event, HumanQuestion, PlanId, PlanState, QuestionId, ReviewPolicy, Row, Task, TaskId,
 };
-use crate::store::{Change, Store, StoreError};
+use crate::store::{Change, Store};
 use crate::view::{self, EventView, FinishedView, Style};
 use crate::volumes::Folder;
-use crate::wire::plan_file;
-use crate::wire::question_file::meaning;
 use crate::wire::text::{one_line, printable, time_text};
+use questions::OpenQuestion;
 
 /// How often changes are read that other processes make.
 const READ_EVERY: Duration = Duration::from_millis(500);
@@ -36,12 +37,6 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The longest name of a task in a line of progress.
 const NAME: usize = 60;
-
-/// What a person may say in addition to the choices when a plan is reviewed.
-const EDIT: &str = "edit";
-
-/// Bytes of a line that are read together; a terminal that gathers lines takes 4 KiB.
-const LONGEST_LINE: u64 = 64 * 1024;
 
 /// Changes that are read together.
 const PAGE: usize = 500;
@@ -67,9 +62,7 @@ pub(super) struct Foreground<'a> {
     names: BTreeMap<TaskId, String>,
     /// The question that stands on the terminal.
     asked: Option<QuestionId>,
-    /// Its prompt was wiped away.
-    wiped: bool,
-    keyboard: Keyboard,
+    prompt: Prompt,
     /// In which the person edits the plan now.
     editor: Option<Editor>,
 }
@@ -114,8 +107,7 @@ impl<'a> Foreground<'a> {
             seq: if fresh { 0 } else { seq },
             names,
             asked: None,
-            wiped: false,
-            keyboard: Keyboard::new(),
+            prompt: Prompt::new(),
             editor: None,
         })
     }
@@ -141,6 +133,7 @@ impl<'a> Foreground<'a> {
                 attended = self.attend(&mut moved) => attended?,
             }
         };
+        self.prompt.end(&mut self.output)?;
         if let Some(editor) = self.editor.take()
             && let Some(kept) = editor.end().await
         {
@@ -173,7 +166,10 @@ impl<'a> Foreground<'a> {
         self.show().await?;
         tokio::select! {
             Ok(()) = moved.changed() => {}
-            line = self.keyboard.line() => self.answer(&line).await?,
+            line = self.prompt.line(&mut self.output) => {
+                let line = line?;
+                self.answer(&line).await?;
+            }
             () = sleep(READ_EVERY) => {}
         }
         Ok(())
@@ -185,7 +181,7 @@ impl<'a> Foreground<'a> {
             while let page = self.store.since(&self.plan, self.seq, PAGE).await?
                 && !page.is_empty()
             {
-                self.wipe_prompt()?;
+                self.prompt.hide(&mut self.output)?;
                 for change in &page {
                     self.show_change(change).await?;
                     // One after the other: this future may be dropped on the way.
@@ -195,9 +191,10 @@ impl<'a> Foreground<'a> {
             if !self.asks {
                 return Ok(());
             }
-            let read = self
-                .app
-                .read(&self.plan, |plan, seq| (first_question(plan), seq));
+            let (asked, paint) = (self.asked.clone(), self.output.paint());
+            let read = self.app.read(&self.plan, move |plan, seq| {
+                (OpenQuestion::of(plan, asked.as_ref(), paint), seq)
+            });
             let (open, seq) = read.await?;
             if seq <= self.seq {
                 return self.ask(open);
@@ -230,150 +227,20 @@ impl<'a> Foreground<'a> {
             let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
             self.output.line(&format!("{time} {text}"))?;
             if let Event::Planned { .. } = event {
-                let tasks = self.app.read(&self.plan, |plan, _| view::tasks(plan));
+                let asks = self.asks;
+                let tasks = self.app.read(&self.plan, move |plan, _| {
+                    // A review shows them in full.
+                    match asks && plan.head().review == ReviewPolicy::Wanted {
+                        true => Vec::new(),
+                        false => view::tasks(plan),
+                    }
+                });
                 for line in tasks.await? {
                     self.output.line(&line)?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// Takes the line away on which a person is asked; it is put there again below what is printed now.
-    fn wipe_prompt(&mut self) -> Result<(), Failure> {
-        if self.asked.is_some() && self.output.is_terminal() {
-            self.output.text("\r\u{1b}[2K")?;
-            self.wiped = true;
-        }
-        Ok(())
-    }
-
-    /// Puts the oldest open question on the terminal, unless it stands there.
-    fn ask(&mut self, open: Option<(HumanQuestion, String)>) -> Result<(), Failure> {
-        let Some((question, subject)) = open else {
-            self.asked = None;
-            return Ok(());
-        };
-        let wiped = std::mem::take(&mut self.wiped);
-        if self.asked.as_ref() == Some(&question.id) {
-            return match wiped {
-                true => self.prompt(&question),
-                false => Ok(()),
-            };
-        }
-        self.asked = Some(question.id.clone());
-        let paint = self.output.paint();
-        let title = paint.text(Style::Bold, &format!("? {subject}"));
-        let reason = printable(&question.reason);
-        let reason: Vec<String> = reason.lines().map(|line| format!("  {line}")).collect();
-        self.output
-            .prose(&format!("\n{title}\n{}\n", reason.join("\n")))?;
-        let choices = question.choices.iter();
-        let mut offers: Vec<(&str, &str)> = choices
-            .map(|choice| (choice.as_str(), meaning(question.about, *choice)))
-            .collect();
-        if question.about == HumanQuestionKind::Review {
-            offers.push((EDIT, "change the plan in your editor first"));
-        }
-        for (word, meaning) in offers {
-            let line = paint.text(Style::Dim, &format!("    {word:<8} {meaning}"));
-            self.output.line(&line)?;
-        }
-        self.prompt(&question)
-    }
-
-    fn prompt(&mut self, question: &HumanQuestion) -> Result<(), Failure> {
-        let mut words = choices(question);
-        if question.about == HumanQuestionKind::Review {
-            words.insert(1, EDIT);
-        }
-        self.keyboard.want();
-        self.output
-            .text(&format!("  {} (a note may follow) > ", words.join(" · ")))
-    }
-
-    /// Takes a line that the person typed as the answer to the question on the terminal.
-    async fn answer(&mut self, line: &str) -> Result<(), Failure> {
-        let Some(id) = self.asked.clone() else {
-            return Ok(());
-        };
-        let line = line.trim();
-        let (word, note) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let asked = id.clone();
-        let question = (self.app).read(&self.plan, move |plan, _| plan.question(&asked).cloned());
-        let Some(question) = question.await? else {
-            return Ok(());
-        };
-        if word.eq_ignore_ascii_case(EDIT) && question.about == HumanQuestionKind::Review {
-            self.edit_plan().await?;
-            return self.prompt(&question);
-        }
-        let Some(choice) = AnswerChoice::parse(word) else {
-            return self.prompt(&question);
-        };
-        let note = note.trim().to_owned();
-        let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, "terminal");
-        if !self.change("answered", answer).await? && question.open() {
-            self.prompt(&question)?;
-        }
-        Ok(())
-    }
-
-    /// Changes the plan for the person; `false` if this is refused, which is printed.
-    async fn change(
-        &mut self,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<bool, Failure> {
-        match (self.store.change(&self.plan, "terminal", why, change)).await {
-            Ok(()) => Ok(true),
-            Err(StoreError::Refused(refusal)) => {
-                self.output.line(&format!("  {refusal}"))?;
-                Ok(false)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Lets the person edit the plan that is to be approved.
-    async fn edit_plan(&mut self) -> Result<(), Failure> {
-        let text = self.app.read(&self.plan, |plan, _| plan_file::render(plan));
-        // Kept outside of this future, which is dropped when a signal comes or the daemon ends meanwhile.
-        let edited = match Editor::open(&text.await?) {
-            Ok(editor) => self.editor.insert(editor).closed().await,
-            Err(error) => Err(error),
-        };
-        self.editor = None;
-        let edited = match edited {
-            Ok(edited) => edited,
-            Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
-        };
-        let checked = plan_file::parse("plan.md", &edited).and_then(|file| {
-            match self.app.mismatches(&file, &self.workspace) {
-                problems if problems.is_empty() => Ok(file),
-                problems => Err(problems),
-            }
-        });
-        let file = match checked {
-            Ok(file) => file,
-            Err(problems) => {
-                let problems = problems.iter().map(|problem| problem.in_file("plan.md"));
-                let lines: String = problems.map(|problem| format!("  {problem}\n")).collect();
-                return self
-                    .output
-                    .line(&format!("{lines}  the plan stays as it was"));
-            }
-        };
-        let replace = move |draft: &mut Draft<'_>| {
-            draft.describe(|head| {
-                head.name = file.plan.name;
-                head.goal = file.plan.goal;
-                head.description = file.plan.description;
-                head.constraints = file.plan.constraints;
-            });
-            draft.replace_tasks(file.plan.tasks).map(drop)
-        };
-        self.change("edited", replace).await.map(drop)
     }
 
     /// Shows the last changes, and says how it ended and how it goes on.
@@ -457,17 +324,6 @@ impl<'a> Foreground<'a> {
     }
 }
 
-fn first_question(plan: &Plan) -> Option<(HumanQuestion, String)> {
-    let question = plan
-        .open_questions()
-        .min_by_key(|question| question.asked)?;
-    let subject = match question.task.and_then(|id| plan.task(id)) {
-        Some(task) => format!("task {} · {}", task.number, one_line(&task.name, 80)),
-        None => format!("plan {}", plan.id()),
-    };
-    Some((question.clone(), subject))
-}
-
 fn choices(question: &HumanQuestion) -> Vec<&'static str> {
     let choices = question.choices.iter();
     choices.map(|choice| choice.as_str()).collect()
@@ -490,52 +346,4 @@ fn is_followed(event: &Event, events: &[Event]) -> bool {
         _ => false,
     };
     events.iter().any(follows)
-}
-
-/// The person's keyboard: a thread of its own reads a line whenever one is asked for. A read of a terminal cannot be called
-/// off, and must not hold up the end; one that is pending serves the next question.
-struct Keyboard {
-    wanted: mpsc::Sender<()>,
-    lines: mpsc::Receiver<String>,
-    /// A line was asked for and has not come.
-    pending: bool,
-}
-
-impl Keyboard {
-    fn new() -> Self {
-        let (wanted, mut asked) = mpsc::channel(1);
-        let (send, lines) = mpsc::channel(1);
-        std::thread::spawn(move || {
-            while asked.blocking_recv().is_some() {
-                let mut line = String::new();
-                let mut input = std::io::stdin().lock().take(LONGEST_LINE);
-                let read = input.read_line(&mut line);
-                if !matches!(read, Ok(1..)) || send.blocking_send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Self {
-            wanted,
-            lines,
-            pending: false,
-        }
-    }
-
-    /// Waits for the line that was asked for; for ever if none was, or the terminal is gone.
-    async fn line(&mut self) -> String {
-        if self.pending
-            && let Some(line) = self.lines.recv().await
-        {
-            self.pending = false;
-            return line;
-        }
-        std::future::pending().await
-    }
-
-    fn want(&mut self) {
-        if !self.pending {
-            self.pending = self.wanted.try_send(()).is_ok();
-        }
-    }
 }

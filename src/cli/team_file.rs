@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::plan::{PlanHead, TaskId, TaskSpec};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
+use crate::trust::{Parts, content_hash};
 use crate::wire::Problem;
 use crate::wire::team_file::{
     self, KnownNames, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
@@ -32,6 +33,8 @@ pub(super) struct TeamFile {
     pub team: Team,
     /// The prompts of the roles that have one, by the ids of the roles.
     pub prompts: BTreeMap<String, String>,
+    /// What a person has to confirm of it: all of it.
+    pub parts: Parts,
     /// Everything that is wrong in the file; the team is what is right of it.
     pub problems: Vec<Problem>,
     /// No worker takes what is assigned to no role, as far as it is known who works.
@@ -60,12 +63,14 @@ impl TeamFile {
         team.file = name.to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
         let (prompts, unread) = prompts(&team, folder);
+        let parts = parts(&team, &text, &prompts);
         problems.extend(unread);
         problems.extend(mismatches(&team, config));
         Ok(Self {
             path,
             team,
             prompts,
+            parts,
             problems,
             roles_only: false,
         })
@@ -246,6 +251,25 @@ fn mismatches(team: &Team, config: &Config) -> Vec<Problem> {
         actions: &ACTIONS,
         tools: &tools,
     })
+}
+
+/// Returns the agents of the roles, and what stands for the text of the file and for those of the prompts.
+fn parts(team: &Team, text: &str, prompts: &BTreeMap<String, String>) -> Parts {
+    let agents = team.roles.iter().filter_map(|role| match &role.worker {
+        Some(RoleWorker::Agent { name, argv }) => {
+            let words = std::iter::once(name).chain(argv).map(|word| quoted(word));
+            let words = words.collect::<Vec<_>>().join(" ");
+            Some((format!("the agent of `{}`", role.id), words))
+        }
+        _ => None,
+    });
+    let prompts = team.roles.iter().filter_map(|role| {
+        let path = role.prompt.as_ref()?.display();
+        let prompt = content_hash(prompts.get(&role.id)?);
+        Some((format!("the prompt of `{}`, `{path}`", role.id), prompt))
+    });
+    let whole = ("the text of the file".to_owned(), content_hash(text));
+    agents.chain(prompts).chain([whole]).collect()
 }
 
 /// Reads the prompts of the roles, by their ids; those that cannot be read are problems.

@@ -8,6 +8,7 @@ mod home;
 mod internal_waits;
 mod model_choice;
 mod read_config;
+mod sensitive;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,8 @@ pub struct Config {
 struct ConfigOrigin {
     file: Option<PathBuf>,
     home: Home,
+    /// What of the file needs a person's confirmation.
+    sensitive: BTreeMap<String, String>,
 }
 
 /// The language model that plans and judges.
@@ -486,6 +489,15 @@ impl Config {
         }
     }
 
+    /// Reads the configuration as a command in a folder would: see [`Config::load`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    pub fn in_folder(folder: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        Self::of_home(Home::find(folder), environment)
+    }
+
     /// Reads the configuration of the project around an exchange folder: the `config.toml` next to that folder if it exists,
     /// else the defaults; then the environment overrides keys. The exchange folder is always the one that the caller names.
     ///
@@ -507,24 +519,25 @@ impl Config {
             let shown = file.strip_prefix(here).unwrap_or(&file);
             return Self::of_file(shown, home, environment);
         }
-        Self::read(ConfigOrigin { file: None, home }, "", environment)
+        Self::read(None, home, "", environment)
     }
 
     fn of_file(file: &Path, home: Home, environment: &Environment) -> Result<Self, ConfigError> {
         let text = read_config::text_of(file)?;
-        let file = Some(file.to_owned());
-        Self::read(ConfigOrigin { file, home }, &text, environment)
+        Self::read(Some(file.to_owned()), home, &text, environment)
     }
 
     fn read(
-        origin: ConfigOrigin,
+        file: Option<PathBuf>,
+        home: Home,
         text: &str,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let config = match &origin.file {
+        let config = match &file {
             Some(path) => read_config::parse(text, path)?,
             None => Self::default(),
         };
+        let sensitive = config.find_sensitive(home.folder());
         let mut config = read_config::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
@@ -535,13 +548,23 @@ impl Config {
             prepare.name = "prepare".to_owned();
         }
         config.timing = Timing::of(environment)?;
-        config.origin = origin;
+        config.origin = ConfigOrigin {
+            file,
+            home,
+            sensitive,
+        };
         Ok(config)
     }
 
     /// Returns the file that was read, if any.
     pub fn file(&self) -> Option<&Path> {
         self.origin.file.as_deref()
+    }
+
+    /// Returns the settings of the file that run programs or widen rights, by their keys, as TOML. What the environment sets is
+    /// not among them: that is the person's word.
+    pub fn sensitive(&self) -> &BTreeMap<String, String> {
+        &self.origin.sensitive
     }
 
     /// Returns where everything of plan-agent's lies.

@@ -1,7 +1,7 @@
 //! Turns text and environment into a configuration. The defaults list the known keys, so the structs are the only list of them;
 //! an error names the place, and the nearest known key.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -231,20 +231,29 @@ fn with_value(config: &Config, key: &str, text: &str) -> Result<Config, String> 
 
 /// Returns every key that the defaults have, with its section, such as `llm.plan.model`.
 fn known_keys() -> Vec<String> {
-    let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
-    let mut keys = Vec::new();
-    collect_keys(&defaults, "", &mut keys);
-    keys
+    leaves(&Config::default()).into_keys().collect()
 }
 
-fn collect_keys(value: &serde_json::Value, path: &str, keys: &mut Vec<String>) {
+/// Returns every key with its section, and its value; what is left out is null.
+pub(super) fn leaves(config: &Config) -> BTreeMap<String, serde_json::Value> {
+    let mut found = BTreeMap::new();
+    let value = serde_json::to_value(config).unwrap_or_default();
+    collect_leaves(value, String::new(), &mut found);
+    found
+}
+
+fn collect_leaves(
+    value: serde_json::Value,
+    path: String,
+    found: &mut BTreeMap<String, serde_json::Value>,
+) {
     match value {
         serde_json::Value::Object(fields) => {
             for (name, value) in fields {
-                collect_keys(value, &join(path, name), keys);
+                collect_leaves(value, join(&path, &name), found);
             }
         }
-        _ => keys.push(path.to_owned()),
+        value => drop(found.insert(path, value)),
     }
 }
 

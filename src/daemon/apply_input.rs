@@ -9,9 +9,11 @@ use super::plan_run::EffectResult;
 use super::report_parsing::{AnswerFile, ParsedReport};
 use super::worktrees::BranchReport;
 use crate::plan::{
-    AppliedReport, Draft, HumanQuestion, PlanHead, QuestionId, Refusal, SessionId, Verdict,
+    AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
+    SessionId, Verdict,
 };
 use crate::volumes::{Volumes, Withdrawal};
+use crate::wire::question_file::in_file;
 use crate::wire::text::safe_session;
 
 /// What is to be done in the folders after the change.
@@ -94,8 +96,16 @@ fn apply_report(
 fn apply_answer(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> Option<String> {
     let reason = match reply {
         Ok((choice, note)) => {
-            let answered = draft.part(|draft| draft.answer(id, *choice, note, "file"));
-            answered.err()?.to_string()
+            let answered = draft.part(|draft| draft.answer(id, *choice, note, IN_FILE));
+            match answered.err()? {
+                refusal @ Refusal::InFile(_) => {
+                    let word = choice.as_str();
+                    return Some(format!(
+                        "The answer was not taken: {refusal}.\n\nHint: `plan-agent answer {id} {word}` gives it, or the terminal of the run.\n"
+                    ));
+                }
+                refusal => refusal.to_string(),
+            }
         }
         Err(reason) => reason.clone(),
     };
@@ -106,7 +116,7 @@ fn apply_answer(draft: &mut Draft<'_>, id: &QuestionId, reply: &AnswerFile) -> O
 }
 
 fn offered(question: &HumanQuestion) -> String {
-    let words = question.choices.iter().map(|choice| choice.as_str());
+    let words = in_file(question).map(AnswerChoice::as_str);
     let words = words.collect::<Vec<_>>().join(", ");
     format!("write one of these behind `answer:` in the question's file: {words}.")
 }

@@ -453,11 +453,17 @@ fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextComm
             content,
         };
     }
-    let feedback = task.note.clone().unwrap_or_default();
     let mut attempts = plan.attempts_of(task.number).rev();
     let last = attempts.find(|attempt| attempt.report.is_some());
     let failed_checks = last.map(failed_checks).unwrap_or_default();
     let own = session.is_some() && task.started_at.is_some();
+    let known = |attempt: &Attempt| match (own, last) {
+        (true, _) => attempt.claimed.is_some(),
+        (false, last) => last.is_some_and(|last| last.id == attempt.id),
+    };
+    let words = [task.note.clone(), words(plan, task, known)];
+    let feedback = words.into_iter().flatten().collect::<Vec<_>>();
+    let feedback = feedback.join("\n\n");
     let content = match (own, last) {
         (true, _) => CommandKind::Continue {
             feedback,
@@ -483,10 +489,26 @@ fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextComm
     }
 }
 
-/// Returns the session to go on in, if one is known: the task's own, or the plan's where the plan has one for all.
+/// Returns what a person has said since the last attempt whose command the next agent knows; commands that were withdrawn or
+/// lost have said it to nobody.
+fn words(plan: &Plan, task: &Task, known: impl Fn(&Attempt) -> bool) -> Option<String> {
+    let attempts = plan.attempts_of(task.number).rev();
+    let unknown = attempts.take_while(|attempt| !known(attempt));
+    let told = std::iter::once(&task.told).chain(unknown.map(|attempt| &attempt.told));
+    let mut told: Vec<&str> = told.flatten().map(String::as_str).collect();
+    told.reverse();
+    (!told.is_empty()).then(|| told.join("\n\n"))
+}
+
+/// Returns the session to go on in, if one is known: the task's own, or the plan's where the plan has one for all. An agent has
+/// forgotten one that was ended.
 fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
+    let ended = |id: &SessionId| {
+        plan.session(id)
+            .is_some_and(|session| session.end.is_some())
+    };
     let mut attempts = plan.attempts_of(task.number).rev();
-    let own = attempts.find_map(|attempt| attempt.session.clone());
+    let own = attempts.find_map(|attempt| attempt.session.clone().filter(|id| !ended(id)));
     let shared = || Some(plan.open_sessions().last()?.id.clone());
     match plan.head().policy.session {
         SessionScope::Task => own,

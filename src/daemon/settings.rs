@@ -21,12 +21,12 @@ pub struct DaemonSettings {
     pub plan: PlanId,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
+    /// The absolute folder for MISSION.md.
+    pub mission: PathBuf,
     /// The folder for the worktrees of the plan's tasks, where they get some; absolute.
     pub worktrees: PathBuf,
     /// The person's command that makes a new worktree ready for work.
     pub prepare: Option<CheckConfig>,
-    /// The absolute folder for MISSION.md.
-    pub mission: PathBuf,
     pub policy: PlanPolicy,
     pub prompts: Arc<Prompts>,
     /// The models that answer; `None` where rules decide.

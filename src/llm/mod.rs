@@ -25,7 +25,7 @@ pub use command_body::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
 pub use http::install_crypto;
 pub use http_apis::HttpModel;
-pub use prompts::{PromptError, PromptTemplate, Prompts};
+pub use prompts::{PromptError, PromptFiles, PromptTemplate, Prompts};
 pub use quoting::indented;
 pub use typed_questions::{Answered, AskError, AskFault, Model, TypedQuestion};
 

@@ -111,6 +111,34 @@ impl PromptError {
     }
 }
 
+/// The texts of the files in a folder of prompts, each read once.
+#[derive(Clone, Debug, Default)]
+pub struct PromptFiles(HashMap<PromptTemplate, (PathBuf, String)>);
+
+impl PromptFiles {
+    /// Reads those that exist.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn read(dir: &Path) -> Result<Self, PromptError> {
+        let mut files = HashMap::new();
+        for template in PromptTemplate::ALL {
+            let path = dir.join(template.file_name());
+            if let Some(text) = read(&path)? {
+                files.insert(template, (path, text));
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// Returns the names and texts of those that differ from the built-in prompt.
+    pub fn replaced(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let files = self.0.iter().map(|(template, (_, text))| (template, text));
+        let replaced = files.filter(|(template, text)| *text != template.built_in());
+        replaced.map(|(template, text)| (template.file_name(), text.as_str()))
+    }
+}
+
 /// The templates of a process, ready to be rendered.
 #[derive(Clone, Debug)]
 pub struct Prompts {
@@ -121,17 +149,27 @@ pub struct Prompts {
 
 impl Prompts {
     /// Loads every template: the file in `dir` if it exists, else the built-in text.
+    ///
+    /// # Errors
+    /// A file cannot be read, or cannot be used.
     pub fn load(dir: Option<&Path>) -> Result<Self, PromptError> {
+        let files = dir.map(PromptFiles::read).transpose()?;
+        Self::of(&files.unwrap_or_default())
+    }
+
+    /// As [`Prompts::load`], of files that were read.
+    ///
+    /// # Errors
+    /// One of them cannot be used.
+    pub fn of(files: &PromptFiles) -> Result<Self, PromptError> {
         let mut prompts = Self {
             environment: environment(),
             paths: HashMap::new(),
         };
         for template in PromptTemplate::ALL {
-            let path = dir.map(|dir| dir.join(template.file_name()));
-            let source = path.as_deref().map(read).transpose()?.flatten();
-            match (path, source) {
-                (Some(path), Some(source)) => prompts.add(template, path, &source)?,
-                _ => {
+            match files.0.get(&template) {
+                Some((path, text)) => prompts.add(template, path.clone(), text)?,
+                None => {
                     let path = Path::new("prompts").join(template.file_name());
                     prompts.add(template, path, template.built_in())?;
                 }

@@ -223,6 +223,7 @@ pub(super) fn task(number: u32, status: TaskState, fill: Fill) -> Task {
         result: (rich && status.settled()).then(|| "a result".to_owned()),
         evidence: (rich && status.settled()).then(|| Evidence {
             verified: true,
+            by_hand: false,
             facts: vec!["test: exit 0".to_owned()],
         }),
         note: rich.then(|| "a note".to_owned()),

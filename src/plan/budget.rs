@@ -47,8 +47,13 @@ impl Plan {
 
     /// Returns how many more calls of the model the limit on their number allows.
     pub fn calls_left(&self) -> u32 {
-        let used = self.used(BudgetLimit::LlmCalls, ActiveTime::default());
-        match self.allowed(BudgetLimit::LlmCalls) {
+        self.left(BudgetLimit::LlmCalls)
+    }
+
+    /// Returns how much of a limit on a number is left.
+    pub(super) fn left(&self, limit: BudgetLimit) -> u32 {
+        let used = self.used(limit, ActiveTime::default());
+        match self.allowed(limit) {
             // Saturates at both ends.
             Some(allowed) => (allowed - used) as u32,
             None => u32::MAX,

@@ -135,8 +135,10 @@ pub enum Event {
     Stumbled { task: TaskId, reason: String },
     /// A task has failed.
     Failed { task: TaskId, reason: String },
-    /// A failed task is to be tried again.
+    /// A task is to be tried again.
     Reopened { task: TaskId },
+    /// A person said something that goes along with the next command of a task.
+    Told { task: TaskId, words: String },
     /// A question was asked to a human.
     Asked {
         question: QuestionId,
@@ -218,6 +220,7 @@ impl Event {
             | Self::Skipped { task, .. }
             | Self::Stumbled { task, .. }
             | Self::Failed { task, .. }
+            | Self::Told { task, .. }
             | Self::Reopened { task } => Some(*task),
             Self::Asked { task, .. } => *task,
             _ => None,

@@ -24,7 +24,9 @@ use serde_json::{Value, json};
 
 pub use concurrency::{Lanes, RoleLanes};
 pub use dependency_cycles::{cycle_among, find_cycle};
-pub use draft::{AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskPast, valid_key};
+pub use draft::{
+    AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskEdit, TaskPast, valid_key,
+};
 pub use due_steps::{Due, DueStep, Observations, Timeouts, due};
 pub use event::Event;
 pub use model::*;

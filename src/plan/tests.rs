@@ -5,6 +5,7 @@ mod hand;
 mod lanes;
 mod line;
 mod random;
+mod steering;
 pub(crate) mod testing;
 mod time;
 mod waits;
@@ -187,7 +188,7 @@ fn three_failures_ask_human_and_note_reaches_next_attempt() {
     apply(&mut plan, |draft| {
         draft.answer(&asked.id, AnswerChoice::Retry, "use the other door", "file")
     });
-    let note = task_of(&plan, 1).note.clone().unwrap();
+    let note = task_of(&plan, 1).told.clone().unwrap();
     assert!(note.contains("use the other door"), "{note}");
     let second = change(&mut plan, |draft| {
         draft.answer(&asked.id, AnswerChoice::Skip, "", "terminal")

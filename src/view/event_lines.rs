@@ -192,6 +192,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             (text, Bad)
         }
         Event::Failed { reason, .. } => (format!("failed: {}", short(reason)), Bad),
+        Event::Told { words, .. } => (format!("told: {}", short(words)), Plain),
         Event::Reopened { .. } => ("opened again".into(), Plain),
         Event::Asked { task, reason, .. } => {
             let about = task.map_or(String::new(), |task| format!(" about task {task}"));

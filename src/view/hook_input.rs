@@ -116,6 +116,8 @@ mod tests {
             ask: None,
             reason: "the task failed 3 times in a row".to_owned(),
             choices: vec![AnswerChoice::Retry, AnswerChoice::Abort],
+            refused: Vec::new(),
+            attempts: 0,
             asked: sample_plans::NOW,
             answer: None,
             closed: None,

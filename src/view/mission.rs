@@ -190,7 +190,14 @@ fn standing(task: &TaskView, language: Language) -> String {
         StateWord::Completed if task.verified == Some(true) => {
             format!("{word}{comma}{}", language.pick("verified", "已验证"))
         }
-        StateWord::Completed => format!("{word}{comma}{}", language.pick("unverified", "未验证")),
+        StateWord::Completed => {
+            let by_hand = match task.by_hand {
+                true => language.pick(" by hand", "（由人标记）"),
+                false => "",
+            };
+            let unverified = language.pick("unverified", "未验证");
+            format!("{word}{by_hand}{comma}{unverified}")
+        }
         StateWord::Failed => language.pick(
             format!("{word} after {}", counted(task.attempts, "attempt")),
             format!("{word}（共尝试 {} 次）", task.attempts),

@@ -11,6 +11,7 @@ mod event_lines;
 mod lanes;
 mod plan;
 mod program_name;
+mod review;
 mod run_progress_lines;
 mod state_word;
 mod status_page;
@@ -26,6 +27,7 @@ pub use event::{EventView, FinishedView};
 pub use event_lines::lines;
 pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
 pub use program_name::ProgramName;
+pub use review::review;
 pub use run_progress_lines::{progress, tasks};
 pub use state_word::StateWord;
 pub use why::why;
@@ -91,7 +93,7 @@ fn span(span: Duration) -> String {
 }
 
 /// Returns task numbers as `1, 2 and 3`.
-fn numbers(tasks: &[TaskId]) -> String {
+pub(crate) fn numbers(tasks: &[TaskId]) -> String {
     match tasks {
         [] => "none".to_owned(),
         [one] => one.to_string(),

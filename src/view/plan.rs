@@ -91,6 +91,9 @@ pub struct QuestionView {
     pub choices: Vec<AnswerChoice>,
     #[serde(skip)]
     pub about: HumanQuestionKind,
+    /// The most attempts that `retry` gives.
+    #[serde(skip)]
+    pub attempts: u32,
 }
 
 /// The process that carries the plan out.
@@ -256,6 +259,7 @@ impl QuestionView {
             reason: question.reason.clone(),
             choices: question.choices.clone(),
             about: question.about,
+            attempts: question.attempts,
         }
     }
 }

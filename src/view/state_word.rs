@@ -138,6 +138,8 @@ mod tests {
 
     fn question(task: u32) -> Row {
         Row::Question(HumanQuestion {
+            attempts: 3,
+            refused: Vec::new(),
             id: QuestionId::new("q-1"),
             about: HumanQuestionKind::Failures,
             task: Some(TaskId(task)),

@@ -35,6 +35,14 @@ impl PlanView {
             lines.push(format!("Results: the branch {}", name(branch)));
         }
         lines.extend(self.used.clone());
+        if !head.allowed.is_empty() {
+            let quoted = head
+                .allowed
+                .iter()
+                .map(|one| format!("`{}`", one_line(one, 200)));
+            let quoted: Vec<String> = quoted.collect();
+            lines.push(format!("Allowed to every agent: {}", quoted.join(", ")));
+        }
         lines.push(String::new());
 
         let (earlier, later) = self.hidden;
@@ -154,6 +162,7 @@ impl TaskView {
             // The question itself stands below.
             TaskState::InProgress if self.asked.is_some() => None,
             TaskState::InProgress => Some(self.under_way(plan, now)),
+            TaskState::Completed if self.by_hand => Some("by hand, unverified".to_owned()),
             TaskState::Completed => self.verified.map(|verified| match verified {
                 true => "verified".to_owned(),
                 false => "unverified".to_owned(),
@@ -197,9 +206,11 @@ impl QuestionView {
             true => String::new(),
             false => format!("{} ", name(&self.id)),
         };
+        let width = choices.iter().map(|word| word.len()).max();
+        let width = width.unwrap_or_default().max(8);
         let meanings = self.choices.iter().map(|choice| {
-            let meaning = meaning(self.about, *choice);
-            let line = format!("\n    {:<8} {meaning}", choice.as_str());
+            let meaning = meaning(self.about, *choice, self.attempts);
+            let line = format!("\n    {:<width$} {meaning}", choice.as_str());
             paint.text(Style::Dim, &line)
         });
         format!(

@@ -19,6 +19,9 @@ pub struct TaskView {
     pub state: StateWord,
     /// `null` until the task is accepted.
     pub verified: Option<bool>,
+    /// A person said that it is done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
     /// What stands behind it: checks with their outcomes, what changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
@@ -90,6 +93,7 @@ impl TaskView {
             status: task.status,
             state: StateWord::of_task(plan, task),
             verified: evidence.map(|evidence| evidence.verified),
+            by_hand: evidence.is_some_and(|evidence| evidence.by_hand),
             evidence: evidence.map_or(Vec::new(), |evidence| evidence.facts.clone()),
             assignee: task.assignee.clone(),
             dependencies: task.dependencies.clone(),

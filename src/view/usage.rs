@@ -195,6 +195,7 @@ mod tests {
             next_steps: String::new(),
             question: None,
             blocked_until: None,
+            refused: Vec::new(),
             collaboration: None,
             input_tokens: 120_000,
             output_tokens: 3_400,

@@ -1,6 +1,7 @@
 //! Plan files, which a person writes or edits: Markdown with a `## ` heading for each task, a plain `- [ ]` checklist, or
 //! `structure_data` as YAML or JSON. All problems of a file are reported together.
 
+mod edit;
 mod markdown_tasks;
 mod render;
 mod structure_data;
@@ -15,6 +16,7 @@ use crate::plan::{
     MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
 
+pub use edit::{EditedPlan, PlanToEdit};
 pub use render::render;
 pub(crate) use structure_data::OF_WORKFLOW;
 pub(super) use structure_data::UnknownFields;
@@ -80,7 +82,9 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
         extension if extension == "json" || start.starts_with('{') => {
             structure_data::read_json(text, &mut problems)
         }
-        _ => markdown_tasks::read(text, &mut problems),
+        _ => markdown_tasks::read(text, &mut problems).inspect(|(_, drafts)| {
+            check_numbers(drafts, &mut problems);
+        }),
     };
     let (head, drafts) = read.map_err(|problem| vec![problem])?;
     if drafts.is_empty() {
@@ -142,6 +146,8 @@ fn finish(
 #[derive(Debug, Default)]
 struct TaskDraft {
     task: TaskSpec,
+    /// The number in its heading.
+    number: Option<usize>,
     place: Place,
     after: Vec<Reference>,
     checks: Vec<Reference>,
@@ -226,6 +232,18 @@ impl<'a> Names<'a> {
             None if self.keyed => problem.with_hint("name the `task_id` of another task"),
             None if count == 1 => problem.with_hint("there is no other task in the plan"),
             None => problem.with_hint(format!("tasks are numbered from 1 to {count}")),
+        }
+    }
+}
+
+/// Checks whether the tasks of a file are numbered in its order, where they have numbers.
+fn check_numbers(drafts: &[TaskDraft], problems: &mut Problems) {
+    for (at, draft) in (1..).zip(drafts) {
+        if draft.number.is_some_and(|number| number != at) {
+            let message =
+                format!("this is task {at} of the file, but its heading has another number");
+            let hint = format!("number the tasks from 1 in the order of the file: `## {at}. …`");
+            problems.add(draft.place.problem(message).with_hint(hint));
         }
     }
 }

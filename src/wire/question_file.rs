@@ -20,9 +20,7 @@ pub fn render(
         id: Some(question.id.to_string()),
         plan: Some(one_line(plan.id.as_str(), 200)),
         task: task.map(|task| format!("{} · {}", task.number, one_line(&task.name, 200))),
-        choices: question
-            .choices
-            .iter()
+        choices: (in_file(question))
             .map(|choice| choice.as_str().to_owned())
             .collect(),
         answer: Some(String::new()),
@@ -37,10 +35,10 @@ pub fn render(
 }
 
 /// Reads a question file that a person may have filled in. Returns the choice and the note, or `None` while the file has no
-/// answer. The choices are those of the file; the caller checks the answer against the question itself.
+/// answer. The caller checks the answer against the question itself.
 ///
 /// # Errors
-/// A file that is no longer readable, or an answer that was not offered; the error names the allowed words.
+/// A file that is no longer readable, or an answer that is none; the error names the words of the file.
 pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>> {
     let (header, answer_line) = read(text).map_err(|problem| vec![problem])?;
     let Some(word) = header
@@ -51,22 +49,19 @@ pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>>
     else {
         return Ok(None);
     };
-    let offered: Vec<AnswerChoice> = header
-        .choices
-        .iter()
-        .filter_map(|word| AnswerChoice::parse(word))
-        .collect();
-    match AnswerChoice::parse(word).filter(|choice| offered.contains(choice)) {
-        Some(choice) => Ok(Some((
-            choice,
-            header.note.unwrap_or_default().trim().to_owned(),
-        ))),
-        None => {
-            let message = format!("`answer` is {}", quote(word));
-            let hint = format!("write one of: {}", words(&offered));
-            Err(vec![Problem::on_line(answer_line, message).with_hint(hint)])
-        }
+    if let Some(choice) = AnswerChoice::parse(word) {
+        let note = header.note.unwrap_or_default();
+        return Ok(Some((choice, note.trim().to_owned())));
     }
+    let message = format!("`answer` is {}", quote(word));
+    let hint = format!("write one of: {}", header.choices.join(", "));
+    Err(vec![Problem::on_line(answer_line, message).with_hint(hint)])
+}
+
+/// Returns the choices that the file of a question gives.
+pub fn in_file(question: &HumanQuestion) -> impl Iterator<Item = AnswerChoice> {
+    let choices = question.choices.iter().copied();
+    choices.filter(|choice| !question.is_grant(*choice))
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -123,11 +118,6 @@ fn note(text: &str) -> String {
     }
 }
 
-fn words(choices: &[AnswerChoice]) -> String {
-    let words: Vec<&str> = choices.iter().map(|choice| choice.as_str()).collect();
-    words.join(", ")
-}
-
 fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let reason = printable(&question.reason);
     let reason = reason.trim();
@@ -141,31 +131,47 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let mut body = format!("{reason}\n\n## {title}\n\n");
     for choice in &question.choices {
         let about = question.about;
-        let meaning = language.pick(meaning(about, *choice), meaning_zh(about, *choice));
+        let meaning = language.pick(
+            meaning(about, *choice, question.attempts),
+            meaning_zh(about, *choice).to_owned(),
+        );
+        let only = match question.is_grant(*choice) {
+            true => language.pick(" (not in this file)", "（不能在本文件中回答）"),
+            false => "",
+        };
         let colon = language.pick(": ", "：");
-        writeln!(body, "- `{}`{colon}{meaning}", choice.as_str())
+        writeln!(body, "- `{}`{only}{colon}{meaning}", choice.as_str())
             .expect("a String takes every text");
     }
     let first = question
         .choices
         .first()
-        .map_or("retry", |choice| choice.as_str());
+        .map_or("", |choice| choice.as_str());
     let how = language.pick(
-        "Write one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:",
-        "请把其中一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。或者运行：",
+        "Write one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file.",
+        "请把 `choices:` 中的一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。",
     );
+    let grants = question.choices.iter().any(|one| question.is_grant(*one));
+    let only = match grants {
+        true => language.pick(
+            " Agents can write files: what gives a right is only taken from you.",
+            "智能体也能写文件，所以授权只能由你亲自给出。",
+        ),
+        false => "",
+    };
+    let or = language.pick(" Or run:", "或者运行：");
     write!(
         body,
-        "\n{how}\n\n\x20   {program} answer {} {first} --note \"…\"",
+        "\n{how}{only}{or}\n\n\x20   {program} answer {} {first} --note \"…\"",
         question.id
     )
     .expect("a String takes every text");
     body
 }
 
-/// Returns the meaning of a choice, for a person.
-pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
-    match (choice, about) {
+/// Returns the meaning of a choice, for a person; `attempts` are those that `retry` gives a task.
+pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) -> String {
+    let meaning = match (choice, about) {
         (AnswerChoice::Approve, HumanQuestionKind::Review) => "go ahead with the plan as shown",
         (AnswerChoice::Approve, _) => "take the goal as met, and end the plan as completed",
         (AnswerChoice::Accept, HumanQuestionKind::Branch) => "go on from where the branch is now",
@@ -174,7 +180,12 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
             "look again, after you have moved the branch back"
         }
         (AnswerChoice::Retry, HumanQuestionKind::Model) => "ask the model once more",
-        (AnswerChoice::Retry, _) => "try the task once more; the note goes along to the agent",
+        (AnswerChoice::Retry, _) if attempts > 1 => {
+            return format!(
+                "try again, up to {attempts} attempts; the note goes along to the agent"
+            );
+        }
+        (AnswerChoice::Retry, _) => "try once more, 1 attempt; the note goes along to the agent",
         (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
         (AnswerChoice::Replan, _) => {
             "have the model change the rest of the plan; the note says how"
@@ -182,8 +193,12 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
         (AnswerChoice::Wait, _) => "keep waiting",
         (AnswerChoice::Reply, _) => "the note, which is needed, answers the agent's question",
         (AnswerChoice::More, _) => "allow as much again as the budget did at first, and go on",
+        (AnswerChoice::AllowOnce, _) => "let the next attempt at this task run it, word for word",
+        (AnswerChoice::AllowAlways, _) => "let every agent of this plan run it, word for word",
+        (AnswerChoice::Deny, _) => "it stays refused; the note says what to do instead",
         (AnswerChoice::Abort, _) => "end the plan for good; agents at work stop, their work stays",
-    }
+    };
+    meaning.to_owned()
 }
 
 /// As [`meaning`], in Chinese.
@@ -201,6 +216,9 @@ fn meaning_zh(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
         (AnswerChoice::Wait, _) => "继续等待",
         (AnswerChoice::Reply, _) => "用附言回答智能体的问题，附言必填",
         (AnswerChoice::More, _) => "按最初的预算再追加一份，继续执行",
+        (AnswerChoice::AllowOnce, _) => "允许该任务的下一次尝试运行它，一字不差",
+        (AnswerChoice::AllowAlways, _) => "允许本计划的所有智能体运行它，一字不差",
+        (AnswerChoice::Deny, _) => "仍然拒绝，在附言中说明改为怎么做",
         (AnswerChoice::Abort, _) => "彻底结束计划，正在工作的智能体停止，已有的成果保留",
     }
 }
@@ -220,6 +238,8 @@ mod tests {
             ask: None,
             reason: "Task 3 failed three times in a row.\n\nLast: exit\u{1b}[31m 1".to_owned(),
             choices: vec![AnswerChoice::Retry, AnswerChoice::Skip, AnswerChoice::Abort],
+            refused: Vec::new(),
+            attempts: 3,
             asked: Time(0),
             answer: None,
             closed: None,
@@ -266,11 +286,11 @@ mod tests {
 
         ## How to answer
 
-        - `retry`: try the task once more; the note goes along to the agent
+        - `retry`: try again, up to 3 attempts; the note goes along to the agent
         - `skip`: leave the task out; what waits for it goes on without it
         - `abort`: end the plan for good; agents at work stop, their work stays
 
-        Write one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:
+        Write one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:
 
             plan-agent answer q-2 retry --note "…"
         "#);
@@ -292,7 +312,7 @@ mod tests {
         - `skip`：放弃该任务，等待它的任务不再等它，继续执行
         - `abort`：彻底结束计划，正在工作的智能体停止，已有的成果保留
 
-        请把其中一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。或者运行：
+        请把 `choices:` 中的一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。或者运行：
 
             plan-agent answer q-2 retry --note "…"
         "#);
@@ -301,6 +321,29 @@ mod tests {
                 let words = sample_plans::english_words(meaning_zh(about, choice));
                 assert_eq!(words, [""; 0], "{choice:?}");
             }
+        }
+    }
+
+    #[test]
+    fn file_does_not_offer_what_gives_a_right() {
+        let choices = vec![
+            AnswerChoice::AllowOnce,
+            AnswerChoice::AllowAlways,
+            AnswerChoice::Deny,
+        ];
+        let asked = HumanQuestion {
+            choices,
+            about: HumanQuestionKind::Agent,
+            ..question()
+        };
+        let text = render(&asked, &plan("p", Language::En), None, "plan-agent");
+        assert!(text.contains("choices:\n- deny\nanswer:"), "{text}");
+        for said in [
+            "- `allow-once` (not in this file): ",
+            "what gives a right is only taken from you",
+            "plan-agent answer q-2 allow-once",
+        ] {
+            assert!(text.contains(said), "{text}");
         }
     }
 
@@ -336,8 +379,8 @@ mod tests {
     }
 
     #[test]
-    fn rejects_choice_not_offered() {
-        for answer in ["replan", "yes", "[retry]", "retry skip"] {
+    fn rejects_what_is_no_answer() {
+        for answer in ["yes", "[retry]", "retry skip"] {
             let problems = parse(&filled(answer, "")).unwrap_err();
             assert_eq!(problems[0].line, Some(8), "{answer}");
         }

@@ -82,6 +82,10 @@ impl ReportFile {
             pitfalls: printable(&report.pitfalls),
             next_steps: printable(&report.next_steps),
             question: report.question.as_deref().map(printable),
+            // A person sees a command as it is, or is not asked about it.
+            refused: (report.refused.into_iter())
+                .filter(|command| printable(command) == *command)
+                .collect(),
             ..report
         }
     }
@@ -158,6 +162,8 @@ pub fn render(file: &ReportFile) -> String {
         usage: Some(usage).filter(|usage| *usage != ReportedUsage::default()),
         blocked_until: report.blocked_until.map(time_text),
         question: text(&report.question),
+        refused: (!report.refused.is_empty())
+            .then(|| Value::from(report.refused.clone()).to_string()),
         request_id: text(&file.request_id),
         collaboration: report.collaboration.map(|word| word.as_str().to_owned()),
     };
@@ -201,6 +207,9 @@ struct ReportHeader {
     usage: Option<ReportedUsage>,
     blocked_until: Option<String>,
     question: Option<String>,
+    /// A list as JSON, so that each command comes through as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
     request_id: Option<String>,
     collaboration: Option<String>,
 }
@@ -285,6 +294,9 @@ fn read_header(
         cost_usd: cost.unwrap_or(0.0).max(0.0),
         blocked_until,
         question: stated(&header.question).map(str::to_owned),
+        refused: stated(&header.refused)
+            .and_then(|list| serde_json::from_str(list).ok())
+            .unwrap_or_default(),
         collaboration,
         ..file.report
     };

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::agent_doer::CommandRun;
+use super::allowed_commands;
 use super::worker_loop::{Finished, HeartbeatSource, RunVitals, WorkStop, now};
 use crate::agents::{
     AgentProcess, CodingAgentSetup, ModelFault, NextRun, PromptKind, RunOutcome, RunOutput,
@@ -28,7 +29,7 @@ const MOST_EARLIER: usize = 256 * 1024;
 /// What is known while a coding agent works on a command.
 pub(super) struct SessionRun<'a> {
     at: &'a CommandRun<'a>,
-    coder: &'a CodingAgentSetup,
+    coder: CodingAgentSetup,
     inbox: Inbox,
     session: Option<SessionId>,
     usage: RunUsage,
@@ -59,7 +60,7 @@ impl<'a> SessionRun<'a> {
     ) -> Result<Finished, WorkStop> {
         let mut run = Self {
             at,
-            coder,
+            coder: with_allowed(coder, at).await,
             inbox: Inbox::of(&at.job.workspace, &at.job.command.id),
             session: None,
             usage: RunUsage::default(),
@@ -372,6 +373,21 @@ impl<'a> SessionRun<'a> {
             left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
         }
     }
+}
+
+/// Returns the agent with what a person has allowed it for its command; what it cannot be given stays refused.
+async fn with_allowed(coder: &CodingAgentSetup, at: &CommandRun<'_>) -> CodingAgentSetup {
+    let mut coder = coder.clone();
+    if coder.kind.program().reports_refusals() {
+        let (volumes, id) = (&at.worker.volumes, &at.job.command.id);
+        let allowed = allowed_commands::allowed(volumes, id).await;
+        let kind = coder.kind;
+        coder.allow.exact = allowed
+            .into_iter()
+            .filter(|command| kind.exact(command).is_ok())
+            .collect();
+    }
+    coder
 }
 
 /// Returns the reading of a run that printed nothing of use.

@@ -3,6 +3,7 @@
 
 mod agent_activity;
 mod agent_doer;
+mod allowed_commands;
 mod coding_agent_run;
 mod command_claim;
 pub mod in_process;

@@ -36,6 +36,7 @@ pub fn new_report(name: &str, results: &str, received: Time) -> Report {
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        refused: Vec::new(),
         collaboration: None,
         input_tokens: 0,
         output_tokens: 0,

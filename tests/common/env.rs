@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plan_agent::cli::trust_folder;
+use plan_agent::config::Environment;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
@@ -29,6 +31,8 @@ pub struct TestEnv {
     /// What the program keeps for the person, outside of every project.
     _states: TempDir,
     limit: Duration,
+    /// Whether the person confirms every configuration of the folder before it is used.
+    confirms: bool,
 }
 
 /// The result of a run of the program.
@@ -79,6 +83,27 @@ impl TestEnv {
             programs,
             _states: states,
             limit: DEADLINE,
+            confirms: true,
+        }
+    }
+
+    /// Has the person confirm nothing from now on.
+    pub fn confirm_nothing(&mut self) {
+        self.confirms = false;
+    }
+
+    /// Confirms what is configured in the folder as it is now.
+    pub fn confirm(&self) {
+        let environment: Environment = self.variables.iter().cloned().collect();
+        let folders = [self.path(""), self.path(".plan-agent")];
+        for folder in folders {
+            if ["config.toml", "prompts"]
+                .iter()
+                .any(|name| folder.join(name).exists())
+            {
+                // What is wrong with it is shown by the program.
+                trust_folder(&folder, &environment).ok();
+            }
         }
     }
 
@@ -160,6 +185,9 @@ impl TestEnv {
 
     /// Returns the program with its arguments, to be run in the folder.
     pub fn command(&self, args: impl Args) -> Command {
+        if self.confirms {
+            self.confirm();
+        }
         let mut command = Command::new(env!("CARGO_BIN_EXE_plan-agent"));
         command
             .args(args.words())
@@ -172,6 +200,9 @@ impl TestEnv {
 
     /// Returns the program as started by another one, whose own arguments come first.
     pub fn command_under(&self, starter: &[&str], args: impl Args) -> Command {
+        if self.confirms {
+            self.confirm();
+        }
         let mut command = Command::new(starter[0]);
         command
             .args(&starter[1..])
@@ -430,6 +461,18 @@ impl Terminal {
             self.shown().contains(shown)
         });
         writeln!(self.keys, "{line}").unwrap();
+    }
+
+    /// Waits until a text is shown.
+    pub fn await_shown(&self, shown: &str) {
+        wait_until(&format!("`{shown}` is shown"), || {
+            self.shown().contains(shown)
+        });
+    }
+
+    /// Types keys at once, as they are.
+    pub fn type_keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
     }
 }
 

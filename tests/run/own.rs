@@ -386,7 +386,8 @@ fn agents_checks_and_hooks_cannot_read_api_key() {
         return;
     };
     scene.env.set("OPENAI_API_KEY", CANARY);
-    let words = "run 'Do it' --agent command -- sh ../../spy.sh";
+    // Another person has confirmed it.
+    let words = "--config config.toml run 'Do it' --agent command -- sh ../../spy.sh";
     scene.env.run_under(user, words).exits(0);
     let spied = scene.read("spied");
     assert!(spied.contains("PLAN_AGENT_EXCHANGE="), "it reads its own");

@@ -60,6 +60,10 @@ pub struct TeamArgs {
     /// The team file.
     #[arg(help = "The team whose roles tasks are given to [default: `team` under [run] in config.toml]", long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]
     pub file: Option<PathBuf>,
+
+    /// The file is not named on this command line but comes from elsewhere, such as the plan.
+    #[arg(skip)]
+    pub recalled: bool,
 }
 
 impl TeamArgs {

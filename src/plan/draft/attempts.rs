@@ -96,6 +96,8 @@ impl Draft<'_> {
             self.insert_attempt(garbled);
         } else {
             task.attempts += 1;
+            task.note = None;
+            attempt.told = task.told.take();
             if let Some(line) = &self.plan.head().line {
                 // No other task works in a task's own worktree.
                 attempt.tree = Some(begins_with(before.as_ref(), line));
@@ -104,11 +106,13 @@ impl Draft<'_> {
                 attempt.beside = self.join_others(id);
             }
         }
+        if !repair {
+            attempt.allowed = std::mem::take(&mut task.allowed_next);
+        }
         attempt.number = task.attempts;
         task.status = TaskState::InProgress;
         task.started_at = task.started_at.or(Some(self.now));
         task.current = Some(issue.id.clone());
-        task.note = None;
         task.not_before = None;
         self.log(Event::Issued {
             task: id,

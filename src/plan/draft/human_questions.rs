@@ -5,12 +5,12 @@ use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
     AnswerChoice, AskId, AttemptState, CommandId, HumanAnswer, HumanQuestion, HumanQuestionKind,
-    ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task, TaskId, TaskState,
+    IN_FILE, ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task, TaskId, TaskState,
 };
 use crate::plan::task_index::TaskFilter;
 
 /// Why a task is left out by a person who says no more.
-const SKIPPED: &str = "skipped by a person";
+pub(super) const SKIPPED: &str = "skipped by a person";
 
 impl Draft<'_> {
     /// Asks a human. A matter about which a question is still open is not asked again.
@@ -53,7 +53,7 @@ impl Draft<'_> {
         })
     }
 
-    fn question(
+    pub(super) fn question(
         &self,
         id: QuestionId,
         about: HumanQuestionKind,
@@ -61,7 +61,14 @@ impl Draft<'_> {
         reason: &str,
         choices: Vec<AnswerChoice>,
     ) -> HumanQuestion {
+        let other = matches!(about, HumanQuestionKind::Model | HumanQuestionKind::Branch);
+        let again = choices.contains(&AnswerChoice::Retry) && !other;
         HumanQuestion {
+            refused: Vec::new(),
+            attempts: match again {
+                true => self.plan.head().policy.max_attempts,
+                false => 0,
+            },
             id,
             about,
             task,
@@ -75,7 +82,7 @@ impl Draft<'_> {
         }
     }
 
-    fn insert_question(&mut self, question: HumanQuestion) -> Result<(), Refusal> {
+    pub(super) fn insert_question(&mut self, question: HumanQuestion) -> Result<(), Refusal> {
         if self.plan.question(&question.id).is_some() {
             return Err(Refusal::QuestionTaken(question.id));
         }
@@ -121,7 +128,7 @@ impl Draft<'_> {
     }
 
     /// Returns the choices that a human has, in the plan's present state.
-    fn choices(
+    pub(super) fn choices(
         &self,
         about: HumanQuestionKind,
         task: Option<TaskId>,
@@ -160,7 +167,8 @@ impl Draft<'_> {
     /// Accepts the answer to a question and carries it out. The first answer counts.
     ///
     /// # Errors
-    /// No such question, answered or closed before, a choice that is not offered, a note that is missing.
+    /// No such question, answered or closed before, a choice that is not offered or not taken from a file, a note that is
+    /// missing.
     pub fn answer(
         &mut self,
         id: &QuestionId,
@@ -189,6 +197,9 @@ impl Draft<'_> {
                 offered: question.choices,
             });
         }
+        if by == IN_FILE && question.is_grant(choice) {
+            return Err(Refusal::InFile(choice));
+        }
         let note = note.trim();
         if choice == AnswerChoice::Reply && note.is_empty() {
             return Err(Refusal::NoNote);
@@ -216,7 +227,10 @@ impl Draft<'_> {
         choice: AnswerChoice,
         note: &str,
     ) -> Result<(), Refusal> {
-        use AnswerChoice::{Abort, Accept, Approve, More, Replan, Reply, Retry, Skip, Wait};
+        use AnswerChoice::{
+            Abort, Accept, AllowAlways, AllowOnce, Approve, Deny, More, Replan, Reply, Retry, Skip,
+            Wait,
+        };
         use HumanQuestionKind as About;
         match (choice, question.about, question.task) {
             (Retry | Accept, About::Branch, _) => return self.release_branch(choice == Accept),
@@ -266,6 +280,9 @@ impl Draft<'_> {
                     self.insert_attempt(attempt);
                 }
             }
+            (AllowOnce | AllowAlways | Deny, _, Some(task)) => {
+                return self.decide_refused(question, task, choice, note);
+            }
             // The reply is delivered to the role that asked.
             (Reply, ..) if question.request.is_some() => {}
             (Reply, _, Some(task)) => {
@@ -273,7 +290,7 @@ impl Draft<'_> {
                 task.note = Some(note.to_owned());
                 self.insert(task);
             }
-            (Accept | Wait | Reply, _, None) => {
+            (Accept | Wait | Reply | AllowOnce | AllowAlways | Deny, _, None) => {
                 return Err(Refusal::NotOffered {
                     choice,
                     offered: question.choices.clone(),
@@ -317,14 +334,10 @@ impl Draft<'_> {
     }
 }
 
-fn renew(task: &mut Task, note: &str) {
+pub(super) fn renew(task: &mut Task, note: &str) {
     task.status = TaskState::Pending;
     task.failures = 0;
     if !note.is_empty() {
-        let person = format!("A person says: {note}");
-        task.note = Some(match task.note.take() {
-            Some(before) => format!("{before}\n\n{person}"),
-            None => person,
-        });
+        task.tell(note);
     }
 }

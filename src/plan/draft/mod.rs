@@ -8,8 +8,10 @@ mod imported_history;
 mod integration;
 mod model_questions;
 mod plan_control;
+mod refused_commands;
 mod restore_earlier_state;
 mod role_requests;
+mod steering;
 mod task_structure;
 mod verdicts;
 mod without_daemon;
@@ -27,6 +29,7 @@ use super::produced_files::MAX_PRODUCED;
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::{PlanPast, TaskPast};
 use role_requests::ended;
+pub use steering::TaskEdit;
 pub use task_structure::valid_key;
 pub use verdicts::acceptable;
 
@@ -70,6 +73,12 @@ pub enum Refusal {
     Busy(TaskId),
     #[error("a human is asked about task `{0}`")]
     Asking(TaskId),
+    #[error("no agent works on task `{0}` now")]
+    NobodyWorks(TaskId),
+    #[error("the session of the agent at work on task `{0}` is not known")]
+    NoSession(TaskId),
+    #[error("the plan has no tasks yet")]
+    Unplanned,
     #[error("the plan is {}", .0.as_str())]
     PlanIs(PlanState),
     #[error("a person has yet to start the plan; until then only its tasks can be edited")]
@@ -102,6 +111,8 @@ pub enum Refusal {
         choice: AnswerChoice,
         offered: Vec<AnswerChoice>,
     },
+    #[error("`{}` is not taken from a file, as agents can write files", .0.as_str())]
+    InFile(AnswerChoice),
     #[error("the answer needs a note")]
     NoNote,
     #[error("nothing was asked of the model under that id")]

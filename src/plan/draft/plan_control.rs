@@ -207,13 +207,17 @@ impl Draft<'_> {
     /// the plan was changed as often as the policy allows.
     ///
     /// # Errors
-    /// As [`Draft::add_tasks`].
+    /// A task is not settled, or as [`Draft::add_tasks`].
     pub fn audited(
         &mut self,
         reason: &str,
         missing: Option<Vec<TaskSpec>>,
         question: QuestionId,
     ) -> Result<(), Refusal> {
+        // A person has added or opened tasks since the model was asked.
+        if self.plan.unsettled().next().is_some() {
+            return Err(self.plan_is());
+        }
         self.log(Event::Audited {
             met: missing.is_none(),
             reason: reason.to_owned(),

@@ -167,7 +167,7 @@ impl Draft<'_> {
         self.change_task(task, changes, &[])
     }
 
-    fn change_task(
+    pub(super) fn change_task(
         &mut self,
         mut task: Task,
         changes: &TaskChanges,
@@ -426,7 +426,7 @@ fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Res
 }
 
 /// Returns the files that a task produces, without duplicates.
-fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
+pub(super) fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
     if paths.len() > MAX_PRODUCED {
         return Err(Refusal::TooManyFiles);
     }

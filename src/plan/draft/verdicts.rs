@@ -166,12 +166,12 @@ impl Draft<'_> {
     /// The attempt awaits no verdict or asks nothing.
     pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
         let (attempt, report) = self.set_aside(id)?;
-        let Some(text) = report.question else {
+        let Some(asks) = &report.question else {
             return Err(Refusal::NotAwaited(id.clone()));
         };
         let task = attempt.task;
         self.insert_attempt(attempt);
-        self.ask(question, HumanQuestionKind::Agent, Some(task), &text)
+        self.ask_for_agent(question, task, &report, asks)
     }
 
     /// Ends a reported attempt that is no failure: the agent's usage limit stops it until a time that it names.
@@ -224,6 +224,7 @@ fn evidence(attempt: &Attempt) -> Evidence {
     let changed = attempt.changes.iter().map(|changes| changes.text(EVIDENT));
     Evidence {
         verified: !checks.is_empty(),
+        by_hand: false,
         facts: checked.chain(changed).chain(attempt.company()).collect(),
     }
 }

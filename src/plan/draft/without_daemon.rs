@@ -349,6 +349,7 @@ impl Draft<'_> {
         task.current = None;
         task.failures = 0;
         task.note = None;
+        task.told = None;
         task.not_before = None;
         task.started_at = None;
         task.finished_at = None;

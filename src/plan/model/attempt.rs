@@ -31,6 +31,9 @@ pub struct Attempt {
     /// The whole command file as published.
     pub text: String,
     pub issued: Time,
+    /// The person's words that the command has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
     /// When its first heartbeat was observed.
     pub claimed: Option<Time>,
     /// The model of its agent fails; the agent retries it at this time.
@@ -38,6 +41,9 @@ pub struct Attempt {
     /// How long a person was asked questions of its requests; no timeout counts this time.
     #[serde(default)]
     pub with_person: Duration,
+    /// Commands that a person has allowed its agent, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
     /// The waits between the roles that work on it, in the order of the requests; only while it is open.
     #[serde(default)]
     pub waits: Vec<RoleRequest>,
@@ -76,9 +82,11 @@ impl Attempt {
             session: None,
             text: String::new(),
             issued,
+            told: None,
             claimed: None,
             waits_until: None,
             with_person: Duration::ZERO,
+            allowed: Vec::new(),
             waits: Vec::new(),
             waiting_since: issued,
             recall: false,
@@ -209,6 +217,9 @@ pub struct Report {
     pub question: Option<String>,
     /// The agent's usage limit ends at this time; the attempt is then no failure.
     pub blocked_until: Option<Time>,
+    /// The commands that were refused to the agent, word for word, and that a person may allow it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
     /// How the collaboration ended that the report answers; if left out, the status decides (see [`Self::answer`]).
     pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
@@ -231,6 +242,7 @@ impl Report {
             next_steps: String::new(),
             question: None,
             blocked_until: None,
+            refused: Vec::new(),
             collaboration: None,
             input_tokens: 0,
             output_tokens: 0,

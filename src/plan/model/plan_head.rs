@@ -333,6 +333,9 @@ pub struct PlanHead {
     /// What a human allowed beyond the budget.
     #[serde(default)]
     pub granted: Granted,
+    /// Commands that a person has allowed every agent of the plan, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
     /// Replans begun so far.
     pub replans: u32,
     /// Replans a human allowed beyond the policy.
@@ -362,14 +365,14 @@ impl PlanHead {
         self.key.as_deref().unwrap_or(self.id.as_str())
     }
 
-    /// Returns whether each task has or gets a worktree of its own.
-    pub fn is_isolated(&self) -> bool {
-        self.isolated.unwrap_or(self.line.is_some())
-    }
-
     /// Returns the language of the plan's files: the one that it began with, else that of its goal.
     pub fn language(&self) -> Language {
         self.language.unwrap_or_else(|| Language::of(&self.goal))
+    }
+
+    /// Returns whether each task has or gets a worktree of its own.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated.unwrap_or(self.line.is_some())
     }
 
     /// Returns whether the plan is carried out with a team, or was made from a workflow of one.

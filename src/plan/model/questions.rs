@@ -24,13 +24,21 @@ pub enum AnswerChoice {
     Reply,
     /// Allow as much again as the budget did.
     More,
+    /// The next attempt may run what was refused to this one.
+    #[serde(rename = "allow-once")]
+    AllowOnce,
+    /// Every agent of the plan may run what was refused.
+    #[serde(rename = "allow-always")]
+    AllowAlways,
+    /// What was refused stays refused.
+    Deny,
     /// End the plan.
     Abort,
 }
 
 impl AnswerChoice {
     /// Every choice, in the order in which they are shown.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Approve,
         Self::Accept,
         Self::Retry,
@@ -39,6 +47,9 @@ impl AnswerChoice {
         Self::Wait,
         Self::Reply,
         Self::More,
+        Self::AllowOnce,
+        Self::AllowAlways,
+        Self::Deny,
         Self::Abort,
     ];
 
@@ -53,6 +64,9 @@ impl AnswerChoice {
             Self::Wait => "wait",
             Self::Reply => "reply",
             Self::More => "more",
+            Self::AllowOnce => "allow-once",
+            Self::AllowAlways => "allow-always",
+            Self::Deny => "deny",
             Self::Abort => "abort",
         }
     }
@@ -104,6 +118,12 @@ pub struct HumanQuestion {
     /// What happened and what is asked.
     pub reason: String,
     pub choices: Vec<AnswerChoice>,
+    /// The commands, word for word, that a person may allow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// The most attempts that `retry` gives a task; 0 if it gives none.
+    #[serde(default)]
+    pub attempts: u32,
     pub asked: Time,
     pub answer: Option<HumanAnswer>,
     /// Why it no longer needs an answer.
@@ -115,7 +135,21 @@ impl HumanQuestion {
     pub fn open(&self) -> bool {
         self.answer.is_none() && self.closed.is_none()
     }
+
+    /// Returns whether a choice gives a right, a budget, or a consent that ends the plan. Agents can write files, so that no
+    /// file of a question gives any of these.
+    pub fn is_grant(&self, choice: AnswerChoice) -> bool {
+        use AnswerChoice::{Abort, AllowAlways, AllowOnce, Approve, More};
+        match choice {
+            Approve | More | AllowOnce | AllowAlways => true,
+            Abort => self.about == HumanQuestionKind::Abort,
+            _ => false,
+        }
+    }
 }
+
+/// Who answers in the file of a question.
+pub const IN_FILE: &str = "file";
 
 /// A human's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

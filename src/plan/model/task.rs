@@ -94,8 +94,14 @@ pub struct Task {
     pub attempts: u32,
     /// Failed attempts in a row.
     pub failures: u32,
-    /// Feedback of a human or the judge for the next command.
+    /// Feedback of the judge for the next command.
     pub note: Option<String>,
+    /// A person's words for the next command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
+    /// Commands that a person has allowed the agent of the next attempt, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_next: Vec<String>,
     /// The task does not start before this time (an agent's usage limit).
     pub not_before: Option<Time>,
     /// Removed from the plan; kept for the log.
@@ -106,6 +112,16 @@ pub struct Task {
 }
 
 impl Task {
+    /// Adds a person's words for the next command. The same words are not added twice.
+    pub(in crate::plan) fn tell(&mut self, words: &str) {
+        let words = format!("A person says: {words}");
+        match &mut self.told {
+            Some(told) if told.ends_with(&words) => {}
+            Some(told) => *told = format!("{told}\n\n{words}"),
+            None => self.told = Some(words),
+        }
+    }
+
     /// Creates the task of a specification as the last one of a plan, without dependencies and metadata: it is pending, or
     /// completed if it was done before the plan began.
     pub fn new(number: TaskId, spec: TaskSpec, now: Time) -> Self {
@@ -142,6 +158,8 @@ impl Task {
             attempts: 0,
             failures: 0,
             note: None,
+            told: None,
+            allowed_next: Vec::new(),
             not_before: None,
             removed: false,
             created_at: now,
@@ -155,6 +173,9 @@ impl Task {
 pub struct Evidence {
     /// Whether at least one check ran and none failed.
     pub verified: bool,
+    /// A person said that the task is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
     /// One line for each fact, such as `test: exit 0`.
     pub facts: Vec<String>,
 }

@@ -11,6 +11,14 @@ enum Op {
     Depend(u32, Vec<u32>),
     Remove(u32),
     Skip(u32),
+    /// What a person does to a task.
+    Tell(u32, bool),
+    Retry(u32),
+    SkipByHand(u32),
+    Done(u32),
+    AddByHand(u32, Option<u32>),
+    /// Changes one task, and adds one before it or leaves one out.
+    Edit(u32, u32, bool),
     Issue(u32),
     Repair(u32),
     Claim(u32),
@@ -57,6 +65,12 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (id(), prop::collection::vec(id(), 0..3)).prop_map(|(task, deps)| Op::Depend(task, deps)),
         1 => id().prop_map(Op::Remove),
         1 => id().prop_map(Op::Skip),
+        2 => (id(), any::<bool>()).prop_map(|(task, now)| Op::Tell(task, now)),
+        2 => id().prop_map(Op::Retry),
+        1 => id().prop_map(Op::SkipByHand),
+        1 => id().prop_map(Op::Done),
+        1 => (id(), prop::option::of(id())).prop_map(|(after, before)| Op::AddByHand(after, before)),
+        1 => (id(), id(), any::<bool>()).prop_map(|(task, other, add)| Op::Edit(task, other, add)),
         8 => id().prop_map(Op::Issue),
         2 => id().prop_map(Op::Repair),
         4 => id().prop_map(Op::Claim),
@@ -152,6 +166,39 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 .iter()
                 .for_each(|request| draft.end_wait(request, RoleRequestEnd::Error));
             Ok(())
+        }
+        Op::Tell(task, now) => draft
+            .tell(TaskId(*task), &format!("words {n}"), *now)
+            .map(drop),
+        Op::Retry(task) => draft.retry_task(TaskId(*task), "once more"),
+        Op::SkipByHand(task) => draft.skip_by_hand(TaskId(*task), "").map(drop),
+        Op::Done(task) => draft.complete_by_hand(TaskId(*task), "").map(drop),
+        Op::AddByHand(after, before) => {
+            let dependencies = vec![TaskRef::Number(TaskId(*after))];
+            let spec = super::tests::task("by hand", &[]);
+            let spec = TaskSpec {
+                dependencies,
+                ..spec
+            };
+            draft.add_by_hand(spec, before.map(TaskId)).map(drop)
+        }
+        Op::Edit(task, other, add) => {
+            let unknown = || Refusal::UnknownTask(task.to_string());
+            let seen = draft
+                .plan()
+                .task(TaskId(*task))
+                .cloned()
+                .ok_or_else(unknown)?;
+            let edit = match add {
+                true => TaskEdit::Add(Box::new(super::tests::task("edited in", &[]))),
+                false => TaskEdit::Skip(TaskId(*other)),
+            };
+            let spec = TaskSpec {
+                name: format!("edited {n}"),
+                dependencies: vec![TaskRef::Number(TaskId(*other))],
+                ..TaskSpec::default()
+            };
+            draft.edit_tasks(&[edit, TaskEdit::Change(Box::new(seen), Box::new(spec))])
         }
         Op::Report(task, status) => draft
             .report(&current(draft, *task)?, report(*status, draft.now()))
@@ -452,13 +499,16 @@ proptest! {
             if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Decisions) {
                 prop_assert_eq!(before.no_repair(ActiveTime::default()), None, "{:?} begins", op);
             }
-            if !matches!(op, Op::Reset | Op::Restore(..)) {
+            let opens = matches!(op, Op::Reset | Op::Restore(..) | Op::Retry(_));
+            if !opens {
                 for task in before.tasks().filter(|task| task.status.satisfies()) {
-                    prop_assert_eq!(plan.task(task.number).map(|task| task.status), Some(task.status));
+                    let now = plan.task(task.number).map(|task| task.status);
+                    let by_hand = matches!(op, Op::Done(_)) && now == Some(TaskState::Completed);
+                    prop_assert!(now == Some(task.status) || by_hand);
                 }
-                if before.status().settled() {
-                    prop_assert_eq!(plan.status(), before.status());
-                }
+            }
+            if !opens && !matches!(op, Op::AddByHand(..)) && before.status().settled() {
+                prop_assert_eq!(plan.status(), before.status());
             }
             check_invariants(&plan)?;
             check_line(&before, &plan)?;
@@ -530,10 +580,16 @@ fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
     let mut steps = is
         .iter()
         .filter(|task| !was.contains(task))
-        .map(|task| {
+        .filter_map(|task| {
             let task = plan.task(*task).unwrap();
-            let attempt = plan.current_attempt(task).unwrap();
-            attempt.merge.clone().unwrap()
+            let attempt = plan.current_attempt(task);
+            let by_hand = task
+                .evidence
+                .as_ref()
+                .is_some_and(|evidence| evidence.by_hand);
+            let merge = attempt.and_then(|attempt| attempt.merge.clone());
+            assert_eq!(merge.is_none(), by_hand);
+            merge
         })
         .collect::<Vec<_>>();
     while let Some(next) = steps.iter().position(|merge| merge.onto == tip) {

@@ -62,6 +62,7 @@ pub(crate) fn report(status: ReportStatus, at: Time) -> Report {
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        refused: Vec::new(),
         collaboration: None,
         input_tokens: 1,
         output_tokens: 1,

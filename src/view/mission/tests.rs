@@ -8,6 +8,7 @@ use crate::wire::sample_plans::{NOW, english_words, head, plan, task};
 fn evidence(verified: bool) -> Option<Evidence> {
     Some(Evidence {
         verified,
+        by_hand: false,
         facts: Vec::new(),
     })
 }
@@ -35,6 +36,8 @@ fn question(id: &str, reason: &str) -> HumanQuestion {
         ask: None,
         reason: reason.to_owned(),
         choices: vec![AnswerChoice::Retry, AnswerChoice::Skip],
+        refused: Vec::new(),
+        attempts: 0,
         asked: NOW,
         answer: None,
         closed: None,

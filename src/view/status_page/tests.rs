@@ -32,7 +32,7 @@ fn status_shows_tasks_and_questions() {
     Question about task 2
       failed three times: the port is taken
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try again, up to 3 attempts; the note goes along to the agent
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
     "#);
@@ -57,7 +57,7 @@ fn status_shows_busy_lanes() {
     Question about task 2
       failed three times: the port is taken
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try again, up to 3 attempts; the note goes along to the agent
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
     "#);
@@ -98,7 +98,7 @@ fn short_status_shows_current_tasks() {
     Question about task 2
       failed three times: the port is taken
       Answer: plan-agent answer retry|skip|abort
-        retry    try the task once more; the note goes along to the agent
+        retry    try again, up to 3 attempts; the note goes along to the agent
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
 

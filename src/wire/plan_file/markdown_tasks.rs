@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::markdown::{Fences, heading};
-use crate::wire::problem::Problems;
+use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
 use crate::wire::{Problem, front_matter};
 
@@ -277,14 +277,6 @@ impl Reader<'_> {
     fn open_task(&mut self, title: &str, line: usize) {
         self.close_task();
         let (number, name) = numbered(title);
-        let at = self.drafts.len() + 1;
-        if number.is_some_and(|number| number != at) && !self.checklist {
-            let message =
-                format!("this is task {at} of the file, but its heading has another number");
-            let hint = format!("number the tasks from 1 in the order of the file: `## {at}. …`");
-            self.problems
-                .add(Problem::at(line, 4, message).with_hint(hint));
-        }
         if name.is_empty() {
             self.problems
                 .add(Problem::at(line, 1, "a task without a name"));
@@ -295,6 +287,8 @@ impl Reader<'_> {
                 origin: Origin::Person,
                 ..TaskSpec::default()
             },
+            number: number.filter(|_| !self.checklist),
+            place: Place { line, column: 4 },
             ..TaskDraft::default()
         });
     }
@@ -371,7 +365,7 @@ fn words(attribute: &Attribute) -> Vec<Reference> {
             if !word.is_empty() {
                 words.push(Reference {
                     word: word.to_owned(),
-                    place: crate::wire::problem::Place {
+                    place: Place {
                         line,
                         column: column + indent,
                     },

@@ -12,8 +12,25 @@ use crate::wire::text::printable;
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
 /// plan's order, and a completed task is done there. One that was skipped or replaced says so, and stays skipped.
 pub fn render(plan: &Plan) -> String {
+    let numbers: HashMap<TaskId, usize> = plan.tasks().map(|task| task.number).zip(1..).collect();
+    front_matter::join(&header(plan), &body(plan.tasks(), &numbers))
+}
+
+/// Returns the sections of tasks, with these numbers.
+pub(super) fn body<'a>(
+    tasks: impl Iterator<Item = &'a Task>,
+    numbers: &HashMap<TaskId, usize>,
+) -> String {
+    let mut body = String::new();
+    for task in tasks {
+        write_task(&mut body, numbers[&task.number], task, numbers);
+    }
+    body
+}
+
+pub(super) fn header(plan: &Plan) -> PlanHeader {
     let head = plan.head();
-    let header = PlanHeader {
+    PlanHeader {
         name: line(&head.name),
         goal: text(&head.goal),
         description: text(&head.description),
@@ -22,13 +39,7 @@ pub fn render(plan: &Plan) -> String {
         order: Some(order(head.order).to_owned()),
         // It was chosen already, and may be no folder of a file that the text is saved to.
         workspace: None,
-    };
-    let numbers: HashMap<TaskId, usize> = plan.tasks().map(|task| task.number).zip(1..).collect();
-    let mut body = String::new();
-    for (task, number) in plan.tasks().zip(1..) {
-        write_task(&mut body, number, task, &numbers);
     }
-    front_matter::join(&header, &body)
 }
 
 fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<TaskId, usize>) {

@@ -309,6 +309,7 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
             origin: Origin::Person,
             ..TaskSpec::default()
         },
+        number: None,
         place: fields.place("task_id"),
         after,
         checks,

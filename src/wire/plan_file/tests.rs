@@ -483,6 +483,11 @@ proptest! {
             prop_assert_eq!(&numbers, &written.dependencies, "{}", text);
             prop_assert_eq!(task.optional, written.optional, "{}", text);
         }
+        for only in plan.tasks().map(|task| Some(task.number)).chain([None]) {
+            let given = PlanToEdit::new(&plan, only);
+            let edited = given.read(&given.text);
+            prop_assert!(edited.as_ref().is_ok_and(EditedPlan::is_empty), "{}\n{:?}", given.text, edited);
+        }
     }
 
     #[test]

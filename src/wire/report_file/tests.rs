@@ -30,6 +30,31 @@ fn problems(text: &str) -> String {
 }
 
 #[test]
+fn refused_commands_come_through_as_they_are() {
+    let commands = [
+        "cargo test",
+        "&a *b !c %d @e `f` {g} [h] | > - ? : #i",
+        "it's \"quoted\", 'twice': yes",
+        "a\n---\nstatus: FAILED\n  b: [",
+        "中文 \\n \\",
+    ];
+    let mut file = ReportFile::new(CommandId::new("task-7"), ReportStatus::PartialSuccess);
+    file.report.results = "It works.".to_owned();
+    for one in commands {
+        file.report.refused = vec![one.to_owned(); 2];
+        let read = read(&render(&file)).unwrap_or_else(|problems| panic!("{one}: {problems:?}"));
+        assert_eq!(read.report.refused, file.report.refused);
+        assert_eq!(read.report.status, ReportStatus::PartialSuccess);
+    }
+    file.report.refused = vec![format!("\"[{{{}", "\\\"".repeat(298)); 5];
+    file.report.question = Some("x".repeat(1200));
+    assert_eq!(read(&render(&file)).unwrap().report.refused.len(), 5);
+    // What a person would not see is not asked.
+    file.report.refused = vec!["ls".to_owned(), "l\u{200b}s".to_owned()];
+    assert_eq!(file.into_report().refused, ["ls"]);
+}
+
+#[test]
 fn reads_full_report() {
     let text = "---\nid: task-7\nstatus: PARTIAL_SUCCESS\nsession_id: s.1\nusage: {input_tokens: 10, output_tokens: 20, cost_usd: 0.5}\n\
         blocked_until: 2026-11-21T10:00:00Z\nquestion: Which one?\nrequest_id: r-1\ncollaboration: completed\ntitle: Mine\n---\n\n\

@@ -1,0 +1,233 @@
+//! `edit`: a plan, or one of its tasks, in the person's editor. An edit is made as a whole or not at all.
+
+use std::io::{IsTerminal, stdin};
+use std::path::PathBuf;
+
+use super::args::EditArgs;
+use super::editor::Editor;
+use super::{Access, App, BY, Exit, Failure, Output, Process, complain};
+use crate::plan::{Draft, PlanHead, PlanId, PlanSpec, Refusal, TaskEdit, TaskState, counted};
+use crate::store::StoreError;
+use crate::wire::Problem;
+use crate::wire::plan_file::{EditedPlan, PlanToEdit};
+use crate::wire::text::printable;
+
+/// Begins the lines above a text that say what is wrong with it; they are no part of it.
+const COMMENT: &str = "#!";
+
+/// Lets the person edit until the text is right, or is given back as it was.
+pub(super) async fn edit(args: &EditArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+    let app = App::open(process.start, Access::Control).await?;
+    app.quiet()?;
+    let (named, task) = args.meant();
+    let plan = app.plan_to_carry_out(named).await?;
+    let read = app.read(&plan, move |plan, _| {
+        let known = task.is_none_or(|task| plan.task(task).is_some());
+        let state = plan.status().clone();
+        (
+            known.then(|| PlanToEdit::new(plan, task)),
+            state,
+            plan.counts().total(),
+        )
+    });
+    let (given, state, total) = read.await?;
+    let Some(given) = given else {
+        return Err(app.no_task(&plan, task.unwrap_or_default()));
+    };
+    if state.settled() || total == 0 {
+        let refusal = match total {
+            0 => Refusal::Unplanned,
+            _ => Refusal::PlanIs(state),
+        };
+        return app.steer(&plan, "edited", |_| Err(refusal)).await;
+    }
+    let mut text = given.text.clone();
+    loop {
+        let mut editor = Editor::open(&text).map_err(|error| {
+            Failure::failed(error).hint("name an editor that is there: EDITOR=nano")
+        })?;
+        let closed = tokio::select! {
+            exit = &mut process.ended => {
+                let kept = editor.end().await;
+                complain(&format!("{}\n", unchanged(kept)));
+                return Ok(exit);
+            }
+            closed = editor.closed() => closed,
+        };
+        let edited = match closed {
+            Ok(edited) => edited,
+            Err(error) => {
+                return Err(Failure::failed(error).hint(unchanged(editor.keep())));
+            }
+        };
+        let written = without_comments(&edited);
+        if written == given.text {
+            process.output.line("nothing was changed")?;
+            return Ok(Exit::Done);
+        }
+        let applied = app.apply_edit(&plan, &given, written, &mut process.output);
+        let problems = match applied.await {
+            Ok(problems) if problems.is_empty() => return Ok(Exit::Done),
+            Ok(problems) => problems,
+            Err(failure) => return Err(failure.hint(unchanged(editor.keep()))),
+        };
+        let again = with_comments(&problems, written);
+        // A program that edits would do the same again, and so would a person who has given up.
+        if edited == text || !stdin().is_terminal() {
+            let failure = Failure::problems("plan.md", &problems);
+            return Err(failure.hint(unchanged(editor.keep())));
+        }
+        text = again;
+    }
+}
+
+impl App {
+    /// Makes an edit, and says what it did; or returns what is wrong with it.
+    async fn apply_edit(
+        &self,
+        plan: &PlanId,
+        given: &PlanToEdit,
+        text: &str,
+        output: &mut Output,
+    ) -> Result<Vec<Problem>, Failure> {
+        let edited = match given.read(text) {
+            Ok(edited) => edited,
+            Err(problems) => return Ok(problems),
+        };
+        let workspace = self.read(plan, |plan, _| PathBuf::from(&plan.head().workspace));
+        let problems = self.mismatches(&edited.changed, &workspace.await?);
+        if !problems.is_empty() {
+            return Ok(problems);
+        }
+        for role in edited
+            .changed
+            .plan
+            .tasks
+            .iter()
+            .filter_map(|task| task.assignee.as_ref())
+        {
+            if let Err(failure) = self.check_role(plan, role).await {
+                return Ok(vec![failure.problem(Problem::new)]);
+            }
+        }
+        if edited.is_empty() {
+            output.line("nothing was changed")?;
+            return Ok(Vec::new());
+        }
+        let said = format!("plan {plan}: {}", summary(&edited));
+        let change = move |draft: &mut Draft<'_>| make(draft, edited);
+        let changed = self.store().await?.change(plan, BY, "edited", change).await;
+        let refused = match changed {
+            Ok(refused) => refused,
+            Err(StoreError::Refused(refusal)) => vec![refusal],
+            Err(error) => return Err(error.into()),
+        };
+        if refused.is_empty() {
+            self.report(plan, &said, output).await?;
+        }
+        Ok(refused.iter().map(problem).collect())
+    }
+}
+
+/// Makes an edit of the plan as it is now; or changes nothing, and returns what is in the way.
+fn make(draft: &mut Draft<'_>, edited: EditedPlan) -> Result<Vec<Refusal>, Refusal> {
+    let refused = draft.plan().not_to_be_edited(&edited.tasks);
+    if !refused.is_empty() {
+        return Ok(refused);
+    }
+    draft.edit_tasks(&edited.tasks)?;
+    if let Some(header) = edited.header {
+        draft.describe(|head| set(head, header));
+    }
+    Ok(Vec::new())
+}
+
+fn set(head: &mut PlanHead, header: PlanSpec) {
+    head.name = header.name;
+    head.goal = header.goal;
+    head.description = header.description;
+    head.expected_outcome = header.expected_outcome;
+    head.constraints = header.constraints;
+}
+
+fn summary(edited: &EditedPlan) -> String {
+    let count =
+        |kind: fn(&TaskEdit) -> bool| edited.tasks.iter().filter(|edit| kind(edit)).count() as u64;
+    let counts = [
+        (
+            count(|edit| matches!(edit, TaskEdit::Change(..))),
+            "changed",
+        ),
+        (count(|edit| matches!(edit, TaskEdit::Add(_))), "added"),
+        (
+            count(|edit| matches!(edit, TaskEdit::Done(_))),
+            "done by hand",
+        ),
+        (count(|edit| matches!(edit, TaskEdit::Skip(_))), "skipped"),
+    ];
+    let header = edited
+        .header
+        .as_ref()
+        .map(|_| "its header changed".to_owned());
+    let tasks = counts.into_iter().filter(|(count, _)| *count > 0);
+    let tasks = tasks.map(|(count, what)| format!("{} {what}", counted(count, "task")));
+    header
+        .into_iter()
+        .chain(tasks)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn problem(refusal: &Refusal) -> Problem {
+    let problem = Problem::new(refusal.to_string());
+    match refusal {
+        Refusal::NotEditable { task, status } => problem.with_hint(match status {
+            TaskState::InProgress => {
+                format!("leave it as it was; `tell {task} \"…\"` speaks to its agent")
+            }
+            _ => format!("leave it as it was; `retry {task}` has it tried again"),
+        }),
+        Refusal::Outdated => problem.with_hint("close the editor, and `edit` again"),
+        _ => problem,
+    }
+}
+
+/// Returns a text below what is wrong with it; the lines are those of the text that the person sees then.
+fn with_comments(problems: &[Problem], text: &str) -> String {
+    let lines = |shift: usize| {
+        let shown = problems.iter().flat_map(move |problem| {
+            let line = problem.line.map(|line| line + shift);
+            let problem = Problem {
+                line,
+                ..problem.clone()
+            };
+            let hint = problem.hint.as_ref().map(|hint| format!("Hint: {hint}"));
+            std::iter::once(problem.to_string()).chain(hint)
+        });
+        let shown: Vec<String> = shown
+            .map(|said| format!("{COMMENT} {}\n", one(&said)))
+            .collect();
+        shown
+    };
+    let above = lines(lines(0).len());
+    above.concat() + text
+}
+
+fn one(text: &str) -> String {
+    printable(text).replace('\n', " ")
+}
+
+fn without_comments(text: &str) -> &str {
+    let mut text = text;
+    while let Some(rest) = text.strip_prefix(COMMENT) {
+        text = rest.split_once('\n').map_or("", |(_, rest)| rest);
+    }
+    text
+}
+
+/// Says that nothing was changed, and where the person's text is.
+fn unchanged(kept: Option<PathBuf>) -> String {
+    let kept = kept.map(|path| printable(&path.display().to_string()));
+    let kept = kept.map(|path| format!("; what you had written is in `{path}`"));
+    format!("nothing was changed{}", kept.unwrap_or_default())
+}

@@ -1,0 +1,371 @@
+//! Trust: what runs programs or widens rights counts only in the version that a person named on the command line or confirmed.
+//! Everything is read once, held against the records of the person, and used as it was read.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+
+use super::args::{CliCommand, TrustArgs};
+use super::confirm::{can_ask, confirm};
+use super::output::shown_from_here;
+use super::team_file::TeamFile;
+use super::{App, CommandStart, Exit, Failure, Output, beside, complain};
+use crate::config::{Config, Environment, FILE_NAME, HooksConfig};
+use crate::foreign_files;
+use crate::llm::PromptFiles;
+use crate::trust::{ConfirmedRecords, Parts, content_hash, is_hash};
+use crate::view::ProgramName;
+use crate::volumes::EXCHANGE;
+use crate::wire::text::one_line;
+
+/// Characters that are shown of a setting, and settings of a file.
+const MOST_SHOWN: usize = 2_000;
+const MOST_LINES: usize = 100;
+/// Bytes of a program in the project that count.
+const MOST_PROGRAM: u64 = 64 * 1024 * 1024;
+
+/// A file or a folder that agents, or a stranger, could have written.
+struct Subject {
+    path: PathBuf,
+    does: &'static str,
+    /// What counts of it, as it was read.
+    parts: Parts,
+    /// What was confirmed of it, or why that is not known.
+    before: io::Result<Option<Parts>>,
+    /// The person named it for this run.
+    named: bool,
+}
+
+/// Refuses, in the environment that agents get, what only a person may do.
+///
+/// # Errors
+/// The command is one of these.
+pub(super) fn refuse_agents(
+    command: &CliCommand,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    match (environment.get(EXCHANGE), command.for_persons_only()) {
+        (Some(_), Some(name)) => {
+            let error = anyhow!(
+                "`{name}` is for a person, and {EXCHANGE} is set: this is the environment of an agent"
+            );
+            Err(Failure::usage(error).hint("`status`, `show`, `why`, `log` and `tool` work here"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl CliCommand {
+    /// Returns its name if it controls, answers, takes over or configures, which agents must not do.
+    fn for_persons_only(&self) -> Option<&'static str> {
+        match self {
+            Self::Init(_) => Some("init"),
+            Self::Run(_) => Some("run"),
+            Self::Plan(_) => Some("plan"),
+            Self::Resume(_) => Some("resume"),
+            Self::Answer(_) => Some("answer"),
+            Self::Pause(_) => Some("pause"),
+            Self::Stop => Some("stop"),
+            Self::Abort(_) => Some("abort"),
+            Self::Restore(_) => Some("restore"),
+            Self::Worker(_) => Some("worker"),
+            Self::Daemon(_) => Some("daemon"),
+            Self::Trust(_) => Some("trust"),
+            Self::Clean(_) => Some("clean"),
+            Self::Merge(_) => Some("merge"),
+            Self::Discard(_) => Some("discard"),
+            Self::Prune(_) => Some("prune"),
+            Self::Edit(_) => Some("edit"),
+            Self::Tell(_) => Some("tell"),
+            Self::Retry(_) => Some("retry"),
+            Self::Skip(_) => Some("skip"),
+            Self::Done(_) => Some("done"),
+            Self::Add(_) => Some("add"),
+            Self::Plans(_)
+            | Self::Status(_)
+            | Self::Show(_)
+            | Self::Why(_)
+            | Self::Diff(_)
+            | Self::Log(_)
+            | Self::Tools(_)
+            | Self::Tool(_)
+            | Self::Mcp(_)
+            | Self::Doctor(_)
+            | Self::Completions { .. } => None,
+        }
+    }
+}
+
+/// Shows what a configuration runs and allows, and confirms it; a person at a terminal is asked first.
+pub(super) async fn trust(
+    args: TrustArgs,
+    start: &CommandStart,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (named, environment) = (start.file.clone(), start.environment.clone());
+    let app = beside(move || {
+        let config = match args.path.as_deref() {
+            Some(folder) if folder.is_dir() => {
+                let folder = std::path::absolute(folder).map_err(Failure::failed)?;
+                Config::in_folder(&folder, &environment)
+            }
+            Some(file) => Config::load(Some(file), &environment),
+            None => Config::load(named.as_deref(), &environment),
+        };
+        App::to_confirm(config?, environment)
+    });
+    let app = app.await?;
+    let open = app.unconfirmed(false);
+    if open.is_empty() {
+        return output.line("nothing here waits to be confirmed");
+    }
+    output.prose(&format!("{}\n", listed(&open)))?;
+    if can_ask() && !confirm("Confirm it?").await? {
+        return Err(Failure::new(anyhow!("nothing is confirmed"), Exit::Waiting));
+    }
+    let kept = app.keep(&open);
+    kept.context("failed to keep what was confirmed")?;
+    output.line("confirmed")
+}
+
+/// Confirms, for the person, what the configuration in a folder runs and allows as it is now, without asking.
+///
+/// # Errors
+/// The text of what is wrong with it, or why this cannot be kept.
+pub fn trust_folder(folder: &Path, environment: &Environment) -> Result<(), String> {
+    let keep = || {
+        let config = Config::in_folder(folder, environment)?;
+        let app = App::to_confirm(config, environment.clone())?;
+        app.keep(&app.unconfirmed(false)).map_err(Failure::failed)
+    };
+    keep().map_err(|failure: Failure| failure.text().unwrap_or_default())
+}
+
+impl App {
+    /// Makes sure that a person named or confirmed everything that would run programs or widen rights, as it was read; asks where
+    /// it may. From now on the prompts are those of the configuration.
+    ///
+    /// # Errors
+    /// It is not confirmed, or a prompt cannot be read.
+    pub(super) async fn require_trust(
+        &mut self,
+        start: &CommandStart,
+        may_ask: bool,
+    ) -> Result<(), Failure> {
+        self.read_prompts().await?;
+        let open = self.unconfirmed(start.file.is_some());
+        let (named, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|subject| subject.named);
+        // What is named counts without a record, too.
+        self.keep(&named).ok();
+        if open.is_empty() {
+            return Ok(());
+        }
+        if !may_ask || !can_ask() {
+            let program = &self.program;
+            let hint = match open.iter().all(|subject| subject.before.is_ok()) {
+                true => format!("if you want that, `{program} trust` confirms it"),
+                false => {
+                    format!("if you want that, `{program} --config FILE` names it for one run")
+                }
+            };
+            return Err(Failure::new(anyhow!(listed(&open)), Exit::Waiting).hint(hint));
+        }
+        complain(&format!("{}\n", listed(&open)));
+        if !confirm("Go on with that?").await? {
+            return Err(Failure::new(anyhow!("nothing was started"), Exit::Waiting));
+        }
+        if let Err(error) = self.keep(&open) {
+            complain(&format!(
+                "! you are asked again next time: this cannot be kept: {error}\n"
+            ));
+        }
+        Ok(())
+    }
+
+    /// As [`App::require_trust`] in a process that another one started; `handed` is the fingerprint of what that one made sure of.
+    ///
+    /// # Errors
+    /// It has changed meanwhile.
+    pub(super) async fn require_same(&mut self, handed: &str) -> Result<(), Failure> {
+        self.read_prompts().await?;
+        match self.fingerprint() == handed {
+            true => Ok(()),
+            false => Err(Failure::new(
+                anyhow!("the configuration has changed since it was confirmed"),
+                Exit::Waiting,
+            )),
+        }
+    }
+
+    /// Returns what stands for everything here that has to be confirmed.
+    pub(super) fn fingerprint(&self) -> String {
+        let parts = self.subjects(true).into_iter().map(|subject| subject.parts);
+        content_hash(format!("{:?}", parts.collect::<Vec<_>>()))
+    }
+
+    /// Leaves out the hooks, and says so, unless they are trusted: what is left to do needs none.
+    pub(super) async fn hooks_if_trusted(&mut self, start: &CommandStart) {
+        let trusted = self.require_trust(start, false).await.is_ok();
+        if trusted {
+            return;
+        }
+        self.prompts = PromptFiles::default();
+        if std::mem::take(&mut self.config.hooks) != HooksConfig::default() {
+            complain("! hooks are left out: the configuration is not what was confirmed\n");
+        }
+    }
+
+    /// Returns whether [`App::require_trust`] would ask, for a command that runs nothing then.
+    pub(super) fn is_unconfirmed(&self, start: &CommandStart) -> bool {
+        let open = self.unconfirmed(start.file.is_some());
+        open.iter().any(|subject| !subject.named)
+    }
+
+    async fn read_prompts(&mut self) -> Result<(), Failure> {
+        let dir = self.config.prompts_dir();
+        self.prompts = beside(move || read_prompts(&dir)).await?;
+        Ok(())
+    }
+
+    /// Reads everything that the configuration names.
+    fn to_confirm(config: Config, environment: Environment) -> Result<Self, Failure> {
+        let mut app = Self::of(config, environment, ProgramName::with(None, None))?;
+        if let Some(path) = TeamFile::find(None, &app.config) {
+            app.team = Some(TeamFile::load(path, &app.config)?);
+        }
+        app.prompts = read_prompts(&app.config.prompts_dir())?;
+        Ok(app)
+    }
+
+    fn records(&self) -> io::Result<ConfirmedRecords> {
+        let workspace = self.config.workspace();
+        ConfirmedRecords::outside_of(&[self.config.folder(), &workspace], &self.environment)
+    }
+
+    fn keep(&self, confirmed: &[Subject]) -> io::Result<()> {
+        let mut confirmed = confirmed.iter();
+        confirmed.try_for_each(|subject| self.records()?.put(&subject.path, &subject.parts))
+    }
+
+    /// Returns what is not as a person confirmed it. If the configuration is `named`, so is everything that it names.
+    fn unconfirmed(&self, named: bool) -> Vec<Subject> {
+        let mut subjects = self.subjects(named);
+        subjects.retain(|subject| match &subject.before {
+            Ok(Some(before)) => *before != subject.parts,
+            Ok(None) | Err(_) => !subject.parts.is_empty(),
+        });
+        subjects
+    }
+
+    /// Returns the configuration, the prompts and the team, as they were read.
+    fn subjects(&self, named: bool) -> Vec<Subject> {
+        let config = &self.config;
+        let subject = |path: PathBuf, does, parts, key: Option<&str>| Subject {
+            before: self.records().and_then(|records| records.get(&path)),
+            named: named || key.is_some_and(|key| self.environment.overrides(key)),
+            path,
+            does,
+            parts,
+        };
+        let file = config.file().and_then(Path::file_name);
+        let file = config.folder().join(file.unwrap_or(FILE_NAME.as_ref()));
+        let mut settings = config.sensitive().clone();
+        settings.extend(self.programs());
+        let prompts = self.prompts.replaced();
+        let prompts = prompts.map(|(name, text)| (name.to_owned(), content_hash(text)));
+        let told = "replaces what models and agents are told";
+        let mut subjects = vec![
+            subject(file, "runs programs or widens rights", settings, None),
+            subject(
+                config.prompts_dir(),
+                told,
+                prompts.collect(),
+                Some("prompts.dir"),
+            ),
+        ];
+        if let Some(team) = &self.team {
+            let (path, parts) = (team.path.clone(), team.parts.clone());
+            let team = subject(path, "says who works, and how", parts, Some("run.team"));
+            let named = team.named || self.team_named;
+            subjects.push(Subject { named, ..team });
+        }
+        subjects
+    }
+
+    /// Returns the programs of the project that hooks and servers name, since agents could change what these run. What a check
+    /// runs is the project itself, which agents are to change.
+    fn programs(&self) -> Parts {
+        let (config, workspace) = (&self.config, self.config.workspace());
+        let hooks = &config.hooks;
+        let hooks = [&hooks.on_question, &hooks.on_finish, &hooks.on_change];
+        let hooks = hooks.into_iter().flatten();
+        let servers = config.mcp.values().map(|server| &server.command);
+        let named = (hooks.map(|argv| (argv, config.folder())))
+            .chain(servers.map(|argv| (argv, &*workspace)));
+        let words = named.flat_map(|(argv, folder)| argv.iter().map(move |word| (word, folder)));
+        let hashed = words.filter_map(|(word, folder)| {
+            let real = folder.join(word).canonicalize().ok()?;
+            let within = |folder: &Path| folder.canonicalize().is_ok_and(|it| real.starts_with(it));
+            if !within(config.folder()) && !within(&workspace) {
+                return None;
+            }
+            let mode = real.metadata().ok()?.permissions().mode();
+            let content = foreign_files::read_beginning(&real, MOST_PROGRAM).ok()?;
+            // Other files that are named may be what the program writes.
+            let program = mode & 0o111 != 0 || content.starts_with(b"#!");
+            program.then(|| (format!("the file `{word}`"), content_hash(content)))
+        });
+        hashed.collect()
+    }
+}
+
+fn read_prompts(dir: &Path) -> Result<PromptFiles, Failure> {
+    PromptFiles::read(dir).map_err(|error| Failure::hinted(error, |error| error.hint()))
+}
+
+fn listed(open: &[Subject]) -> String {
+    let paragraph = |subject: &Subject| {
+        let (path, does) = (shown_from_here(&subject.path), subject.does);
+        let (state, before) = match &subject.before {
+            Ok(None) => ("no person has confirmed it".to_owned(), None),
+            Ok(before) => ("it is not what was confirmed".to_owned(), before.as_ref()),
+            Err(error) => (format!("what was confirmed is not known ({error})"), None),
+        };
+        let mut lines = changes(before, &subject.parts);
+        let more = lines.len().saturating_sub(MOST_LINES);
+        lines.truncate(MOST_LINES);
+        lines.extend((more > 0).then(|| format!("  … and {more} more: look into it")));
+        format!("`{path}` {does}, and {state}:\n{}", lines.join("\n"))
+    };
+    open.iter().map(paragraph).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the parts that there are, or those that have changed, a line each.
+fn changes(before: Option<&Parts>, now: &Parts) -> Vec<String> {
+    let (none, new) = (Parts::new(), before.map_or(" ", |_| "+"));
+    let before = before.unwrap_or(&none);
+    let line = |mark: &str, key: &str, value: &String| {
+        let text = match is_hash(value) {
+            true => key.to_owned(),
+            false => format!("{key} = {value}"),
+        };
+        format!("  {mark} {}", one_line(&text, MOST_SHOWN))
+    };
+    let keys: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let lines = keys.into_iter().flat_map(|key| {
+        let (was, is) = match (before.get(key), now.get(key)) {
+            (was, is) if was == is => (None, None),
+            // Both would look alike.
+            (Some(_), Some(is)) if is_hash(is) => (None, Some(line("~", key, is))),
+            (was, is) => (
+                was.map(|value| line("-", key, value)),
+                is.map(|value| line(new, key, value)),
+            ),
+        };
+        was.into_iter().chain(is)
+    });
+    lines.collect()
+}

@@ -1,0 +1,170 @@
+//! Which settings of a file run programs or widen rights: all but those listed here, so a key that is added later does until
+//! somebody has thought about it.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value;
+
+use super::Config;
+use super::read_config::leaves;
+use crate::wire::text::parse_span;
+
+/// Keys that neither run a program nor widen what is allowed. What the team file and the prompts say counts by their content.
+const HARMLESS: &str = "
+    llm.provider llm.model llm.agent llm.tries llm.retry_delay llm.plan.model llm.judge.when llm.judge.model
+    run.isolation run.team run.session run.task_timeout run.task_deadline run.max_attempts run.max_replans run.max_parallel
+    run.audit run.language worker.retries worker.retry_delay tools.max_subtasks prompts.dir
+    role.classify role.max_steps role.step_timeout role.max_depth";
+
+/// Folders, which are harmless within the folder of the file.
+const PLACES: [&str; 2] = ["volumes.root", "run.workspace"];
+
+impl Config {
+    /// Returns the settings that run programs or widen rights, by their keys, as TOML. What is at its default, or is less than that,
+    /// does neither.
+    pub(super) fn find_sensitive(&self, folder: &Path) -> BTreeMap<String, String> {
+        let defaults = leaves(&Self::default());
+        let harmless = |key: &str| {
+            key.ends_with(".timeout") || HARMLESS.split_whitespace().any(|other| other == key)
+        };
+        let settings = leaves(self).into_iter();
+        let sensitive = settings.filter(|(key, _)| !harmless(key));
+        let widens = sensitive.filter_map(|(key, value)| {
+            let value = match (value, defaults.get(&key)) {
+                (Value::Null, _) => return None,
+                (value, Some(default)) if value == *default => return None,
+                (value, Some(default)) if key.starts_with("budget.") => {
+                    let (limit, default) = (amount(&value), amount(default));
+                    limit
+                        .is_none_or(|limit| Some(limit) > default)
+                        .then_some(value)?
+                }
+                (Value::String(place), _) if PLACES.contains(&&*key) => {
+                    Value::from(outside(&place, folder)?)
+                }
+                (Value::Array(mut entries), Some(Value::Array(default))) => {
+                    entries.retain(|entry| !default.contains(entry));
+                    Value::from(entries)
+                }
+                (value, _) => value,
+            };
+            let empty = value.as_array().is_some_and(Vec::is_empty);
+            let toml = toml::Value::try_from(&value).map(|value| value.to_string());
+            // What TOML has no word for is shown as JSON.
+            (!empty).then(|| (key, toml.unwrap_or_else(|_| value.to_string())))
+        });
+        widens.collect()
+    }
+}
+
+/// Returns the amount of a limit; `None` for no limit.
+fn amount(limit: &Value) -> Option<f64> {
+    let span = |text| parse_span(text).map(|span| span.as_secs_f64());
+    limit.as_f64().or_else(|| limit.as_str().and_then(span))
+}
+
+/// Returns where a path leads, if that is out of a folder.
+fn outside(path: &str, folder: &Path) -> Option<String> {
+    let (named, full) = (Path::new(path), folder.join(path));
+    let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    let below = |real: &PathBuf| {
+        let folder = folder.canonicalize();
+        folder.is_ok_and(|folder| real.starts_with(folder))
+    };
+    // A link may lead out, too.
+    let real = full.canonicalize();
+    let inside = named.components().all(plain) && real.as_ref().map_or(true, below);
+    (!inside).then(|| real.unwrap_or(full).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::config::{Environment, TEMPLATE};
+
+    fn sensitive(text: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        symlink("/usr", folder.path().join("link")).unwrap();
+        std::fs::write(folder.path().join("config.toml"), text).unwrap();
+        let config = Config::in_folder(folder.path(), &Environment::default()).unwrap();
+        let settings = config.sensitive().iter();
+        settings
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect()
+    }
+
+    #[test]
+    fn harmless_settings_need_no_confirmation() {
+        for text in [
+            TEMPLATE,
+            "[llm]\nprovider = 'none'\njudge = 'on_doubt'\ntimeout = '9s'",
+            "[run]\nworkspace = 'work'\nmax_parallel = 9\nisolation = 'worktree'\nteam = 't.yaml'",
+            "[volumes]\nroot = './v'\n[prompts]\ndir = '/p'",
+            "[budget]\nllm_calls = 1\nllm_tokens = 2\ncost_usd = 3\nwall_time = '1m'\nattempts = 4",
+            "[worker]\nallow = []\nenv = ['PATH']",
+        ] {
+            assert_eq!(sensitive(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_and_rights_need_confirmation() {
+        for (text, found) in [
+            (
+                "[checks]\nt = { run = ['cargo', 'test'], timeout = '1m', env = ['X'] }",
+                vec![
+                    r#"checks.t.env = ["X"]"#,
+                    r#"checks.t.run = ["cargo", "test"]"#,
+                ],
+            ),
+            (
+                "[mcp]\nd = { command = ['d'] }",
+                vec![r#"mcp.d.command = ["d"]"#],
+            ),
+            (
+                "[hooks]\non_finish = ['./n']\nenv = ['TOKEN']",
+                vec![r#"hooks.env = ["TOKEN"]"#, r#"hooks.on_finish = ["./n"]"#],
+            ),
+            (
+                "[worker]\nallow = ['edit', 'all']\nenv = ['PATH', 'TOKEN']",
+                vec![r#"worker.allow = ["all"]"#, r#"worker.env = ["TOKEN"]"#],
+            ),
+            (
+                "[llm]\nbase_url = 'http://127.0.0.1:1/'\napi_key_env = 'TOKEN'",
+                vec![
+                    r#"llm.api_key_env = "TOKEN""#,
+                    r#"llm.base_url = "http://127.0.0.1:1""#,
+                ],
+            ),
+            (
+                "[budget]\ncost_usd = 'none'\nwall_time = '99h'\n[run]\nconfirm_abort = 'never'",
+                vec![
+                    r#"budget.cost_usd = "none""#,
+                    r#"budget.wall_time = "4d 3h""#,
+                    r#"run.confirm_abort = "never""#,
+                ],
+            ),
+            (
+                "[run]\nworkspace = 'link'\n[volumes]\nroot = '/none/../x'",
+                vec![
+                    r#"run.workspace = "/usr""#,
+                    r#"volumes.root = "/none/../x""#,
+                ],
+            ),
+        ] {
+            assert_eq!(sensitive(text), found, "{text}");
+        }
+    }
+
+    #[test]
+    fn environment_is_the_persons_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = ("PLAN_AGENT_WORKER_ALLOW".to_owned(), "['all']".to_owned());
+        let config = Config::in_folder(folder.path(), &Environment::from_iter([set])).unwrap();
+        assert_eq!(config.worker.allow, ["all"]);
+        assert!(config.sensitive().is_empty());
+    }
+}

@@ -1,0 +1,413 @@
+//! What a person does to single tasks of a plan, whether a daemon carries it out meanwhile or not.
+
+use std::collections::BTreeSet;
+
+use super::human_questions::{SKIPPED, renew};
+use super::task_structure::produced;
+use super::{Draft, Refusal, or};
+use crate::plan::event::Event;
+use crate::plan::model::{
+    AttemptState, BudgetLimit, Evidence, HumanQuestion, HumanQuestionKind, Origin, PlanState, Task,
+    TaskChanges, TaskId, TaskOrder, TaskRef, TaskSpec, TaskState,
+};
+use crate::plan::plan_in_memory::Plan;
+
+/// The result of a task that a person calls done without a word.
+const DONE: &str = "done by hand";
+
+/// One task of a plan, or of a part of it, as a person has left it in an editor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskEdit {
+    /// It is as it was.
+    Keep(TaskId),
+    /// It is new, and stands here. [`TaskRef::New`] counts the new tasks of the same list.
+    Add(Box<TaskSpec>),
+    /// It has another text than the task that the person saw.
+    Change(Box<Task>, Box<TaskSpec>),
+    /// The person says that it is done.
+    Done(TaskId),
+    /// It is left out.
+    Skip(TaskId),
+}
+
+impl Plan {
+    /// Returns the tasks that have begun or are completed and rely on the result of a task, in the order of their numbers: they
+    /// open again with it.
+    pub fn opens_again(&self, id: TaskId) -> Vec<TaskId> {
+        let Some(task) = self.task(id).filter(|task| task.status.satisfies()) else {
+            return Vec::new();
+        };
+        let mut reached = BTreeSet::new();
+        if self.head().order == TaskOrder::Sequential {
+            reached.extend(self.tasks_around(task).1.map(|task| task.number));
+        }
+        let mut next = vec![id];
+        while let Some(id) = next.pop() {
+            let new = self.dependants(id).map(|task| task.number);
+            next.extend(new.filter(|id| reached.insert(*id)));
+        }
+        let begun = |id: &TaskId| {
+            let task = self.task(*id);
+            task.is_some_and(|task| !matches!(task.status, TaskState::Pending | TaskState::Skipped))
+        };
+        reached.into_iter().filter(begun).collect()
+    }
+
+    /// Returns how many attempts a task has before a person is asked: what the rules and the budget leave of them.
+    pub fn attempts_left(&self, task: &Task) -> u32 {
+        let rules = (self.head().policy.max_attempts).saturating_sub(task.failures);
+        rules.min(self.left(BudgetLimit::Attempts))
+    }
+
+    /// Returns whether an attempt at a task is under way, and no person is asked about it.
+    pub fn at_work(&self, task: &Task) -> bool {
+        let attempt = self.current_attempt(task);
+        attempt.is_some_and(|attempt| attempt.state.open()) && !self.asks_about(task.number)
+    }
+
+    /// Returns what is in the way of a person's edits, for each task of which something is.
+    pub fn not_to_be_edited(&self, edits: &[TaskEdit]) -> Vec<Refusal> {
+        let refused = edits.iter().filter_map(|edit| match edit {
+            TaskEdit::Change(seen, _) => {
+                let task = self.task(seen.number)?;
+                let fixed = task.status != TaskState::Pending;
+                fixed.then(|| Refusal::not_editable(task))
+            }
+            TaskEdit::Skip(id) => {
+                let task = self.task(*id)?;
+                let fixed = task.status == TaskState::Completed;
+                fixed.then(|| Refusal::not_editable(task))
+            }
+            TaskEdit::Keep(_) | TaskEdit::Add(_) | TaskEdit::Done(_) => None,
+        });
+        refused.collect()
+    }
+}
+
+impl Draft<'_> {
+    /// Adds a person's words to the next command of a task. `now` stops the attempt at the task, and its agent goes on with the
+    /// words in its session. Returns whether the words are new.
+    ///
+    /// # Errors
+    /// The task or the plan has ended. With `now`: no agent works on the task, or its session is not known.
+    pub fn tell(&mut self, id: TaskId, words: &str, now: bool) -> Result<bool, Refusal> {
+        self.not_settled()?;
+        let mut task = self.task(id)?;
+        if task.status.settled() {
+            return Err(Refusal::not_editable(&task));
+        }
+        let said = |told: &Option<String>| told.as_ref().is_some_and(|told| told.ends_with(words));
+        let attempt = self.plan.current_attempt(&task).cloned();
+        let attempt = attempt.filter(|attempt| attempt.state == AttemptState::Open);
+        if attempt.as_ref().is_some_and(|attempt| said(&attempt.told)) {
+            return Ok(false);
+        }
+        let new = !said(&task.told);
+        if new {
+            task.tell(words);
+            self.log(Event::Told {
+                task: id,
+                words: words.to_owned(),
+            });
+            self.insert(task.clone());
+        }
+        if now {
+            let attempt = attempt.ok_or(Refusal::NobodyWorks(id))?;
+            if attempt.claimed.is_some() && attempt.session.is_none() {
+                return Err(Refusal::NoSession(id));
+            }
+            self.take_over(&task, "the agent goes on with a person's words");
+        }
+        Ok(new)
+    }
+
+    /// Has a task tried again, and with it all that relies on its result. A plan that is completed or failed goes on. A task that
+    /// an agent works on only gets the words.
+    ///
+    /// # Errors
+    /// The plan was abandoned, or its rest is being changed.
+    pub fn retry_task(&mut self, id: TaskId, words: &str) -> Result<(), Refusal> {
+        let task = self.task(id)?;
+        self.not_abandoned()?;
+        if self.plan.head().replan.is_some() {
+            return Err(Refusal::Replanning);
+        }
+        let fresh = task.failures == 0 && task.not_before.is_none();
+        let waits = task.status == TaskState::Pending && fresh && !self.plan.asks_about(id);
+        if waits || self.plan.at_work(&task) {
+            return match words {
+                "" => Ok(()),
+                words => self.tell(id, words, false).map(drop),
+            };
+        }
+        self.go_on_by_hand()?;
+        for again in self.plan.opens_again(id) {
+            self.open_again(again, "")?;
+        }
+        self.open_again(id, words)
+    }
+
+    fn open_again(&mut self, id: TaskId, words: &str) -> Result<(), Refusal> {
+        self.take_over(&self.task(id)?, "a person has the task tried again");
+        let mut task = self.task(id)?;
+        renew(&mut task, words);
+        task.result = None;
+        task.evidence = None;
+        task.not_before = None;
+        task.finished_at = None;
+        self.log(Event::Reopened { task: id });
+        self.insert(task);
+        Ok(())
+    }
+
+    /// Skips a task for a person. Returns whether it was not skipped before.
+    ///
+    /// # Errors
+    /// The task is completed, or the plan has ended.
+    pub fn skip_by_hand(&mut self, id: TaskId, words: &str) -> Result<bool, Refusal> {
+        let task = self.task(id)?;
+        if task.status == TaskState::Skipped {
+            return Ok(false);
+        }
+        self.not_settled()?;
+        self.take_over(&task, "the task was skipped");
+        self.skip_task(id, or(words, SKIPPED))?;
+        Ok(true)
+    }
+
+    /// Completes a task because a person says that it is done. What agents did for it is not accepted with that. Returns whether
+    /// it was not completed before.
+    ///
+    /// # Errors
+    /// The plan has ended.
+    pub fn complete_by_hand(&mut self, id: TaskId, words: &str) -> Result<bool, Refusal> {
+        let task = self.task(id)?;
+        if task.status == TaskState::Completed {
+            return Ok(false);
+        }
+        self.not_settled()?;
+        self.take_over(&task, "a person says that the task is done");
+        // Whoever looks for the accepted result must not find one that was only merged aside.
+        if let Some(mut attempt) = self.plan.current_attempt(&task).cloned() {
+            attempt.merge = None;
+            self.insert_attempt(attempt);
+        }
+        let mut task = self.task(id)?;
+        task.status = TaskState::Completed;
+        task.result = Some(or(words, DONE).to_owned());
+        task.evidence = Some(Evidence {
+            verified: false,
+            by_hand: true,
+            facts: Vec::new(),
+        });
+        task.failures = 0;
+        task.not_before = None;
+        task.finished_at = Some(self.now);
+        self.log(Event::Completed {
+            task: id,
+            verified: false,
+        });
+        self.insert(task);
+        Ok(true)
+    }
+
+    /// Adds a person's task: before a task, which waits for it then; else behind the last task on which it depends; else at the
+    /// end. A plan that is completed or failed goes on.
+    ///
+    /// # Errors
+    /// The plan was abandoned or has no tasks yet, `before` has begun, or as [`Draft::add_tasks`].
+    pub fn add_by_hand(
+        &mut self,
+        task: TaskSpec,
+        before: Option<TaskId>,
+    ) -> Result<TaskId, Refusal> {
+        if self.plan.counts().total() == 0 {
+            return Err(Refusal::Unplanned);
+        }
+        self.go_on_by_hand()?;
+        self.plan_has_changed();
+        let Some(before) = before else {
+            let after = task.dependencies.iter().filter_map(|after| match after {
+                TaskRef::Number(id) => self.plan.task(*id),
+                _ => None,
+            });
+            let after = after.max_by_key(|after| (after.position, after.number));
+            let after = after.map(|after| after.number);
+            return Ok(self.add_tasks(vec![task], after)?[0]);
+        };
+        let waits = self.editable(before)?;
+        let added = self.add_tasks_before(vec![task], before)?[0];
+        let dependencies = waits.dependencies.iter().copied().chain([added]);
+        let dependencies = Some(dependencies.map(TaskRef::Number).collect());
+        let changes = TaskChanges {
+            dependencies,
+            ..TaskChanges::default()
+        };
+        self.update_task(before, &changes)?;
+        Ok(added)
+    }
+
+    /// Carries out what a person has edited, in the order of the plan: all of it or nothing.
+    ///
+    /// # Errors
+    /// A task that has begun or ended, or that is no longer as the person saw it; else as [`Draft::add_tasks`].
+    pub fn edit_tasks(&mut self, edits: &[TaskEdit]) -> Result<(), Refusal> {
+        self.not_settled()?;
+        self.go_on_by_hand()?;
+        self.plan_has_changed();
+        let mut numbers = Vec::with_capacity(edits.len());
+        for (place, edit) in edits.iter().enumerate() {
+            let number = match edit {
+                TaskEdit::Keep(id) => *id,
+                TaskEdit::Add(spec) => {
+                    let spec = TaskSpec {
+                        dependencies: Vec::new(),
+                        ..TaskSpec::clone(spec)
+                    };
+                    let next = edits[place..].iter().find_map(TaskEdit::number);
+                    match (numbers.last(), next) {
+                        (None, Some(next)) => self.add_tasks_before(vec![spec], next)?[0],
+                        (last, _) => self.add_tasks(vec![spec], last.copied())?[0],
+                    }
+                }
+                TaskEdit::Change(seen, spec) => self.begin_edit(seen, spec)?,
+                TaskEdit::Done(id) => {
+                    self.complete_by_hand(*id, "")?;
+                    *id
+                }
+                TaskEdit::Skip(id) => {
+                    self.skip_by_hand(*id, "left out by a person who edited the plan")?;
+                    *id
+                }
+            };
+            numbers.push(number);
+        }
+        let both = || edits.iter().zip(&numbers);
+        let new = both().filter(|(edit, _)| matches!(edit, TaskEdit::Add(_)));
+        let new: Vec<TaskId> = new.map(|(_, number)| *number).collect();
+        for (edit, number) in both() {
+            if let TaskEdit::Change(_, spec) | TaskEdit::Add(spec) = edit {
+                self.end_edit(*number, spec, &new)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the dependencies of an edited task away: while others change, they could form a cycle that the whole does not have.
+    fn begin_edit(&mut self, seen: &Task, spec: &TaskSpec) -> Result<TaskId, Refusal> {
+        let mut task = self.editable(seen.number)?;
+        if !same_text(seen, &task) {
+            return Err(Refusal::Outdated);
+        }
+        task.dependencies = Vec::new();
+        task.step.clone_from(&spec.step);
+        task.checks.clone_from(&spec.checks);
+        task.produces = produced(&spec.produces)?;
+        task.optional = spec.optional;
+        self.insert(task);
+        Ok(seen.number)
+    }
+
+    fn end_edit(&mut self, id: TaskId, spec: &TaskSpec, new: &[TaskId]) -> Result<(), Refusal> {
+        let task = self.task(id)?;
+        let done = spec.done && !task.status.satisfies();
+        // What a model wrote stays a model's until the person has put a hand to that text.
+        let origin = match spec.description == task.description {
+            true => task.origin,
+            false => Origin::Person,
+        };
+        let changes = TaskChanges {
+            name: Some(spec.name.clone()),
+            description: Some(spec.description.clone()),
+            constraints: Some(spec.constraints.clone()),
+            expected_outcome: Some(spec.expected_outcome.clone()),
+            assignee: Some(spec.assignee.clone()),
+            dependencies: Some(spec.dependencies.clone()),
+            ..TaskChanges::default()
+        };
+        self.change_task(task, &changes, new)?;
+        let task = self.task(id)?;
+        self.insert(Task { origin, ..task });
+        match done {
+            true => self.complete_by_hand(id, "").map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Stops the attempt at a task that a person decides about, and closes what is asked about it or because of it.
+    fn take_over(&mut self, task: &Task, reason: &str) {
+        let id = task.number;
+        self.close_with_asks(reason, |question| {
+            question.task == Some(id) || question.about == HumanQuestionKind::Stuck
+        });
+        self.stop_attempt(task);
+    }
+
+    /// Closes what is asked about a plan whose tasks were others.
+    fn plan_has_changed(&mut self) {
+        use HumanQuestionKind::{Replans, Review, Stuck};
+        self.close_with_asks("a person changed the plan", |question| {
+            matches!(question.about, Stuck | Review | Replans) && question.task.is_none()
+        });
+    }
+
+    /// Closes questions to the person, with those to the model that they are about.
+    fn close_with_asks(&mut self, reason: &str, which: impl Fn(&HumanQuestion) -> bool) {
+        let open = self.plan.open_questions().filter(|open| which(open));
+        for question in open.cloned().collect::<Vec<_>>() {
+            self.close_ask(&question);
+            self.close_question(question, reason);
+        }
+    }
+
+    /// Lets a plan go on that has ended by itself, and has its goal audited again.
+    fn go_on_by_hand(&mut self) -> Result<(), Refusal> {
+        self.not_abandoned()?;
+        if self.plan.status().settled() {
+            self.log(Event::Resumed);
+            self.change_head(|head| {
+                head.status = PlanState::Running;
+                head.outcome = None;
+                head.finished_at = None;
+            });
+        }
+        if self.plan.head().audited.is_some() {
+            self.change_head(|head| head.audited = None);
+        }
+        Ok(())
+    }
+}
+
+impl TaskEdit {
+    fn number(&self) -> Option<TaskId> {
+        match self {
+            Self::Keep(id) | Self::Done(id) | Self::Skip(id) => Some(*id),
+            Self::Change(seen, _) => Some(seen.number),
+            Self::Add(_) => None,
+        }
+    }
+}
+
+/// Returns whether two states of a task say the same in an editor.
+fn same_text(one: &Task, other: &Task) -> bool {
+    fn text(task: &Task) -> impl PartialEq {
+        let Task {
+            name,
+            description,
+            constraints,
+            expected_outcome,
+            assignee,
+            step,
+            optional,
+            checks,
+            produces,
+            dependencies,
+            ..
+        } = task.clone();
+        (
+            (name, description, constraints, expected_outcome, assignee),
+            (step, optional, checks, produces, dependencies),
+        )
+    }
+    text(one) == text(other)
+}

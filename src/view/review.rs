@@ -1,0 +1,57 @@
+//! A plan in full, for a person who is to approve it.
+
+use super::{Paint, Style, name, numbers};
+use crate::plan::{Plan, Task};
+use crate::wire::role_text::role;
+use crate::wire::text::{one_line, printable};
+
+/// Tasks that are shown; an editor shows all.
+const SHOWN: usize = 50;
+
+/// Characters of a task's description that are shown.
+const LONGEST: usize = 2000;
+
+/// Returns every task with its description, who does it, what it waits for, what it makes and what is checked.
+pub fn review(plan: &Plan, paint: Paint) -> String {
+    let tasks = plan.tasks().take(SHOWN);
+    let mut lines: Vec<String> = tasks.flat_map(|one| task(one, paint)).collect();
+    let more = plan.counts().total().saturating_sub(SHOWN);
+    if more > 0 {
+        lines.push(format!("  … {more} more: `edit` shows all"));
+    }
+    let checks = &plan.head().policy.checks;
+    if !checks.is_empty() {
+        let checks = one_line(&checks.join(", "), LONGEST);
+        lines.push(format!("  checked after every task: {checks}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn task(task: &Task, paint: Paint) -> Vec<String> {
+    let (number, title) = (task.number, name(&task.name));
+    let title = paint.text(Style::Bold, &format!("  {number} · {title}"));
+    let said = printable(&task.description);
+    let said: String = match said.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} …", &said[..end]),
+        None => said,
+    };
+    let said = said.lines().filter(|line| !line.trim().is_empty());
+    let said = said.map(|line| format!("      {}", line.trim_end()));
+    let list = |words: &[String]| words.join(", ");
+    let after = match task.dependencies.as_slice() {
+        [] => String::new(),
+        some => numbers(some),
+    };
+    let facts = [
+        ("by", task.assignee.as_deref().map(role).unwrap_or_default()),
+        ("after", after),
+        ("makes", list(&task.produces)),
+        ("checks", list(&task.checks)),
+        ("must keep to", task.constraints.clone()),
+        ("done when", task.expected_outcome.clone()),
+    ];
+    let facts = facts.map(|(what, value)| (what, one_line(&value, LONGEST)));
+    let facts = facts.iter().filter(|(_, value)| !value.is_empty());
+    let facts = facts.map(|(what, value)| format!("      {what}: {value}"));
+    std::iter::once(title).chain(said).chain(facts).collect()
+}
