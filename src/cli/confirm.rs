@@ -18,15 +18,24 @@ pub(super) fn can_ask() -> bool {
 /// # Errors
 /// The terminal cannot be read.
 pub(super) async fn confirm(question: &str) -> Result<bool, Failure> {
-    complain(&format!("{question} [y/N] "));
+    let answer = answer(&format!("{question} [y/N] ")).await?;
+    Ok(["y", "yes"].contains(&answer.as_str()))
+}
+
+/// Asks on the terminal, and returns the line that is typed, in small letters.
+///
+/// # Errors
+/// The terminal cannot be read, or is gone.
+pub(super) async fn answer(question: &str) -> Result<String, Failure> {
+    complain(question);
     let answer = beside(|| {
         let mut line = String::new();
         let mut input = std::io::stdin().lock();
-        std::io::Read::take(&mut input, MOST)
-            .read_line(&mut line)
-            .map_err(Failure::failed)?;
-        Ok(line)
+        let read = std::io::Read::take(&mut input, MOST).read_line(&mut line);
+        match read.map_err(Failure::failed)? {
+            0 => Err(Failure::failed(anyhow::anyhow!("nobody answers"))),
+            _ => Ok(line),
+        }
     });
-    let answer = answer.await?.trim().to_lowercase();
-    Ok(["y", "yes"].contains(&answer.as_str()))
+    Ok(answer.await?.trim().to_lowercase())
 }

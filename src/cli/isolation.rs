@@ -1,21 +1,20 @@
 //! Where the agents of a plan work, in worktrees or in the project itself: decided once, before the plan begins, and said in
 //! its first line.
 
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::args::CarryOut;
 use super::carry_out_plan::FoundPlan;
+use super::confirm::answer;
 use super::output::shown_from_here;
 use super::worker_pools::TeamWorkers;
-use super::{App, Failure, Output, beside, complain, run_terminal};
+use super::{App, Failure, Output, complain, run_terminal};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
-use crate::plan::{IntegrationBranch, MERGE_CHECK, PlanHead, SessionScope};
-use crate::view::Style;
+use crate::plan::{Draft, IntegrationBranch, MERGE_CHECK, PlanHead, SessionScope};
 use crate::wire::team_file::RoleWorker;
 use crate::wire::text::{one_line, printable};
 
@@ -51,7 +50,7 @@ impl App {
         how: &CarryOut,
         output: &mut Output,
     ) -> Result<(), Failure> {
-        let isolated = self.wants_worktrees(head, workers, how, output).await?;
+        let isolated = self.wants_worktrees(head, workers, how).await?;
         head.isolated = Some(isolated);
         self.print_place(head, how, output)
     }
@@ -74,11 +73,11 @@ impl App {
         if head.isolated.is_none() && head.line.is_none() && !found.begun {
             self.decide_isolation(head, workers, how, output).await?;
             let isolated = head.is_isolated();
-            let decide = move |draft: &mut crate::plan::Draft<'_>| {
-                draft.decide_isolation(isolated);
-                Ok(())
-            };
-            return self.change(&head.id, "where agents work", decide).await;
+            let decide = move |draft: &mut Draft<'_>| draft.decide_isolation(isolated);
+            let change = self.change(&head.id, "where agents work", move |draft| {
+                Ok(decide(draft))
+            });
+            return change.await;
         }
         match (head.is_isolated(), self.config.run.isolation) {
             (true, _) => self.print_place(head, how, output)?,
@@ -110,7 +109,6 @@ impl App {
         head: &PlanHead,
         workers: &TeamWorkers,
         how: &CarryOut,
-        output: &mut Output,
     ) -> Result<bool, Failure> {
         let (workspace, wanted) = (Path::new(&head.workspace), self.config.run.isolation);
         let mut possible = match wanted {
@@ -144,7 +142,7 @@ impl App {
                 ));
                 return Ok(false);
             }
-            match ask(&uncommitted, workspace, output).await?.as_str() {
+            match ask(&uncommitted, workspace).await? {
                 "go" => return Ok(true),
                 "shared" => return Ok(false),
                 // They are to be committed by now, or the answer is unclear.
@@ -282,55 +280,22 @@ fn no_worktrees(error: ProjectError) -> Failure {
 }
 
 /// Asks the person what to do with uncommitted files: `commit`, `go` or `shared`; anything else is unclear.
-async fn ask(files: &[String], workspace: &Path, output: &mut Output) -> Result<String, Failure> {
+async fn ask(files: &[String], workspace: &Path) -> Result<&'static str, Failure> {
     let many = match files.len() {
         1 => "one file of the project is".to_owned(),
         many => format!("{many} files of the project are"),
     };
-    let paint = output.paint();
-    let title = format!("? {many} in no commit, and worktrees begin at a commit");
-    output.prose(&format!(
-        "\n{}\n  {}\n",
-        paint.text(Style::Bold, &title),
-        list(files)
-    ))?;
-    let place = shown_from_here(workspace);
-    for (word, meaning) in [
-        ("commit", "commit them first, in another terminal"),
-        ("go", "go on without them"),
-        (
-            "shared",
-            &format!("no worktrees: agents work in `{place}` itself"),
-        ),
-    ] {
-        output.line(&format!("    {word:<8} {meaning}"))?;
-    }
-    output.text("  commit · go · shared > ")?;
-    let word = read_line().await?.to_ascii_lowercase();
-    let words = ["commit", "go", "shared"];
-    let meant = words
-        .into_iter()
-        .find(|known| !word.is_empty() && known.starts_with(&word));
+    let (files, place) = (list(files), shown_from_here(workspace));
+    let word = answer(&format!(
+        "\n? {many} in no commit, and worktrees begin at a commit:\n  {files}\n    commit   commit them first, in another terminal\n    go       go on without them\n    shared   no worktrees: agents work in `{place}` itself\n  commit · go · shared > "
+    ))
+    .await?;
+    let mut words = ["commit", "go", "shared"].into_iter();
+    let meant = words.find(|known| !word.is_empty() && known.starts_with(&word));
     if meant == Some("commit") {
-        output.text("  press Enter when they are committed > ")?;
-        read_line().await?;
+        answer("  press Enter when they are committed > ").await?;
     }
-    Ok(meant.unwrap_or_default().to_owned())
-}
-
-/// Reads a line that the person types.
-///
-/// # Errors
-/// The terminal is gone.
-pub(super) async fn read_line() -> Result<String, Failure> {
-    beside(|| {
-        let mut line = String::new();
-        match std::io::stdin().lock().read_line(&mut line) {
-            Ok(1..) => Ok(line.trim().to_owned()),
-            _ => Err(Failure::usage(anyhow::anyhow!("the terminal is gone"))),
-        }
-    })
-    .await
+    Ok(meant.unwrap_or_default())
 }
 
 fn list(files: &[String]) -> String {

@@ -1,18 +1,17 @@
 //! `merge`, `discard`, `prune`: what a person does with the results of plans whose tasks had worktrees.
 
-use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::anyhow;
 
 use super::args::{MergeArgs, OnPlan, PruneArgs};
-use super::isolation::read_line;
+use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
 use super::{App, Exit, Failure, Output, complain};
 use crate::exec::{
     CommittedWork, DiffDetail, Project, TakeOver, TaskWorktree, difference, remove_folder,
 };
-use crate::plan::{DAEMON, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
+use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::wire::text::{one_line, printable};
 
 /// Characters of a commit's id.
@@ -72,13 +71,6 @@ impl Results {
         Err(Failure::usage(error).hint("what they did is there already"))
     }
 
-    fn place(&self, task: TaskId) -> TaskWorktree {
-        TaskWorktree {
-            folder: self.line.worktree(task).into(),
-            branch: IntegrationBranch::task_branch(&self.plan, task),
-        }
-    }
-
     /// Returns the commit with all results; `None` if nothing was accepted that changes the project.
     async fn commit(&self) -> Result<Option<String>, Failure> {
         let (tip, git) = (&self.line.tip, self.project.git());
@@ -101,16 +93,19 @@ impl Results {
     }
 
     async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result<(), Failure> {
-        let (why, place) = match how {
-            ResultsMove::TakenOver => ("merged", place.to_owned()),
-            ResultsMove::Discarded => ("discarded", place.to_owned()),
-            ResultsMove::Pruned => ("pruned", place.to_owned()),
-        };
-        app.change(&self.plan, why, move |draft| {
-            draft.results_moved(how, &place);
-            Ok(())
-        })
-        .await
+        let place = place.to_owned();
+        let log = move |draft: &mut Draft<'_>| Ok(draft.results_moved(how, &place));
+        app.change(&self.plan, "asked for", log).await
+    }
+
+    /// Returns all branches of the plan, those of tasks with their worktrees first.
+    fn branches(&self) -> impl Iterator<Item = (String, Option<TaskWorktree>)> {
+        let places = self.tasks.iter().map(|task| TaskWorktree {
+            folder: self.line.worktree(*task).into(),
+            branch: IntegrationBranch::task_branch(&self.plan, *task),
+        });
+        let of_tasks = places.map(|place| (place.branch.clone(), Some(place)));
+        of_tasks.chain([(self.branch.clone(), None)])
     }
 
     /// Refuses a plan that may still be carried out.
@@ -136,7 +131,7 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(
         let error = anyhow!("no branch is checked out in `{place}`");
         return Err(Failure::usage(error).hint("`git switch BRANCH` there, then merge"));
     };
-    confirm_branch(&results, &onto, args.into.as_deref(), app, output).await?;
+    confirm_branch(&results, &onto, args.into.as_deref(), app).await?;
     let goal = one_line(&results.head.name, 60);
     let message = format!(
         "Merge {}: {goal}\n\nThe results of plan {plan}.",
@@ -199,7 +194,6 @@ async fn confirm_branch(
     onto: &str,
     into: Option<&str>,
     app: &App,
-    output: &mut Output,
 ) -> Result<(), Failure> {
     let Some(expected) = into.or(results.line.began_on.as_deref()) else {
         return Ok(());
@@ -212,12 +206,9 @@ async fn confirm_branch(
         Some(_) => format!("`{shown}` is checked out, not `{expected}`"),
         None => format!("the plan began on `{expected}`, and `{shown}` is checked out"),
     };
-    let asks = into.is_none() && output.is_terminal() && std::io::stdin().is_terminal();
-    if asks {
-        output.text(&format!("? {differs}: merge into `{shown}`? [y/n] "))?;
-        if matches!(read_line().await?.as_str(), "y" | "Y" | "yes") {
-            return Ok(());
-        }
+    let question = format!("? {differs}: merge into `{shown}`?");
+    if into.is_none() && can_ask() && confirm(&question).await? {
+        return Ok(());
     }
     let merge = app.merge_command(&results.head);
     Err(Failure::usage(anyhow!(differs)).hint(format!(
@@ -231,33 +222,27 @@ pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result<()
     results.ended(app)?;
     let (project, plan) = (&results.project, &results.plan);
     let aside = format!("{ASIDE}/{plan}");
-    let mut branches = vec![(results.branch.clone(), "results".to_owned())];
-    for task in &results.tasks {
-        let place = results.place(*task);
-        keep_work(project, &place).await?;
-        branches.push((place.branch.clone(), format!("task-{task}")));
-    }
     let mut kept = 0;
-    for (branch, name) in branches {
+    for (branch, place) in results.branches() {
+        let mut name = "results";
+        if let Some(place) = &place {
+            keep_work(project, place).await?;
+            name = branch.rsplit('/').next().unwrap_or(name);
+        }
         let Some(at) = project.at_branch(&branch).await? else {
             continue;
         };
         // Kept first: a kill between the two loses nothing, and a further call does the rest.
         project.keep_aside(&format!("{aside}/{name}"), &at).await?;
         kept += 1;
-        if let Some(task) = name
-            .strip_prefix("task-")
-            .and_then(|number| number.parse().ok())
-            && !project
-                .remove_worktree(&results.place(TaskId(task)), true)
-                .await?
+        if let Some(place) = &place
+            && !project.remove_worktree(place, true).await?
         {
             continue;
         }
         match project.checked_out(&branch).await? {
-            Some(folder) => complain(&format!(
-                "! the branch `{branch}` stays: it is checked out in `{}`\n",
-                printable(&folder)
+            Some(_) => complain(&format!(
+                "! the branch `{branch}` stays: it is checked out\n"
             )),
             None => project.delete_branch(&branch, &at).await?,
         }
@@ -352,47 +337,38 @@ async fn prune_plan(
         at.map(|at| unmerged.remove(at)).is_some()
     };
     let accepted = project.at_branch(&results.branch).await?;
-    let places = results.tasks.iter().map(|task| results.place(*task));
-    for place in places {
-        let (branch, force) = (&place.branch, named(&place.branch));
-        if force {
-            keep_work(project, &place).await?;
+    for (branch, place) in results.branches() {
+        let force = named(&branch);
+        if let Some(place) = &place {
+            if force {
+                keep_work(project, place).await?;
+            }
+            let existed = place.folder.exists();
+            if !project.remove_worktree(place, true).await? {
+                kept += 1;
+                let folder = shown_from_here(&place.folder);
+                output.line(&format!(
+                    "kept: `{folder}` has work in no commit (`{branch}`)"
+                ))?;
+                continue;
+            }
+            gone.extend(existed.then(|| format!("the worktree of `{branch}`")));
         }
-        let existed = place.folder.exists();
-        if !project.remove_worktree(&place, true).await? {
-            kept += 1;
-            let folder = shown_from_here(&place.folder);
-            output.line(&format!(
-                "kept: `{folder}` has work in no commit (`{branch}`)"
-            ))?;
-            continue;
-        }
-        gone.extend(existed.then(|| format!("the worktree of `{branch}`")));
-        let Some(at) = project.at_branch(branch).await? else {
+        let Some(at) = project.at_branch(&branch).await? else {
             continue;
         };
         let merged = match &accepted {
-            Some(accepted) => project.git().has(&at, accepted).await?,
-            None => false,
+            Some(accepted) if place.is_some() => project.git().has(&at, accepted).await?,
+            _ => false,
         };
-        if force || merged || project.is_taken_over(&at).await? {
-            project.delete_branch(branch, &at).await?;
+        let merged = force || merged || project.is_taken_over(&at).await?;
+        if merged && project.checked_out(&branch).await?.is_none() {
+            project.delete_branch(&branch, &at).await?;
             gone.push(format!("`{branch}` (was {})", short(&at)));
         } else {
             kept += 1;
-            output.line(&format!("kept: `{branch}` is not merged"))?;
-        }
-    }
-    if let Some(at) = &accepted {
-        let branch = &results.branch;
-        if project.checked_out(branch).await?.is_some() {
-            output.line(&format!("kept: `{branch}` is checked out"))?;
-        } else if named(branch) || project.is_taken_over(at).await? {
-            project.delete_branch(branch, at).await?;
-            gone.push(format!("`{branch}` (was {})", short(at)));
-        } else {
-            kept += 1;
-            output.line(&format!("kept: `{branch}` is not merged"))?;
+            let why = if merged { "checked out" } else { "not merged" };
+            output.line(&format!("kept: `{branch}` is {why}"))?;
         }
     }
     for what in &gone {

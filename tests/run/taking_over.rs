@@ -362,7 +362,7 @@ fn merge_asks_if_another_branch_is_checked_out() {
     ]);
     scene.refuses(2, "merge --into main", "`other` is checked out, not `main`");
     let (mut running, mut terminal) = scene.env.start_on_terminal("merge");
-    terminal.answer("merge into `other`? [y/n]", "n");
+    terminal.answer("[y/N]", "n");
     assert_eq!(running.wait().code(), Some(2));
     scene.project.git("switch --quiet --detach");
     scene.refuses(2, "merge", "no branch is checked out");
@@ -371,7 +371,7 @@ fn merge_asks_if_another_branch_is_checked_out() {
     scene.env.write("project/b.txt", "mine\n");
     scene.project.git("commit --quiet --all -m mine");
     let (mut running, mut terminal) = scene.env.start_on_terminal("merge");
-    terminal.answer("merge into `other`? [y/n]", "y");
+    terminal.answer("[y/N]", "y");
     assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
     has(scene.project.git("log -1 --format=%s"), "Merge plan-agent/");
     assert_eq!(scene.env.read("project/b.txt"), "mine\n");
@@ -473,7 +473,7 @@ fn discard_keeps_results_aside() {
     let ran = scene.exits(0, "discard");
     let aside = format!("refs/plan-agent/discarded/{plan}");
     ran.has_stdout(&aside);
-    let half = format!("{aside}/task-1:half.txt");
+    let half = format!("{aside}/1:half.txt");
     assert_eq!(scene.project.git(["show", &half]), "half\n");
     assert_eq!(scene.project.git("branch --list plan-agent*"), "");
     assert_eq!(scene.project.git("worktree list").lines().count(), 1);
