@@ -142,6 +142,8 @@ impl<'a> Foreground<'a> {
                 attended = self.attend(&mut moved) => attended?,
             }
         };
+        // Nothing is asked any more; what is asked nevertheless is printed.
+        self.asks = false;
         self.prompt.end(&mut self.output)?;
         if let Some(editor) = self.editor.take()
             && let Some(kept) = editor.end().await

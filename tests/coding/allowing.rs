@@ -194,10 +194,9 @@ fn terminal_takes_allow_once_in_two_words() {
 #[test]
 fn worker_by_itself_knows_what_is_allowed() {
     let scene = Scene::with(&refused("cargo test", "report SUCCESS all; result done"));
-    let mut daemon = scene.env.start("run --plan plan.md");
     let _worker = scene.env.start(["worker", "--agent", "claude"]);
-    wait_until("it asks", || scene.exchange.questions().len() == 1);
+    scene.env.run("run --plan plan.md --no-input").exits(4);
     scene.env.run("answer allow-once").exits(0);
-    assert_eq!(daemon.wait().code(), Some(0));
+    scene.env.run("resume --no-input").exits(0);
     has(scene.note(2, "argv"), "--allowedTools\nBash(cargo test)\n");
 }
