@@ -59,7 +59,7 @@ fn budget_that_cannot_last_is_said_before_the_first_task() {
         assert_eq!(ran.stderr.contains(too_small), said, "{}", ran.stderr);
         scene.await_events("issued", 1);
         let budget = if said { "200" } else { "1005" };
-        has(scene.works("status"), &format!(" of {budget} attempts"));
+        has(scene.works("status"), format!(" of {budget} attempts"));
         scene.works("stop");
     }
 }
