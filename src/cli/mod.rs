@@ -30,6 +30,7 @@ mod made_files;
 mod mcp;
 mod model_choice;
 mod new_plan;
+mod offer_checks;
 mod output;
 mod plan_by_name;
 mod plan_display;

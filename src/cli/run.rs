@@ -1,6 +1,8 @@
 //! `run`, `plan`, `resume`, `abort`, `worker` and the daemon that `--detach` leaves behind: open what is needed, and carry a
 //! plan out.
 
+use std::path::PathBuf;
+
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
@@ -44,6 +46,8 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
             .with_workers(process.start, agent, team, may_ask)
             .await?;
         let mut new = app.new_plan(&wanted, &planner).await?;
+        let project = PathBuf::from(&new.0.workspace);
+        app.offer_checks(&project, may_ask).await?;
         let options = app.options(agent, team, &planner, &RunOptions::default())?;
         app.confirm_options(&new.0.id, &options);
         new.0.options = remembered::some(options);

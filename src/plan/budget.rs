@@ -42,19 +42,19 @@ impl Plan {
     /// Returns which limit cannot last for the open tasks under a policy, in words: each takes an attempt, and a call of the
     /// model where that judges every result.
     pub fn too_small_budget(&self, policy: &PlanPolicy) -> Option<String> {
-        let open = self.unsettled().count() as f64;
+        let pending = self.counts().pending as f64;
         let judged = policy.model && policy.judging == JudgePolicy::Always;
         let limits = [
             Some(("attempts", BudgetLimit::Attempts)),
-            judged.then_some(("llm_calls", BudgetLimit::LlmCalls)),
+            judged.then_some(("calls of the model", BudgetLimit::LlmCalls)),
         ];
         limits.into_iter().flatten().find_map(|(key, limit)| {
             let allowed = self.allowed_by(&policy.budget, limit)?;
-            let left = (allowed - self.used(limit, ActiveTime::default())).max(0.0);
-            (open > left).then(|| {
+            // What is under way has its attempt already.
+            let needed = pending + self.used(limit, ActiveTime::default());
+            (needed > allowed).then(|| {
                 format!(
-                    "the plan has {open} open tasks, and `[budget] {key}` leaves {}: it will pause and ask you for more",
-                    limit.counted(left)
+                    "the plan needs {needed} {key} or more, and [budget] allows {allowed}: it will pause and ask you for more"
                 )
             })
         })

@@ -1,6 +1,12 @@
 //! What a person meets first: the quickstart, a goal that is a file, a budget that is too small, who plans.
 
 use super::*;
+use crate::common::env::Terminal;
+
+/// Waits for a text: what a program has written may come after its end.
+fn await_shown(terminal: &Terminal, text: &str) {
+    wait_until(text, || terminal.shown().contains(text));
+}
 
 #[test]
 fn quickstart_ends_verified_and_names_the_page() {
@@ -39,13 +45,13 @@ fn goal_that_is_a_file_is_asked_about() {
     let (mut run, mut terminal) = scene.env.start_on_terminal("run one.md");
     terminal.answer("[y/N]", "");
     assert_eq!(run.wait().code(), Some(2));
-    has(terminal.shown(), "no language model can plan the goal");
+    await_shown(&terminal, "no language model can plan the goal");
 }
 
 #[test]
 fn budget_that_cannot_last_is_said_before_the_first_task() {
     let list: String = (1..=201).map(|n| format!("{n}. Task {n}\n")).collect();
-    let too_small = "! the plan has 201 open tasks, and `[budget] attempts` leaves 200 attempts";
+    let too_small = "! the plan needs 201 attempts or more, and [budget] allows 200:";
     for (config, said) in [("", false), ("[budget]\nattempts = 200\n", true)] {
         let scene = Scene::by_rules(config);
         scene.write("list.md", &list);
@@ -53,7 +59,7 @@ fn budget_that_cannot_last_is_said_before_the_first_task() {
         assert_eq!(ran.stderr.contains(too_small), said, "{}", ran.stderr);
         scene.await_events("issued", 1);
         let budget = if said { "200" } else { "1005" };
-        has(scene.works("status"), &format!(" of {budget} attempts"));
+        has(scene.works("status"), format!(" of {budget} attempts"));
         scene.works("stop");
     }
 }
@@ -64,7 +70,7 @@ fn budget_of_a_plan_that_a_model_made_is_looked_at() {
     let scene = Scene::with_model(&server, Shape::Chat, "[budget]\nattempts = 1\n");
     let _agent = scene.agent(|_| Act::success("It is there."));
     let ran = scene.exits(6, "run 'Do it' --no-input");
-    ran.has_stderr("! the plan has 2 open tasks, and `[budget] attempts` leaves 1 attempt:");
+    ran.has_stderr("! the plan needs 2 attempts or more, and [budget] allows 1:");
 }
 
 #[test]
@@ -87,4 +93,65 @@ fn model_and_address_are_said_before_the_first_call() {
         &ran.stderr,
         "gpt-5 (its default) plans, small judges: openai",
     );
+}
+
+#[test]
+fn checks_of_a_project_are_offered_once() {
+    let project = |scene: &Scene| {
+        scene.write("project/Makefile", "test:\n\t@touch ran; echo 3 passed\n");
+        scene.agent(|_| Act::success("It is there."))
+    };
+    let run = "run --plan one.md --workspace project";
+
+    // Without a person nothing runs.
+    let scene = Scene::by_rules("");
+    let _agent = project(&scene);
+    let before = scene.read("config.toml");
+    let ran = scene.exits(0, run);
+    ran.has_stderr("this project has `make test`");
+    assert!(!scene.env.path("project/ran").exists());
+    assert_eq!(scene.read("config.toml"), before);
+
+    let (mut running, mut terminal) = scene.env.start_on_terminal(run);
+    terminal.answer("[y/N]", "y");
+    assert_eq!(running.wait().code(), Some(0));
+    await_shown(&terminal, "This project has `make test`.");
+    await_shown(&terminal, "`make test` is a check from now on");
+    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+    let config = scene.read("config.toml");
+    begins(&config, &before);
+    has(
+        &config,
+        ["checks = [\"make\"]", "make = { run = [\"make\", \"test\"]"],
+    );
+    let (mut running, terminal) = scene.env.start_on_terminal(run);
+    assert_eq!(running.wait().code(), Some(0));
+    lacks(terminal.shown(), "This project has");
+}
+
+#[test]
+fn declined_checks_and_those_without_a_test_are_not_taken() {
+    for (answer, recipe, shown) in [
+        ("n", "touch ran", "kept in"),
+        (
+            "y",
+            "touch ran",
+            "no check: its output shows no test that ran",
+        ),
+        ("y", "touch ran; echo 2 passed; exit 3", "no check: exit 2"),
+    ] {
+        let scene = Scene::by_rules("");
+        scene.write("project/Makefile", &format!("test:\n\t@{recipe}\n"));
+        let _agent = scene.agent(|_| Act::success("It is there."));
+        let run = "run --plan one.md --workspace project";
+        let (mut running, mut terminal) = scene.env.start_on_terminal(run);
+        terminal.answer("[y/N]", answer);
+        assert_eq!(running.wait().code(), Some(0));
+        await_shown(&terminal, shown);
+        assert_eq!(scene.env.path("project/ran").exists(), answer == "y");
+        has(scene.read("config.toml"), "[run]\nchecks = []");
+        let (mut running, terminal) = scene.env.start_on_terminal(run);
+        assert_eq!(running.wait().code(), Some(0));
+        lacks(terminal.shown(), "This project has");
+    }
 }

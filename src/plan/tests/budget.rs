@@ -349,7 +349,10 @@ fn default_for_attempts_grows_with_plan() {
     let plan = numbered(300);
     let written = PlanPolicy::default();
     let said = plan.too_small_budget(&written).unwrap();
-    assert!(said.contains("300 open tasks") && said.contains("`[budget] attempts` leaves 200"));
+    assert!(
+        said.contains("needs 300 attempts") && said.contains("allows 200:"),
+        "{said}"
+    );
     // Each result is judged by a call.
     let judged = PlanPolicy {
         model: true,
@@ -362,7 +365,7 @@ fn default_for_attempts_grows_with_plan() {
     };
     let said = plan.too_small_budget(&judged).unwrap();
     assert!(
-        said.contains("`[budget] llm_calls` leaves 299 calls"),
+        said.contains("needs 300 calls of the model or more"),
         "{said}"
     );
 }

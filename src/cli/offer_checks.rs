@@ -1,0 +1,260 @@
+//! The tests of a project, offered as checks when a plan first works on it: asked once, run once, and taken only if their
+//! output shows that a test ran. Nothing of a project runs before a person says so.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::future::pending;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::confirm::{can_ask, confirm};
+use super::{App, Failure, complain};
+use crate::bounded_read;
+use crate::config::{CheckConfig, FILE_NAME};
+use crate::exec;
+use crate::own_files;
+use crate::wire::text::one_line;
+
+/// How long the tests may take when they are tried.
+const TRIAL: Duration = Duration::from_secs(300);
+
+/// The most bytes of a project's file that are looked at.
+const MOST: usize = 256 * 1024;
+
+impl App {
+    /// Offers the tests of a project as checks, unless checks are configured or were declined. Without a person only says
+    /// which there are.
+    ///
+    /// # Errors
+    /// The configuration cannot be written.
+    pub(super) async fn offer_checks(
+        &mut self,
+        project: &Path,
+        may_ask: bool,
+    ) -> Result<(), Failure> {
+        let path = self.config.folder().join(FILE_NAME);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let has = |starts: &[&str]| {
+            let mut lines = text.lines().map(str::trim_start);
+            lines.any(|line| starts.iter().any(|start| line.starts_with(start)))
+        };
+        let decided = has(&["checks", "[checks", "run.checks"]);
+        let found = found(project);
+        if !self.config.checks.is_empty() || decided || found.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<String> = (found.iter())
+            .map(|check| format!("`{}`", check.argv.join(" ")))
+            .collect();
+        let all = lines.join(", ");
+        // What a person wrote stays word for word: lines are only added behind it.
+        if !(may_ask && can_ask()) || has(&["[run]", "run.", "run "]) {
+            complain(&format!(
+                "no check is set, so results stay unverified; this project has {all}: see [checks] in config.toml\n"
+            ));
+            return Ok(());
+        }
+        let question = format!(
+            "This project has {all}. Run it now, and as a check of every task from now on?"
+        );
+        let mut taken = BTreeMap::new();
+        if confirm(&question).await? {
+            for check in found {
+                if let Some(check) = tried(check, project).await {
+                    taken.insert(check.name.clone(), check);
+                }
+            }
+        }
+        let names: Vec<&String> = taken.keys().collect();
+        let lines = taken.values().map(|check| {
+            let CheckConfig {
+                name, argv, env, ..
+            } = check;
+            format!("{name} = {{ run = {argv:?}, env = {env:?} }}\n")
+        });
+        let lines: String = lines.collect();
+        let more = format!("\n[run]\nchecks = {names:?}\n\n[checks]\n{lines}");
+        let written = || {
+            fs::create_dir_all(self.config.folder())?;
+            own_files::file(OpenOptions::new().append(true).create(true), &path)?
+                .write_all(more.as_bytes())
+        };
+        written().with_context(|| format!("failed to write `{}`", path.display()))?;
+        complain(&format!("kept in `{}`\n", path.display()));
+        self.config.run.checks = taken.keys().cloned().collect();
+        self.config.checks = taken;
+        Ok(())
+    }
+}
+
+/// Returns the check if it passes and its output shows that a test ran; else says what came of it.
+async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
+    let line = check.argv.join(" ");
+    complain(&format!("running `{line}` once …\n"));
+    let trial = CheckConfig {
+        timeout: TRIAL,
+        ..check.clone()
+    };
+    let result = exec::check(&trial, project, pending()).await?;
+    if result.passed && result.tail.lines().any(shows_test) {
+        complain(&format!("`{line}` is a check from now on\n"));
+        return Some(check);
+    }
+    let why = match result.passed {
+        true => "its output shows no test that ran".to_owned(),
+        false => {
+            let last = result.tail.trim_end().lines().next_back();
+            format!(
+                "{}, {}",
+                result.outcome(),
+                one_line(last.unwrap_or_default(), 200)
+            )
+        }
+    };
+    complain(&format!("`{line}` is no check: {why}\n"));
+    None
+}
+
+/// Returns the tests that a project has, by the files of its tools.
+fn found(project: &Path) -> Vec<CheckConfig> {
+    let read = |name: &str| bounded_read::read_file(&project.join(name), MOST).unwrap_or_default();
+    let there = |name: &str| project.join(name).is_file();
+    let package: serde_json::Value =
+        serde_json::from_str(&read("package.json")).unwrap_or_default();
+    let script = package["scripts"]["test"].as_str().unwrap_or_default();
+    let pytest = there("pytest.ini")
+        || there("conftest.py")
+        || there("tests/conftest.py")
+        || read("pyproject.toml").contains("[tool.pytest")
+        || read("setup.cfg").contains("[tool:pytest]");
+    let make = ["Makefile", "makefile", "GNUmakefile"]
+        .iter()
+        .any(|name| read(name).lines().any(|line| line.starts_with("test:")));
+    let known: [(bool, &str, &[&str], &[&str]); 4] = [
+        (
+            there("Cargo.toml"),
+            "cargo",
+            &["cargo", "test"],
+            &["CARGO_HOME", "RUSTUP_HOME"],
+        ),
+        (
+            !script.is_empty() && !script.contains("no test specified"),
+            "npm",
+            &["npm", "test"],
+            &[],
+        ),
+        (
+            pytest,
+            "pytest",
+            &["python3", "-m", "pytest"],
+            &["VIRTUAL_ENV"],
+        ),
+        (
+            there("go.mod"),
+            "go",
+            &["go", "test", "./..."],
+            &["GOPATH", "GOCACHE"],
+        ),
+    ];
+    let check = |name: &str, argv: &[&str], env: &[&str]| CheckConfig {
+        name: name.to_owned(),
+        argv: argv.iter().map(ToString::to_string).collect(),
+        timeout: TRIAL,
+        env: env.iter().map(ToString::to_string).collect(),
+    };
+    let present = known.into_iter().filter(|(there, ..)| *there);
+    let mut found: Vec<CheckConfig> = present
+        .map(|(_, name, argv, env)| check(name, argv, env))
+        .collect();
+    // Where a tool is known, `make test` most likely calls it.
+    if found.is_empty() && make {
+        found.push(check("make", &["make", "test"], &[]));
+    }
+    found
+}
+
+/// Returns whether a line of output says that at least one test ran: `3 passed`, `# pass 3`, `Ran 3 tests`, `ok  example.org/x  0.1s`.
+fn shows_test(line: &str) -> bool {
+    let line = line.to_lowercase();
+    if line.starts_with("ok ") || line.starts_with("ok\t") {
+        return !line.contains("[no test");
+    }
+    let blank = |c: char| !c.is_alphanumeric();
+    let words: Vec<&str> = line.split(blank).filter(|word| !word.is_empty()).collect();
+    let counts = |word: &str| word.parse::<u32>().is_ok_and(|count| count > 0);
+    words.windows(2).any(|pair| match pair {
+        ["pass" | "passed" | "passing" | "ran", count] => counts(count),
+        [count, "pass" | "passed" | "passing"] => counts(count),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_shows_whether_a_test_ran() {
+        for (line, shows) in [
+            ("test result: ok. 3 passed; 0 failed; 0 ignored", true),
+            ("test result: ok. 0 passed; 0 failed; 4 ignored", false),
+            ("running 3 tests", false),
+            ("===== 12 passed in 0.31s =====", true),
+            ("no tests ran in 0.01s", false),
+            ("  3 passing (4ms)", true),
+            ("Tests:       1 passed, 1 total", true),
+            ("ℹ pass 2", true),
+            ("# pass 0", false),
+            ("Ran 4 tests in 0.001s", true),
+            ("Ran 0 tests in 0.000s", false),
+            ("ok  \texample.org/a\t0.012s", true),
+            ("ok  \texample.org/a\t0.012s [no tests to run]", false),
+            ("?   \texample.org/b\t[no test files]", false),
+            ("ok 1 - adds", true),
+        ] {
+            assert_eq!(shows_test(line), shows, "{line}");
+        }
+    }
+
+    #[test]
+    fn tests_of_a_project_are_found_by_its_files() {
+        for (files, names) in [
+            (
+                &[("Cargo.toml", ""), ("Makefile", "test:\n")][..],
+                &["cargo"][..],
+            ),
+            (
+                &[
+                    ("package.json", r#"{"scripts":{"test":"node --test"}}"#),
+                    ("go.mod", ""),
+                ],
+                &["npm", "go"],
+            ),
+            (
+                &[(
+                    "package.json",
+                    r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#,
+                )],
+                &[],
+            ),
+            (
+                &[("pyproject.toml", "[tool.pytest.ini_options]\n")],
+                &["pytest"],
+            ),
+            (&[("pyproject.toml", "[project]\n")], &[]),
+            (&[("Makefile", "all:\n\ntest: all\n")], &["make"]),
+            (&[("Makefile", "all:\n")], &[]),
+        ] {
+            let project = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                fs::write(project.path().join(name), text).unwrap();
+            }
+            let found = found(project.path());
+            let found: Vec<&str> = found.iter().map(|check| check.name.as_str()).collect();
+            assert_eq!(found, names, "{files:?}");
+        }
+    }
+}
