@@ -145,7 +145,7 @@ fn completions_offer_plans_and_tasks() {
     let scene = Scene::by_rules("");
     let offered = |words: &[&str]| {
         let index = (words.len() - 1).to_string();
-        let mut command = scene.env.command(&[&["--"], words].concat());
+        let mut command = scene.env.command([&["--"], words].concat());
         command
             .env("_PLAN_AGENT_COMPLETE", "bash")
             .env("_CLAP_COMPLETE_INDEX", index);
