@@ -739,9 +739,9 @@ fn long_lines_wrap_only_on_terminal() {
         2  [TIME]  task 1: ~ completed, unverified
         3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: not accepted: the agent reports FAILED:
-                                    see the file
-        3  [TIME]  asks you about task 2: it failed
+        3  [TIME]  task 2: not accepted: see the file; the agent
+                                    reports FAILED
+        3  [TIME]  ? asks you about task 2: it failed
     exit 0
     ");
     insta::assert_snapshot!(seen(&["--config", "no such file.toml", "why", "1"]), @r"

@@ -183,15 +183,16 @@ fn live_area_shows_what_agents_do() {
     };
     let (working, ended) = shown(60);
     insta::assert_snapshot!(working, @r"
-    hh:mm:ss goal: The new program reads what the old one could
-    hh:mm:ss planned 3 tasks
+    hh:mm:ss UTC goal: The new program reads what the old one
+             could
+    hh:mm:ss UTC planned 3 tasks
                1 · Read every format that the old program could
                read
                2 · 书写说明文档
                3 · Ship it  (after 1)
-    hh:mm:ss 1 · Read every format that the old program could
-             read: dispatched
-    hh:mm:ss 2 · 书写说明文档: dispatched
+    hh:mm:ss UTC 1 · Read every format that the old program
+             could read: dispatched
+    hh:mm:ss UTC 2 · 书写说明文档: dispatched
      * 1 · Read every fo…  Bash cargo test --works…  m:ss · 24k
      * 2 · 书写说明文档    Then I write.             m:ss · 12k
      ░░░░░░░░░░ 0 of 3 done · m:ss · 36k
@@ -205,26 +206,26 @@ fn live_area_shows_what_agents_do() {
     ");
     let (working, _) = shown(100);
     insta::assert_snapshot!(working, @r"
-    hh:mm:ss goal: The new program reads what the old one could
-    hh:mm:ss planned 3 tasks
+    hh:mm:ss UTC goal: The new program reads what the old one could
+    hh:mm:ss UTC planned 3 tasks
                1 · Read every format that the old program could read
                2 · 书写说明文档
                3 · Ship it  (after 1)
-    hh:mm:ss 1 · Read every format that the old program could read: dispatched
-    hh:mm:ss 2 · 书写说明文档: dispatched
+    hh:mm:ss UTC 1 · Read every format that the old program could read: dispatched
+    hh:mm:ss UTC 2 · 书写说明文档: dispatched
      * 1 · Read every format that the …  Bash cargo test --workspace -- formats       m:ss · 24k tokens
      * 2 · 书写说明文档                  Then I write.                                m:ss · 12k tokens
      ░░░░░░░░░░░░░░░░ 0 of 3 done · m:ss · 36k tokens
     ");
     let (working, ended) = shown(160);
     insta::assert_snapshot!(working, @r"
-    hh:mm:ss goal: The new program reads what the old one could
-    hh:mm:ss planned 3 tasks
+    hh:mm:ss UTC goal: The new program reads what the old one could
+    hh:mm:ss UTC planned 3 tasks
                1 · Read every format that the old program could read
                2 · 书写说明文档
                3 · Ship it  (after 1)
-    hh:mm:ss 1 · Read every format that the old program could read: dispatched
-    hh:mm:ss 2 · 书写说明文档: dispatched
+    hh:mm:ss UTC 1 · Read every format that the old program could read: dispatched
+    hh:mm:ss UTC 2 · 书写说明文档: dispatched
      * 1 · Read every format that the old program could re…  Bash cargo test --workspace -- formats                                               m:ss · 24k tokens
      * 2 · 书写说明文档                                      Then I write.                                                                        m:ss · 12k tokens
      ░░░░░░░░░░░░░░░░░░░░░░░░░░ 0 of 3 done · m:ss · 36k tokens
@@ -273,7 +274,7 @@ fn question_stands_alone_below_what_stays() {
         &seen,
         "? task 1 · Serve\n  cannot bind port 8081 (Block 1 of 1 ended with exit code 1)",
     );
-    assert_eq!(seen.matches("(a note may follow) >").count(), 1, "{seen}");
+    assert_eq!(seen.matches("task 1 · Serve? ").count(), 1, "{seen}");
     lacks(&seen, "░");
     let asked = terminal.shown();
     has(
@@ -297,10 +298,11 @@ fn quiet_run_prints_questions_failures_and_last_lines() {
     let env = with_lanes(100, 1);
     let ran = env.run("run --plan failing.md --agent shell --quiet");
     insta::assert_snapshot!(steady(&ran.stdout, &env), @r"
-    hh:mm:ss 1 · Serve: retry: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED
-    hh:mm:ss 1 · Serve: failed again, as before (2 in a row)
-    hh:mm:ss 1 · Serve: failed again, as before (3 in a row)
-    hh:mm:ss ? asks you about task 1: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
+    agents work in `volumes/workspace`
+    hh:mm:ss UTC 1 · Serve: retry: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED
+    hh:mm:ss UTC 1 · Serve: failed again, as before (2 in a row)
+    hh:mm:ss UTC 1 · Serve: failed again, as before (3 in a row)
+    hh:mm:ss UTC ? asks you about task 1: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
 
     ✓ 1 verified · 1 not done
     plan [PLAN] waits for you:

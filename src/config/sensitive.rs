@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::Config;
 use super::read_config::leaves;
+use crate::plan::PlanPolicy;
 use crate::wire::text::parse_span;
 
 /// Keys that neither run a program nor widen what is allowed. What the team file and the prompts say counts by their content.
@@ -24,7 +25,10 @@ impl Config {
     /// Returns the settings that run programs or widen rights, by their keys, as TOML. What is at its default, or is less than that,
     /// does neither.
     pub(super) fn find_sensitive(&self, folder: &Path) -> BTreeMap<String, String> {
-        let defaults = leaves(&Self::default());
+        let mut defaults = leaves(&Self::default());
+        // Left out, it grows with the plan, from this one on.
+        let attempts = PlanPolicy::default().budget.attempts;
+        defaults.insert("budget.attempts".to_owned(), attempts.into());
         let harmless = |key: &str| {
             key.ends_with(".timeout") || HARMLESS.split_whitespace().any(|other| other == key)
         };

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report_parsing::{AnswerFile, ParsedReport};
+use super::role_requests::ends_session;
 use crate::plan::{CommandId, PlanId, QuestionId};
 use crate::store::{Store, StoreError};
-use crate::volumes::WorkerSign;
+use crate::volumes::{Volumes, WorkerSign};
 
 /// What is awaited for a plan.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +50,7 @@ impl RoutingTable {
     pub async fn route(
         &self,
         store: &Store,
+        volumes: &Volumes,
         found: FoundInput,
     ) -> Result<(BTreeMap<PlanId, FoundInput>, Vec<Stranger>), StoreError> {
         let (mut plans, mut strangers) = (BTreeMap::<PlanId, FoundInput>::new(), Vec::new());
@@ -62,7 +64,11 @@ impl RoutingTable {
                     }
                 }
             };
-            if owner.is_none() {
+            let ends = match (&owner, &arrival.command) {
+                (None, Some(command)) => ends_session(volumes, command).await,
+                _ => false,
+            };
+            if owner.is_none() && !ends {
                 arrival.belongs_to_none();
                 owner = self.0.keys().next().cloned();
             }
@@ -149,6 +155,8 @@ mod tests {
         let of_a = awaits(&["task-a"], &[]);
         // The store knows the plan of a command that is no longer awaited.
         let of_b = awaits(&["task-new"], &["q1"]);
+        let folder = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(folder.path()).unwrap();
         let table = RoutingTable(BTreeMap::from([(a.clone(), of_a), (b.clone(), of_b)]));
         let reports = ["task-a", "task-b", "task-c", "task-new", "task-nobodys"].map(Some);
         let found = FoundInput {
@@ -156,7 +164,7 @@ mod tests {
             replies: vec![(QuestionId::new("q1"), Err(String::new()))],
             signs: BTreeMap::from([(CommandId::new("task-new"), WorkerSign::default())]),
         };
-        let (plans, strangers) = table.route(&store, found).await.unwrap();
+        let (plans, strangers) = table.route(&store, &volumes, found).await.unwrap();
         let names = |plan: &PlanId| {
             let found = &plans[plan];
             let reports = found.reports.iter().map(|report| report.name.as_str());

@@ -191,7 +191,9 @@ impl Daemon {
     /// Applies everything that was found to the plan that it is for.
     async fn apply(&mut self, found: FoundInput) -> Result<(), StoreError> {
         let table = &self.exchange.routes;
-        let (mut plans, strangers) = table.route(&self.run.store, found).await?;
+        let (mut plans, strangers) = table
+            .route(&self.run.store, &self.run.settings.volumes, found)
+            .await?;
         let own = plans.remove(&self.run.settings.plan);
         let follow_up = self.run.found(own.unwrap_or_default()).await?;
         self.exchange.file(follow_up.filings);

@@ -79,7 +79,7 @@ pub(super) async fn pass_on(
 }
 
 /// Returns whether a command of no attempt ended a session: it asks for no report, and one that comes all the same is no fault.
-async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool {
+pub(super) async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool {
     let (volumes, command) = (volumes.clone(), command.clone());
     let read = blocking(move || {
         let places = volumes.everywhere();

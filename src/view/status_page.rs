@@ -158,10 +158,9 @@ impl TaskView {
         match self.status {
             TaskState::Pending => (!self.unmet.is_empty())
                 .then(|| (format!("after {}", numbers(&self.unmet)), Style::Dim)),
-            TaskState::InProgress => {
-                let asks = self.asked.is_some().then_some(Mark::Asks.style());
-                Some((self.under_way(plan, now), asks.unwrap_or(Style::Plain)))
-            }
+            // The question itself stands below.
+            TaskState::InProgress if self.asked.is_some() => None,
+            TaskState::InProgress => Some((self.under_way(plan, now), Style::Plain)),
             TaskState::Completed if self.by_hand => {
                 let mark = Mark::accepted(false);
                 Some((

@@ -209,7 +209,7 @@ fn rules_reject_false_success() {
     has(&mission, "honest — completed, verified");
     has(&mission, "unchecked — completed, unverified");
     let page = scene.works("status --limit 100");
-    has(&page, ["honest · verified", "unchecked · unverified"]);
+    has(&page, ["honest · ✓ verified", "unchecked · ~ unverified"]);
 }
 
 /// The model says `next` to everything.

@@ -11,15 +11,17 @@ fn await_shown(terminal: &Terminal, text: &str) {
 #[test]
 fn quickstart_ends_verified_and_names_the_page() {
     let scene = Scene::by_rules("");
-    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/quickstart.md");
-    let said = scene.works(["run", "--plan", plan, "--agent", "shell"]);
+    let plan = include_str!("../../examples/quickstart.md");
+    scene.write("examples/quickstart.md", plan);
+    let said = scene.works("run --plan examples/quickstart.md --agent shell");
     let tasks = scene.status()["tasks"].clone();
     let tasks = tasks.as_array().unwrap();
     assert_eq!(tasks.len(), 5);
     assert!(tasks.iter().all(|task| task["verified"] == true), "{said}");
     let (_, last) = said.split_once("5 of 5 tasks completed.").unwrap();
-    has(last, "`volumes/workspace/page/index.html`");
-    assert!(scene.env.path("volumes/workspace/page/index.html").exists());
+    let page = "examples/prime-spiral/page/index.html";
+    has(last, format!("`{page}`").as_str());
+    assert!(scene.env.path(page).exists());
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn plan_that_has_ended_goes_on_by_retry_or_add() {
     let plan = plan_id(&scene);
     scene.works("add More");
     scene.works(["abort", &plan]);
-    scene.refuses(1, "retry 1", ["the plan is abandoned", "restore"]);
+    scene.refuses(1, "retry 1", ["the plan is aborted", "restore"]);
 }
 
 #[test]

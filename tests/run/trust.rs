@@ -55,7 +55,6 @@ fn configuration_of_others_runs_nothing() {
             "run --plan one.md --agent shell --detach",
             "run --plan one.md --team team.yaml",
             "plan 'a goal'",
-            "resume",
             "worker --agent shell",
         ] {
             let hint = "`plan-agent trust` confirms it";
@@ -270,8 +269,13 @@ fn changed_program_of_hook_is_not_run() {
 #[test]
 fn daemon_takes_only_what_was_confirmed() {
     let scene = unconfirmed(RUNS);
+    let agent = scene.agent(|_| Act::success("done"));
+    scene.works("trust");
+    scene.works("run --plan one.md");
+    drop(agent);
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     for named in ["", "--config config.toml "] {
-        let daemon = format!("{named}daemon abcdefgh --confirmed sha256:00");
+        let daemon = format!("{named}daemon {plan} --confirmed sha256:00");
         let said = "the configuration has changed since it was confirmed";
         scene.refuses(4, daemon, said);
     }

@@ -2,7 +2,6 @@
 //! `view_subtasks`.
 
 use std::fmt;
-use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -154,14 +153,17 @@ impl PlanNotebook {
             let text = "Invalid state 'done': 'finish_subtask' does that. Must be one of todo, in_progress, abandoned.";
             return Err(InvalidState.error(text));
         }
-        let called_at = Instant::now();
+        let known = self.current().await?;
+        let known = self.toolbox.read(&known, move |plan| {
+            let found = subtask(plan, subtask_idx, "");
+            found.is_ok_and(|(_, task, _)| SubTaskState::of_task(task.status) == state)
+        });
+        let known = known.await?;
         self.change("update_subtask_state", move |draft| {
             let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
             if SubTaskState::of_task(task.status) == state {
-                let begun = task.started_at.map(|at| draft.now().since(at));
-                if state == SubTaskState::InProgress
-                    && begun.is_some_and(|ago| ago < called_at.elapsed())
-                {
+                // Of two callers who have both seen it as not begun, one is told that the other was first.
+                if state == SubTaskState::InProgress && !known {
                     return Err(Conflict.error(format!(
                         "Another caller was first: it has just begun the subtask {called}. Leave that one to it."
                     )));
