@@ -92,7 +92,7 @@ fn invalid_tool_call_answers_in_dialect_format() {
 #[test]
 fn readme_script_reads_every_answer() {
     let env = TestEnv::new();
-    let readme = include_str!("../../README.md");
+    let readme = include_str!("../../docs/tools.md");
     let (_, script) = readme.split_once("```python\n").expect("the script");
     let (script, _) = script.split_once("\n```").expect("its end");
     let script = format!(
