@@ -38,10 +38,11 @@ mod workflow;
 
 use std::fs::{self, File};
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -121,6 +122,8 @@ struct Foreground {
 /// A daemon in the background; killed when dropped.
 struct Left {
     pid: Pid,
+    /// Means this process only, also when another one has its number by now; `None` if it has ended already.
+    handle: Option<OwnedFd>,
 }
 
 impl Scene {
@@ -225,9 +228,9 @@ impl Scene {
             .split_once("(pid ")
             .and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok())
             .unwrap_or_else(|| panic!("no pid in {said}"));
-        Left {
-            pid: Pid::from_raw(pid).unwrap(),
-        }
+        let pid = Pid::from_raw(pid).unwrap();
+        let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
+        Left { pid, handle }
     }
 
     /// Returns the newest plan's state.
@@ -326,7 +329,9 @@ impl Left {
 impl Drop for Left {
     fn drop(&mut self) {
         // An error only means that it has ended already.
-        let (Ok(()) | Err(_)) = kill_process(self.pid, Signal::KILL);
+        if let Some(handle) = &self.handle {
+            let (Ok(()) | Err(_)) = pidfd_send_signal(handle, Signal::KILL);
+        }
     }
 }
 

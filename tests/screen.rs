@@ -177,7 +177,7 @@ fn live_area_shows_what_agents_do() {
         let last = ended.find("plan [PLAN]").unwrap_or_default();
         let ended = ended[last..].to_owned();
         // What an agent writes is never obeyed.
-        lacks(&terminal.shown(), "\u{1b}[2J");
+        lacks(terminal.shown(), "\u{1b}[2J");
         assert_eq!(terminal.shown().matches('\u{7}').count(), 1, "one bell");
         (working, ended)
     };
@@ -252,7 +252,7 @@ fn live_area_is_off_where_it_cannot_be_drawn_or_is_not_wanted() {
         env.write("go", "");
         let (mut running, terminal) = start(&env, &args);
         assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
-        lacks(&terminal.shown(), ["\u{1b}[J", "tasks done ·"]);
+        lacks(terminal.shown(), ["\u{1b}[J", "tasks done ·"]);
     }
     let env = env(100);
     env.write("go", "");

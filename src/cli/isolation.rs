@@ -14,7 +14,7 @@ use super::{App, Failure, Output, complain, run_terminal};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
-use crate::plan::{Draft, IntegrationBranch, MERGE_CHECK, PlanHead, SessionScope};
+use crate::plan::{IntegrationBranch, MERGE_CHECK, PlanHead, SessionScope};
 use crate::wire::team_file::RoleWorker;
 use crate::wire::text::{one_line, printable};
 
@@ -73,9 +73,9 @@ impl App {
         if head.isolated.is_none() && head.line.is_none() && !found.begun {
             self.decide_isolation(head, workers, how, output).await?;
             let isolated = head.is_isolated();
-            let decide = move |draft: &mut Draft<'_>| draft.decide_isolation(isolated);
             let change = self.change(&head.id, "where agents work", move |draft| {
-                Ok(decide(draft))
+                draft.decide_isolation(isolated);
+                Ok(())
             });
             return change.await;
         }

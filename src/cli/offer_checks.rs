@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::confirm::{can_ask, confirm};
+use super::output::shown_from_here;
 use super::{App, Failure, complain};
 use crate::bounded_read;
-use crate::config::{CheckConfig, FILE_NAME};
+use crate::config::{CheckConfig, Config, FILE_NAME};
 use crate::exec;
 use crate::own_files;
 use crate::wire::text::one_line;
@@ -35,7 +36,10 @@ impl App {
         project: &Path,
         may_ask: bool,
     ) -> Result<(), Failure> {
-        let path = self.config.folder().join(FILE_NAME);
+        let path = match self.config.file() {
+            Some(file) => file.to_owned(),
+            None => self.config.folder().join(FILE_NAME),
+        };
         let text = fs::read_to_string(&path).unwrap_or_default();
         let has = |starts: &[&str]| {
             let mut lines = text.lines().map(str::trim_start);
@@ -77,15 +81,16 @@ impl App {
         });
         let lines: String = lines.collect();
         let more = format!("\n[run]\nchecks = {names:?}\n\n[checks]\n{lines}");
+        self.make_home()?;
         let written = || {
-            fs::create_dir_all(self.config.folder())?;
             own_files::file(OpenOptions::new().append(true).create(true), &path)?
                 .write_all(more.as_bytes())
         };
         written().with_context(|| format!("failed to write `{}`", path.display()))?;
-        complain(&format!("kept in `{}`\n", path.display()));
-        self.config.run.checks = taken.keys().cloned().collect();
-        self.config.checks = taken;
+        self.config = Config::load(Some(&path), &self.environment)?;
+        let kept = self.confirm_as_it_is();
+        kept.context("failed to keep what was confirmed")?;
+        complain(&format!("kept in `{}`\n", shown_from_here(&path)));
         Ok(())
     }
 }

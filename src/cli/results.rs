@@ -94,7 +94,10 @@ impl Results {
 
     async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result<(), Failure> {
         let place = place.to_owned();
-        let log = move |draft: &mut Draft<'_>| Ok(draft.results_moved(how, &place));
+        let log = move |draft: &mut Draft<'_>| {
+            draft.results_moved(how, &place);
+            Ok(())
+        };
         app.change(&self.plan, "asked for", log).await
     }
 

@@ -251,6 +251,14 @@ impl App {
         confirmed.try_for_each(|subject| self.records()?.put(&subject.path, &subject.parts))
     }
 
+    /// Keeps that a person has confirmed what there is now, such as what was written for them.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub(super) fn confirm_as_it_is(&self) -> io::Result<()> {
+        self.keep(&self.unconfirmed(false))
+    }
+
     /// Returns what is not as a person confirmed it. If the configuration is `named`, so is everything that it names.
     fn unconfirmed(&self, named: bool) -> Vec<Subject> {
         let mut subjects = self.subjects(named);

@@ -287,7 +287,7 @@ mod tests {
         for name in ["layout", ".gitignore", "report-task-1.md"] {
             fs::write(within.join(name), "").unwrap();
         }
-        expected.clone().make().unwrap();
+        { expected }.make().unwrap();
         assert!(Home::find(here).made());
         assert!(within.join("report-task-1.md").exists());
     }

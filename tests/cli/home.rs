@@ -217,3 +217,26 @@ fn clean_removes_what_is_ours_once_agreed() {
     let again = env.exits(0, "-C project clean");
     has(&again.stdout, "nothing here is plan-agent's");
 }
+
+#[test]
+fn checks_of_a_new_project_are_kept_and_confirmed() {
+    let env = TestEnv::new();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    env.write("plan.md", PLAN);
+    env.write("project/Makefile", "test:\n\t@echo 3 passed\n");
+    project.git("add .");
+    project.git("commit --quiet -m more");
+    let run = "-C project run --plan ../plan.md --agent shell";
+    let (mut running, mut terminal) = env.start_on_terminal(run);
+    terminal.answer("[y/N]", "y");
+    assert!(running.wait().success(), "{}", terminal.shown());
+    let config = env.read("project/.plan-agent/config.toml");
+    has(&config, "make = { run = [\"make\", \"test\"]");
+    assert!(env.path("project/.plan-agent/layout").exists());
+    // Without a terminal nothing has to be confirmed, also for a daemon.
+    let ran = env.exits(0, run);
+    has(&ran.stdout, "✓ completed, verified");
+    env.exits(0, [run, " --detach"].concat().as_str());
+}

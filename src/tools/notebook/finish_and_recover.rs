@@ -257,7 +257,7 @@ impl PlanNotebook {
                 let plan = plan.ok_or_else(|| not_in_history(plan_id))?;
                 match found {
                     Some(found) if found.head.archive_state == ArchiveState::Current => found.head,
-                    found => archive.archive_plan(why, plan, found).await?,
+                    found => Box::pin(archive.archive_plan(why, plan, found)).await?,
                 }
             }
             None => {
@@ -274,7 +274,7 @@ impl PlanNotebook {
             _ => go_on(draft),
         };
         let (id, name, key) = (head.id.clone(), shown(&head.name), head.key().to_owned());
-        let replaced = self.replace_current(head, true, why, go_on).await?;
+        let replaced = Box::pin(self.replace_current(head, true, why, go_on)).await?;
         let text = format!(
             "The historical plan '{name}' with ID '{key}' is recovered successfully.{replaced}"
         );
