@@ -76,6 +76,10 @@ pub fn read(line: &str, question: &HumanQuestion) -> Typed {
     if word.eq_ignore_ascii_case("allow") && !second.0.is_empty() {
         (word, note) = (&joined, second.1);
     }
+    // The key before it stands for this.
+    if question.about == HumanQuestionKind::Review && word.eq_ignore_ascii_case("yes") {
+        word = "approve";
+    }
     let all = words(question);
     let begins = |long: &&str| {
         let start = long.get(..word.len());

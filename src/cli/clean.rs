@@ -42,6 +42,17 @@ pub(super) async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> R
         counted(plans.len(), "plan"),
         open.count()
     ))?;
+    let folders = plans.iter().filter_map(|plan| plan.head.line.as_ref());
+    let folders = folders.map(|line| Path::new(&line.folder));
+    if let Some(worktrees) = folders
+        .filter(|folder| folder.exists())
+        .find_map(Path::parent)
+    {
+        let (folder, program) = (shown_from_here(worktrees), &app.program);
+        output.line(&format!(
+            "the worktrees in `{folder}` and the branches of plans stay; `{program} prune`, before, removes what is merged"
+        ))?;
+    }
     if let Layout::TopLevel = home.layout() {
         output.line("config.toml, the prompts and the empty folders stay")?;
     }

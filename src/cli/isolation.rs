@@ -14,7 +14,7 @@ use super::{App, Failure, Output, complain, run_terminal};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
-use crate::plan::{IntegrationBranch, MERGE_CHECK, PlanHead, SessionScope};
+use crate::plan::{IntegrationBranch, MERGE_CHECK, PlanHead, ResultsMove, SessionScope};
 use crate::wire::team_file::RoleWorker;
 use crate::wire::text::{one_line, printable};
 
@@ -243,6 +243,15 @@ impl App {
             };
         };
         let branch = IntegrationBranch::branch(&head.id);
+        match head.results {
+            Some(ResultsMove::Discarded) => {
+                return format!("The results are discarded. `{mission}` tells about them.");
+            }
+            Some(ResultsMove::TakenOver | ResultsMove::Pruned) => {
+                return format!("The results are taken over. `{mission}` tells about them.");
+            }
+            None => {}
+        }
         let place = if line.elsewhere.is_some() {
             let tip = &line.tip;
             format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")

@@ -126,6 +126,13 @@ impl Results {
 pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
     let results = Results::of(app, args.on.plan.as_deref()).await?;
     let place = shown_from_here(Path::new(&results.head.workspace));
+    if results.head.results == Some(ResultsMove::Discarded) {
+        let plan = &results.plan;
+        let error = anyhow!("the results of plan `{plan}` are discarded");
+        return Err(Failure::usage(error).hint(format!(
+            "`git merge {ASIDE}/{plan}/results` takes them over all the same"
+        )));
+    }
     let Some(commit) = results.commit().await? else {
         return output.line(&format!("nothing was accepted that changes `{place}`"));
     };

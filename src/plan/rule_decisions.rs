@@ -80,12 +80,17 @@ fn found(check: &CheckResult) -> String {
 }
 
 /// Returns the first line that is not empty, bounded. One that ends with a colon only leads to the next one, which is the cause:
-/// it stands behind that, without a title of what comes.
+/// it stands behind that, without a title of what comes. A program says at the end of its output why it failed.
 fn first_words(pitfalls: &str, results: &str) -> String {
     let lines = pitfalls.lines().chain(results.lines()).map(str::trim);
     let mut lines = lines.filter(|line| line.chars().any(char::is_alphanumeric));
     let first = lines.next().unwrap_or_default();
-    match (first.strip_suffix(':'), lines.next()) {
+    let context = first.strip_suffix(':');
+    let cause = match context {
+        Some(context) if context.to_lowercase().ends_with("output") => lines.next_back(),
+        _ => lines.next(),
+    };
+    match (context, cause) {
         (Some(context), Some(cause)) => {
             let context = context
                 .rsplit_once(". ")
@@ -112,7 +117,7 @@ mod tests {
         assert_eq!(first_words("", "---\n\n Done.\nMore."), "Done.");
         assert_eq!(first_words("No disk.", "Done."), "No disk.");
         let report =
-            "Block 1 of 1 ended with exit code 1. Error output:\n\n    no such file\n    at all";
+            "Block 1 of 1 ended with exit code 1. Error output:\n\n    Reading …\n    no such file";
         assert_eq!(
             first_words("", report),
             "no such file (Block 1 of 1 ended with exit code 1)"

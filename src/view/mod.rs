@@ -36,7 +36,7 @@ pub use repeated_failures::RepeatedFailures;
 pub use review::review;
 pub use run_progress_lines::{progress, results, tasks};
 pub use state_word::StateWord;
-pub use why::why;
+pub use why::{last_lines, why};
 
 use std::time::Duration;
 

@@ -147,7 +147,9 @@ impl PlanView {
                 status: head.status.as_str(),
                 state: StateWord::of_plan(&head, false),
                 seq,
-                branch: (head.line.as_ref()).map(|_| IntegrationBranch::branch(&head.id)),
+                branch: (head.line.as_ref())
+                    .filter(|_| head.results.is_none())
+                    .map(|_| IntegrationBranch::branch(&head.id)),
             },
             progress,
             tasks: tasks

@@ -9,13 +9,17 @@ use crate::plan::{
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::one_line;
+use crate::wire::text::{clip, one_line, printable};
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
 
 /// The most of a report that is shown on one line: where roles ask each other, the cause stands at its end.
 const REPORT: usize = 600;
+
+/// The last lines of a failing check's output that are shown, and the characters of each.
+const OUTPUT_LINES: usize = 8;
+const OUTPUT_WIDTH: usize = 160;
 
 /// Characters of a commit's id.
 const SHORT_COMMIT: usize = 10;
@@ -254,6 +258,10 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
             line(&check.name),
             line(&check.outcome())
         ));
+        let shown = if check.passed { "" } else { &check.tail };
+        for said in last_lines(shown) {
+            add(format!("  | {said}"));
+        }
     }
     if let Some(rejected) = &attempt.rejected {
         add(format!("unreadable: {}", line(&rejected.reason)));
@@ -263,6 +271,20 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(format!("{decision} by {by}: {}", line(&verdict.reason)));
     }
     lines
+}
+
+/// Returns the last lines of a failing check's output, as a person reads them.
+pub fn last_lines(output: &str) -> Vec<String> {
+    let text = printable(output);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let from = lines.len().saturating_sub(OUTPUT_LINES);
+    let shown = lines[from..]
+        .iter()
+        .map(|line| clip(line.trim_end(), OUTPUT_WIDTH));
+    shown.collect()
 }
 
 fn tasks(ids: &[TaskId]) -> String {

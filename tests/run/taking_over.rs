@@ -481,6 +481,10 @@ fn discard_keeps_results_aside() {
         scene.works("log"),
         format!("results discarded, kept as {aside}"),
     );
+    // Nothing brings them back by accident, and nothing says that they are on the branch.
+    let hint = format!("`git merge {aside}/results`");
+    scene.refuses(2, "merge", ["are discarded", &hint]);
+    lacks(scene.works("status"), "Results: the branch");
     scene.project.sound();
 }
 

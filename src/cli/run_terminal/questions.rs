@@ -24,6 +24,8 @@ pub(super) struct OpenQuestion {
     subject: String,
     /// What it is about, in few words.
     short: String,
+    /// The end of what the check printed that failed last.
+    output: Vec<String>,
     /// Questions that wait behind it.
     waiting: usize,
     /// The plan that is to be approved; empty if that is not asked, or is on the terminal.
@@ -42,11 +44,18 @@ impl OpenQuestion {
             }
             None => (format!("plan {}", plan.id()), "plan".to_owned()),
         };
+        let last = question.task.and_then(|id| plan.attempts_of(id).last());
+        let failing = last
+            .iter()
+            .flat_map(|attempt| attempt.checks.iter().flatten());
+        let output = failing.rev().find(|check| !check.passed);
+        let output = output.map(|check| view::last_lines(&check.tail));
         let review = question.about == HumanQuestionKind::Review && asked != Some(&question.id);
         Some(Self {
             question: question.clone(),
             subject,
             short,
+            output: output.unwrap_or_default(),
             waiting: plan.open_questions().count() - 1,
             plan: match review {
                 true => view::review(plan, paint),
@@ -74,6 +83,8 @@ impl Foreground<'_> {
             let reason: Vec<String> = (reason.lines())
                 .map(|line| format!("  {line}").trim_end().to_owned())
                 .collect();
+            let output = open.output.iter().map(|line| format!("  | {line}"));
+            let reason: Vec<String> = reason.into_iter().chain(output).collect();
             let (reason, plan) = (reason.join("\n"), &open.plan);
             self.output.prose(&format!("\n{title}\n{reason}\n{plan}"))?;
         }

@@ -163,13 +163,20 @@ impl Draft<'_> {
             return Err(Refusal::Outdated);
         }
         line.tip.clone_from(&merge.commit);
-        self.change_head(|head| head.line = Some(line));
+        self.change_head(|head| {
+            head.line = Some(line);
+            // There is something new to take over.
+            head.results = None;
+        });
         Ok(())
     }
 
     /// Records what a person did with the results.
     pub fn results_moved(&mut self, how: ResultsMove, place: &str) {
         let place = place.to_owned();
+        if how != ResultsMove::Pruned {
+            self.change_head(|head| head.results = Some(how));
+        }
         self.log(Event::Results { how, place });
     }
 

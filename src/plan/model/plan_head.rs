@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Budget, Granted, IntegrationBranch, Language, PlanId, Repository, RunOptions, TaskId, Time,
-    Usage,
+    Budget, Granted, IntegrationBranch, Language, PlanId, Repository, ResultsMove, RunOptions,
+    TaskId, Time, Usage,
 };
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
@@ -320,6 +320,9 @@ pub struct PlanHead {
     pub isolated: Option<bool>,
     /// The integration branch when each task has a worktree of its own; `None` when all tasks share the workspace.
     pub line: Option<IntegrationBranch>,
+    /// What a person did with the results last; `None` since something was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<ResultsMove>,
     /// The repository of the workspace when the plan began; `None` if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Box<Repository>>,
