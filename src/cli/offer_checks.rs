@@ -40,6 +40,10 @@ impl App {
             Some(file) => file.to_owned(),
             None => self.config.folder().join(FILE_NAME),
         };
+        // What is no plain file cannot be added to, and to read a pipe again would wait for ever.
+        if path.exists() && !path.is_file() {
+            return Ok(());
+        }
         let text = fs::read_to_string(&path).unwrap_or_default();
         let has = |starts: &[&str]| {
             let mut lines = text.lines().map(str::trim_start);

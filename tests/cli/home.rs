@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::common::env::{TestEnv, has, skip};
+use crate::common::env::{TestEnv, has, skip, wait_until};
 use crate::common::git::{Project, git};
 
 /// A plan of one task for the agent `shell`.
@@ -239,4 +239,9 @@ fn checks_of_a_new_project_are_kept_and_confirmed() {
     let ran = env.exits(0, run);
     has(&ran.stdout, "✓ completed, verified");
     env.exits(0, [run, " --detach"].concat().as_str());
+    wait_until("the daemon has ended", || {
+        let status = env.run("-C project status --json").stdout;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        status["plan"]["status"] == "completed" && status["daemon"].is_null()
+    });
 }
