@@ -28,14 +28,28 @@ pub(super) async fn confirm(question: &str) -> Result<bool, Failure> {
 /// The terminal cannot be read, or is gone.
 pub(super) async fn answer(question: &str) -> Result<String, Failure> {
     complain(question);
+    let mut open = OpenLine(true);
     let answer = beside(|| {
         let mut line = String::new();
         let mut input = std::io::stdin().lock();
         let read = std::io::Read::take(&mut input, MOST).read_line(&mut line);
         match read.map_err(Failure::failed)? {
-            0 => Err(Failure::failed(anyhow::anyhow!("nobody answers"))),
+            0 => Err(Failure::failed(anyhow::anyhow!("the terminal is gone"))),
             _ => Ok(line),
         }
     });
-    Ok(answer.await?.trim().to_lowercase())
+    let answer = answer.await?;
+    open.0 = false;
+    Ok(answer.trim().to_lowercase())
+}
+
+/// A line on which a person has not answered yet: what is printed when a signal comes stands below it.
+struct OpenLine(bool);
+
+impl Drop for OpenLine {
+    fn drop(&mut self) {
+        if self.0 {
+            complain("\n");
+        }
+    }
 }

@@ -295,10 +295,10 @@ async fn ask(files: &[String], workspace: &Path) -> Result<&'static str, Failure
         many => format!("{many} files of the project are"),
     };
     let (files, place) = (list(files), shown_from_here(workspace));
-    let word = answer(&format!(
+    let question = format!(
         "\n? {many} in no commit, and worktrees begin at a commit:\n  {files}\n    commit   commit them first, in another terminal\n    go       go on without them\n    shared   no worktrees: agents work in `{place}` itself\n  commit · go · shared > "
-    ))
-    .await?;
+    );
+    let word = answer(&question).await?;
     let mut words = ["commit", "go", "shared"].into_iter();
     let meant = words.find(|known| !word.is_empty() && known.starts_with(&word));
     if meant == Some("commit") {
