@@ -13,15 +13,19 @@ use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tempfile::TempDir;
 
-/// Longer than anything here takes; whoever waits that long has failed.
+/// Longer than anything here takes; a wait that long has failed.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 30,
     tv_nsec: 0,
 };
 
-/// Makes a folder on the disk that the program was built on.
+/// Makes a folder on the disk that the program was built on, as `init --top-level` does: it lies within a git project.
 pub fn folder() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let marker = folder.path().join(".plan-agent/layout");
+    fs::create_dir(marker.parent().unwrap()).unwrap();
+    fs::write(marker, "top-level\n").unwrap();
+    folder
 }
 
 /// Waits for files that are renamed into a folder.
