@@ -143,7 +143,10 @@ impl Home {
     /// # Errors
     /// The folder has other files in it, or the file system refuses.
     pub fn make(&mut self) -> io::Result<()> {
-        if self.made {
+        // Another process may have made it since it was looked up, and have put its files there.
+        let there = || Self::marked_in(self.outer()).is_some_and(|home| home.folder == self.folder);
+        if self.made || there() {
+            self.made = true;
             return Ok(());
         }
         let folder = self.outer().join(FOLDER);
@@ -241,6 +244,16 @@ mod tests {
         );
         let nearest = made(&below, Layout::Apart);
         assert_eq!(Home::find(&below), nearest);
+    }
+
+    #[test]
+    fn home_that_another_process_made_is_used() {
+        let root = tempfile::tempdir().unwrap();
+        let [mut first, mut second] = [(); 2].map(|()| Home::new(root.path(), Layout::Project));
+        first.make().unwrap();
+        fs::create_dir(first.folder().join("volumes")).unwrap();
+        second.make().unwrap();
+        assert_eq!(first, second);
     }
 
     #[test]
