@@ -276,7 +276,11 @@ impl Worker {
             // No report for what is cancelled: it could be taken for that of the successor.
             Err(WorkStop::Cancelled) => Ok(claim.finish()?),
             // No other worker of this process comes to take it up, and the agent could not have done it.
-            Err(WorkStop::Stopping) if self.health.is_lost() => Ok(claim.give_back()?),
+            Err(WorkStop::Stopping)
+                if self.health.is_lost() && !self.volumes.reported(claim.id())? =>
+            {
+                Ok(claim.give_back()?)
+            }
             Err(WorkStop::Stopping | WorkStop::Flooded) => Ok(()),
             Err(WorkStop::Fault(error)) => Err(error.into()),
         }
