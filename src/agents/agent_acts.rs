@@ -1,5 +1,5 @@
 //! What a coding agent says and does while it works, read from the lines of its output as they come: for a person who watches.
-//! How a run ended is read elsewhere. All of it is the agent's own text: whoever prints it makes it printable first.
+//! How a run ended is read elsewhere. All of it is the agent's own text: a caller that prints it makes it printable first.
 
 use serde_json::Value;
 

@@ -550,7 +550,7 @@ pub struct DaemonArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What runs programs or widens rights (checks, hooks, servers, rights of agents, prompts, the team) counts only as you confirmed \
-it. `run` asks when something is new or has changed; where nobody can answer, it exits with 4, and this confirms it ahead. \
+it. `run` asks when something is new or has changed; without a terminal it exits with 4, and this confirms it ahead. \
 What `--config FILE` or `--team FILE` names is confirmed by that.")]
 pub struct TrustArgs {
     /// A configuration file, or the folder that it is in [default: the one that `run` would read here]

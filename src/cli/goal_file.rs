@@ -9,10 +9,10 @@ use super::{App, Failure};
 use crate::wire::text::quoted;
 
 impl App {
-    /// Returns the plan file that a goal names, if the person says that it is one; where nobody `may_ask`, it is refused.
+    /// Returns the plan file that a goal names, if the person says that it is one; unless a person may be asked, it is refused.
     ///
     /// # Errors
-    /// The goal names a file, and nobody can be asked what is meant.
+    /// The goal names a file, and no person can be asked what is meant.
     pub(super) async fn goal_file(
         &self,
         goal: Option<&str>,

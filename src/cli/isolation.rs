@@ -34,7 +34,7 @@ struct ProjectFiles {
 /// Whether the tasks of a plan can have worktrees.
 enum Possible {
     Yes(ProjectFiles),
-    /// They share the workspace; the reason is missing where nobody expects worktrees.
+    /// They share the workspace; the reason is missing where no worktrees are expected.
     No(Option<String>),
 }
 
@@ -154,7 +154,7 @@ impl App {
     /// Returns whether the tasks of a plan can have worktrees with these workers.
     async fn possible(&self, workspace: &Path, workers: &TeamWorkers) -> Possible {
         let no = |why: &str| Possible::No(Some(why.to_owned()));
-        // Nobody expects worktrees of a folder that is no project, nor of one of ours within a project.
+        // No worktrees are expected of a folder that is no project, nor of one of ours within a project.
         if workspace.join(".git").symlink_metadata().is_err() {
             let ours = workspace.starts_with(self.config.root());
             return Possible::No(match project_head(workspace, None).await {

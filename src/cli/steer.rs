@@ -260,7 +260,7 @@ impl App {
         }
     }
 
-    /// Refuses a role that nobody in the plan's team has.
+    /// Refuses a role that no member of the plan's team has.
     pub(super) async fn check_role(&self, plan: &PlanId, role: &str) -> Result<(), Failure> {
         let roles = self.read(plan, |plan, _| {
             let roles = plan.head().policy.roles.keys();

@@ -1,5 +1,5 @@
 //! Which settings of a file run programs or widen rights: all but those listed here, so a key that is added later does until
-//! somebody has thought about it.
+//! a person has thought about it.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

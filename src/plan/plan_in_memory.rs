@@ -257,7 +257,7 @@ impl Plan {
         self.index.counts()
     }
 
-    /// Returns how the plan ends that nobody can go on with: its tasks are settled, or the others wait for those that have failed.
+    /// Returns how a plan ends that cannot go on: its tasks are settled, or the others wait for those that have failed.
     pub(super) fn outcome(&self) -> Option<PlanState> {
         let counts = self.counts();
         // Dependencies have no cycle: if none of the others may start, each waits for a failed one in the end.

@@ -21,7 +21,7 @@ pub struct Budget {
     pub wall_time: Option<Duration>,
     /// Attempts at tasks.
     pub attempts: Option<u64>,
-    /// So many attempts for each task are allowed at least, so that a limit that nobody set fits a large plan.
+    /// So many attempts for each task are allowed at least, so that a limit that was left out fits a large plan.
     #[serde(skip_serializing_if = "is_zero")]
     pub attempts_per_task: u64,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunOptions {
-    /// The agent that does the tasks; `None` if whoever works with the folder takes the commands.
+    /// The agent that does the tasks; `None` if another worker takes the commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The program or the flags of the agent.

@@ -162,7 +162,7 @@ impl PlanNotebook {
         self.change("update_subtask_state", move |draft| {
             let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
             if SubTaskState::of_task(task.status) == state {
-                // Of two callers who have both seen it as not begun, one is told that the other was first.
+                // Of two callers who have both seen it as not begun, the second gets an error.
                 if state == SubTaskState::InProgress && !known {
                     return Err(Conflict.error(format!(
                         "Another caller was first: it has just begun the subtask {called}. Leave that one to it."
