@@ -10,8 +10,8 @@ use super::{App, BY, Exit, Failure, Output};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
 use crate::plan::{
-    AttemptState, Draft, Origin, Plan, PlanId, PlanState, Refusal, Task, TaskId, TaskRef, TaskSpec,
-    TaskState, counted,
+    AttemptState, Criteria, Draft, Origin, Plan, PlanId, PlanState, Refusal, Task, TaskId, TaskRef,
+    TaskSpec, TaskState, counted,
 };
 use crate::store::StoreError;
 use crate::wire::plan_file::nearest;
@@ -169,7 +169,7 @@ pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<(), F
     let task = TaskSpec {
         name: one_line(args.text.lines().next().unwrap_or_default(), NAME),
         description: args.text.clone(),
-        expected_outcome: args.expected.clone(),
+        criteria: Criteria::plain(&args.expected),
         assignee: args.assignee.clone(),
         dependencies: args.after.iter().copied().map(TaskRef::Number).collect(),
         checks: args.checks.clone(),

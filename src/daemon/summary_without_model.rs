@@ -10,11 +10,11 @@ const LISTED: usize = 20;
 /// Returns the summary of a plan whose tasks are all settled.
 pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
     let counts = plan.counts();
-    let is_unverified = |task: &&Task| {
+    let only_accepted = |task: &&Task| {
         let evidence = task.evidence.as_ref();
-        task.status == TaskState::Completed && evidence.is_some_and(|evidence| !evidence.verified)
+        task.status == TaskState::Completed && evidence.is_some_and(|evidence| !evidence.proven)
     };
-    let unverified = plan.tasks().filter(is_unverified).count();
+    let accepted = plan.tasks().filter(only_accepted).count();
     let mut head = vec![format!(
         "{} of {} completed",
         counts.completed,
@@ -23,7 +23,7 @@ pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
     for (count, word) in [
         (counts.skipped, "skipped"),
         (counts.failed, "failed"),
-        (unverified, "unverified"),
+        (accepted, "accepted"),
     ] {
         head.extend((count > 0).then(|| format!("{count} {word}")));
     }

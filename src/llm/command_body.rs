@@ -9,6 +9,7 @@ use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
 use super::prompts::{PromptError, Prompts};
 use super::quoting::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
 use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task};
+use crate::wire::criterion_text;
 
 /// The text of a command file below its front matter. The task's own texts are inserted unchanged; everything else is quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl CommandContext {
                 .map(|_| IntegrationBranch::task_branch(plan.id(), task.number))
                 .unwrap_or_default(),
             constraints: task.constraints.clone(),
-            expected_outcome: task.expected_outcome.clone(),
+            expected_outcome: criterion_text::write(&task.criteria),
             produces: task.produces.clone(),
             dependencies: task
                 .dependencies

@@ -128,10 +128,10 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
     let stale = facts.stale_reports.iter().take(MAX_EARLIER);
     context! {
         plan => head(plan),
-        task => Serde(task),
+        task => shown(task),
         before => Serde(before),
         after => Serde(after.take(WINDOW).collect::<Vec<_>>()),
-        dependencies => Serde(needed.take(MAX_DEPENDENCIES).collect::<Vec<_>>()),
+        dependencies => needed.take(MAX_DEPENDENCIES).map(shown).collect::<Vec<_>>(),
         attempt => attempt.number,
         report => Serde(&attempt.report),
         checks => checks.map(check).collect::<Vec<_>>(),
@@ -143,6 +143,11 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
         stale => Serde(stale.collect::<Vec<_>>()),
         obstacle => obstacle(attempt).unwrap_or_default(),
     }
+}
+
+/// A task with the words of its criteria.
+fn shown(task: &Task) -> Value {
+    context! { expected_outcome => task.criteria.text(), ..Serde(task) }
 }
 
 fn check(check: &CheckResult) -> Value {
@@ -201,14 +206,14 @@ pub(super) fn replan(
     let running = plan.in_progress().filter(other).take(DIGEST);
     context! {
         plan => head(plan),
-        cause => Serde(cause.and_then(|id| plan.task(id))),
+        cause => cause.and_then(|id| plan.task(id)).map(shown),
         why,
         note,
         settled_more => plan.counts().settled().saturating_sub(settled.len()),
         settled => Serde(settled),
         running => Serde(running.collect::<Vec<_>>()),
         pending_more => editable(plan).filter(other).count() - pending.len(),
-        pending => Serde(pending),
+        pending => pending.into_iter().map(shown).collect::<Vec<_>>(),
         roles => roles(team),
     }
 }

@@ -9,9 +9,9 @@ use super::prompt_context::{
 };
 use super::prompts::PromptTemplate;
 use crate::plan::{
-    Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, DecidedBy,
-    Decision, Evidence, Language, Plan, PlanHead, PlanId, PlanState, Report, ReportStatus, Row,
-    Task, TaskId, TaskSpec, TaskState, Time, Verdict,
+    Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, Criteria,
+    DecidedBy, Decision, Evidence, Language, Plan, PlanHead, PlanId, PlanState, Report,
+    ReportStatus, Row, Task, TaskId, TaskSpec, TaskState, Time, Verdict,
 };
 use crate::wire::team_file;
 
@@ -209,7 +209,7 @@ pub(super) fn task(number: u32, status: TaskState, fill: Fill) -> Task {
         name: format!("Task {number}"),
         description: "what to do".to_owned(),
         constraints: fill.text("a constraint"),
-        expected_outcome: fill.text("an outcome"),
+        criteria: Criteria::plain(fill.text("an outcome")),
         reasoning: fill.text("a reason"),
         produces: fill.list(|| format!("task-{number}.txt")),
         ..TaskSpec::default()
@@ -222,9 +222,10 @@ pub(super) fn task(number: u32, status: TaskState, fill: Fill) -> Task {
         status,
         result: (rich && status.settled()).then(|| "a result".to_owned()),
         evidence: (rich && status.settled()).then(|| Evidence {
-            verified: true,
+            proven: true,
             by_hand: false,
             facts: vec!["test: exit 0".to_owned()],
+            criteria: Vec::new(),
         }),
         note: rich.then(|| "a note".to_owned()),
         ..Task::new(TaskId(number), spec, Time(0))

@@ -13,7 +13,7 @@ use super::draft::acceptable;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
     IntegrationBranch, JudgePolicy, ModelQuestionKind, PlanState, ReportStatus, ReviewPolicy,
-    SessionId, SessionScope, TaskId, Time,
+    SessionId, SessionScope, Task, TaskId, Time,
 };
 use super::plan_in_memory::Plan;
 use super::rule_decisions::certain;
@@ -405,7 +405,7 @@ impl DueSearch<'_> {
         let id = attempt.id.clone();
         let policy = &self.plan.head().policy;
         let task = self.plan.task(attempt.task);
-        let own = task.is_some_and(|task| !task.checks.is_empty() || !task.produces.is_empty());
+        let own = task.is_some_and(Task::is_checked);
         // Where each task has a worktree, merging is a check of every result.
         let merge = self.plan.head().line.is_some();
         let check =

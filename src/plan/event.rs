@@ -128,7 +128,11 @@ pub enum Event {
     /// A task was started by a tool or a person.
     TaskStarted { task: TaskId },
     /// A task is done.
-    Completed { task: TaskId, verified: bool },
+    Completed {
+        task: TaskId,
+        #[serde(default)]
+        proven: bool,
+    },
     /// A task was skipped.
     Skipped { task: TaskId, reason: String },
     /// The work on a task that is done by hand failed; it may be tried again.

@@ -10,6 +10,7 @@ mod event;
 pub mod model;
 mod plan_in_memory;
 mod produced_files;
+pub mod proof;
 mod ranked_set;
 pub mod rule_decisions;
 mod task_index;

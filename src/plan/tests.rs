@@ -380,7 +380,7 @@ fn evidence_names_concurrent_task_in_same_folder() {
         [Some("before"), Some("before"), Some("after")]
     );
     let evidence = task_of(&plan, 1).evidence.clone().unwrap();
-    assert!(!evidence.verified);
+    assert!(!evidence.proven);
     assert_eq!(
         evidence.facts,
         ["changed: a.txt", "task 2 was at work in the same folder"]

@@ -184,8 +184,8 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Updated { .. } => ("changed".into(), Plain),
         Event::Removed { .. } => ("taken out".into(), Plain),
         Event::TaskStarted { .. } => ("started".into(), Busy),
-        Event::Completed { verified, .. } => {
-            let mark = Mark::accepted(*verified);
+        Event::Completed { proven, .. } => {
+            let mark = Mark::accepted(*proven);
             let text = format!("{} completed, {}", mark.glyph(), mark.word());
             (text, mark.style())
         }

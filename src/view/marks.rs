@@ -6,20 +6,16 @@ use super::Style;
 /// What a person must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    Verified,
-    Unverified,
+    Proven,
+    Accepted,
     Failed,
     Asks,
 }
 
 impl Mark {
     /// Returns the mark of a result that was accepted.
-    pub fn accepted(verified: bool) -> Self {
-        if verified {
-            Self::Verified
-        } else {
-            Self::Unverified
-        }
+    pub fn accepted(proven: bool) -> Self {
+        if proven { Self::Proven } else { Self::Accepted }
     }
 
     /// Returns what stands before the word.
@@ -44,8 +40,8 @@ impl Mark {
 
     fn look(self) -> (&'static str, &'static str, Style) {
         match self {
-            Self::Verified => ("✓", "verified", Style::Good),
-            Self::Unverified => ("~", "unverified", Style::Unsure),
+            Self::Proven => ("✓", "proven", Style::Good),
+            Self::Accepted => ("~", "accepted", Style::Unsure),
             Self::Failed => ("✗", "failed", Style::Bad),
             Self::Asks => ("?", "asks you", Style::Bold),
         }

@@ -187,16 +187,16 @@ fn standing(task: &TaskView, language: Language) -> String {
     let word = task.state.text(language);
     let comma = language.pick(", ", "，");
     match task.state {
-        StateWord::Completed if task.verified == Some(true) => {
-            format!("{word}{comma}{}", language.pick("verified", "已验证"))
+        StateWord::Completed if task.proven == Some(true) => {
+            format!("{word}{comma}{}", language.pick("proven", "已证实"))
         }
         StateWord::Completed => {
             let by_hand = match task.by_hand {
                 true => language.pick(" by hand", "（由人标记）"),
                 false => "",
             };
-            let unverified = language.pick("unverified", "未验证");
-            format!("{word}{by_hand}{comma}{unverified}")
+            let accepted = language.pick("accepted", "已接受");
+            format!("{word}{by_hand}{comma}{accepted}")
         }
         StateWord::Failed => language.pick(
             format!("{word} after {}", counted(task.attempts, "attempt")),

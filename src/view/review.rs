@@ -2,6 +2,7 @@
 
 use super::{Paint, Style, name, numbers};
 use crate::plan::{Plan, Task};
+use crate::wire::criterion_text;
 use crate::wire::role_text::role;
 use crate::wire::text::{one_line, printable};
 
@@ -48,7 +49,7 @@ fn task(task: &Task, paint: Paint) -> Vec<String> {
         ("makes", list(&task.produces)),
         ("checks", list(&task.checks)),
         ("must keep to", task.constraints.clone()),
-        ("done when", task.expected_outcome.clone()),
+        ("done when", criterion_text::write(&task.criteria)),
     ];
     let facts = facts.map(|(what, value)| (what, one_line(&value, LONGEST)));
     let facts = facts.iter().filter(|(_, value)| !value.is_empty());

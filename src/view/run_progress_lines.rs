@@ -57,15 +57,15 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
 /// plan without tasks.
 pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
     let counts = plan.counts();
-    let verified = |task: &&Task| {
+    let proven = |task: &&Task| {
         task.evidence
             .as_ref()
-            .is_some_and(|evidence| evidence.verified)
+            .is_some_and(|evidence| evidence.proven)
     };
     let completed = plan
         .tasks()
         .filter(|task| task.status == TaskState::Completed);
-    let verified = completed.filter(verified).count();
+    let proven = completed.filter(proven).count();
     let settled = counts.completed + counts.failed + counts.skipped;
     let marked = |mark: Mark, count: usize| {
         let text = format!("{} {count} {}", mark.glyph(), mark.word());
@@ -76,8 +76,8 @@ pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
     let (tokens, cost) = usage::whole(usage);
     let took = plan.used(BudgetLimit::WallTime, usage.lived);
     let parts = [
-        marked(Mark::Verified, verified),
-        marked(Mark::Unverified, counts.completed.saturating_sub(verified)),
+        marked(Mark::Proven, proven),
+        marked(Mark::Accepted, counts.completed.saturating_sub(proven)),
         marked(Mark::Failed, counts.failed),
         plain("skipped", counts.skipped),
         plain("not done", counts.total().saturating_sub(settled)),

@@ -168,8 +168,8 @@ impl TaskView {
                     mark.style(),
                 ))
             }
-            TaskState::Completed => self.verified.map(|verified| {
-                let mark = Mark::accepted(verified);
+            TaskState::Completed => self.proven.map(|proven| {
+                let mark = Mark::accepted(proven);
                 (mark.text(), mark.style())
             }),
             TaskState::Failed => {

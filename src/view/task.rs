@@ -18,7 +18,7 @@ pub struct TaskView {
     pub status: TaskState,
     pub state: StateWord,
     /// `null` until the task is accepted.
-    pub verified: Option<bool>,
+    pub proven: Option<bool>,
     /// A person said that it is done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_hand: bool,
@@ -92,7 +92,7 @@ impl TaskView {
             name: task.name.clone(),
             status: task.status,
             state: StateWord::of_task(plan, task),
-            verified: evidence.map(|evidence| evidence.verified),
+            proven: evidence.map(|evidence| evidence.proven),
             by_hand: evidence.is_some_and(|evidence| evidence.by_hand),
             evidence: evidence.map_or(Vec::new(), |evidence| evidence.facts.clone()),
             assignee: task.assignee.clone(),

@@ -89,7 +89,7 @@ fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Ve
 }
 
 fn accepted(task: &TaskView) -> Vec<String> {
-    let how = match task.verified {
+    let how = match task.proven {
         None => "it was completed when the plan began, or by hand",
         _ if task.by_hand => "a person says that it is done: no check ran",
         Some(true) => "it was accepted, and its checks pass",

@@ -2,6 +2,7 @@
 //! guessed, and never makes a parser panic.
 
 pub mod command_file;
+pub mod criterion_text;
 pub mod front_matter;
 pub mod graph_text;
 mod markdown;

@@ -13,7 +13,7 @@ use super::problem::{Place, Problems};
 use super::text::{known_word, one_line, quote};
 use super::yaml_tree::YamlNode;
 use crate::plan::{
-    MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
+    Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
 
 pub use edit::{EditedPlan, PlanToEdit};
@@ -155,6 +155,24 @@ struct TaskDraft {
 }
 
 impl TaskDraft {
+    /// Takes what is expected of the task, at this place, with the checks that prove it.
+    fn expect(&mut self, criteria: Criteria, line: usize, column: usize) {
+        let names = criteria.checks().map(str::to_owned);
+        let place = Place { line, column };
+        let bound = names.map(|word| Reference { word, place });
+        self.check(bound.collect());
+        self.task.criteria = criteria;
+    }
+
+    /// Adds checks that are not among its checks yet.
+    fn check(&mut self, checks: Vec<Reference>) {
+        for check in checks {
+            if !self.checks.iter().any(|known| known.word == check.word) {
+                self.checks.push(check);
+            }
+        }
+    }
+
     /// Returns the word by which other tasks can refer to this one.
     fn word(&self) -> String {
         let key = self.task.key.clone();

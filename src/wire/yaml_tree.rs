@@ -341,6 +341,17 @@ impl<'a> YamlFields<'a> {
         }
     }
 
+    /// Returns whether a field has a list.
+    pub fn is_list(&self, key: &str) -> bool {
+        matches!(
+            self.get(key),
+            Some(YamlNode {
+                data: Data::List(_),
+                ..
+            })
+        )
+    }
+
     /// Returns a list of texts with their places.
     pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<Reference> {
         let mut texts = Vec::new();

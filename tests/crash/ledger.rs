@@ -65,8 +65,8 @@ impl Ledger {
                 &task.dependencies,
             );
             // The snapshot of the folder, and the names of other agents at work, may differ.
-            let verified = task.evidence.as_ref().map(|evidence| evidence.verified);
-            let state = (&task.status, &task.result, verified);
+            let proven = task.evidence.as_ref().map(|evidence| evidence.proven);
+            let state = (&task.status, &task.result, proven);
             let counts = (task.attempts, task.failures, &task.note);
             lines.push(format!("{what:?} {state:?} {counts:?}"));
             for attempt in plan.attempts_of(task.number) {

@@ -7,11 +7,19 @@ use serde_json::Value;
 use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, way_round};
 use crate::llm::Schema;
 use crate::llm::quoting::one_line;
-use crate::plan::{Origin, TaskRef, TaskSpec, cycle_among, within_workspace};
+use crate::plan::{
+    Criteria, Criterion, Origin, Proof, TaskRef, TaskSpec, cycle_among, within_workspace,
+};
 use crate::wire::team_file::Team;
 
 /// The most tasks, or edits, of one answer.
 const MAX_TASKS: usize = 50;
+
+/// The word of an answer for a criterion that no check proves.
+const NO_CHECK: &str = "none";
+
+/// The most criteria of a task of an answer.
+const MAX_CRITERIA: usize = 20;
 
 /// The most files that one task of an answer may name.
 const MAX_FILES: usize = 20;
@@ -46,7 +54,7 @@ impl TaskNames {
             ("reasoning", Schema::Text("why it is needed, one sentence")),
             ("description", Schema::Text("all that the agent must know")),
             ("constraints", Schema::Text("what not to do; may be empty")),
-            ("expected_output", Schema::Text("what can be verified then")),
+            ("expected_output", self.criteria_schema()),
             (
                 "produces",
                 Schema::list(Schema::Text("path of a file, from the workspace")),
@@ -60,6 +68,42 @@ impl TaskNames {
             properties.push(("assignee", Schema::one_of(self.roles.clone())));
         }
         Schema::Object(properties)
+    }
+
+    /// Criteria of an answer: each with what proves it, or null.
+    pub(super) fn criteria_schema(&self) -> Schema {
+        let mut properties = vec![("text", Schema::Text("one thing that can be verified then"))];
+        if !self.checks.is_empty() {
+            let none = std::iter::once(NO_CHECK.to_owned());
+            let words = self.checks.iter().cloned().chain(none);
+            properties.push(("check", Schema::one_of(words)));
+        }
+        Schema::list(Schema::Object(properties))
+    }
+
+    /// Checks the criteria of a task.
+    pub(super) fn criteria(&self, answer: &Criteria, place: &str) -> Result<Criteria, String> {
+        if answer.list().len() > MAX_CRITERIA {
+            let most = format!("at most {MAX_CRITERIA}");
+            return Err(format!("{place}: `expected_output` is too long: {most}"));
+        }
+        let criterion = |criterion: &Criterion| {
+            // The property of a file is for a person to choose.
+            let check = match &criterion.proof {
+                Some(Proof::Check(check)) => Some(check.trim()),
+                Some(Proof::File(_)) | None => None,
+            };
+            let check = check.filter(|check| !["", NO_CHECK].contains(check));
+            if let Some(check) = check {
+                self.check(check, place)?;
+            }
+            Ok(Criterion {
+                text: bounded(&criterion.text, "expected_output", place)?,
+                proof: check.map(|check| Proof::Check(check.to_owned())),
+            })
+        };
+        let list = answer.list().iter().map(criterion);
+        Ok(Criteria::new(list.collect::<Result<Vec<_>, String>>()?))
     }
 
     /// Checks the tasks of an answer, and makes its numbers references from one to another.
@@ -98,7 +142,7 @@ impl TaskNames {
             name: name(&answer.name, place)?,
             description,
             constraints: bounded(&answer.constraints, "constraints", place)?,
-            expected_outcome: bounded(&answer.expected_outcome, "expected_output", place)?,
+            criteria: self.criteria(&answer.criteria, place)?,
             reasoning: cut(&answer.reasoning, MAX_REASON),
             produces: produced(&answer.produces, place)?,
             origin: Origin::Model,

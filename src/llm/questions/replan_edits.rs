@@ -11,7 +11,7 @@ use super::new_tasks::{TaskNames, at_most};
 use crate::llm::Schema;
 use crate::llm::prompt_context::editable;
 use crate::llm::quoting::one_line;
-use crate::plan::{Plan, ReplanEdit, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle};
+use crate::plan::{Criteria, Plan, ReplanEdit, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle};
 use crate::wire::team_file::Team;
 
 #[derive(Deserialize)]
@@ -26,7 +26,8 @@ pub(super) struct EditAnswer {
     task: Option<u32>,
     name: Option<String>,
     description: Option<String>,
-    expected_output: Option<String>,
+    #[serde(default)]
+    expected_output: Criteria,
     constraints: Option<String>,
     depends_on: Option<Vec<Value>>,
     assignee: Option<String>,
@@ -213,7 +214,7 @@ impl ReplanScope {
             name: answer.name.unwrap_or_default(),
             description,
             constraints: answer.constraints.unwrap_or_default(),
-            expected_outcome: answer.expected_output.unwrap_or_default(),
+            criteria: answer.expected_output,
             reasoning: answer.reason.unwrap_or_default(),
             assignee: answer.assignee,
             ..TaskSpec::default()
@@ -244,7 +245,8 @@ impl ReplanScope {
             name: changed(one_line(&answer.name.unwrap_or_default(), MAX_NAME)),
             description: text(answer.description, "description")?,
             constraints: text(answer.constraints, "constraints")?,
-            expected_outcome: text(answer.expected_output, "expected_output")?,
+            criteria: Some(self.names.criteria(&answer.expected_output, place)?)
+                .filter(|criteria| !criteria.is_empty()),
             dependencies,
             assignee: self.names.assignee(answer.assignee, place)?.map(Some),
             ..TaskChanges::default()

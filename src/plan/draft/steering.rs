@@ -196,16 +196,17 @@ impl Draft<'_> {
         task.status = TaskState::Completed;
         task.result = Some(or(words, DONE).to_owned());
         task.evidence = Some(Evidence {
-            verified: false,
+            proven: false,
             by_hand: true,
             facts: Vec::new(),
+            criteria: Vec::new(),
         });
         task.failures = 0;
         task.not_before = None;
         task.finished_at = Some(self.now);
         self.log(Event::Completed {
             task: id,
-            verified: false,
+            proven: false,
         });
         self.insert(task);
         Ok(true)
@@ -320,7 +321,7 @@ impl Draft<'_> {
             name: Some(spec.name.clone()),
             description: Some(spec.description.clone()),
             constraints: Some(spec.constraints.clone()),
-            expected_outcome: Some(spec.expected_outcome.clone()),
+            criteria: Some(spec.criteria.clone()),
             assignee: Some(spec.assignee.clone()),
             dependencies: Some(spec.dependencies.clone()),
             ..TaskChanges::default()
@@ -395,7 +396,7 @@ fn same_text(one: &Task, other: &Task) -> bool {
             name,
             description,
             constraints,
-            expected_outcome,
+            criteria,
             assignee,
             step,
             optional,
@@ -405,7 +406,7 @@ fn same_text(one: &Task, other: &Task) -> bool {
             ..
         } = task.clone();
         (
-            (name, description, constraints, expected_outcome, assignee),
+            (name, description, constraints, criteria, assignee),
             (step, optional, checks, produces, dependencies),
         )
     }

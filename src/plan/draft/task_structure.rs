@@ -186,7 +186,6 @@ impl Draft<'_> {
         let texts = [
             (&mut task.description, &changes.description),
             (&mut task.constraints, &changes.constraints),
-            (&mut task.expected_outcome, &changes.expected_outcome),
             (&mut task.reasoning, &changes.reasoning),
         ];
         for (text, change) in texts {
@@ -194,6 +193,11 @@ impl Draft<'_> {
                 reworded = reworded || change != text;
                 text.clone_from(change);
             }
+        }
+        if let Some(criteria) = &changes.criteria {
+            reworded = reworded || *criteria != task.criteria;
+            task.criteria.clone_from(criteria);
+            task.checks = crate::plan::model::all_checks(&task.checks, criteria);
         }
         if reworded {
             // Only tools and models change texts here: the person's task that they change is no longer the person's.

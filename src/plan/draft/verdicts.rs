@@ -5,15 +5,13 @@ use std::time::Duration;
 use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    Attempt, AttemptState, CommandId, ConfirmAbort, DecidedBy, Decision, Evidence,
-    HumanQuestionKind, QuestionId, Report, ReportStatus, TaskId, TaskState, Verdict,
+    Attempt, AttemptState, CommandId, ConfirmAbort, DecidedBy, Decision, HumanQuestionKind,
+    QuestionId, Report, ReportStatus, TaskId, TaskState, Verdict,
 };
+use crate::plan::proof::evidence;
 
 /// The longest pause that an agent may ask for.
 const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// The most changed files that the evidence names.
-const EVIDENT: usize = 10;
 
 /// The most characters of a report's text that a task's result keeps.
 const RESULT_CHARS: usize = 2000;
@@ -83,7 +81,7 @@ impl Draft<'_> {
         let mut task = self.task(attempt.task)?;
         let results = attempt.report.as_ref().map_or("", |report| &report.results);
         let summary = or(&verdict.result_summary, results);
-        let evidence = evidence(&attempt);
+        let evidence = evidence(&task, &attempt);
         // An answer to a question about a completed task would work on it again.
         self.close_questions("the task was completed", |q| q.task == Some(task.number));
         task.status = TaskState::Completed;
@@ -92,7 +90,7 @@ impl Draft<'_> {
         task.finished_at = Some(self.now);
         self.log(Event::Completed {
             task: task.number,
-            verified: evidence.verified,
+            proven: evidence.proven,
         });
         task.evidence = Some(evidence);
         self.insert_attempt(attempt);
@@ -215,17 +213,4 @@ pub fn acceptable(attempt: &Attempt) -> bool {
     let report = attempt.report.as_ref();
     let claimed = report.is_some_and(|report| report.status != ReportStatus::Failed);
     claimed && attempt.checks.iter().flatten().all(|check| check.passed)
-}
-
-fn evidence(attempt: &Attempt) -> Evidence {
-    let checks = attempt.checks.as_deref().unwrap_or_default();
-    let checked = checks
-        .iter()
-        .map(|check| format!("{}: {}", check.name, check.outcome()));
-    let changed = attempt.changes.iter().map(|changes| changes.text(EVIDENT));
-    Evidence {
-        verified: !checks.is_empty(),
-        by_hand: false,
-        facts: checked.chain(changed).chain(attempt.company()).collect(),
-    }
 }

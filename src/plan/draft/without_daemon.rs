@@ -54,7 +54,7 @@ impl Draft<'_> {
         self.close_attempt(&task);
         self.log(Event::Completed {
             task: id,
-            verified: false,
+            proven: false,
         });
         self.insert(task);
         Ok(())

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod budget;
+mod criterion;
 mod ids;
 mod integration_branch;
 mod language;
@@ -15,6 +16,7 @@ mod task;
 
 pub use attempt::*;
 pub use budget::*;
+pub use criterion::*;
 pub use ids::*;
 pub use integration_branch::*;
 pub use language::*;

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CommandId, EmptyStep, Origin, TaskId, TaskOrder, Time};
+use super::{
+    CheckBefore, CommandId, Criteria, CriterionResult, EmptyStep, Origin, TaskId, TaskOrder, Time,
+};
 
 /// The most bytes that the metadata of a task may have as JSON.
 pub const MAX_METADATA: usize = 16 * 1024;
@@ -68,7 +70,9 @@ pub struct Task {
     pub name: String,
     pub description: String,
     pub constraints: String,
-    pub expected_outcome: String,
+    /// What is expected of it.
+    #[serde(alias = "expected_outcome", default)]
+    pub criteria: Criteria,
     pub reasoning: String,
     /// The role that does it; any worker if empty.
     pub assignee: Option<String>,
@@ -86,6 +90,9 @@ pub struct Task {
     pub status: TaskState,
     /// The result of the task, or why it was skipped or failed.
     pub result: Option<String>,
+    /// What checks said about the state before its first attempt, as far as they ran there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<CheckBefore>,
     /// The evidence with which it was accepted; `None` until then.
     pub evidence: Option<Evidence>,
     /// The attempt that counts now.
@@ -112,6 +119,12 @@ pub struct Task {
 }
 
 impl Task {
+    /// Returns whether something of its own is checked on its result.
+    pub fn is_checked(&self) -> bool {
+        let mut files = self.criteria.files();
+        !self.checks.is_empty() || !self.produces.is_empty() || files.next().is_some()
+    }
+
     /// Adds a person's words for the next command. The same words are not added twice.
     pub(in crate::plan) fn tell(&mut self, words: &str) {
         let words = format!("A person says: {words}");
@@ -125,6 +138,7 @@ impl Task {
     /// Creates the task of a specification as the last one of a plan, without dependencies and metadata: it is pending, or
     /// completed if it was done before the plan began.
     pub fn new(number: TaskId, spec: TaskSpec, now: Time) -> Self {
+        let checks = all_checks(&spec.checks, &spec.criteria);
         Self {
             number,
             key: spec.key.unwrap_or_else(|| number.to_string()),
@@ -134,12 +148,12 @@ impl Task {
             name: spec.name,
             description: spec.description,
             constraints: spec.constraints,
-            expected_outcome: spec.expected_outcome,
+            criteria: spec.criteria,
             reasoning: spec.reasoning,
             assignee: spec.assignee,
             optional: spec.optional,
             dependencies: Vec::new(),
-            checks: spec.checks,
+            checks,
             produces: spec.produces,
             metadata: Map::new(),
             origin: spec.origin,
@@ -153,6 +167,7 @@ impl Task {
                 true => Some("done before the plan began".to_owned()),
                 false => spec.skipped,
             },
+            before: Vec::new(),
             evidence: None,
             current: None,
             attempts: 0,
@@ -168,16 +183,31 @@ impl Task {
     }
 }
 
+/// Returns the names of a task's checks, with those that prove its criteria.
+pub(in crate::plan) fn all_checks(checks: &[String], criteria: &Criteria) -> Vec<String> {
+    let mut names = checks.to_vec();
+    for name in criteria.checks() {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
 /// The evidence for an accepted task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Whether at least one check ran and none failed.
-    pub verified: bool,
+    /// Whether every criterion is met; else the result was believed.
+    #[serde(default)]
+    pub proven: bool,
     /// A person said that the task is done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hand: bool,
     /// One line for each fact, such as `test: exit 0`.
     pub facts: Vec<String>,
+    /// How each criterion ended.
+    #[serde(default)]
+    pub criteria: Vec<CriterionResult>,
 }
 
 /// Refers to a task from outside the core.
@@ -208,7 +238,7 @@ pub struct TaskSpec {
     #[serde(default, deserialize_with = "or_default")]
     pub constraints: String,
     #[serde(rename = "expected_output")]
-    pub expected_outcome: String,
+    pub criteria: Criteria,
     #[serde(default, deserialize_with = "or_default")]
     pub reasoning: String,
     #[serde(default)]
@@ -277,7 +307,7 @@ pub struct TaskChanges {
     pub name: Option<String>,
     pub description: Option<String>,
     pub constraints: Option<String>,
-    pub expected_outcome: Option<String>,
+    pub criteria: Option<Criteria>,
     pub reasoning: Option<String>,
     pub assignee: Option<Option<String>>,
     pub dependencies: Option<Vec<TaskRef>>,
@@ -292,10 +322,9 @@ impl TaskChanges {
             &self.name,
             &self.description,
             &self.constraints,
-            &self.expected_outcome,
             &self.reasoning,
         ];
-        words.into_iter().any(Option::is_some)
+        self.criteria.is_some() || words.into_iter().any(Option::is_some)
     }
 }
 

@@ -132,7 +132,7 @@ fn done_by_hand_withdraws_attempt_and_closes_question() {
     assert!(!apply(&mut plan, |draft| draft.complete_by_hand(TaskId(1), "")));
     let task = plan.task(TaskId(1)).unwrap();
     let evidence = task.evidence.clone().unwrap();
-    assert_eq!((evidence.verified, evidence.by_hand), (false, true));
+    assert_eq!((evidence.proven, evidence.by_hand), (false, true));
     assert_eq!(plan.open_questions().count(), 0);
     let stale = apply(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Failed, Time(2)))

@@ -194,7 +194,7 @@ impl SubTask {
         Self {
             name: task.name.clone(),
             description: task.description.clone(),
-            expected_outcome: task.expected_outcome.clone(),
+            expected_outcome: task.criteria.text(),
             outcome: task.result.clone(),
             state: SubTaskState::of_task(task.status),
             created_at: time_text(task.created_at),

@@ -6,8 +6,8 @@ use super::responses::NotebookErrorCode::{
 };
 use super::responses::Result;
 use crate::plan::{
-    DAEMON, Draft, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId, TaskOrder,
-    TaskPast, TaskSpec, TaskState, Time,
+    Criteria, DAEMON, Draft, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId,
+    TaskOrder, TaskPast, TaskSpec, TaskState, Time,
 };
 use crate::wire::text::one_line;
 
@@ -70,7 +70,7 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
         let task = TaskSpec {
             name: subtask.name.clone(),
             description: subtask.description.clone(),
-            expected_outcome: subtask.expected_outcome.clone(),
+            criteria: Criteria::plain(&subtask.expected_outcome),
             origin: Origin::Model,
             ..TaskSpec::default()
         };

@@ -15,8 +15,8 @@ use super::responses::NotebookErrorCode::{
 };
 use super::responses::{NotebookError, Result, ToolResponse};
 use crate::plan::{
-    ArchiveState, DAEMON, Draft, Plan, PlanId, PlanPast, PlanState, Refusal, Task, TaskChanges,
-    TaskState, counted,
+    ArchiveState, Criteria, DAEMON, Draft, Plan, PlanId, PlanPast, PlanState, Refusal, Task,
+    TaskChanges, TaskState, counted,
 };
 use crate::tools::paging::weight;
 use crate::tools::{Dialect, set_status};
@@ -451,7 +451,7 @@ fn revise(draft: &mut Draft<'_>, task: &Task, called: &str, given: SubTask) -> R
     let changes = TaskChanges {
         name: Some(given.name),
         description: Some(given.description),
-        expected_outcome: Some(given.expected_outcome),
+        criteria: Some(Criteria::plain(given.expected_outcome)),
         ..TaskChanges::default()
     };
     draft.amend_task(task.number, &changes)?;

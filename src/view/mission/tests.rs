@@ -5,11 +5,12 @@ use crate::plan::{
 };
 use crate::wire::sample_plans::{NOW, english_words, head, plan, task};
 
-fn evidence(verified: bool) -> Option<Evidence> {
+fn evidence(proven: bool) -> Option<Evidence> {
     Some(Evidence {
-        verified,
+        proven,
         by_hand: false,
         facts: Vec::new(),
+        criteria: Vec::new(),
     })
 }
 
@@ -128,9 +129,9 @@ fn mission_shows_states_reasons_and_questions() {
 
     ## Tasks
 
-    - [x] 1 · Count — completed, verified
+    - [x] 1 · Count — completed, proven
       Result: count.py counts
-    - [x] 2 · Test — completed, unverified
+    - [x] 2 · Test — completed, accepted
     - [x] 3 · Paint — skipped
       Reason: not wanted
     - [ ] 4 · Ship — asks you
@@ -176,9 +177,9 @@ fn mission_is_whole_in_chinese() {
 
     ## 任务
 
-    - [x] 1 · Count — 已完成，已验证
+    - [x] 1 · Count — 已完成，已证实
       结果：“count.py counts”
-    - [x] 2 · Test — 已完成，未验证
+    - [x] 2 · Test — 已完成，已接受
     - [x] 3 · Paint — 已跳过
       原因：“not wanted”
     - [ ] 4 · Ship — 等你答复
@@ -245,7 +246,7 @@ fn mission_escapes_foreign_text() {
 
     ## Tasks
 
-    - [x] 1 · # Title ## Tasks - [x] 9 · done \`code \`\`\` \<script>alert(1)\</script> — completed, unverified
+    - [x] 1 · # Title ## Tasks - [x] 9 · done \`code \`\`\` \<script>alert(1)\</script> — completed, accepted
       Result: a `b` !\[x](http://example.org) ## Summary All done
     ");
 }

@@ -23,7 +23,7 @@ fn status_shows_tasks_and_questions() {
     1 of 5 tasks done · 1 in progress · 1 asks you · 1 ready · 1 waiting
     Used: agents 3 of 200 attempts
 
-       1  completed    Write the counter · ~ unverified
+       1  completed    Write the counter · ~ accepted
        2  asks you     Serve "it" <over> HTTP; #1
        3  waiting      Describe both · after 2
        4  in progress  Test · attempt 1 for 5 min
@@ -48,7 +48,7 @@ fn status_shows_busy_lanes() {
     At work: coder 1 of 1 (task 4) · tester 0 of 2
     Used: agents 3 of 200 attempts
 
-       1  completed    Write the counter · ~ unverified
+       1  completed    Write the counter · ~ accepted
        2  asks you     Serve "it" <over> HTTP; #1
        3  waiting      Describe both · tester · after 2
        4  in progress  Test · coder · attempt 1 for 5 min
@@ -136,7 +136,7 @@ fn status_json_has_documented_fields() {
           "name": "Write the counter",
           "status": "completed",
           "state": "completed",
-          "verified": false,
+          "proven": false,
           "assignee": null,
           "dependencies": [],
           "attempts": 1,
@@ -155,7 +155,7 @@ fn status_json_has_documented_fields() {
           "name": "Serve \"it\" <over> HTTP; \u001b]0;title\u0007#1",
           "status": "in_progress",
           "state": "asks_you",
-          "verified": null,
+          "proven": null,
           "assignee": null,
           "dependencies": [
             1
@@ -176,7 +176,7 @@ fn status_json_has_documented_fields() {
           "name": "Describe both",
           "status": "pending",
           "state": "waiting",
-          "verified": null,
+          "proven": null,
           "assignee": null,
           "dependencies": [
             1,
@@ -198,7 +198,7 @@ fn status_json_has_documented_fields() {
           "name": "Test",
           "status": "in_progress",
           "state": "in_progress",
-          "verified": null,
+          "proven": null,
           "assignee": null,
           "dependencies": [
             1
@@ -219,7 +219,7 @@ fn status_json_has_documented_fields() {
           "name": "Publish",
           "status": "pending",
           "state": "ready",
-          "verified": null,
+          "proven": null,
           "assignee": null,
           "dependencies": [],
           "attempts": 0,

@@ -202,15 +202,13 @@ fn keep_unchanged(task: &mut TaskSpec, shown: &TaskSpec, stored: &Task) {
             &shown.constraints,
             &stored.constraints,
         ),
-        (
-            &mut task.expected_outcome,
-            &shown.expected_outcome,
-            &stored.expected_outcome,
-        ),
     ];
     for (text, shown, stored) in texts {
         if text == shown {
             text.clone_from(stored);
         }
+    }
+    if task.criteria == shown.criteria {
+        task.criteria.clone_from(&stored.criteria);
     }
 }

@@ -9,7 +9,7 @@ use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
-use crate::wire::{Problem, front_matter};
+use crate::wire::{Problem, criterion_text, front_matter};
 
 /// The front matter of a plan file.
 #[derive(Default, Serialize, Deserialize)]
@@ -336,9 +336,14 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
         "after" => draft.after = references(attribute),
         "assignee" => task.assignee = stated(),
         "step" => task.step = stated(),
-        "expected" => value.clone_into(&mut task.expected_outcome),
+        "expected" => match criterion_text::read(value) {
+            Ok(criteria) => draft.expect(criteria, attribute.line, attribute.column),
+            Err(message) => {
+                problems.add(Problem::at(attribute.line, attribute.column, message));
+            }
+        },
         "constraints" => value.clone_into(&mut task.constraints),
-        "checks" => draft.checks = words(attribute),
+        "checks" => draft.check(words(attribute)),
         "produces" => draft.produced = words(attribute),
         "skipped" => task.skipped = Some(value.to_owned()),
         key => match flag(value) {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::markdown_tasks::{PlanHeader, needs_escape};
-use crate::plan::{Plan, Task, TaskId, TaskOrder, TaskState};
-use crate::wire::front_matter;
+use crate::plan::{Criteria, Plan, Task, TaskId, TaskOrder, TaskState};
 use crate::wire::markdown::Fences;
 use crate::wire::text::printable;
+use crate::wire::{criterion_text, front_matter};
 
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
 /// plan's order, and a completed task is done there. One that was skipped or replaced says so, and stays skipped.
@@ -87,9 +87,9 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
             line(task.assignee.as_deref().unwrap_or_default()),
         ),
         ("step", line(task.step.as_deref().unwrap_or_default())),
-        ("expected", continued(&task.expected_outcome)),
+        ("expected", expected(&task.criteria)),
         ("constraints", continued(&task.constraints)),
-        ("checks", line(&task.checks.join(", "))),
+        ("checks", line(&own_checks(task).join(", "))),
         ("produces", line(&task.produces.join(", "))),
         ("optional", flag(task.optional)),
         ("done", flag(task.status == TaskState::Completed)),
@@ -97,6 +97,23 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
     ];
     all.into_iter()
         .filter(|(_, value)| !value.is_empty())
+        .collect()
+}
+
+/// Returns the criteria; a list begins on a line of its own.
+fn expected(criteria: &Criteria) -> String {
+    let text = continued(&criterion_text::write(criteria));
+    match criteria.list() {
+        [_, _, ..] => format!("\n  {text}"),
+        _ => text,
+    }
+}
+
+/// Returns the checks of a task without those that stand at its criteria.
+fn own_checks(task: &Task) -> Vec<&str> {
+    let checks = task.checks.iter().map(String::as_str);
+    checks
+        .filter(|name| !task.criteria.checks().any(|bound| bound == *name))
         .collect()
 }
 

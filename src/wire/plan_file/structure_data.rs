@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{PlanFileHead, TaskDraft, finish, nearest, order};
-use crate::plan::{EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec};
+use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::Problem;
+use crate::wire::criterion_text;
 use crate::wire::problem::Problems;
 use crate::wire::text::{one_line, quote};
 use crate::wire::yaml_tree::{self, YamlFields, YamlNode};
@@ -90,7 +91,12 @@ pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
     if drafts.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
-    finish(plan, drafts, problems, "").map(|file| file.plan)
+    // A caller's words: what proves them is for a person to choose.
+    let mut plan = finish(plan, drafts, problems, "").map(|file| file.plan)?;
+    for task in &mut plan.tasks {
+        task.criteria = std::mem::take(&mut task.criteria).unbound();
+    }
+    Ok(plan)
 }
 
 /// The most ignored fields that are named.
@@ -298,12 +304,23 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
     let optional = fields.truth("optional", problems).unwrap_or_default();
     let [after, checks, produced] =
         ["dependencies", "checks", "produces"].map(|key| fields.texts(key, problems));
+    let expected = fields.place("expected_outcome");
+    let criteria = match fields.is_list("expected_outcome") {
+        true => {
+            let items = fields.texts("expected_outcome", problems);
+            criterion_text::read_list(items.iter().map(|item| item.word.as_str()))
+        }
+        false => criterion_text::read(&fields.string("expected_outcome", problems)),
+    };
+    let criteria = criteria.unwrap_or_else(|message| {
+        problems.add(expected.problem(message));
+        Criteria::default()
+    });
     let mut text = |key| fields.string(key, problems);
-    TaskDraft {
+    let mut draft = TaskDraft {
         task: TaskSpec {
             description: text("description"),
             constraints: text("constraints"),
-            expected_outcome: text("expected_outcome"),
             assignee: Some(text("assignee")).filter(|role| !role.is_empty()),
             optional,
             origin: Origin::Person,
@@ -314,7 +331,9 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
         after,
         checks,
         produced,
-    }
+    };
+    draft.expect(criteria, expected.line, expected.column);
+    draft
 }
 
 pub(super) fn read_json(

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Origin, Row, TaskId, TaskState};
+use crate::plan::{Criteria, Origin, Row, TaskId, TaskState};
 use crate::wire::sample_plans;
 
 fn read(text: &str) -> PlanFile {
@@ -46,7 +46,7 @@ fn reads_tasks_with_attributes() {
         [
             TaskSpec {
                 assignee: Some("coder".to_owned()),
-                expected_outcome: "count.py\nand its docs".to_owned(),
+                criteria: Criteria::plain("count.py\nand its docs"),
                 checks: vec!["lint".to_owned(), "test".to_owned()],
                 description:
                     "Write it.\n\n```sh\n## not a task\n- after: 9\n```\n\n### Detail\n- a list"
@@ -389,7 +389,7 @@ fn renders_plan_file() {
     first.description =
         "Write it.\n\n```sh\n## no task\n```\n## Heading\n- after: all\n\\- after: x".to_owned();
     first.assignee = Some("coder".to_owned());
-    first.expected_outcome = "count.py\n\nand its docs".to_owned();
+    first.criteria = Criteria::plain("count.py\n\nand its docs");
     let mut second = sample_plans::task(4, "# Learn C #", TaskState::Pending);
     second.dependencies = vec![TaskId(1)];
     second.checks = vec!["lint".to_owned(), "test".to_owned()];

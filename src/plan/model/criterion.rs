@@ -1,0 +1,221 @@
+//! What is expected of a task, in numbered criteria, and how each of them ended.
+
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One thing that is expected of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Criterion {
+    pub text: String,
+    /// What proves it, chosen before the work; without it, a judge can only believe the criterion.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
+}
+
+/// What proves a criterion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// A configured check, by its name.
+    Check(String),
+    /// A file in the workspace that has this property.
+    File(FileProperty),
+}
+
+/// A file that a task produces, with what must be true of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileProperty {
+    /// From the workspace; see [`crate::plan::within_workspace`].
+    pub path: String,
+    /// A text that stands in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contains: Option<String>,
+    /// The least number of lines that are not blank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u32>,
+}
+
+impl fmt::Display for FileProperty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file {}", self.path)?;
+        if let Some(lines) = self.lines {
+            write!(f, ", lines: {lines}")?;
+        }
+        match &self.contains {
+            Some(text) => write!(f, ", contains: {text}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Proof {
+    /// Returns the name of the result of the check that proves it: see [`super::CheckResult::name`].
+    pub fn check_name(&self) -> String {
+        match self {
+            Self::Check(name) => name.clone(),
+            Self::File(file) => file.to_string(),
+        }
+    }
+}
+
+/// All that is expected of a task. A text without a list is one criterion. In JSON it is a text, or a list of texts and
+/// [`Criterion`]s.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Criteria(Vec<Criterion>);
+
+impl Criteria {
+    /// Makes criteria of a list; empty ones are left out.
+    pub fn new(list: impl IntoIterator<Item = Criterion>) -> Self {
+        let list = list.into_iter().map(|criterion| Criterion {
+            text: criterion.text.trim().to_owned(),
+            ..criterion
+        });
+        Self(
+            list.filter(|criterion| !criterion.text.is_empty())
+                .collect(),
+        )
+    }
+
+    /// Makes one criterion of a text without any proof, as tools and models give it; none of an empty text.
+    pub fn plain(text: impl Into<String>) -> Self {
+        let text = text.into();
+        match text.trim() {
+            "" => Self::default(),
+            _ => Self(vec![Criterion { text, proof: None }]),
+        }
+    }
+
+    /// Returns the same words without proofs: who gives them may not choose what proves them.
+    #[must_use]
+    pub fn unbound(self) -> Self {
+        let unbound = |criterion| Criterion {
+            proof: None,
+            ..criterion
+        };
+        Self(self.0.into_iter().map(unbound).collect())
+    }
+
+    /// Returns the criteria in their order.
+    pub fn list(&self) -> &[Criterion] {
+        &self.0
+    }
+
+    /// Returns whether nothing is expected in words.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the names of the configured checks that prove criteria.
+    pub fn checks(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .filter_map(|criterion| match &criterion.proof {
+                Some(Proof::Check(name)) => Some(name.as_str()),
+                _ => None,
+            })
+    }
+
+    /// Returns the files that prove criteria.
+    pub fn files(&self) -> impl Iterator<Item = &FileProperty> {
+        self.0
+            .iter()
+            .filter_map(|criterion| match &criterion.proof {
+                Some(Proof::File(file)) => Some(file),
+                _ => None,
+            })
+    }
+
+    /// Returns the words: the text of the only criterion, or a numbered list.
+    pub fn text(&self) -> String {
+        match self.0.as_slice() {
+            [only] => only.text.clone(),
+            several => {
+                let mut text = String::new();
+                for (criterion, number) in several.iter().zip(1..) {
+                    let line = if number == 1 { "" } else { "\n" };
+                    write!(text, "{line}{number}. {}", criterion.text)
+                        .expect("a String takes every text");
+                }
+                text
+            }
+        }
+    }
+}
+
+impl Serialize for Criteria {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [] => serializer.serialize_str(""),
+            [Criterion { text, proof: None }] => serializer.serialize_str(text),
+            list => list.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Criteria {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum One {
+            Text(String),
+            Whole(Criterion),
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            List(Vec<One>),
+        }
+        let list = match Option::deserialize(deserializer)? {
+            None => return Ok(Self::default()),
+            Some(Written::Text(text)) => return Ok(Self::plain(text)),
+            Some(Written::List(list)) => list,
+        };
+        Ok(Self::new(list.into_iter().map(|one| match one {
+            One::Text(text) => Criterion { text, proof: None },
+            One::Whole(criterion) => criterion,
+        })))
+    }
+}
+
+/// How a criterion ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CriterionState {
+    /// What was chosen as its proof before the work failed then, and passes now.
+    Met,
+    /// Its check fails, or its file has not the property.
+    NotMet,
+    /// Nothing was measured that shows it.
+    NotProven,
+}
+
+/// The end of a criterion, with its reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CriterionResult {
+    pub text: String,
+    pub state: CriterionState,
+    /// What was measured, such as `test: red before, exit 0 now`, or why nothing proves it.
+    pub why: String,
+}
+
+/// What a check said about the state before the first attempt of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckBefore {
+    /// The name of the check: see [`super::CheckResult::name`].
+    pub name: String,
+    pub outcome: Before,
+}
+
+/// The outcome of a check before the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Before {
+    /// It failed as it fails when the work is missing: its tests ran, or it needs none.
+    Red,
+    /// It passed: it keeps things from breaking, and proves nothing new.
+    Green,
+    /// It did not run as it does on the result, for this reason: neither red nor green.
+    Unknown(String),
+}

@@ -1,0 +1,218 @@
+//! Which criteria of a task a result proves. A proof is a check that was chosen before the work, failed then, and passes now.
+
+use super::model::{
+    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Task,
+};
+
+/// The most changed files that the evidence names.
+const EVIDENT: usize = 10;
+
+/// Returns how each criterion of a task ends with the result of an attempt, in their order. A task in whose plan nothing is
+/// stated has one criterion, without words.
+///
+/// A criterion is bound to its own proof. Where a task has only one, and no proof stands beside it, all checks that run on the
+/// result are its proof.
+pub fn criteria(task: &Task, attempt: &Attempt) -> Vec<CriterionResult> {
+    let unstated = [Criterion::default()];
+    let list = match task.criteria.list() {
+        [] => &unstated,
+        list => list,
+    };
+    let results: Vec<&CheckResult> = attempt.checks.iter().flatten().collect();
+    let of_all = list.len() == 1;
+    let end = |criterion: &Criterion| {
+        let bound: Vec<&CheckResult> = match &criterion.proof {
+            Some(proof) => {
+                let name = proof.check_name();
+                results
+                    .iter()
+                    .copied()
+                    .filter(|result| result.name == name)
+                    .collect()
+            }
+            None if of_all => results.clone(),
+            None => Vec::new(),
+        };
+        let missing = match &criterion.proof {
+            Some(proof) => format!("`{}` did not run", proof.check_name()),
+            None => "no check is bound to it".to_owned(),
+        };
+        let (state, why) = ended(task, attempt, &bound, missing);
+        CriterionResult {
+            text: criterion.text.clone(),
+            state,
+            why,
+        }
+    };
+    list.iter().map(end).collect()
+}
+
+/// Returns whether every criterion of a task is proven by the result of an attempt.
+pub fn proven(task: &Task, attempt: &Attempt) -> bool {
+    criteria(task, attempt)
+        .iter()
+        .all(|end| end.state == CriterionState::Met)
+}
+
+/// Returns the evidence for the result of an attempt.
+pub(super) fn evidence(task: &Task, attempt: &Attempt) -> Evidence {
+    let checks = attempt.checks.iter().flatten();
+    let checked = checks.map(|check| format!("{}: {}", check.name, check.outcome()));
+    let changed = attempt.changes.iter().map(|changes| changes.text(EVIDENT));
+    let criteria = criteria(task, attempt);
+    Evidence {
+        proven: criteria.iter().all(|end| end.state == CriterionState::Met),
+        by_hand: false,
+        facts: checked.chain(changed).chain(attempt.company()).collect(),
+        criteria,
+    }
+}
+
+/// Judges a criterion by the results of its checks: one that fails is enough to lose it, one that proves it to meet it.
+fn ended(
+    task: &Task,
+    attempt: &Attempt,
+    bound: &[&CheckResult],
+    missing: String,
+) -> (CriterionState, String) {
+    if let Some(failed) = bound.iter().find(|result| !result.passed) {
+        let why = format!("{}: {}", failed.name, failed.outcome());
+        return (CriterionState::NotMet, why);
+    }
+    let mut reasons = Vec::new();
+    for result in bound {
+        match proves(task, attempt, result) {
+            Ok(why) => return (CriterionState::Met, why),
+            Err(why) => reasons.push(why),
+        }
+    }
+    let why = if reasons.is_empty() {
+        missing
+    } else {
+        reasons.join("; ")
+    };
+    (CriterionState::NotProven, why)
+}
+
+/// Returns what a passed check proves, or why it proves nothing.
+fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String, String> {
+    let name = &result.name;
+    if let Some(others) = attempt.company() {
+        return Err(format!("{name} passes, but {others}"));
+    }
+    let before = task.before.iter().find(|before| before.name == *name);
+    match before.map(|before| &before.outcome) {
+        Some(Before::Red) => Ok(format!("{name}: failed before, {} now", result.outcome())),
+        Some(Before::Green) => Err(format!("{name} passed before the work, too")),
+        Some(Before::Unknown(why)) => Err(format!("{name} passes; before the work: {why}")),
+        None => Err(format!("{name} passes; it did not run before the work")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::model::{
+        Before, CheckBefore, CommandId, Criteria, Proof, TaskId, TaskSpec, Time,
+    };
+
+    fn passed(name: &str, passed: bool) -> CheckResult {
+        CheckResult {
+            name: name.to_owned(),
+            exit: Some(i32::from(!passed)),
+            passed,
+            tail: String::new(),
+            finding: String::new(),
+        }
+    }
+
+    fn judged(
+        criteria: &[(&str, Option<&str>)],
+        before: &[(&str, Before)],
+        results: &[(&str, bool)],
+        beside: &[u32],
+    ) -> Vec<CriterionState> {
+        let criterion = |(text, check): &(&str, Option<&str>)| Criterion {
+            text: (*text).to_owned(),
+            proof: check.map(|name| Proof::Check(name.to_owned())),
+        };
+        let spec = TaskSpec {
+            criteria: Criteria::new(criteria.iter().map(criterion)),
+            ..TaskSpec::default()
+        };
+        let mut task = Task::new(TaskId(1), spec, Time(0));
+        task.before = before
+            .iter()
+            .map(|(name, outcome)| CheckBefore {
+                name: (*name).to_owned(),
+                outcome: outcome.clone(),
+            })
+            .collect();
+        let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), 1, Time(0));
+        attempt.checks = Some(results.iter().map(|(name, ok)| passed(name, *ok)).collect());
+        attempt.beside = beside.iter().map(|id| TaskId(*id)).collect();
+        super::criteria(&task, &attempt)
+            .iter()
+            .map(|end| end.state)
+            .collect()
+    }
+
+    #[test]
+    fn only_red_before_and_green_now_proves() {
+        use CriterionState::{Met, NotMet, NotProven};
+        let (red, green) = (("test", Before::Red), ("test", Before::Green));
+        let unknown = ("test", Before::Unknown("no test ran".to_owned()));
+        let bound = [("It works", Some("test"))];
+        let one = [("It works", None)];
+        let two = [("It works", Some("test")), ("It is nice", None)];
+        let pass = [("test", true)];
+        let both = [("test", true), ("lint", true)];
+        type Case<'a> = (
+            &'a [(&'a str, Option<&'a str>)],
+            &'a [(&'a str, Before)],
+            &'a [(&'a str, bool)],
+            &'a [u32],
+            &'a [CriterionState],
+        );
+        let cases: [Case<'_>; 12] = [
+            (&bound, &[red.clone()], &pass, &[], &[Met]),
+            (&bound, &[green.clone()], &pass, &[], &[NotProven]),
+            (&bound, &[unknown], &pass, &[], &[NotProven]),
+            (&bound, &[], &pass, &[], &[NotProven]),
+            (&bound, &[red.clone()], &[("test", false)], &[], &[NotMet]),
+            (&bound, &[red.clone()], &[], &[], &[NotProven]),
+            (&bound, &[red.clone()], &pass, &[2], &[NotProven]),
+            // Nothing stands beside the only criterion: every check is its proof.
+            (&one, &[red.clone()], &both, &[], &[Met]),
+            (&[], &[red.clone()], &pass, &[], &[Met]),
+            (
+                &one,
+                &[red.clone()],
+                &[("test", true), ("lint", false)],
+                &[],
+                &[NotMet],
+            ),
+            (&one, &[], &[], &[], &[NotProven]),
+            (&two, &[red], &both, &[], &[Met, NotProven]),
+        ];
+        for (at, (criteria, before, results, beside, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(
+                judged(criteria, before, results, beside),
+                expected,
+                "case {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn criteria_are_read_as_text_and_as_list() {
+        let read = |json: &str| serde_json::from_str::<Criteria>(json).unwrap();
+        assert_eq!(read("\"a\""), Criteria::plain("a"));
+        assert_eq!(read("null"), Criteria::default());
+        let list = read(r#"["a", {"text": "b", "check": "test"}, {"text": "c", "check": null}]"#);
+        assert_eq!(list.text(), "1. a\n2. b\n3. c");
+        assert_eq!(list.checks().collect::<Vec<_>>(), ["test"]);
+        let stored = serde_json::to_string(&list).unwrap();
+        assert_eq!(read(&stored), list);
+    }
+}

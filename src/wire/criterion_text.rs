@@ -1,0 +1,148 @@
+//! Criteria as a person writes them: a text, or a list of lines that begin with `- `. What proves a criterion stands behind it in
+//! brackets: `(check: NAME)`, `(file: PATH, lines: N)` or `(file: PATH, contains: TEXT)`.
+
+use super::text::quote;
+use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
+
+/// Reads what is expected of a task.
+///
+/// # Errors
+/// Why brackets behind a criterion name no proof.
+pub fn read(text: &str) -> Result<Criteria, String> {
+    let text = text.trim();
+    let item = |line: &str| line.trim_start().starts_with("- ");
+    if !text.lines().next().is_some_and(item) {
+        return Ok(Criteria::new([read_one(text)?]));
+    }
+    let mut items: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match (line.trim_start().strip_prefix("- "), items.last_mut()) {
+            (Some(text), _) => items.push(text.trim().to_owned()),
+            (None, Some(last)) => *last = format!("{last}\n{}", line.trim()),
+            (None, None) => {}
+        }
+    }
+    read_list(items.iter().map(String::as_str))
+}
+
+/// Reads criteria that stand in a list.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_list<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Criteria, String> {
+    let items = items.into_iter().map(read_one);
+    Ok(Criteria::new(items.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// Returns the criteria as they are read: a text, or a list of lines.
+pub fn write(criteria: &Criteria) -> String {
+    match criteria.list() {
+        [only] => write_one(only),
+        list => {
+            let lines = list
+                .iter()
+                .map(|one| format!("- {}", write_one(one).replace('\n', "\n  ")));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+/// Returns a criterion as it stands in a list.
+pub fn write_one(criterion: &Criterion) -> String {
+    match &criterion.proof {
+        None => criterion.text.clone(),
+        Some(Proof::Check(name)) => format!("{} (check: {name})", criterion.text),
+        Some(Proof::File(file)) => {
+            let named = file.to_string().replacen("file ", "file: ", 1);
+            format!("{} ({named})", criterion.text)
+        }
+    }
+}
+
+fn read_one(text: &str) -> Result<Criterion, String> {
+    let text = text.trim();
+    let plain = || Criterion {
+        text: text.to_owned(),
+        proof: None,
+    };
+    let Some((words, inside)) = text.strip_suffix(')').and_then(last_bracket) else {
+        return Ok(plain());
+    };
+    let proof = match inside.split_once(':') {
+        Some(("check", name)) => Proof::Check(name.trim().to_owned()),
+        Some(("file", property)) => Proof::File(file(property)?),
+        _ => return Ok(plain()),
+    };
+    Ok(Criterion {
+        text: words.trim().to_owned(),
+        proof: Some(proof),
+    })
+}
+
+/// Splits at the bracket that names a proof: the text of a property may have brackets of its own.
+fn last_bracket(text: &str) -> Option<(&str, &str)> {
+    let at = text.rfind("(check:").max(text.rfind("(file:"))?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+fn file(property: &str) -> Result<FileProperty, String> {
+    let (path, property) = property.split_once(',').unwrap_or((property, ""));
+    let path = within_workspace(path).map_err(|fault| format!("{} {fault}", quote(path.trim())))?;
+    let mut file = FileProperty {
+        path,
+        ..FileProperty::default()
+    };
+    match property
+        .split_once(':')
+        .map(|(key, value)| (key.trim(), value.trim()))
+    {
+        Some(("contains", text)) if !text.is_empty() => file.contains = Some(text.to_owned()),
+        Some(("lines", count)) => match count.parse() {
+            Ok(count) if count > 0 => file.lines = Some(count),
+            _ => return Err(format!("`lines: {count}` is no count of 1 or more")),
+        },
+        _ => {
+            let path = quote(&file.path);
+            return Err(format!(
+                "a file proves a criterion by a property: `(file: {path}, contains: TEXT)` or `lines: N`"
+            ));
+        }
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn criteria_are_written_as_they_are_read() {
+        let list = "- The tests pass (check: test)\n- It is fast\n  and small\n- A line for each (file: a.csv, lines: 3)\n- The title (file: a.svg, contains: <svg (x)>)";
+        let criteria = read(list).unwrap();
+        assert_eq!(criteria.list().len(), 4);
+        assert_eq!(criteria.checks().collect::<Vec<_>>(), ["test"]);
+        assert_eq!(criteria.files().count(), 2);
+        assert_eq!(write(&criteria), list);
+        for text in [
+            "It works (mostly)",
+            "Two lines\nof one thing",
+            "done (file)",
+        ] {
+            let one = read(text).unwrap();
+            assert_eq!(one, Criteria::plain(text));
+            assert_eq!(write(&one), text);
+        }
+        assert!(read("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn proof_that_proves_nothing_is_refused() {
+        for text in [
+            "a (file: b)",
+            "a (file: ../b, lines: 1)",
+            "a (file: b, lines: 0)",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
