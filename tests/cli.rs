@@ -495,7 +495,7 @@ fn plan_is_shown_by_all_views() {
     1 of 3 tasks done · 1 asks you · 1 waiting
     Used: agents 2 of 200 attempts
 
-       1  completed    Count · ~ unverified
+       1  completed    Count · ~ accepted
        2  asks you     Serve
        3  waiting      Describe · after 2
 
@@ -539,7 +539,7 @@ fn plan_is_shown_by_all_views() {
         2  [TIME]  task 1: dispatched  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
-        2  [TIME]  task 1: ~ completed, unverified
+        2  [TIME]  task 1: ~ completed, accepted
         3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
         3  [TIME]  task 2: not accepted: see the file; the agent reports FAILED
@@ -713,7 +713,7 @@ fn long_lines_wrap_only_on_terminal() {
     1 of 3 tasks done · 1 asks you · 1 waiting
     Used: agents 2 of 200 attempts
 
-       1  completed    Count · ~ unverified
+       1  completed    Count · ~ accepted
        2  asks you     Serve
        3  waiting      Describe · after 2
 
@@ -736,7 +736,7 @@ fn long_lines_wrap_only_on_terminal() {
         2  [TIME]  task 1: dispatched  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
-        2  [TIME]  task 1: ~ completed, unverified
+        2  [TIME]  task 1: ~ completed, accepted
         3  [TIME]  task 2: dispatched  (tests: second)
         3  [TIME]  task 2: reported FAILED
         3  [TIME]  task 2: not accepted: see the file; the agent

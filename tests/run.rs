@@ -6,6 +6,7 @@ mod budget;
 mod clock;
 mod control;
 mod crew;
+mod criteria;
 mod damage;
 mod evidence;
 mod false_success;

@@ -199,8 +199,8 @@ fn live_area_shows_what_agents_do() {
     ");
     insta::assert_snapshot!(ended, @r"
     plan [PLAN]: completed
-    3 of 3 tasks completed, 3 unverified.
-    ~ 3 unverified · 73k tokens · $0.36
+    3 of 3 tasks completed, 3 accepted.
+    ~ 3 accepted · 73k tokens · $0.36
     The work is in `volumes/workspace`, and MISSION.md there
     tells about it.
     ");
@@ -232,8 +232,8 @@ fn live_area_shows_what_agents_do() {
     ");
     insta::assert_snapshot!(ended, @r"
     plan [PLAN]: completed
-    3 of 3 tasks completed, 3 unverified.
-    ~ 3 unverified · 73k tokens · $0.36
+    3 of 3 tasks completed, 3 accepted.
+    ~ 3 accepted · 73k tokens · $0.36
     The work is in `volumes/workspace`, and MISSION.md there tells about it.
     ");
 }
@@ -268,7 +268,7 @@ fn question_stands_alone_below_what_stays() {
     let mut seen = String::new();
     wait_until("it asks, and the other task has ended", || {
         seen = screen(&terminal, 100);
-        seen.contains("2 · Write: ✓ completed, verified") && seen.trim_end().ends_with('>')
+        seen.contains("2 · Write: ✓ completed, proven") && seen.trim_end().ends_with('>')
     });
     has(
         &seen,
@@ -304,7 +304,7 @@ fn quiet_run_prints_questions_failures_and_last_lines() {
     hh:mm:ss UTC 1 · Serve: failed again, as before (3 in a row)
     hh:mm:ss UTC ? asks you about task 1: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
 
-    ✓ 1 verified · 1 not done
+    ✓ 1 proven · 1 not done
     plan [PLAN] waits for you:
       [QUESTION]  cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
         plan-agent answer [QUESTION] retry|skip|abort
@@ -401,11 +401,11 @@ fn watched_ages_move_on_while_nothing_changes() {
     Goal: The new program reads what the old one could
     3 of 3 tasks done
 
-       1  completed    Read every format that the old program could read · ~ unverified
-       2  completed    书写说明文档 · ~ unverified
-       3  completed    Ship it · ~ unverified
+       1  completed    Read every format that the old program could read · ~ accepted
+       2  completed    书写说明文档 · ~ accepted
+       3  completed    Ship it · ~ accepted
 
-    3 of 3 tasks completed, 3 unverified.
+    3 of 3 tasks completed, 3 accepted.
     ");
 }
 

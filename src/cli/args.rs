@@ -98,6 +98,8 @@ pub enum CliCommand {
     Log(LogArgs),
     /// Print what the agent of a task said and did
     Logs(LogsArgs),
+    /// Count what came of the tasks of all plans
+    Outcomes(OutcomesArgs),
     /// Answer a question
     Answer(AnswerArgs),
     /// Say something to the agent of a task
@@ -368,6 +370,17 @@ fn plan_or_task(plan: Option<&str>, task: Option<TaskId>) -> (Option<&str>, Opti
         Some(Ok(number)) if task.is_none() => (None, Some(number)),
         _ => (plan, task),
     }
+}
+
+#[derive(Debug, Args)]
+pub struct OutcomesArgs {
+    /// Count only from this day on, such as 2026-11-01, or for so long back, such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

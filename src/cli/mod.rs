@@ -31,6 +31,7 @@ mod mcp;
 mod model_choice;
 mod new_plan;
 mod offer_checks;
+mod outcomes;
 mod output;
 mod plan_by_name;
 mod plan_display;
@@ -184,6 +185,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Discard(args) => results::discard(&args, &control().await?, out).await,
         CliCommand::Prune(args) => results::prune(&args, &control().await?, out).await,
         CliCommand::Logs(args) => logs::logs(&args, &read().await?, out).await,
+        CliCommand::Outcomes(args) => outcomes::outcomes(&args, &read().await?, out).await,
         CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
     };
     done.map(|()| Exit::Done)

@@ -61,7 +61,7 @@ impl App {
         // What a person wrote stays word for word: lines are only added behind it.
         if !(may_ask && can_ask()) || has(&["[run]", "run.", "run "]) {
             complain(&format!(
-                "no check is set, so results stay unverified; this project has {all}: see [checks] in config.toml\n"
+                "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml\n"
             ));
             return Ok(());
         }

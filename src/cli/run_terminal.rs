@@ -260,6 +260,9 @@ impl<'a> Foreground<'a> {
                 for line in tasks.await? {
                     self.output.line(&line)?;
                 }
+                if let Some(expected) = self.app.expected(&self.plan).await? {
+                    self.output.line(&format!("           {expected}"))?;
+                }
                 // What a model has planned was not known before.
                 if change.seq > 1 {
                     self.app.warn_of_budget(&self.plan, &self.policy).await?;
@@ -296,10 +299,12 @@ impl<'a> Foreground<'a> {
                     _ => Style::Bad,
                 };
                 let status = self.output.paint().text(style, status.as_str());
+                let expected = self.app.expected(plan).await?;
+                let expected = expected.map_or(String::new(), |expected| format!("{expected}\n"));
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = self.app.place_of_work(&head);
                 self.output.prose(&format!(
-                    "\nplan {plan}: {status}\n{summary}\n{results}{place}\n"
+                    "\nplan {plan}: {status}\n{summary}\n{results}{expected}{place}\n"
                 ))?;
                 if let Some(made) = made {
                     self.output.prose(&format!("{made}\n"))?;

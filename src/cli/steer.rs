@@ -139,10 +139,7 @@ pub async fn done(args: &OnTask, app: &App, output: &mut Output) -> Result<(), F
             false => "",
         };
         Ok(match new {
-            true => format!(
-                "task {id} is done by hand, unverified{stops}{aside}{}",
-                frees(plan, id)
-            ),
+            true => format!("task {id} is done by hand{stops}{aside}{}", frees(plan, id)),
             false => format!("task {id} is completed already"),
         })
     };

@@ -91,6 +91,7 @@ impl CliCommand {
             | Self::Diff(_)
             | Self::Log(_)
             | Self::Logs(_)
+            | Self::Outcomes(_)
             | Self::Tools(_)
             | Self::Tool(_)
             | Self::Mcp(_)

@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::StateWord;
 use super::usage::TaskUsage;
 use crate::plan::{
-    Attempt, AttemptState, Plan, RoleRequest, Task, TaskId, TaskState, Time, Verdict,
+    Attempt, AttemptState, CriterionResult, Plan, RoleRequest, Task, TaskId, TaskState, Time,
+    Verdict,
 };
 use crate::wire::text::time_text;
 
@@ -25,6 +26,9 @@ pub struct TaskView {
     /// What stands behind it: checks with their outcomes, what changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+    /// How each thing ended that was expected of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionResult>,
     pub assignee: Option<String>,
     dependencies: Vec<TaskId>,
     pub attempts: u32,
@@ -94,6 +98,7 @@ impl TaskView {
             state: StateWord::of_task(plan, task),
             proven: evidence.map(|evidence| evidence.proven),
             by_hand: evidence.is_some_and(|evidence| evidence.by_hand),
+            criteria: evidence.map_or(Vec::new(), |evidence| evidence.criteria.clone()),
             evidence: evidence.map_or(Vec::new(), |evidence| evidence.facts.clone()),
             assignee: task.assignee.clone(),
             dependencies: task.dependencies.clone(),

@@ -38,9 +38,9 @@ pub struct TaskUsage {
     llm_calls: u64,
     llm_tokens: u64,
     agent_tokens: u64,
-    cost_usd: f64,
+    pub(super) cost_usd: f64,
     /// From the first heartbeat of each attempt to its report.
-    seconds: f64,
+    pub(super) seconds: f64,
 }
 
 /// Returns what a plan has used for programs.

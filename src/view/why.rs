@@ -5,7 +5,8 @@ use super::{
     Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers, span, usage,
 };
 use crate::plan::{
-    Attempt, AttemptState, Lanes, Plan, PlanState, ReviewPolicy, TaskId, TaskState, Time, word,
+    Attempt, AttemptState, CriterionResult, CriterionState, Lanes, Plan, PlanState, ReviewPolicy,
+    TaskId, TaskState, Time, word,
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
@@ -92,11 +93,27 @@ fn accepted(task: &TaskView) -> Vec<String> {
     let how = match task.proven {
         None => "it was completed when the plan began, or by hand",
         _ if task.by_hand => "a person says that it is done: no check ran",
-        Some(true) => "it was accepted, and its checks pass",
-        Some(false) => "it was accepted on the agent's word: no check ran",
+        Some(true) => "it is proven: what was chosen as proof failed before, and passes now",
+        Some(false) => "it was accepted: what is not proven was believed",
     };
+    let criterion = |(number, end): (usize, &CriterionResult)| {
+        let state = match end.state {
+            CriterionState::Met => "met",
+            CriterionState::NotMet => "not met",
+            CriterionState::NotProven => "not proven",
+        };
+        let (text, why) = (line(&end.text), line(&end.why));
+        match text.as_str() {
+            "" => format!("{state}: {why}"),
+            text => format!("{number}. {text}: {state}: {why}"),
+        }
+    };
+    let criteria = (1..).zip(&task.criteria).map(criterion);
     let facts = task.evidence.iter().map(|fact| line(fact));
-    std::iter::once(how.to_owned()).chain(facts).collect()
+    std::iter::once(how.to_owned())
+        .chain(criteria)
+        .chain(facts)
+        .collect()
 }
 
 /// Returns why a task has not been started though it might be.

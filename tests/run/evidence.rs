@@ -40,7 +40,7 @@ fn retry_names_missing_produced_file() {
         has(&body, told);
         lacks(&body, "`file one.txt`");
     }
-    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+    assert_eq!(scene.status()["tasks"][0]["proven"], true);
     has(scene.works("why 1"), "file src/two.txt: 4 bytes");
 }
 

@@ -185,14 +185,14 @@ fn nobody_is_believed(scene: &Scene) {
     assert!(liars.len() >= 20);
     for (task, liar) in tasks.iter().zip(&liars) {
         assert_eq!(task["status"], "in_progress", "{}: {task}", liar.what);
-        assert_eq!(task["verified"], Value::Null, "{}", liar.what);
+        assert_eq!(task["proven"], Value::Null, "{}", liar.what);
     }
     let [honest, unchecked] = &tasks[liars.len()..] else {
         panic!("{tasks:?}");
     };
-    for (task, verified) in [(honest, true), (unchecked, false)] {
-        let expected = json!(["completed", verified]);
-        assert_eq!(picked(task, "status verified"), expected);
+    for (task, proven) in [(honest, true), (unchecked, false)] {
+        let expected = json!(["completed", proven]);
+        assert_eq!(picked(task, "status proven"), expected);
     }
 }
 
@@ -203,13 +203,13 @@ fn rules_reject_false_success() {
     scene.exits(4, "run --plan lies.md --no-input");
     nobody_is_believed(&scene);
     let last = liars().len() + 2;
-    let part = "on the agent's word: no check ran";
+    let part = "not proven: no check is bound to it";
     has(scene.works(["why", &last.to_string()]), part);
     let mission = scene.read("volumes/workspace/MISSION.md");
-    has(&mission, "honest — completed, verified");
-    has(&mission, "unchecked — completed, unverified");
+    has(&mission, "honest — completed, proven");
+    has(&mission, "unchecked — completed, accepted");
     let page = scene.works("status --limit 100");
-    has(&page, ["honest · ✓ verified", "unchecked · ~ unverified"]);
+    has(&page, ["honest · ✓ proven", "unchecked · ~ accepted"]);
 }
 
 /// The model says `next` to everything.

@@ -9,7 +9,7 @@ fn await_shown(terminal: &Terminal, text: &str) {
 }
 
 #[test]
-fn quickstart_ends_verified_and_names_the_page() {
+fn quickstart_ends_proven_and_names_the_page() {
     let scene = Scene::by_rules("");
     let plan = include_str!("../../examples/quickstart.md");
     scene.write("examples/quickstart.md", plan);
@@ -17,7 +17,7 @@ fn quickstart_ends_verified_and_names_the_page() {
     let tasks = scene.status()["tasks"].clone();
     let tasks = tasks.as_array().unwrap();
     assert_eq!(tasks.len(), 5);
-    assert!(tasks.iter().all(|task| task["verified"] == true), "{said}");
+    assert!(tasks.iter().all(|task| task["proven"] == true), "{said}");
     let (_, last) = said.split_once("5 of 5 tasks completed.").unwrap();
     let page = "examples/prime-spiral/page/index.html";
     has(last, format!("`{page}`").as_str());
@@ -119,7 +119,7 @@ fn checks_of_a_project_are_offered_once() {
     assert_eq!(running.wait().code(), Some(0));
     await_shown(&terminal, "This project has `make test`.");
     await_shown(&terminal, "`make test` is a check from now on");
-    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+    assert_eq!(scene.status()["tasks"][0]["proven"], true);
     let config = scene.read("config.toml");
     begins(&config, &before);
     has(

@@ -206,7 +206,7 @@ fn checks_run_on_merged_result() {
         3
     );
     assert_eq!(scene.result("b.txt"), "new\n");
-    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+    assert_eq!(scene.status()["tasks"][0]["proven"], true);
     scene.project.sound();
 }
 

@@ -87,7 +87,7 @@ fn failed_check_overrides_reported_success() {
     scene.works("run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
     has(agent.command(1, 2).body(), "The check `there` failed");
-    assert_eq!(scene.status()["tasks"][0]["verified"], true);
+    assert_eq!(scene.status()["tasks"][0]["proven"], true);
 }
 
 #[test]

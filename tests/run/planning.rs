@@ -41,7 +41,7 @@ fn shell_agent_runs_plan_file() {
     assert_eq!(
         picked(
             second,
-            "id key name status verified assignee dependencies attempts"
+            "id key name status proven assignee dependencies attempts"
         ),
         json!([2, "2", "Copy", "completed", false, null, [1], 1])
     );

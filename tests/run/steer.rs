@@ -144,10 +144,7 @@ fn person_settles_tasks_at_work() {
     let said = scene.works("done 1 --note 'I did it'");
     has(
         said,
-        [
-            "task 1 is done by hand, unverified",
-            "task 2 waits for it no longer",
-        ],
+        ["task 1 is done by hand", "task 2 waits for it no longer"],
     );
     scene.await_name("active", &format!("{}.cancel", first.id));
     scene.await_command("task 2", |command| command.task() == 2);
@@ -173,10 +170,10 @@ fn person_settles_tasks_at_work() {
     let status = scene.status();
     let task = &status["tasks"][0];
     assert_eq!(
-        picked(task, "status verified by_hand result"),
+        picked(task, "status proven by_hand result"),
         json!(["completed", false, true, "I did it"])
     );
-    has(scene.works("status"), "by hand, unverified");
+    has(scene.works("status"), "by hand, accepted");
     has(scene.works("why 1"), "a person says that it is done");
     has(scene.works("log"), "(command line: I did it)");
 }
