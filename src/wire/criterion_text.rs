@@ -1,7 +1,7 @@
 //! Criteria as a person writes them: a text, or a list of lines that begin with `- `. What proves a criterion stands behind it in
 //! brackets: `(check: NAME)`, `(file: PATH, lines: N)` or `(file: PATH, contains: TEXT)`.
 
-use super::text::quote;
+use super::text::{one_line, quote};
 use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
 
 /// Reads what is expected of a task.
@@ -102,7 +102,7 @@ fn file(property: &str) -> Result<FileProperty, String> {
             _ => return Err(format!("`lines: {count}` is no count of 1 or more")),
         },
         _ => {
-            let path = quote(&file.path);
+            let path = one_line(&file.path, 60);
             return Err(format!(
                 "a file proves a criterion by a property: `(file: {path}, contains: TEXT)` or `lines: N`"
             ));

@@ -136,7 +136,10 @@ fn plan(liars: &[Liar]) -> String {
     let head = "---\nname: Lies\ngoal: Believe nobody\n---\n";
     let asked = liars.iter().map(|liar| (liar.what, liar.asked));
     let honest = [
-        ("honest", "- produces: honest.txt\n- checks: fine"),
+        (
+            "honest",
+            "- produces: honest.txt\n- checks: fine\n- expected: It says so (file: honest.txt, contains: done)",
+        ),
         ("unchecked", "- optional: false"),
     ];
     let tasks = asked.chain(honest);
