@@ -56,15 +56,21 @@ fn criteria_are_written_as_they_are_shown_and_their_ends_are_told() {
 #[test]
 fn criterion_whose_proof_proves_nothing_is_refused() {
     let scene = Scene::by_rules("");
-    let text =
-        "# P\n\n## A\n\n- expected: done (check: tset)\n\n## B\n\n- expected: done (file: a.txt)\n";
-    scene.write("plan.md", text);
-    scene.refuses(
-        2,
-        "run --plan plan.md",
-        [
-            "plan.md:5:13: there is no check `tset`",
-            "plan.md:9:13: a file proves a criterion by a property",
-        ],
-    );
+    for (proof, said) in [
+        ("check: tset", "plan.md:5:13: there is no check `tset`"),
+        (
+            "file: a.txt",
+            "plan.md:5:13: a file proves a criterion by a property: `(file: a.txt, contains: TEXT)`",
+        ),
+        (
+            "file: ../a, lines: 1",
+            "plan.md:5:13: `../a` leads out of the workspace",
+        ),
+    ] {
+        scene.write(
+            "plan.md",
+            &format!("# P\n\n## A\n\n- expected: done ({proof})\n"),
+        );
+        scene.refuses(2, "run --plan plan.md", [said]);
+    }
 }
