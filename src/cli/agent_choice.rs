@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use super::agent_probe::usable;
 use super::args::{AgentArgs, FILES};
 use super::model_choice::on_path;
-use super::{App, Failure};
+use super::{App, Failure, Result};
 use crate::agents::{Agent, AgentRefusal, CodingAgentSetup, Login, Permissions};
 use crate::config::Environment;
 
@@ -16,7 +16,7 @@ impl AgentArgs {
     ///
     /// # Errors
     /// There is no such program, it is too old, or it cannot keep to what it is allowed.
-    pub(super) async fn choose(&self, app: &App) -> Result<Option<Agent>, Failure> {
+    pub async fn choose(&self, app: &App) -> Result<Option<Agent>> {
         let Some(name) = self.agent.as_ref().filter(|name| *name != FILES) else {
             return Ok(None);
         };
@@ -50,7 +50,7 @@ impl AgentArgs {
 
 impl App {
     /// Returns what may keep an agent from reaching its model, as far as this can be seen without running it.
-    pub(super) fn doubt(&self, agent: &Agent) -> Option<String> {
+    pub fn doubt(&self, agent: &Agent) -> Option<String> {
         let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
             return None;
         };

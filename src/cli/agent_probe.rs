@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use super::Failure;
 use super::model_choice::on_path;
+use super::{Failure, Result};
 use crate::agents::{CodingAgent, ProgramVersion};
 use crate::config::Environment;
 use crate::exec::{self, ChildOutput, ChildSpec, Stdin};
@@ -20,14 +20,14 @@ const MAX_OUTPUT: usize = 4096;
 
 /// The program of a coding agent that is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Probe {
+pub struct Probe {
     pub path: PathBuf,
     /// Its version, or what it printed instead of one.
     pub version: Result<ProgramVersion, String>,
 }
 
 /// Runs an agent's program with `--version`; `None` if it is not installed.
-pub(super) async fn probe(agent: CodingAgent, environment: &Environment) -> Option<Probe> {
+pub async fn probe(agent: CodingAgent, environment: &Environment) -> Option<Probe> {
     let path = on_path(agent.name(), environment)?;
     let printed = version_text(&path).await;
     let version = printed
@@ -39,7 +39,7 @@ pub(super) async fn probe(agent: CodingAgent, environment: &Environment) -> Opti
 ///
 /// # Errors
 /// Says what is in the way.
-pub(super) async fn usable(agent: CodingAgent, environment: &Environment) -> Result<(), Failure> {
+pub async fn usable(agent: CodingAgent, environment: &Environment) -> Result {
     let (name, program) = (agent.name(), agent.program());
     let (install, least) = (program.install, program.least);
     let (error, hint) = match probe(agent, environment).await {

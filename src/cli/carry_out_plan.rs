@@ -15,7 +15,8 @@ use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
 use super::{
-    App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles, unless,
+    App, CommandStart, Ended, Exit, Failure, Process, Result, complain, detach, in_process_roles,
+    unless,
 };
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
@@ -30,14 +31,14 @@ use crate::worker::in_process::InProcessRoles;
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// What plans and judges, made before anything else: all of it may fail for reasons of the configuration.
-pub(super) struct PreparedRun {
+pub struct PreparedRun {
     policy: PlanPolicy,
     prompts: Arc<Prompts>,
     models: Option<Models>,
 }
 
 /// A plan as it was found, before anything is started for it.
-pub(super) struct FoundPlan {
+pub struct FoundPlan {
     pub head: PlanHead,
     /// It has attempts.
     pub begun: bool,
@@ -46,7 +47,7 @@ pub(super) struct FoundPlan {
 }
 
 /// Everything that is needed to carry a plan out.
-pub(super) struct Work {
+pub struct Work {
     pub app: App,
     pub prepared: PreparedRun,
     pub workers: TeamWorkers,
@@ -64,13 +65,13 @@ impl App {
     ///
     /// # Errors
     /// What is wrong in the configuration or the team, or an agent cannot work here.
-    pub(super) async fn with_workers(
+    pub async fn with_workers(
         &mut self,
         start: &CommandStart,
         agent: &AgentArgs,
         team: &TeamArgs,
         may_ask: bool,
-    ) -> Result<(TeamWorkers, Planner), Failure> {
+    ) -> Result<(TeamWorkers, Planner)> {
         self.load_team(team).await?;
         self.require_trust(start, may_ask).await?;
         let workers = TeamWorkers::choose(agent, self).await?;
@@ -82,7 +83,7 @@ impl App {
     ///
     /// # Errors
     /// A prompt is wrong, or what plans and judges cannot be set up.
-    pub(super) fn prepare(&self, planner: &Planner) -> Result<PreparedRun, Failure> {
+    pub fn prepare(&self, planner: &Planner) -> Result<PreparedRun> {
         let prompts = Prompts::of(&self.prompts)
             .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
         Ok(PreparedRun {
@@ -96,7 +97,7 @@ impl App {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) async fn found(&self, plan: &PlanId) -> Result<FoundPlan, Failure> {
+    pub async fn found(&self, plan: &PlanId) -> Result<FoundPlan> {
         self.read(plan, |plan, _| {
             let open = plan.unsettled().filter(|_| !plan.status().settled());
             FoundPlan {
@@ -114,7 +115,7 @@ impl App {
     ///
     /// # Errors
     /// Says what is in the way.
-    pub(super) async fn check_found(&self, found: &FoundPlan) -> Result<(), Failure> {
+    pub async fn check_found(&self, found: &FoundPlan) -> Result {
         let head = &found.head;
         let over = head.status.settled();
         // What it began with counts.
@@ -132,11 +133,7 @@ impl App {
     ///
     /// # Errors
     /// The plan cannot be read.
-    pub(super) async fn warn_of_budget(
-        &self,
-        plan: &PlanId,
-        policy: &PlanPolicy,
-    ) -> Result<(), Failure> {
+    pub async fn warn_of_budget(&self, plan: &PlanId, policy: &PlanPolicy) -> Result {
         let policy = policy.clone();
         let warning = self.read(plan, move |plan, _| plan.too_small_budget(&policy));
         if let Some(warning) = warning.await? {
@@ -146,7 +143,7 @@ impl App {
     }
 
     /// Returns what a daemon needs to know to carry a plan out.
-    pub(super) fn settings(
+    pub fn settings(
         &self,
         prepared: &PreparedRun,
         head: &PlanHead,
@@ -195,7 +192,7 @@ impl Work {
         head: &PlanHead,
         how: &CarryOut,
         mut process: Process<'_>,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit> {
         let app = &self.app;
         let over = head.status.settled();
         if !over {
@@ -232,12 +229,7 @@ impl Work {
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
-    pub async fn unseen(
-        self,
-        head: &PlanHead,
-        kept: &str,
-        mut ended: Ended,
-    ) -> Result<Exit, Failure> {
+    pub async fn unseen(self, head: &PlanHead, kept: &str, mut ended: Ended) -> Result<Exit> {
         let ready = self.ready(head, HumanWait::Wait, kept, &mut ended);
         let (mut settings, roles) = ready.await?;
         let started = self.start(&mut settings, roles);
@@ -261,7 +253,7 @@ impl Work {
         human_wait: HumanWait,
         kept: &str,
         ended: &mut Ended,
-    ) -> Result<(DaemonSettings, Option<InProcessRoles>), Failure> {
+    ) -> Result<(DaemonSettings, Option<InProcessRoles>)> {
         let app = &self.app;
         app.log()?;
         let mut settings = app.settings(&self.prepared, head, &self.lock, human_wait);
@@ -327,12 +319,12 @@ impl Started {
 }
 
 /// Resolves when something says stop, or has gone, which means the same.
-pub(super) fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
+pub fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
     let mut stop = stop.clone();
     async move { drop(stop.wait_for(|stop| *stop).await) }
 }
 
-pub(super) fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {
+pub fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {
     match end {
         DaemonEnd::Settled(PlanState::Completed) => Exit::Done,
         DaemonEnd::Settled(PlanState::Abandoned) => Exit::Aborted,

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use super::args::CleanArgs;
 use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
-use super::{App, Exit, Failure, Output};
+use super::{App, Exit, Failure, Output, Result};
 use crate::config::Layout;
 use crate::plan::counted;
 
@@ -17,7 +17,7 @@ use crate::plan::counted;
 const SHARED: [&str; 2] = ["README.md", ".gitkeep"];
 
 /// Removes what is plan-agent's, once a person has agreed.
-pub(super) async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
     let home = app.config.home();
     let (what, keeps) = match home.layout() {
         Layout::TopLevel => (app.volumes.root(), &SHARED[..]),

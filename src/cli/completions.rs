@@ -11,7 +11,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::CommandLine;
 use super::plan_by_name::pick_plan;
-use super::{Access, App, CommandStart, Failure, Output};
+use super::{Access, App, CommandStart, Failure, Output, Result};
 use crate::config::Environment;
 use crate::plan::{ArchiveState, Plan, ROLE};
 use crate::store::{ListedPlan, Store};
@@ -43,7 +43,7 @@ pub fn answer() -> bool {
 /// # Errors
 ///
 /// That of the output.
-pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result<(), Failure> {
+pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result {
     let (shells, mut script) = (Shells::builtins(), Vec::new());
     if let Some(shell) = shells.completer(&shell.to_string()) {
         let name = "plan-agent";

@@ -3,13 +3,13 @@
 use std::io::BufRead as _;
 use std::io::IsTerminal as _;
 
-use super::{Failure, beside, complain};
+use super::{Failure, Result, beside, complain};
 
 /// The most bytes of an answer that are read.
 const MOST: u64 = 4096;
 
 /// Returns whether a person can be asked: both sides of the conversation are a terminal.
-pub(super) fn can_ask() -> bool {
+pub fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
@@ -17,7 +17,7 @@ pub(super) fn can_ask() -> bool {
 ///
 /// # Errors
 /// The terminal cannot be read.
-pub(super) async fn confirm(question: &str) -> Result<bool, Failure> {
+pub async fn confirm(question: &str) -> Result<bool> {
     let answer = answer(&format!("{question} [y/N] ")).await?;
     Ok(["y", "yes"].contains(&answer.as_str()))
 }
@@ -26,7 +26,7 @@ pub(super) async fn confirm(question: &str) -> Result<bool, Failure> {
 ///
 /// # Errors
 /// The terminal cannot be read, or is gone.
-pub(super) async fn answer(question: &str) -> Result<String, Failure> {
+pub async fn answer(question: &str) -> Result<String> {
     complain(question);
     let mut open = OpenLine(true);
     let answer = beside(|| {

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::{App, BY, Exit, Failure, Output, plan_display, steer};
+use super::{App, BY, Exit, Failure, Output, Result, plan_display, steer};
 use crate::plan::{AnswerChoice, DAEMON, Draft, HumanQuestionKind, PlanId, PlanState};
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
@@ -18,9 +18,13 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Answers a question.
-pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result {
     let (plan, question) = app.question(args.question.as_deref()).await?;
-    let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
+    let (id, choice, note) = (
+        question.id.clone(),
+        args.choice,
+        args.note.clone().unwrap_or_default(),
+    );
     let again = question
         .task
         .filter(|_| choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model);
@@ -44,7 +48,7 @@ pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result
 }
 
 /// Lets nothing new start in a plan.
-pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let was_paused = app.change(&plan, "paused", |draft| {
         let paused = matches!(draft.plan().status(), PlanState::Paused(_));
@@ -62,7 +66,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), 
 }
 
 /// Makes a plan what it was after an earlier change.
-pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = plan_display::as_it_was(app, &plan, at).await?;
@@ -82,7 +86,7 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
 }
 
 /// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
-pub(super) fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>, Failure> {
+pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     let busy = |daemon: DaemonInfo| {
         let error = anyhow!("a daemon (pid {}) carries out plan `{plan}`", daemon.pid);
         let hint = format!("`{} stop` ends it", app.program);
@@ -104,7 +108,7 @@ pub(super) fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonL
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
-pub async fn stop(app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn stop(app: &App, output: &mut Output) -> Result {
     let volumes = &app.volumes;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {

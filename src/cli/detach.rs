@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{App, Exit, Failure, Process, logging, unless};
+use super::{App, Exit, Failure, Process, Result, logging, unless};
 use crate::plan::PlanId;
 use crate::volumes::{DaemonLock, Volumes};
 
@@ -32,7 +32,7 @@ pub fn leave_terminal() {
 }
 
 /// Returns the file that the process which started this daemon handed over as its standard input, which is empty from then on.
-pub fn handed_over() -> Result<Option<File>, Failure> {
+pub fn handed_over() -> Result<Option<File>> {
     let input = std::io::stdin().as_fd().try_clone_to_owned();
     let file = File::from(input.context("failed to read what was handed over")?);
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -49,12 +49,12 @@ pub fn handed_over() -> Result<Option<File>, Failure> {
 ///
 /// # Errors
 /// It cannot be started, or ends at once; the error shows the end of its log.
-pub(super) async fn detach(
+pub async fn detach(
     plan: &PlanId,
     app: &App,
     lock: DaemonLock,
     mut process: Process<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let log = app.log_file();
     let executable = std::env::current_exe().context("failed to find this program")?;
     let mut command = Command::new(executable);
@@ -127,7 +127,7 @@ async fn await_start(
     child: &mut Child,
     volumes: &Volumes,
     more: Duration,
-) -> Result<DetachOutcome, Failure> {
+) -> Result<DetachOutcome> {
     let more = more.as_millis() / CHECK_EVERY.as_millis();
     let checks = CHECKS.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
     for _ in 0..checks {

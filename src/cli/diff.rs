@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::args::DiffArgs;
-use super::{App, Failure, Output, complain};
+use super::{App, Failure, Output, Result, complain};
 use crate::exec::{CommitRange, DiffDetail, Filters, Project, difference, examine, span_of};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
 use crate::view::Style;
@@ -33,8 +33,8 @@ enum DiffSource {
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
 /// tasks changed something.
-pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
-    let (plan, task) = args.meant();
+pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result {
+    let (plan, task) = args.on.meant();
     let plan = app.plan(plan).await?;
     match task {
         Some(task) => of_task(&plan, task, args.stat, app, output).await,
@@ -48,7 +48,7 @@ async fn of_task(
     stat: bool,
     app: &App,
     output: &mut Output,
-) -> Result<(), Failure> {
+) -> Result {
     let read = app.read(plan, move |plan, _| {
         let source = plan.task(task).map(|task| find(plan, task, |_| true));
         (plan.head().clone(), source)
@@ -86,7 +86,7 @@ async fn of_task(
 }
 
 /// Lists the tasks that changed something, with the files of each or only how many they are.
-async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result<(), Failure> {
+async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result {
     let read = app.read(plan, |plan, _| {
         let changed = |attempt: &Attempt| {
             let changes = attempt.changes.as_ref();
@@ -232,7 +232,7 @@ fn committed(from: String, to: String) -> CommitRange {
 }
 
 /// Prints a difference: as it is for a program, without what a terminal would obey and with colours for a person.
-fn show(change: &[u8], output: &mut Output) -> Result<(), Failure> {
+fn show(change: &[u8], output: &mut Output) -> Result {
     if change.is_empty() {
         complain("no file is changed\n");
         return Ok(());

@@ -11,7 +11,7 @@ use super::in_process_roles::{Servers, start_servers};
 use super::model_choice::on_path;
 use super::team_file::TeamFile;
 use super::worker_pools::examine;
-use super::{App, CommandStart, Exit, Failure, Output};
+use super::{App, CommandStart, Exit, Failure, Output, Result};
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
@@ -42,11 +42,7 @@ enum FindingState {
 }
 
 /// Prints what is there and what is not. Ends with 1 if something is bad.
-pub(super) async fn doctor(
-    args: &DoctorArgs,
-    start: &CommandStart,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
+pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: &mut Output) -> Result<Exit> {
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
             let program = start.program();
@@ -76,7 +72,7 @@ pub(super) async fn doctor(
     })
 }
 
-fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
+fn print(finding: &Finding, output: &mut Output) -> Result {
     let (word, style) = match finding.state {
         FindingState::Good => ("ok", Style::Good),
         FindingState::Missing => ("--", Style::Dim),

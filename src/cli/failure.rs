@@ -52,6 +52,9 @@ pub struct Failure {
     exit: Exit,
 }
 
+/// What comes of a part of a command.
+pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
 impl Failure {
     /// The command failed.
     pub fn failed(error: impl Into<anyhow::Error>) -> Self {
@@ -173,7 +176,7 @@ fn hint_line(hint: Option<&str>) -> String {
 }
 
 /// Returns what to do where something in the exchange folder cannot be used for a fault of this kind.
-pub(super) fn way_out(fault: ErrorKind) -> &'static str {
+pub fn way_out(fault: ErrorKind) -> &'static str {
     match fault {
         // A link, or something else that does not belong there.
         ErrorKind::InvalidData => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::confirm::{can_ask, confirm};
-use super::{App, Failure};
+use super::{App, Failure, Result};
 use crate::wire::text::quoted;
 
 impl App {
@@ -13,11 +13,7 @@ impl App {
     ///
     /// # Errors
     /// The goal names a file, and no person can be asked what is meant.
-    pub(super) async fn goal_file(
-        &self,
-        goal: Option<&str>,
-        may_ask: bool,
-    ) -> Result<Option<PathBuf>, Failure> {
+    pub async fn goal_file(&self, goal: Option<&str>, may_ask: bool) -> Result<Option<PathBuf>> {
         let Some(path) = goal.map(Path::new).filter(|path| path.is_file()) else {
             return Ok(None);
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 
 use super::team_file::TeamFile;
-use super::{App, Failure, complain};
+use super::{App, Failure, Result, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
@@ -26,7 +26,7 @@ use crate::worker::in_process::{InProcessRole, InProcessRoles, Member, RoleHost}
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
-pub(super) struct Servers {
+pub struct Servers {
     tools: Abilities,
     /// The names of those that have listed their tools.
     known: BTreeSet<String>,
@@ -34,7 +34,7 @@ pub(super) struct Servers {
 
 /// Returns the roles of the team in this process that could do nothing, because there is no language model and they need one.
 /// `general` is the agent for all, which may be the model.
-pub(super) fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec<Problem> {
+pub fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec<Problem> {
     let Ok(Planner::Rules { .. }) = app.planner(general) else {
         return Vec::new();
     };
@@ -55,7 +55,7 @@ pub(super) fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App)
 
 /// Returns what of the tools and templates of the roles in this process cannot be used: tools that a server does not have,
 /// parameters that do not fit. What the file alone shows is among the problems of the file.
-pub(super) async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> {
+pub async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> {
     // The tools are not called.
     let Ok(toolbox) = Toolbox::in_memory().await else {
         return Vec::new();
@@ -124,11 +124,11 @@ fn unusable_steps_of(
 ///
 /// # Errors
 /// What one of them cannot work with, such as a template that names what is not there, or a server that does not start.
-pub(super) async fn ready(
+pub async fn ready(
     settings: &DaemonSettings,
     app: &App,
     worktrees: bool,
-) -> Result<Option<InProcessRoles>, Failure> {
+) -> Result<Option<InProcessRoles>> {
     let (store, config) = (app.store().await?, &app.config);
     let volumes = &settings.volumes;
     tidy_internal(store, volumes, &settings.plan, app.clock.now()).await;
@@ -205,7 +205,7 @@ async fn servers_at_work(
     settings: &DaemonSettings,
     config: &Config,
     worktrees: bool,
-) -> Result<Abilities, Failure> {
+) -> Result<Abilities> {
     let (workspace, marks) = (&settings.workspace, settings.volumes.path(Folder::Active));
     end_left_behind(&marks, &[MarkKind::Server]).await;
     // The daemon also makes it, but later.
@@ -257,7 +257,7 @@ impl RoleParts {
 
 /// Starts the servers whose tools the roles use, and returns them with why the others cannot be used. With a folder for marks,
 /// the process that comes after a kill ends them.
-pub(super) async fn start_servers(
+pub async fn start_servers(
     team: &TeamFile,
     workspace: &Path,
     marks: Option<&Path>,

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 
 use super::args::InitArgs;
 use super::output::shown_from_here;
-use super::{CommandStart, Failure, Output};
+use super::{CommandStart, Failure, Output, Result};
 use crate::config::{Config, FILE_NAME, Home, Layout, TEMPLATE};
 use crate::llm::PromptTemplate;
 use crate::view::Style;
@@ -18,11 +18,7 @@ use crate::volumes::Volumes;
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub(super) fn init(
-    args: &InitArgs,
-    start: &CommandStart,
-    output: &mut Output,
-) -> Result<(), Failure> {
+pub fn init(args: &InitArgs, start: &CommandStart, output: &mut Output) -> Result {
     let program = start.program();
     let file = match &start.file {
         Some(file) => file.clone(),
@@ -49,7 +45,7 @@ pub(super) fn init(
 }
 
 /// Makes the folder that everything lies in: in a git project `.plan-agent`, elsewhere the current one.
-fn home(args: &InitArgs) -> Result<Home, Failure> {
+fn home(args: &InitArgs) -> Result<Home> {
     let here = std::env::current_dir().context("failed to find the current folder")?;
     let found = Home::find(&here);
     let mut home = match found.layout() {
@@ -65,7 +61,7 @@ fn home(args: &InitArgs) -> Result<Home, Failure> {
 }
 
 /// Returns the home whose files lie in a folder itself, unless files of these names are there already.
-fn top_level(here: &Path) -> Result<Home, Failure> {
+fn top_level(here: &Path) -> Result<Home> {
     let names = [FILE_NAME, "prompts", "volumes"];
     let taken: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
     let taken: Vec<String> = taken
@@ -85,7 +81,7 @@ fn top_level(here: &Path) -> Result<Home, Failure> {
     ))
 }
 
-fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure> {
+fn write_new(path: &Path, text: &str, output: &mut Output) -> Result {
     let made = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -95,7 +91,7 @@ fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure
     say(made, path, output)
 }
 
-fn say(made: bool, path: &Path, output: &mut Output) -> Result<(), Failure> {
+fn say(made: bool, path: &Path, output: &mut Output) -> Result {
     let (word, style) = match made {
         true => ("made", Style::Good),
         false => ("kept", Style::Dim),

@@ -10,7 +10,7 @@ use super::carry_out_plan::FoundPlan;
 use super::confirm::answer;
 use super::output::shown_from_here;
 use super::worker_pools::TeamWorkers;
-use super::{App, Failure, Output, complain, run_terminal};
+use super::{App, Failure, Output, Result, complain, run_terminal};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
@@ -43,13 +43,13 @@ impl App {
     ///
     /// # Errors
     /// Worktrees are configured, and impossible.
-    pub(super) async fn decide_isolation(
+    pub async fn decide_isolation(
         &self,
         head: &mut PlanHead,
         workers: &TeamWorkers,
         how: &CarryOut,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         let isolated = self.wants_worktrees(head, workers, how).await?;
         head.isolated = Some(isolated);
         self.print_place(head, how, output)
@@ -59,13 +59,13 @@ impl App {
     ///
     /// # Errors
     /// As [`App::decide_isolation`], or the decision cannot be stored.
-    pub(super) async fn resume_isolation(
+    pub async fn resume_isolation(
         &self,
         found: &mut FoundPlan,
         workers: &TeamWorkers,
         how: &CarryOut,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         let head = &mut found.head;
         if head.status.settled() {
             return Ok(());
@@ -90,7 +90,7 @@ impl App {
     }
 
     /// Returns the folder for the worktrees of a plan's tasks, where they get some.
-    pub(super) fn worktrees(&self, head: &PlanHead) -> PathBuf {
+    pub fn worktrees(&self, head: &PlanHead) -> PathBuf {
         let (plan, workspace) = (head.id.as_str(), Path::new(&head.workspace));
         if let Some(folder) = &self.config.run.worktrees {
             return self.config.folder().join(folder).join(plan);
@@ -109,7 +109,7 @@ impl App {
         head: &PlanHead,
         workers: &TeamWorkers,
         how: &CarryOut,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let (workspace, wanted) = (Path::new(&head.workspace), self.config.run.isolation);
         let mut possible = match wanted {
             Isolation::Shared => return Ok(false),
@@ -201,12 +201,7 @@ impl App {
     }
 
     /// Prints where the agents of a plan work, and how their results come back.
-    fn print_place(
-        &self,
-        head: &PlanHead,
-        how: &CarryOut,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+    fn print_place(&self, head: &PlanHead, how: &CarryOut, output: &mut Output) -> Result {
         if how.json {
             return Ok(());
         }
@@ -229,7 +224,7 @@ impl App {
     }
 
     /// Returns where the results of a plan are, and what to type next to get them.
-    pub(super) fn place_of_work(&self, head: &PlanHead) -> String {
+    pub fn place_of_work(&self, head: &PlanHead) -> String {
         let folder = Path::new(&head.workspace);
         let mission_folder = self.config.mission_folder(folder);
         let workspace = shown_from_here(folder);
@@ -265,7 +260,7 @@ impl App {
     }
 
     /// Returns what a person types to take the results of a plan over.
-    pub(super) fn merge_command(&self, head: &PlanHead) -> String {
+    pub fn merge_command(&self, head: &PlanHead) -> String {
         format!("{} merge {}", self.program, head.id)
     }
 }
@@ -289,7 +284,7 @@ fn no_worktrees(error: ProjectError) -> Failure {
 }
 
 /// Asks the person what to do with uncommitted files: `commit`, `go` or `shared`; anything else is unclear.
-async fn ask(files: &[String], workspace: &Path) -> Result<&'static str, Failure> {
+async fn ask(files: &[String], workspace: &Path) -> Result<&'static str> {
     let many = match files.len() {
         1 => "one file of the project is".to_owned(),
         many => format!("{many} files of the project are"),

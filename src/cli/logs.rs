@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::agent_log::{AgentLog, from_folder};
 use super::args::LogsArgs;
 use super::output::shown_from_here;
-use super::{App, Failure, Output};
+use super::{App, Failure, Output, Result};
 use crate::agents::{AgentAct, acts};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId, counted};
 use crate::view::{Paint, Style};
@@ -42,9 +42,9 @@ struct Found {
 }
 
 /// Prints the output of an agent.
-pub async fn logs(args: &LogsArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
-    let plan = app.plan(args.plan.as_deref()).await?;
-    let (task, wanted) = (args.task, args.attempt);
+pub async fn logs(args: &LogsArgs, app: &App, output: &mut Output) -> Result {
+    let plan = app.plan(args.on.plan.as_deref()).await?;
+    let (task, wanted) = (args.on.task, args.attempt);
     let found = app.read(&plan, move |plan, _| found(plan, task, wanted));
     let found = found.await?.ok_or_else(|| app.no_task(&plan, task))?;
     if found.commands.is_empty() {
@@ -61,15 +61,12 @@ pub async fn logs(args: &LogsArgs, app: &App, output: &mut Output) -> Result<(),
 }
 
 fn nothing(app: &App, plan: &PlanId, args: &LogsArgs) -> Failure {
-    let task = args.task;
+    let (task, program) = (args.on.task, &app.program);
     let error = match args.attempt {
         Some(attempt) => anyhow!("task `{task}` of plan `{plan}` has no attempt `{attempt}`"),
         None => anyhow!("task `{task}` of plan `{plan}` was not tried yet"),
     };
-    let hint = format!(
-        "`{} why {plan} {task}` says what it waits for, and its attempts",
-        app.program
-    );
+    let hint = format!("`{program} why {plan} {task}` says what it waits for, and its attempts");
     Failure::failed(error).hint(hint)
 }
 
@@ -99,7 +96,7 @@ async fn print(
     plan: &PlanId,
     app: &App,
     output: &mut Output,
-) -> Result<(), Failure> {
+) -> Result {
     let path = |kind| app.volumes.log(command, kind);
     let from = format!("from `{}`", shown_from_here(&path("out")));
     output.line(&output.paint().text(Style::Dim, &from))?;
@@ -133,7 +130,7 @@ async fn print(
 }
 
 /// Returns whether an agent may still work on a command.
-async fn under_way(command: &CommandId, plan: &PlanId, app: &App) -> Result<bool, Failure> {
+async fn under_way(command: &CommandId, plan: &PlanId, app: &App) -> Result<bool> {
     let command = command.clone();
     app.read(plan, move |plan, _| {
         let attempt = plan.attempt(&command);

@@ -12,7 +12,7 @@ const MOST: usize = 6;
 
 /// Names the files that completed tasks had to produce; `None` if there are none. With worktrees they are not in the workspace
 /// before the results are taken over, so only their names in it are shown.
-pub(super) fn made_files(plan: &Plan) -> Option<String> {
+pub fn made_files(plan: &Plan) -> Option<String> {
     let head = plan.head();
     let completed = plan
         .tasks()

@@ -6,13 +6,13 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 
 use super::args::{Dialects, McpArgs};
-use super::{Access, App, Exit, Failure, Process, complain, tool, unless};
+use super::{Access, App, Exit, Failure, Process, Result, complain, tool, unless};
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::Volumes;
 use crate::wire::text::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
-pub(super) async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
@@ -41,10 +41,7 @@ pub(super) async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exi
 }
 
 /// Takes the address and the token, and says where clients find both.
-async fn open_http(
-    address: SocketAddr,
-    volumes: &Volumes,
-) -> Result<(TcpListener, String), Failure> {
+async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListener, String)> {
     let path = volumes.token_path();
     let token = volumes.token().map_err(|error| {
         let hint = format!(

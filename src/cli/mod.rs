@@ -51,13 +51,13 @@ mod workspace_choice;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
 use self::app::{Access, App, BY, CommandStart};
 use self::args::{CliCommand, CommandLine};
-use self::failure::{Exit, Failure};
+use self::failure::{Exit, Failure, Result};
 use self::output::{Output, complain};
 use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
@@ -76,8 +76,8 @@ pub fn main() -> ExitCode {
             "! other processes of yours may read a key in the environment of this one: {error}\n"
         ));
     }
-    let line = match CommandLine::try_parse() {
-        Ok(line) => line,
+    let (name, line) = match read_line() {
+        Ok(read) => read,
         Err(answer) => {
             let answer = suggestions::suggest(answer);
             // An error repeats what was typed; `--help` does not. A reader that has gone makes no difference to the exit code.
@@ -94,7 +94,7 @@ pub fn main() -> ExitCode {
         complain(&format!("error: `{}`: {error}\n", folder.display()));
         return Exit::Usage.into();
     }
-    match execute(line) {
+    match execute(&name, line) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if let Some(text) = failure.text() {
@@ -105,18 +105,25 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Reads the command line, with the name of its command.
+fn read_line() -> Result<(String, CommandLine), clap::Error> {
+    let words = CommandLine::command().try_get_matches()?;
+    let name = words.subcommand_name().unwrap_or_default().to_owned();
+    Ok((name, CommandLine::from_arg_matches(&words)?))
+}
+
 /// Threads for what blocks: a terminal, a scan of the folders, some files on their way. A flood of files would otherwise
 /// get a thread each, and their stacks take more memory than the files.
 const BLOCKING_THREADS: usize = 16;
 
-fn execute(line: CommandLine) -> Result<Exit, Failure> {
+fn execute(name: &str, line: CommandLine) -> Result<Exit> {
     // One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(Failure::failed)?;
-    let exit = runtime.block_on(Box::pin(carry_out(line)));
+    let exit = runtime.block_on(Box::pin(carry_out(name, line)));
     // A thread that reads the terminal, or an act that blocks, must not hold up the end.
     runtime.shutdown_background();
     exit
@@ -129,13 +136,13 @@ struct Process<'a> {
     output: Output,
 }
 
-async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
+async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
     let start = &CommandStart {
         folder: line.folder,
         file: line.config,
         environment: Environment::of_process(),
     };
-    trust::refuse_agents(&line.command, &start.environment)?;
+    trust::refuse_agents(name, &start.environment)?;
     let mut output = Output::stdout(&start.environment);
     // Any other command ends by a signal without a word.
     let process = |output| Process {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::agent_probe::usable;
-use super::{App, Failure, complain};
+use super::{App, Failure, Result, complain};
 use crate::agents::{Agent, CodingAgent, Login};
 use crate::config::{
     Candidate, Candidates, Config, ConfigError, Environment, FoundAgent, ModelEndpoint,
@@ -23,7 +23,7 @@ impl App {
     ///
     /// # Errors
     /// What is chosen cannot be asked.
-    pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
+    pub fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
         let known = CodingAgent::ALL
             .into_iter()
             .filter(|agent| agent.program().answers);
@@ -41,7 +41,7 @@ impl App {
     }
 
     /// Returns whether an agent that does the work would also plan and judge, if it were there and nothing else is chosen.
-    pub(super) fn would_plan(&self, agent: &str) -> bool {
+    pub fn would_plan(&self, agent: &str) -> bool {
         let answers = CodingAgent::named(agent).is_some_and(|agent| agent.program().answers);
         answers && self.config.llm.provider == ModelProvider::Auto
     }
@@ -51,7 +51,7 @@ impl App {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
+    pub async fn introduce(&self, planner: &Planner) -> Result {
         match planner {
             Planner::Rules { .. } => {}
             Planner::Model { endpoint, why } => complain(&self.of_endpoint(endpoint, why)),
@@ -92,12 +92,12 @@ impl App {
     }
 
     /// Finds out whether an agent can reach its model, as far as that can be seen.
-    pub(super) fn login(&self, agent: CodingAgent) -> Login {
+    pub fn login(&self, agent: CodingAgent) -> Login {
         agent.login(&self.passed(agent))
     }
 
     /// Returns the variables that an agent gets to see: only these count.
-    pub(super) fn passed(&self, agent: CodingAgent) -> impl Fn(&str) -> Option<String> {
+    pub fn passed(&self, agent: CodingAgent) -> impl Fn(&str) -> Option<String> {
         let own = agent.program().env;
         move |name| {
             let named = |name| self.config.worker.env.iter().any(|named| named == name);
@@ -114,7 +114,7 @@ fn coding(name: &str) -> CodingAgent {
 }
 
 /// Looks for a program as a shell does.
-pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
+pub fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
     std::env::split_paths(environment.get("PATH")?)
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())
@@ -124,7 +124,7 @@ pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBu
 ///
 /// # Errors
 /// The service or the agent cannot be set up.
-pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
+pub fn models(planner: &Planner, config: &Config) -> Result<Option<Models>> {
     let llm = &config.llm;
     let make = |model| {
         let asked = match planner {
@@ -142,7 +142,7 @@ fn of_service(
     endpoint: &ModelEndpoint,
     model: Option<&str>,
     config: &Config,
-) -> Result<Arc<dyn LanguageModel>, Failure> {
+) -> Result<Arc<dyn LanguageModel>> {
     let model = model.unwrap_or(endpoint.api.usual_model());
     let llm = HttpModel::new(endpoint, model, config.llm.timeout);
     let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
@@ -153,7 +153,7 @@ fn of_agent(
     agent: CodingAgent,
     model: Option<&str>,
     config: &Config,
-) -> Result<Arc<dyn LanguageModel>, Failure> {
+) -> Result<Arc<dyn LanguageModel>> {
     let marks = config.root().join(Folder::Active.as_str());
     let llm = AgentModel::new(agent, model, config, marks)
         .context("failed to make a temporary folder to ask the agent in")?;

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 
 use super::args::NewPlanArgs;
 use super::workspace_choice::PlanFileWorkspace;
-use super::{App, Failure, beside};
+use super::{App, Failure, Result, beside};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
@@ -16,7 +16,7 @@ use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Reference};
 
 /// What a person says of the plan that is to be made.
-pub(super) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// The subcommand, for the line to type.
     pub command: &'a str,
     pub goal: Option<&'a str>,
@@ -29,11 +29,11 @@ impl App {
     ///
     /// # Errors
     /// What is wrong with what was said, no model can plan a goal, or the workspace cannot be worked in.
-    pub(super) async fn new_plan(
+    pub async fn new_plan(
         &mut self,
         wanted: &Wanted<'_>,
         planner: &Planner,
-    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>)> {
         let new = wanted.new;
         let file = match (&new.workflow, wanted.plan) {
             (None, Some(path)) => Some((path, read_plan(path).await?)),
@@ -105,12 +105,12 @@ impl App {
     ///
     /// # Errors
     /// It names checks or roles that are not there, or files outside of the workspace.
-    pub(super) fn begin(
+    pub fn begin(
         &self,
         file: PlanFile,
         shown: &str,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>)> {
         let problems = self.mismatches(&file, Path::new(workspace));
         if !problems.is_empty() {
             return Err(Failure::problems(shown, &problems));
@@ -128,7 +128,7 @@ impl App {
     }
 
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by the team.
-    pub(super) fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
+    pub fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
         let checks = self.config.checks.keys().map(String::as_str);
         let mut problems = plan.unknown_checks(&checks);
         let out = |file: &&Reference| exec::leads_out(workspace, &file.word);
@@ -148,7 +148,7 @@ impl App {
 }
 
 /// Reads a plan file.
-async fn read_plan(path: &Path) -> Result<PlanFile, Failure> {
+async fn read_plan(path: &Path) -> Result<PlanFile> {
     let file = path.to_owned();
     let text = beside(move || {
         bounded_read::read_file(&file, plan_file::MAX_BYTES)
@@ -165,10 +165,7 @@ async fn read_plan(path: &Path) -> Result<PlanFile, Failure> {
 ///
 /// # Errors
 /// It is no git project, or git is missing or too old.
-pub(super) async fn usable_project(
-    workspace: &str,
-    known: Option<Repository>,
-) -> Result<(), Failure> {
+pub async fn usable_project(workspace: &str, known: Option<Repository>) -> Result {
     let head = project_head(Path::new(workspace), known).await;
     head.map(drop)
         .map_err(|error| Failure::hinted(error, |error| error.hint()))

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::line_wrapping::{columns, wrap};
 use super::live_area::put_aside;
 use super::prompt::print_above;
-use super::{Failure, logging};
+use super::{Failure, Result, logging};
 use crate::config::Environment;
 use crate::view::Paint;
 use crate::wire::text::{one_line, printable};
@@ -67,7 +67,7 @@ impl Output {
     /// # Errors
     ///
     /// A quiet success if the reader has gone; else the stream's error.
-    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn text(&mut self, text: &str) -> Result {
         self.bytes(text.as_bytes())
     }
 
@@ -76,7 +76,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result {
         let stream = &mut self.stream;
         let _aside = put_aside();
         let written = stream.write_all(bytes).and_then(|()| stream.flush());
@@ -84,7 +84,7 @@ impl Output {
     }
 
     /// Returns how a command ends that cannot write its output.
-    pub(super) fn failure(error: io::Error) -> Failure {
+    pub fn failure(error: io::Error) -> Failure {
         match error.kind() {
             ErrorKind::BrokenPipe => Failure::closed_pipe(),
             _ => Failure::failed(anyhow::Error::new(error).context("cannot write the output")),
@@ -96,7 +96,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn prose(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn prose(&mut self, text: &str) -> Result {
         match self.terminal.then(|| columns(&io::stdout())).flatten() {
             Some(columns) => self.text(&wrap(text, columns)),
             None => self.text(text),
@@ -108,7 +108,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn line(&mut self, line: &str) -> Result<(), Failure> {
+    pub fn line(&mut self, line: &str) -> Result {
         self.prose(&format!("{line}\n"))
     }
 
@@ -117,7 +117,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub fn json(&mut self, value: &impl Serialize) -> Result {
         let json = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
         self.text(&(escaped(&json) + "\n"))
     }
@@ -127,7 +127,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub fn json_line(&mut self, value: &impl Serialize) -> Result {
         let json = serde_json::to_string(value).map_err(Failure::failed)?;
         self.text(&(escaped(&json) + "\n"))
     }
@@ -137,7 +137,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn ring(&mut self, notice: &str) -> Result<(), Failure> {
+    pub fn ring(&mut self, notice: &str) -> Result {
         match self.redraws {
             // Ended by a string terminator: a bell there would ring twice.
             true => self.text(&format!(
@@ -153,7 +153,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn redraw(&mut self, page: &str, (columns, rows): (usize, usize)) -> Result<(), Failure> {
+    pub fn redraw(&mut self, page: &str, (columns, rows): (usize, usize)) -> Result {
         let page = wrap(page, columns);
         let lines: Vec<&str> = page.lines().collect();
         let fit = rows.saturating_sub(1).max(1);
@@ -175,7 +175,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn clear(&mut self) -> Result<(), Failure> {
+    pub fn clear(&mut self) -> Result {
         self.text("\u{1b}[H\u{1b}[2J")
     }
 }
@@ -191,7 +191,7 @@ pub fn complain(text: &str) {
 }
 
 /// Returns a path as seen from the folder that the person is in.
-pub(super) fn shown_from_here(path: &Path) -> String {
+pub fn shown_from_here(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = match path.strip_prefix(here) {
         Ok(within) if within.as_os_str().is_empty() => Path::new("."),

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::{App, Failure};
+use super::{App, Failure, Result};
 use crate::plan::{
     ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
 };
@@ -22,11 +22,11 @@ impl App {
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
-    pub async fn plan(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+    pub async fn plan(&self, named: Option<&str>) -> Result<PlanId> {
         Ok(self.head(named).await?.id)
     }
 
-    async fn head(&self, named: Option<&str>) -> Result<PlanHead, Failure> {
+    async fn head(&self, named: Option<&str>) -> Result<PlanHead> {
         let plans = self.store().await?.plans().await?;
         if plans.is_empty() {
             return Err(self.no_plans());
@@ -38,7 +38,7 @@ impl App {
     ///
     /// # Errors
     /// As [`App::plan`], or the plan is carried out by the callers of the tools that made it.
-    pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+    pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId> {
         let PlanHead { id, owner, .. } = self.head(named).await?;
         if owner == DAEMON {
             return Ok(id);
@@ -62,7 +62,7 @@ impl App {
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
-    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, HumanQuestion), Failure> {
+    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, HumanQuestion)> {
         let mut found = Vec::new();
         let any = named.is_some();
         for ListedPlan { head, .. } in self.store().await?.plans().await? {
@@ -91,12 +91,12 @@ impl App {
     }
 }
 
-pub(super) fn pick_plan(
+pub fn pick_plan(
     plans: &[ListedPlan],
     named: Option<&str>,
     program: &ProgramName,
     carries_out: impl Fn(&PlanHead) -> bool,
-) -> Result<PlanHead, Failure> {
+) -> Result<PlanHead> {
     let mut heads = plans.iter().map(|plan| &plan.head);
     let mut kept = (heads.clone()).filter(|head| head.archive_state != ArchiveState::Deleted);
     // What a role makes of a task is meant only by its whole name.
@@ -156,7 +156,7 @@ fn pick_question(
     mut fits: Vec<(PlanId, HumanQuestion)>,
     named: Option<&str>,
     program: &ProgramName,
-) -> Result<(PlanId, HumanQuestion), Failure> {
+) -> Result<(PlanId, HumanQuestion)> {
     fits.retain(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)));
     match (fits.len(), named) {
         (1, _) => Ok(fits.remove(0)),

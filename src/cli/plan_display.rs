@@ -6,8 +6,8 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
-use super::{App, Failure, Output};
+use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
+use super::{App, Failure, Output, Result};
 use crate::plan::{ArchiveState, Plan, PlanHead, PlanId, ROLE, Task};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
@@ -28,7 +28,7 @@ const BESIDE_TASKS: usize = 12;
 const PAGE: usize = 500;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
-pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result {
     let mut plans = match app.store_if_any().await? {
         Some(store) => store.plans().await?,
         None => Vec::new(),
@@ -58,7 +58,7 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(
 }
 
 /// Shows how far a plan is, once or after every change until it ends. On a terminal that can draw it again, its ages move on.
-pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let (mut shown, mut view, mut drawn) = (None, None, Instant::now());
     loop {
@@ -96,7 +96,7 @@ async fn plan_view(
     plan: &PlanId,
     app: &App,
     daemon: Option<u32>,
-) -> Result<PlanView, Failure> {
+) -> Result<PlanView> {
     let now = app.clock.now();
     let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, limit, now));
     let mut view = seen.await?;
@@ -114,7 +114,7 @@ fn show_status(
     screen: Option<(usize, usize)>,
     app: &App,
     output: &mut Output,
-) -> Result<(), Failure> {
+) -> Result {
     match (args.json, args.watch) {
         (true, true) => return output.json_line(view),
         (true, false) => return output.json(view),
@@ -146,7 +146,7 @@ fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
 }
 
 /// Shows a plan, as it is or as it was.
-pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result {
     let id = app.plan(args.on.plan.as_deref()).await?;
     let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
@@ -166,7 +166,7 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<(),
 }
 
 /// Returns a plan as it was after one of its changes.
-pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure> {
+pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan> {
     let last = app.read(id, |_, seq| seq).await?;
     match app.store().await?.at(id, at).await {
         Err(StoreError::UnknownPlan(_)) => {
@@ -182,7 +182,7 @@ pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure>
 }
 
 /// Says why a task is as it is.
-pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn why(args: &OnTask, app: &App, output: &mut Output) -> Result {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
@@ -194,7 +194,7 @@ pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<(), F
 }
 
 /// Prints every change, and with `--follow` those that come until the plan ends.
-pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let zone = TimeZone::system();
     let mut seq = 0;
@@ -225,6 +225,6 @@ pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<(), F
 }
 
 /// Returns whether a plan has ended.
-async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
+async fn settled(app: &App, plan: &PlanId) -> Result<bool> {
     app.read(plan, |plan, _| plan.status().settled()).await
 }

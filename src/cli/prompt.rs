@@ -12,7 +12,7 @@ use textwrap::core::display_width;
 use tokio::net::unix::pipe::Receiver;
 
 use super::line_wrapping::{columns, wrap};
-use super::{Failure, Output};
+use super::{Output, Result};
 
 /// The longest line that is taken, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -103,7 +103,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn ask(&mut self, text: &str, hot: &[HotKey], output: &mut Output) -> Result<(), Failure> {
+    pub fn ask(&mut self, text: &str, hot: &[HotKey], output: &mut Output) -> Result {
         if self.text != text {
             self.hide(output)?;
             text.clone_into(&mut self.text);
@@ -116,7 +116,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn show(&mut self, output: &mut Output) -> Result<(), Failure> {
+    pub fn show(&mut self, output: &mut Output) -> Result {
         if self.text.is_empty() {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn hide(&self, output: &mut Output) -> Result<(), Failure> {
+    pub fn hide(&self, output: &mut Output) -> Result {
         let mut shown = on_screen();
         let line = std::mem::take(&mut *shown);
         match line.is_empty() {
@@ -153,7 +153,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn end(&mut self, output: &mut Output) -> Result<(), Failure> {
+    pub fn end(&mut self, output: &mut Output) -> Result {
         let hidden = self.hide(output);
         self.text.clear();
         self.typed = TypedLine::default();
@@ -166,7 +166,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub async fn line(&mut self, output: &mut Output) -> Result<String, Failure> {
+    pub async fn line(&mut self, output: &mut Output) -> Result<String> {
         loop {
             // A shell that had stopped this process leaves the terminal as it likes it.
             self.take_keys();

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::args::{AgentArgs, CarryOut, FILES, TeamArgs};
 use super::worker_pools::TeamWorkers;
-use super::{App, Exit, Failure, complain};
+use super::{App, Exit, Failure, Result, complain};
 use crate::agents::Agent;
 use crate::config::Planner;
 use crate::own_files;
@@ -30,11 +30,7 @@ impl App {
     ///
     /// # Errors
     /// No person named it here; or it does not fit any more.
-    pub(super) async fn recall(
-        &mut self,
-        plan: &PlanId,
-        how: &mut CarryOut,
-    ) -> Result<RunOptions, Failure> {
+    pub async fn recall(&mut self, plan: &PlanId, how: &mut CarryOut) -> Result<RunOptions> {
         let options = self
             .read(plan, |plan, _| plan.head().options.clone())
             .await?;
@@ -63,13 +59,13 @@ impl App {
     }
 
     /// Returns what a plan is carried out with, `before` being what it began with.
-    pub(super) fn options(
+    pub fn options(
         &self,
         agent: &AgentArgs,
         team: &TeamArgs,
         planner: &Planner,
         before: &RunOptions,
-    ) -> Result<RunOptions, Failure> {
+    ) -> Result<RunOptions> {
         let absolute = |file: &PathBuf| {
             let path = std::path::absolute(file).context("failed to find the current folder")?;
             Ok::<_, Failure>(path.to_string_lossy().into_owned())
@@ -93,7 +89,7 @@ impl App {
 
     /// Notes that a person began a plan with these options, or went on with them. Where this is not possible, it is said, and
     /// the agent has to be named again.
-    pub(super) fn confirm_options(&self, plan: &PlanId, options: &RunOptions) {
+    pub fn confirm_options(&self, plan: &PlanId, options: &RunOptions) {
         let path = self.mark(plan);
         let Some(path) = path.filter(|_| *options != RunOptions::default()) else {
             return;
@@ -118,12 +114,12 @@ impl App {
     ///
     /// # Errors
     /// It cannot be stored.
-    pub(super) async fn remember(
+    pub async fn remember(
         &self,
         plan: &PlanId,
         options: RunOptions,
         before: &RunOptions,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         self.confirm_options(plan, &options);
         if options == *before {
             return Ok(());
@@ -190,7 +186,7 @@ impl App {
     }
 
     /// Returns what a plan goes on with, in one line.
-    pub(super) fn goes_on_with(
+    pub fn goes_on_with(
         &self,
         head: &PlanHead,
         options: &RunOptions,
@@ -236,6 +232,6 @@ impl App {
 }
 
 /// Returns options as a plan stores them.
-pub(super) fn some(options: RunOptions) -> Option<Box<RunOptions>> {
+pub fn some(options: RunOptions) -> Option<Box<RunOptions>> {
     (options != RunOptions::default()).then(|| Box::new(options))
 }

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use super::args::{MergeArgs, OnPlan, PruneArgs};
 use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
-use super::{App, Exit, Failure, Output, complain};
+use super::{App, Exit, Failure, Output, Result, complain};
 use crate::exec::{
     CommittedWork, DiffDetail, Project, TakeOver, TaskWorktree, difference, remove_folder,
 };
@@ -33,7 +33,7 @@ struct Results {
 
 impl Results {
     /// Opens the results of a plan; `None` if its agents worked in the workspace itself.
-    async fn open(app: &App, plan: &PlanId) -> Result<Option<Self>, Failure> {
+    async fn open(app: &App, plan: &PlanId) -> Result<Option<Self>> {
         let read = app.read(plan, |plan, _| {
             let begun = plan
                 .tasks()
@@ -60,7 +60,7 @@ impl Results {
         }))
     }
 
-    async fn of(app: &App, named: Option<&str>) -> Result<Self, Failure> {
+    async fn of(app: &App, named: Option<&str>) -> Result<Self> {
         let plan = app.plan_to_carry_out(named).await?;
         if let Some(results) = Self::open(app, &plan).await? {
             return Ok(results);
@@ -72,7 +72,7 @@ impl Results {
     }
 
     /// Returns the commit with all results; `None` if nothing was accepted that changes the project.
-    async fn commit(&self) -> Result<Option<String>, Failure> {
+    async fn commit(&self) -> Result<Option<String>> {
         let (tip, git) = (&self.line.tip, self.project.git());
         let found = match self.project.at_branch(&self.branch).await? {
             None => tip.clone(),
@@ -92,7 +92,7 @@ impl Results {
         Ok((found != self.line.base).then_some(found))
     }
 
-    async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result<(), Failure> {
+    async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result {
         let place = place.to_owned();
         let log = move |draft: &mut Draft<'_>| {
             draft.results_moved(how, &place);
@@ -112,7 +112,7 @@ impl Results {
     }
 
     /// Refuses a plan that may still be carried out.
-    fn ended(&self, app: &App) -> Result<(), Failure> {
+    fn ended(&self, app: &App) -> Result {
         if self.head.status.settled() {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl Results {
 }
 
 /// Takes the results of a plan over into the branch that is checked out.
-pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
     let results = Results::of(app, args.on.plan.as_deref()).await?;
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
@@ -199,12 +199,7 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(
 }
 
 /// Makes sure that the person means the branch that is checked out.
-async fn confirm_branch(
-    results: &Results,
-    onto: &str,
-    into: Option<&str>,
-    app: &App,
-) -> Result<(), Failure> {
+async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: &App) -> Result {
     let Some(expected) = into.or(results.line.began_on.as_deref()) else {
         return Ok(());
     };
@@ -227,7 +222,7 @@ async fn confirm_branch(
 }
 
 /// Puts the results of a plan aside: they are under names that are no branches.
-pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result {
     let results = Results::of(app, args.plan.as_deref()).await?;
     results.ended(app)?;
     let (project, plan) = (&results.project, &results.plan);
@@ -271,7 +266,7 @@ pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result<()
 }
 
 /// Commits what lies in a task's worktree on its branch, if it can be committed.
-async fn keep_work(project: &Project, place: &TaskWorktree) -> Result<(), Failure> {
+async fn keep_work(project: &Project, place: &TaskWorktree) -> Result {
     if !place.folder.exists() {
         return Ok(());
     }
@@ -287,7 +282,7 @@ async fn keep_work(project: &Project, place: &TaskWorktree) -> Result<(), Failur
 }
 
 /// Removes worktrees whose work is committed, and branches that are merged, of all plans that have ended.
-pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result {
     let (mut removed, mut kept) = (0, 0);
     let mut unmerged = args.unmerged.clone();
     for listed in app.store().await?.plans().await? {
@@ -336,7 +331,7 @@ async fn prune_plan(
     plan: &PlanId,
     unmerged: &mut Vec<String>,
     output: &mut Output,
-) -> Result<(usize, usize), Failure> {
+) -> Result<(usize, usize)> {
     let Some(results) = Results::open(app, plan).await? else {
         return Ok((0, 0));
     };

@@ -14,7 +14,7 @@ use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
 use super::worker_pools::{self, TeamWorkers};
 use super::{
-    Access, App, BY, Exit, Failure, Process, complain, detach, remembered, run_terminal,
+    Access, App, BY, Exit, Failure, Process, Result, complain, detach, remembered, run_terminal,
     secret_arguments, unless,
 };
 use crate::config::Planner;
@@ -29,7 +29,7 @@ use crate::worker::{self, RoleFilter, WorkerEvent};
 const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
-pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         secret_arguments::refuse(&args.carry_out.agent.argv)?;
         let CarryOut { agent, team, .. } = &args.carry_out;
@@ -76,7 +76,7 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
-pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
     let wanted = Wanted {
         command: "plan",
         goal: args.goal.as_deref(),
@@ -130,7 +130,7 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> {
     let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
     let program = process.start.program();
     let goes_on = program.goes_on(named.unwrap_or_default());
@@ -180,7 +180,7 @@ pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result
 ///
 /// # Errors
 /// A limit of its budget keeps it from going on.
-async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
+async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
     let running = app.volumes.running().and_then(|daemon| daemon.plan);
     if running.as_deref() != Some(plan.as_str()) {
         return Ok(false);
@@ -204,7 +204,7 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
 }
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
-pub(super) async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let mut app = App::open(process.start, Access::Control).await?;
         app.hooks_if_trusted(process.start).await;
@@ -237,7 +237,7 @@ pub(super) async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<E
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result<Exit> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
@@ -265,7 +265,7 @@ pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result
 }
 
 /// Takes commands and runs an agent for each.
-pub(super) async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
@@ -324,7 +324,7 @@ async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
 }
 
 /// Stores a new plan and returns its head.
-async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<PlanHead, Failure> {
+async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<PlanHead> {
     head.origin = match tasks.is_empty() {
         true => Origin::Model,
         false => Origin::Person,

@@ -20,7 +20,7 @@ use super::live_area::{self, LiveArea};
 use super::made_files::made_files;
 use super::output::shown_from_here;
 use super::prompt::Prompt;
-use super::{App, Ended, Exit, Failure, Output, complain};
+use super::{App, Ended, Exit, Output, Result, complain};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
     Event, HumanQuestion, PlanId, PlanPolicy, PlanState, QuestionId, ReviewPolicy, Row, Task,
@@ -50,7 +50,7 @@ pub fn may_ask(how: &CarryOut) -> bool {
 }
 
 /// Follows one plan.
-pub(super) struct Foreground<'a> {
+pub struct Foreground<'a> {
     app: &'a App,
     store: &'a Store,
     plan: PlanId,
@@ -87,7 +87,7 @@ impl<'a> Foreground<'a> {
         how: &CarryOut,
         with_workers: bool,
         mut output: Output,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let (plan, json, silent) = (&settings.plan, how.json, how.json || how.quiet);
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| {
@@ -128,7 +128,7 @@ impl<'a> Foreground<'a> {
         mut daemon: JoinHandle<anyhow::Result<DaemonEnd>>,
         stop: &watch::Sender<bool>,
         mut ended: Ended,
-    ) -> Result<(DaemonEnd, Option<Exit>), Failure> {
+    ) -> Result<(DaemonEnd, Option<Exit>)> {
         let mut moved = self.store.moved();
         let mut signal = None;
         let end = loop {
@@ -173,7 +173,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows what happened, and waits until something happens or a person says something.
-    async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result<(), Failure> {
+    async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result {
         self.show().await?;
         // A line that a person types is not torn.
         let mut live = self.live.as_mut().filter(|_| self.asked.is_none());
@@ -193,7 +193,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows every change, and then what is asked: a question never stands above the change that led to it.
-    async fn show(&mut self) -> Result<(), Failure> {
+    async fn show(&mut self) -> Result {
         loop {
             while let page = self.store.since(&self.plan, self.seq, PAGE).await?
                 && !page.is_empty()
@@ -219,7 +219,7 @@ impl<'a> Foreground<'a> {
         }
     }
 
-    async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
+    async fn show_change(&mut self, change: &Change) -> Result {
         for row in &change.delta.rows {
             if let Row::Task(task) = row {
                 self.names.extend([named(task)]);
@@ -270,7 +270,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows the last changes, and says how it ended and how it goes on.
-    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
+    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result {
         self.show().await?;
         self.live = None;
         let paint = self.output.paint();
@@ -343,7 +343,7 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
-    fn close_stopped(&mut self) -> Result<(), Failure> {
+    fn close_stopped(&mut self) -> Result {
         let resume = &self.resume;
         self.output
             .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))
@@ -355,7 +355,7 @@ impl<'a> Foreground<'a> {
         status: Option<&PlanState>,
         end: &DaemonEnd,
         signal: Option<Exit>,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         self.output.json_line(&FinishedView {
             at: time_text(self.app.clock.now()),
             event: "finished",

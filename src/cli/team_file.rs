@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::carry_out_plan::FoundPlan;
 use super::new_plan::Wanted;
-use super::{App, Failure, complain};
+use super::{App, Failure, Result, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
@@ -27,7 +27,7 @@ const MAX_PROMPT: usize = 64 * 1024;
 
 /// A team with what its file names.
 #[derive(Clone, Debug)]
-pub(super) struct TeamFile {
+pub struct TeamFile {
     /// As a person wrote it.
     pub path: PathBuf,
     pub team: Team,
@@ -54,7 +54,7 @@ impl TeamFile {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn load(path: PathBuf, config: &Config) -> Result<Self, Failure> {
+    pub fn load(path: PathBuf, config: &Config) -> Result<Self> {
         let text = bounded_read::read_file(&path, team_file::MAX_BYTES)
             .with_context(|| format!("failed to read the team file `{}`", path.display()))
             .map_err(|error| Failure::usage(error).hint(HOW_ONE_LOOKS))?;
@@ -80,7 +80,7 @@ impl TeamFile {
     ///
     /// # Errors
     /// All of these problems, in the order of the file.
-    pub fn refuse(&self, mut problems: Vec<Problem>) -> Result<(), Failure> {
+    pub fn refuse(&self, mut problems: Vec<Problem>) -> Result {
         problems.sort_by_key(|problem| (problem.line, problem.column));
         if problems.is_empty() {
             return Ok(());
@@ -104,7 +104,7 @@ impl TeamFile {
 
 impl App {
     /// Prints of each role that works in another process where its commands are, and how a worker for it is started.
-    pub(super) fn print_external_roles(&self) {
+    pub fn print_external_roles(&self) {
         let roles = self.team.iter().flat_map(|file| &file.team.roles);
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
             let (id, program, team) = (&role.id, &self.program, &self.team_flags);
@@ -123,12 +123,12 @@ impl App {
     ///
     /// # Errors
     /// There is no team or no such workflow, or its parameters do not fit; the hint is the line to type.
-    pub(super) fn plan_of_workflow(
+    pub fn plan_of_workflow(
         &self,
         id: &str,
         wanted: &Wanted<'_>,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
+    ) -> Result<(PlanHead, Vec<TaskSpec>)> {
         let short = one_line(id, 60);
         let file = self.team.as_ref().ok_or_else(|| {
             Failure::usage(anyhow!(
@@ -164,7 +164,7 @@ impl App {
     ///
     /// # Errors
     /// All of these.
-    pub(super) fn check_team(&self, found: &FoundPlan) -> Result<(), Failure> {
+    pub fn check_team(&self, found: &FoundPlan) -> Result {
         let Some(file) = &self.team else {
             return self.check_teamless(found);
         };
@@ -190,7 +190,7 @@ impl App {
         Ok(())
     }
 
-    fn check_teamless(&self, found: &FoundPlan) -> Result<(), Failure> {
+    fn check_teamless(&self, found: &FoundPlan) -> Result {
         let PlanHead {
             id, policy, source, ..
         } = &found.head;

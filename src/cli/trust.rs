@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::args::{CliCommand, TrustArgs};
+use super::args::TrustArgs;
 use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
 use super::team_file::TeamFile;
-use super::{App, CommandStart, Exit, Failure, Output, beside, complain};
+use super::{App, CommandStart, Exit, Failure, Output, Result, beside, complain};
 use crate::config::{Config, Environment, FILE_NAME, HooksConfig};
 use crate::foreign_files;
 use crate::llm::PromptFiles;
@@ -39,73 +39,25 @@ struct Subject {
     named: bool,
 }
 
+/// The commands that do not control, answer, take over or configure: agents may use them.
+const FOR_AGENTS: &str = "plans status show why diff log logs tools tool mcp doctor completions";
+
 /// Refuses, in the environment that agents get, what only a person may do.
 ///
 /// # Errors
-/// The command is one of these.
-pub(super) fn refuse_agents(
-    command: &CliCommand,
-    environment: &Environment,
-) -> Result<(), Failure> {
-    match (environment.get(EXCHANGE), command.for_persons_only()) {
-        (Some(_), Some(name)) => {
-            let error = anyhow!(
-                "`{name}` is for a person, and {EXCHANGE} is set: this is the environment of an agent"
-            );
-            Err(Failure::usage(error).hint("`status`, `show`, `why`, `log` and `tool` work here"))
-        }
-        _ => Ok(()),
+/// The command of this name is no [`FOR_AGENTS`].
+pub fn refuse_agents(command: &str, environment: &Environment) -> Result {
+    if environment.get(EXCHANGE).is_none() || FOR_AGENTS.split(' ').any(|name| name == command) {
+        return Ok(());
     }
-}
-
-impl CliCommand {
-    /// Returns its name if it controls, answers, takes over or configures, which agents must not do.
-    fn for_persons_only(&self) -> Option<&'static str> {
-        match self {
-            Self::Init(_) => Some("init"),
-            Self::Run(_) => Some("run"),
-            Self::Plan(_) => Some("plan"),
-            Self::Resume(_) => Some("resume"),
-            Self::Answer(_) => Some("answer"),
-            Self::Pause(_) => Some("pause"),
-            Self::Stop => Some("stop"),
-            Self::Abort(_) => Some("abort"),
-            Self::Restore(_) => Some("restore"),
-            Self::Worker(_) => Some("worker"),
-            Self::Daemon(_) => Some("daemon"),
-            Self::Trust(_) => Some("trust"),
-            Self::Clean(_) => Some("clean"),
-            Self::Merge(_) => Some("merge"),
-            Self::Discard(_) => Some("discard"),
-            Self::Prune(_) => Some("prune"),
-            Self::Edit(_) => Some("edit"),
-            Self::Tell(_) => Some("tell"),
-            Self::Retry(_) => Some("retry"),
-            Self::Skip(_) => Some("skip"),
-            Self::Done(_) => Some("done"),
-            Self::Add(_) => Some("add"),
-            Self::Plans(_)
-            | Self::Status(_)
-            | Self::Show(_)
-            | Self::Why(_)
-            | Self::Diff(_)
-            | Self::Log(_)
-            | Self::Logs(_)
-            | Self::Tools(_)
-            | Self::Tool(_)
-            | Self::Mcp(_)
-            | Self::Doctor(_)
-            | Self::Completions { .. } => None,
-        }
-    }
+    let error = anyhow!(
+        "`{command}` is for a person, and {EXCHANGE} is set: this is the environment of an agent"
+    );
+    Err(Failure::usage(error).hint("`status`, `show`, `why`, `log` and `tool` work here"))
 }
 
 /// Shows what a configuration runs and allows, and confirms it; a person at a terminal is asked first.
-pub(super) async fn trust(
-    args: TrustArgs,
-    start: &CommandStart,
-    output: &mut Output,
-) -> Result<(), Failure> {
+pub async fn trust(args: TrustArgs, start: &CommandStart, output: &mut Output) -> Result {
     let (named, environment) = (start.file.clone(), start.environment.clone());
     let app = beside(move || {
         let config = match args.path.as_deref() {
@@ -151,11 +103,7 @@ impl App {
     ///
     /// # Errors
     /// It is not confirmed, or a prompt cannot be read.
-    pub(super) async fn require_trust(
-        &mut self,
-        start: &CommandStart,
-        may_ask: bool,
-    ) -> Result<(), Failure> {
+    pub async fn require_trust(&mut self, start: &CommandStart, may_ask: bool) -> Result {
         self.read_prompts().await?;
         let open = self.unconfirmed(start.file.is_some());
         let (named, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|subject| subject.named);
@@ -190,7 +138,7 @@ impl App {
     ///
     /// # Errors
     /// It has changed meanwhile.
-    pub(super) async fn require_same(&mut self, handed: &str) -> Result<(), Failure> {
+    pub async fn require_same(&mut self, handed: &str) -> Result {
         self.read_prompts().await?;
         match self.fingerprint() == handed {
             true => Ok(()),
@@ -202,13 +150,13 @@ impl App {
     }
 
     /// Returns what stands for everything here that has to be confirmed.
-    pub(super) fn fingerprint(&self) -> String {
+    pub fn fingerprint(&self) -> String {
         let parts = self.subjects(true).into_iter().map(|subject| subject.parts);
         content_hash(format!("{:?}", parts.collect::<Vec<_>>()))
     }
 
     /// Leaves out the hooks, and says so, unless they are trusted: what is left to do needs none.
-    pub(super) async fn hooks_if_trusted(&mut self, start: &CommandStart) {
+    pub async fn hooks_if_trusted(&mut self, start: &CommandStart) {
         let trusted = self.require_trust(start, false).await.is_ok();
         if trusted {
             return;
@@ -220,19 +168,19 @@ impl App {
     }
 
     /// Returns whether [`App::require_trust`] would ask, for a command that runs nothing then.
-    pub(super) fn is_unconfirmed(&self, start: &CommandStart) -> bool {
+    pub fn is_unconfirmed(&self, start: &CommandStart) -> bool {
         let open = self.unconfirmed(start.file.is_some());
         open.iter().any(|subject| !subject.named)
     }
 
-    async fn read_prompts(&mut self) -> Result<(), Failure> {
+    async fn read_prompts(&mut self) -> Result {
         let dir = self.config.prompts_dir();
         self.prompts = beside(move || read_prompts(&dir)).await?;
         Ok(())
     }
 
     /// Reads everything that the configuration names.
-    fn to_confirm(config: Config, environment: Environment) -> Result<Self, Failure> {
+    fn to_confirm(config: Config, environment: Environment) -> Result<Self> {
         let mut app = Self::of(config, environment, ProgramName::with(None, None))?;
         if let Some(path) = TeamFile::find(None, &app.config) {
             app.team = Some(TeamFile::load(path, &app.config)?);
@@ -255,7 +203,7 @@ impl App {
     ///
     /// # Errors
     /// It cannot be kept.
-    pub(super) fn confirm_as_it_is(&self) -> io::Result<()> {
+    pub fn confirm_as_it_is(&self) -> io::Result<()> {
         self.keep(&self.unconfirmed(false))
     }
 
@@ -331,7 +279,7 @@ impl App {
     }
 }
 
-fn read_prompts(dir: &Path) -> Result<PromptFiles, Failure> {
+fn read_prompts(dir: &Path) -> Result<PromptFiles> {
     PromptFiles::read(dir).map_err(|error| Failure::hinted(error, |error| error.hint()))
 }
 

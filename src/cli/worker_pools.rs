@@ -13,7 +13,7 @@ use super::args::{AgentArgs, WorkerArgs};
 use super::carry_out_plan::stopped;
 use super::in_process_roles::{self, Servers};
 use super::team_file::TeamFile;
-use super::{App, Failure, complain};
+use super::{App, Failure, Result, complain};
 use crate::agents::{self, Agent};
 use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
@@ -25,7 +25,7 @@ use crate::worker::{self, RoleFilter, WorkerError, WorkerHealth, WorkerOptions};
 
 /// All workers of a process that carries a plan out.
 #[derive(Debug)]
-pub(super) struct TeamWorkers {
+pub struct TeamWorkers {
     /// The agent of `--agent`.
     pub general: Option<Agent>,
     pools: Vec<WorkerPool>,
@@ -47,7 +47,7 @@ impl TeamWorkers {
     ///
     /// # Errors
     /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
-    pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self, Failure> {
+    pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self> {
         let general = args.choose(app).await;
         let mut of_roles = BTreeMap::new();
         if let Some(file) = &app.team {
@@ -188,9 +188,9 @@ async fn until_ended(mut lanes: JoinSet<Result<(), WorkerError>>, role: Option<&
 /// Finds the agents of the roles, by the ids of these, and everything for which a team cannot work here: what is wrong in its
 /// file, agents that are not there, roles inside the process that could do nothing. `general` is the agent for all, or why it
 /// cannot work, which is not repeated; the tools of servers are checked as far as these run.
-pub(super) async fn examine(
+pub async fn examine(
     file: &TeamFile,
-    general: &Result<Option<Agent>, Failure>,
+    general: &Result<Option<Agent>>,
     args: &AgentArgs,
     app: &App,
     servers: &Servers,
@@ -226,7 +226,7 @@ async fn agent_of(
     general: Option<&Agent>,
     args: &AgentArgs,
     app: &App,
-) -> Result<Option<Agent>, Failure> {
+) -> Result<Option<Agent>> {
     match (role.kind, &role.worker) {
         (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
         // The worker for all does not read the folder of a role.
@@ -248,7 +248,7 @@ async fn agent_of(
 ///
 /// # Errors
 /// No agent is named, it is not there or cannot work as it is set up, or the team has no such role behind files.
-pub(super) async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions, Failure> {
+pub async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions> {
     let role = match (&args.role, &app.team) {
         (Some(id), Some(file)) => Some(role_behind_files(id, file)?),
         _ => None,
@@ -276,7 +276,7 @@ pub(super) async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions,
     Ok(options(agent, takes, timeout, app))
 }
 
-fn role_behind_files<'a>(id: &str, file: &'a TeamFile) -> Result<&'a RoleSpec, Failure> {
+fn role_behind_files<'a>(id: &str, file: &'a TeamFile) -> Result<&'a RoleSpec> {
     match file.team.role(id) {
         Some(role) if role.kind == RoleKind::Files => Ok(role),
         Some(_) => {

@@ -8,11 +8,11 @@ use rustix::fs::Access;
 
 use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
-use super::{App, Exit, Failure};
+use super::{App, Exit, Failure, Result};
 use crate::config::Layout;
 
 /// The workspace that a plan file names.
-pub(super) struct PlanFileWorkspace<'a> {
+pub struct PlanFileWorkspace<'a> {
     pub file: &'a Path,
     pub workspace: &'a str,
 }
@@ -23,11 +23,11 @@ impl App {
     ///
     /// # Errors
     /// Agents cannot work there, or it needs a person's word and there is no terminal.
-    pub(super) async fn choose_workspace(
+    pub async fn choose_workspace(
         &mut self,
         flag: Option<&Path>,
         plan_file: Option<PlanFileWorkspace<'_>>,
-    ) -> Result<String, Failure> {
+    ) -> Result<String> {
         let path = match (flag, plan_file) {
             (Some(flag), _) => flag.to_owned(),
             (None, Some(named)) => return named.confirmed(self).await,
@@ -43,7 +43,7 @@ impl App {
 
     /// Asks whether agents may work in the folder that the person is in, where that is not clear: it is in no git project, and
     /// nothing of plan-agent's is there yet.
-    async fn offer_folder(&mut self) -> Result<(), Failure> {
+    async fn offer_folder(&mut self) -> Result {
         let home = self.config.home();
         let unclear =
             !home.made() && home.layout() == Layout::Apart && self.config.run.workspace.is_none();
@@ -66,7 +66,7 @@ impl App {
     ///
     /// # Errors
     /// It does not exist, is no folder, or cannot be written to.
-    pub(super) fn usable(&self, workspace: &Path) -> Result<(), Failure> {
+    pub fn usable(&self, workspace: &Path) -> Result {
         match workspace.exists() || !workspace.starts_with(self.config.root()) {
             true => usable(workspace),
             false => Ok(()),
@@ -77,7 +77,7 @@ impl App {
 impl PlanFileWorkspace<'_> {
     /// Returns the folder that the plan file means, if it lies below that file or a person confirms it: a plan file may be a
     /// stranger's.
-    async fn confirmed(&self, app: &App) -> Result<String, Failure> {
+    async fn confirmed(&self, app: &App) -> Result<String> {
         let around = absolute(self.file.parent().unwrap_or(Path::new("")))?;
         let named = Path::new(self.workspace);
         let path = around.join(named);
@@ -118,7 +118,7 @@ fn leads_below(folder: &Path, path: &Path) -> bool {
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+fn absolute(path: &Path) -> Result<PathBuf> {
     // An empty path has no absolute form, but `.` has: the current folder.
     let path = Path::new(".").join(path);
     let absolute = std::path::absolute(&path)
@@ -126,7 +126,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Ok(absolute.components().collect())
 }
 
-fn usable(workspace: &Path) -> Result<(), Failure> {
+fn usable(workspace: &Path) -> Result {
     let name = workspace.display();
     let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
     let (error, hint) = if !workspace.exists() {
