@@ -7,7 +7,7 @@ use super::agent_probe::usable;
 use super::args::{AgentArgs, FILES};
 use super::model_choice::on_path;
 use super::{App, Failure, Result};
-use crate::agents::{Agent, AgentRefusal, CodingAgentSetup, Login, Permissions};
+use crate::agents::{Agent, CodingAgentSetup, Login, Permissions};
 use crate::config::Environment;
 
 impl AgentArgs {
@@ -37,13 +37,11 @@ impl AgentArgs {
         let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
             return Ok(Some(agent));
         };
-        let allow = Permissions::parse(&app.config.worker.allow)
-            .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
-        let unfit = |unfit| Failure::hinted(unfit, |unfit: &AgentRefusal| unfit.way_out.clone());
-        let agent = agent.allowing(allow.clone()).map_err(unfit)?;
+        let allow = Permissions::parse(&app.config.worker.allow)?;
+        let agent = agent.allowing(allow.clone())?;
         usable(kind, &app.environment).await?;
         let root = rustix::process::geteuid().is_root();
-        kind.fits(&allow, root, &app.passed(kind)).map_err(unfit)?;
+        kind.fits(&allow, root, &app.passed(kind))?;
         Ok(Some(agent))
     }
 }

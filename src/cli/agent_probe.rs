@@ -29,9 +29,8 @@ pub struct Probe {
 /// Runs an agent's program with `--version`; `None` if it is not installed.
 pub async fn probe(agent: CodingAgent, environment: &Environment) -> Option<Probe> {
     let path = on_path(agent.name(), environment)?;
-    let printed = version_text(&path).await;
-    let version = printed
-        .and_then(|printed| ProgramVersion::find(&printed).ok_or_else(|| one_line(&printed, 200)));
+    let version = |text: String| ProgramVersion::find(&text).ok_or_else(|| one_line(&text, 200));
+    let version = version_text(&path).await.and_then(version);
     Some(Probe { path, version })
 }
 
@@ -45,25 +44,25 @@ pub async fn usable(agent: CodingAgent, environment: &Environment) -> Result {
     let (error, hint) = match probe(agent, environment).await {
         Some(Probe { path, version }) => match version {
             Ok(version) if version >= least => return Ok(()),
-            Ok(version) => (
-                anyhow!(
-                    "the coding agent `{name}` is too old: it is {version}, and {least} is needed"
-                ),
-                format!("`{install}`"),
-            ),
+            Ok(version) => {
+                let old = format!("too old: it is {version}, and {least} is needed");
+                (
+                    format!("the coding agent `{name}` is {old}"),
+                    format!("`{install}`"),
+                )
+            }
             Err(said) => (
-                anyhow!("`{} --version` tells no version: {said}", path.display()),
+                format!("`{} --version` tells no version: {said}", path.display()),
                 format!("does `{name}` run by hand? `{install}` installs it anew"),
             ),
         },
-        None => (
-            anyhow!("the coding agent `{name}` is not installed"),
-            format!(
-                "`{install}`, or choose another one: `plan-agent doctor` shows which there are"
-            ),
-        ),
+        None => {
+            let other = "or choose another one: `plan-agent doctor` shows which there are";
+            let error = format!("the coding agent `{name}` is not installed");
+            (error, format!("`{install}`, {other}"))
+        }
     };
-    Err(Failure::usage(error).hint(hint))
+    Err(Failure::usage(anyhow!(error)).hint(hint))
 }
 
 async fn version_text(path: &Path) -> Result<String, String> {

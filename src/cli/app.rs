@@ -89,14 +89,11 @@ impl App {
                 None if access != Access::Run => exchange_folder(&own, &environment, access),
                 _ => None,
             };
-            let (config, program) = match around {
-                Some(root) => {
-                    let config = Config::around(&root, &environment)?;
-                    let program = ProgramName::with(Some(config.home().outer()), None);
-                    (config, program)
-                }
-                None => (own?, program),
+            let Some(root) = around else {
+                return Self::of(own?, environment, program);
             };
+            let config = Config::around(&root, &environment)?;
+            let program = ProgramName::with(Some(config.home().outer()), None);
             Self::of(config, environment, program)
         })
         .await
@@ -266,9 +263,8 @@ impl App {
 
     pub fn no_plans(&self) -> Failure {
         let (root, program) = (self.config.root(), &self.program);
-        Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(format!(
-            "`{program} run` makes one; `--config FILE` looks elsewhere"
-        ))
+        let hint = format!("`{program} run` makes one; `--config FILE` looks elsewhere");
+        Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(hint)
     }
 
     async fn open_store(&self) -> Result<&Store> {
@@ -310,9 +306,10 @@ fn exchange_folder(
     let here = std::env::current_dir().ok()?;
     let within = here.ancestors().find(|root| has_plans(root));
     let named = environment.get(EXCHANGE).map(Path::new);
-    let named =
-        named.filter(|root| access == Access::Read && root.is_absolute() && has_plans(root));
-    within.or(named).map(Path::to_owned)
+    let named = named.filter(|root| access == Access::Read && root.is_absolute());
+    within
+        .or(named.filter(|root| has_plans(root)))
+        .map(Path::to_owned)
 }
 
 fn has_plans(root: &Path) -> bool {

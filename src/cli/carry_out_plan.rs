@@ -15,8 +15,7 @@ use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
 use super::{
-    App, CommandStart, Ended, Exit, Failure, Process, Result, complain, detach, in_process_roles,
-    unless,
+    App, CommandStart, Ended, Exit, Process, Result, complain, detach, in_process_roles, unless,
 };
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
@@ -84,8 +83,7 @@ impl App {
     /// # Errors
     /// A prompt is wrong, or what plans and judges cannot be set up.
     pub fn prepare(&self, planner: &Planner) -> Result<PreparedRun> {
-        let prompts = Prompts::of(&self.prompts)
-            .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
+        let prompts = Prompts::of(&self.prompts)?;
         Ok(PreparedRun {
             policy: self.config.policy(planner),
             prompts: Arc::new(prompts),

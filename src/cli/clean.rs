@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
@@ -36,18 +36,20 @@ pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
         Some(store) => store.plans().await?,
         None => Vec::new(),
     };
-    let open = plans.iter().filter(|plan| !plan.head.status.settled());
+    let open = plans
+        .iter()
+        .filter(|plan| !plan.head.status.settled())
+        .count();
+    let all = counted(plans.len(), "plan");
     output.line(&format!(
-        "`{shown}` is plan-agent's: {}, {} of them unfinished",
-        counted(plans.len(), "plan"),
-        open.count()
+        "`{shown}` is plan-agent's: {all}, {open} of them unfinished"
     ))?;
     let folders = plans.iter().filter_map(|plan| plan.head.line.as_ref());
     let folders = folders.map(|line| Path::new(&line.folder));
-    if let Some(worktrees) = folders
+    let worktrees = folders
         .filter(|folder| folder.exists())
-        .find_map(Path::parent)
-    {
+        .find_map(Path::parent);
+    if let Some(worktrees) = worktrees {
         let (folder, program) = (shown_from_here(worktrees), &app.program);
         output.line(&format!(
             "the worktrees in `{folder}` and the branches of plans stay; `{program} prune`, before, removes what is merged"
@@ -79,18 +81,14 @@ fn empty(folder: &Path, keeps: &[&str]) -> io::Result<bool> {
     let mut stays = false;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let path: PathBuf = entry.path();
+        let (path, name) = (entry.path(), entry.file_name());
         // A link is removed, and what it leads to stays.
         if entry.file_type()?.is_dir() {
             match empty(&path, keeps)? {
                 true => stays = true,
                 false => fs::remove_dir(&path)?,
             }
-        } else if entry
-            .file_name()
-            .to_str()
-            .is_some_and(|name| keeps.contains(&name))
-        {
+        } else if name.to_str().is_some_and(|name| keeps.contains(&name)) {
             stays = true;
         } else {
             fs::remove_file(&path)?;

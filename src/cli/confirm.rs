@@ -1,7 +1,8 @@
 //! Questions of the program itself that are answered with yes or no, before a plan begins.
 
-use std::io::BufRead as _;
-use std::io::IsTerminal as _;
+use std::io::{BufRead as _, IsTerminal as _, Read as _, stderr, stdin};
+
+use anyhow::anyhow;
 
 use super::{Failure, Result, beside, complain};
 
@@ -10,7 +11,7 @@ const MOST: u64 = 4096;
 
 /// Returns whether a person can be asked: both sides of the conversation are a terminal.
 pub fn can_ask() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    stdin().is_terminal() && stderr().is_terminal()
 }
 
 /// Asks on the terminal; anything but yes is no.
@@ -29,18 +30,16 @@ pub async fn confirm(question: &str) -> Result<bool> {
 pub async fn answer(question: &str) -> Result<String> {
     complain(question);
     let mut open = OpenLine(true);
-    let answer = beside(|| {
+    let line = beside(|| {
         let mut line = String::new();
-        let mut input = std::io::stdin().lock();
-        let read = std::io::Read::take(&mut input, MOST).read_line(&mut line);
-        match read.map_err(Failure::failed)? {
-            0 => Err(Failure::failed(anyhow::anyhow!("the terminal is gone"))),
+        match stdin().lock().take(MOST).read_line(&mut line)? {
+            0 => Err(Failure::failed(anyhow!("the terminal is gone"))),
             _ => Ok(line),
         }
     });
-    let answer = answer.await?;
+    let line = line.await?;
     open.0 = false;
-    Ok(answer.trim().to_lowercase())
+    Ok(line.trim().to_lowercase())
 }
 
 /// A line on which a person has not answered yet: what is printed when a signal comes stands below it.

@@ -25,26 +25,24 @@ pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result
         args.choice,
         args.note.clone().unwrap_or_default(),
     );
-    let again = question
-        .task
-        .filter(|_| choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model);
+    let again = choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model;
+    let again = question.task.filter(|_| again);
     let answer = move |draft: &mut Draft<'_>| {
         draft.answer(&id, choice, &note, BY)?;
         let again = again.and_then(|task| draft.plan().task(task));
         Ok(again.map(|task| steer::attempts(draft.plan(), task)))
     };
     let gives = app.change(&plan, "answered", answer).await?;
-    let about = match question.task {
-        Some(task) => format!("task {task}"),
-        None => format!("plan {plan}"),
-    };
+    let plan_itself = || format!("plan {plan}");
+    let about = question
+        .task
+        .map_or_else(plan_itself, |task| format!("task {task}"));
     let gives = gives.unwrap_or_default();
-    output.line(&format!("{about}: {}{gives}", args.choice.as_str()))?;
-    if app.daemon().is_none() {
-        let goes_on = app.program.goes_on(plan.as_str());
-        output.line(&format!("No daemon works here: {goes_on}."))?;
+    output.line(&format!("{about}: {}{gives}", choice.as_str()))?;
+    match (app.daemon(), app.program.goes_on(plan.as_str())) {
+        (Some(_), _) => Ok(()),
+        (None, goes_on) => output.line(&format!("No daemon works here: {goes_on}.")),
     }
-    Ok(())
 }
 
 /// Lets nothing new start in a plan.

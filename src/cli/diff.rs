@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::args::DiffArgs;
+use super::results::worktree_of;
 use super::{App, Failure, Output, Result, complain};
-use crate::exec::{CommitRange, DiffDetail, Filters, Project, difference, examine, span_of};
-use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
+use crate::exec::{
+    CommitRange, DiffDetail, Filters, Project, TaskWorktree, difference, examine, span_of,
+};
+use crate::plan::{Attempt, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
 use crate::view::Style;
 use crate::wire::text::{one_line, printable};
 
@@ -22,11 +25,7 @@ enum DiffSource {
     /// Between two commits of the project.
     Accepted(String, String),
     /// In the task's worktree, or on its branch when that is gone.
-    Open {
-        folder: PathBuf,
-        branch: String,
-        tip: String,
-    },
+    Open { place: TaskWorktree, tip: String },
     /// Only the names of the files, a line for each attempt: agents share the workspace.
     Shared(Vec<String>),
 }
@@ -71,15 +70,13 @@ async fn of_task(
     };
     let project = project(head).await?;
     let Some((change, left_out)) = change(project.as_ref(), source, detail).await? else {
-        return Err(Failure::failed(anyhow!(
-            "no agent has worked on task `{task}` yet"
-        )));
+        let error = anyhow!("no agent has worked on task `{task}` yet");
+        return Err(Failure::failed(error));
     };
     show(&change, output)?;
     for left in &left_out {
         complain(&format!(
-            "! `{}` is a git repository of its own without a commit: its files are not shown\n",
-            printable(left)
+            "! `{left}` is a git repository of its own without a commit: its files are not shown\n"
         ));
     }
     Ok(())
@@ -88,10 +85,8 @@ async fn of_task(
 /// Lists the tasks that changed something, with the files of each or only how many they are.
 async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result {
     let read = app.read(plan, |plan, _| {
-        let changed = |attempt: &Attempt| {
-            let changes = attempt.changes.as_ref();
-            changes.is_some_and(|changes| !changes.files.is_empty())
-        };
+        let files = |attempt: &Attempt| attempt.changes.as_ref().map(|it| it.files.len());
+        let changed = |attempt: &Attempt| files(attempt).is_some_and(|files| files > 0);
         let begun = plan.tasks().filter(|task| task.current.is_some());
         let found = begun.map(|task| {
             let title = format!("{} · {}", task.number, one_line(&task.name, TITLE));
@@ -144,16 +139,14 @@ async fn project(head: PlanHead) -> anyhow::Result<Option<Project>> {
         return Ok(None);
     };
     let repository = match head.repository {
-        Some(repository) => Some(*repository),
-        None => examine(&root, Filters::Off).await?,
+        Some(repository) => *repository,
+        None => match examine(&root, Filters::Off).await? {
+            Some(repository) => repository,
+            None => return Ok(None),
+        },
     };
-    match repository {
-        Some(repository) => {
-            let folder = Path::new(&line.folder);
-            Ok(Some(Project::open(&root, &repository, folder).await?))
-        }
-        None => Ok(None),
-    }
+    let project = Project::open(&root, &repository, Path::new(&line.folder));
+    Ok(Some(project.await?))
 }
 
 /// Returns a change, and the repositories within it that are left out; `None` if no agent has begun it, or only names are known.
@@ -169,14 +162,11 @@ async fn change(
     let span = match source {
         DiffSource::Shared(_) => return Ok(None),
         DiffSource::Accepted(from, to) => committed(from, to),
-        DiffSource::Open {
-            folder,
-            branch,
-            tip,
-        } => match project.worktree(&folder).await? {
+        DiffSource::Open { place, tip } => match project.worktree(&place.folder).await? {
             Some(worktree) => span_of(&worktree, &tip).await?,
             None => {
-                let Some(head) = git.resolve(&format!("refs/heads/{branch}")).await? else {
+                let branch = format!("refs/heads/{}", place.branch);
+                let Some(head) = git.resolve(&branch).await? else {
                     return Ok(None);
                 };
                 let from = git.line(&["merge-base", &tip, &head]).await?;
@@ -191,13 +181,10 @@ async fn change(
 /// Finds the change of a task; where only names are known, those of the attempts that are `shown`.
 fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSource {
     let Some(line) = &plan.head().line else {
-        let attempts = plan.attempts_of(task.number);
-        return DiffSource::Shared(
-            attempts
-                .filter(|attempt| shown(attempt))
-                .filter_map(names)
-                .collect(),
-        );
+        let attempts = plan
+            .attempts_of(task.number)
+            .filter(|attempt| shown(attempt));
+        return DiffSource::Shared(attempts.filter_map(names).collect());
     };
     let current = plan.current_attempt(task);
     match current.and_then(|attempt| attempt.merge.as_ref()) {
@@ -205,8 +192,7 @@ fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSourc
             DiffSource::Accepted(merge.onto.clone(), merge.commit.clone())
         }
         _ => DiffSource::Open {
-            folder: line.worktree(task.number).into(),
-            branch: IntegrationBranch::task_branch(plan.id(), task.number),
+            place: worktree_of(plan.head(), line, task.number),
             tip: line.tip.clone(),
         },
     }
@@ -216,11 +202,8 @@ fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSourc
 fn names(attempt: &Attempt) -> Option<String> {
     let changes = attempt.changes.as_ref()?.text(usize::MAX);
     let company = attempt.company().map(|company| format!(" ({company})"));
-    Some(format!(
-        "attempt {}  {changes}{}",
-        attempt.number,
-        company.unwrap_or_default()
-    ))
+    let (number, company) = (attempt.number, company.unwrap_or_default());
+    Some(format!("attempt {number}  {changes}{company}"))
 }
 
 fn committed(from: String, to: String) -> CommitRange {

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use super::app::PUT_BACK;
+use crate::agents::{AgentRefusal, UnknownPermission};
 use crate::config::ConfigError;
-use crate::exec::GitError;
+use crate::exec::ProjectError;
+use crate::llm::{EndpointError, PromptError};
 use crate::plan::Refusal;
 use crate::store::StoreError;
 use crate::volumes::VolumesError;
@@ -64,15 +66,6 @@ impl Failure {
     /// What the person asked for makes no sense.
     pub fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::new(error, Exit::Usage)
-    }
-
-    /// What the person asked for or configured makes no sense, and the error knows the way out.
-    pub fn hinted<E, H: Into<String>>(error: E, hint: impl FnOnce(&E) -> H) -> Self
-    where
-        E: Into<anyhow::Error>,
-    {
-        let hint = hint(&error);
-        Self::usage(error).hint(hint)
     }
 
     /// The command ends with this exit code.
@@ -186,53 +179,50 @@ pub fn way_out(fault: ErrorKind) -> &'static str {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Refused(refusal) => refusal.into(),
-            error @ StoreError::Foreign { .. } => {
-                Self::failed(error).hint(way_out(ErrorKind::InvalidData))
-            }
-            error @ StoreError::Emptied { .. } => Self::failed(error).hint(PUT_BACK),
-            error => Self::failed(error),
-        }
-    }
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NoNote => Self::usage(refusal).hint("add --note \"…\""),
-            Refusal::NotOffered { .. } => Self::usage(refusal),
-            refusal => Self::failed(refusal),
-        }
-    }
-}
-
-impl From<VolumesError> for Failure {
-    fn from(error: VolumesError) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<GitError> for Failure {
-    fn from(error: GitError) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    /// Fails with the exit code and the way out that belong to an error.
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let (exit, hint) = known(&error);
         Self {
-            hint: error.hint(),
-            ..Self::usage(error)
+            hint,
+            ..Self::new(error, exit)
         }
+    }
+}
+
+fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
+    let hint = match error.downcast_ref() {
+        Some(StoreError::Refused(refusal)) => return of_refusal(refusal),
+        Some(StoreError::Foreign { .. }) => Some(way_out(ErrorKind::InvalidData)),
+        Some(StoreError::Emptied { .. }) => Some(PUT_BACK),
+        _ => None,
+    };
+    if let Some(refusal) = error.downcast_ref() {
+        return of_refusal(refusal);
+    }
+    let project = || error.downcast_ref().map(ProjectError::hint);
+    let agent = || {
+        error
+            .downcast_ref()
+            .map(|refused: &AgentRefusal| refused.way_out.clone())
+    };
+    let others = (error.downcast_ref().map(PromptError::hint))
+        .or_else(|| error.downcast_ref().map(EndpointError::hint))
+        .or_else(|| error.downcast_ref().map(UnknownPermission::hint));
+    let others = others.map(str::to_owned).or_else(project).or_else(agent);
+    match error.downcast_ref::<ConfigError>() {
+        Some(error) => (Exit::Usage, error.hint()),
+        None if others.is_some() => (Exit::Usage, others),
+        None => (Exit::Failed, hint.map(str::to_owned)),
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> (Exit, Option<String>) {
+    match refusal {
+        Refusal::NoNote => (Exit::Usage, Some("add --note \"…\"".to_owned())),
+        Refusal::NotOffered { .. } => (Exit::Usage, None),
+        _ => (Exit::Failed, None),
     }
 }
 

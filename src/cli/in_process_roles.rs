@@ -11,14 +11,13 @@ use super::{App, Failure, Result, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
-use crate::exec::{CheckConfig, MarkKind, end_left_behind};
+use crate::exec::{MarkKind, end_left_behind};
 use crate::role::{
     ASK, Abilities, Framework, McpServer, OtherRole, REQUEST_COLLABORATION, Role, RoleId,
     RoleModel, RoleSettings, StepChecker, Workplace, built_in, plan_tools,
 };
-use crate::store::Store;
 use crate::tools::Toolbox;
-use crate::volumes::{Folder, Volumes};
+use crate::volumes::Folder;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
@@ -61,9 +60,8 @@ pub async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> 
         return Vec::new();
     };
     let tools = plan_tools(&toolbox).and(servers.tools.clone());
-    inside(file)
-        .flat_map(|role| unusable_steps_of(role, file, &tools, servers))
-        .collect()
+    let of_role = |role| unusable_steps_of(role, file, &tools, servers);
+    inside(file).flat_map(of_role).collect()
 }
 
 fn unusable_steps_of(
@@ -76,10 +74,8 @@ fn unusable_steps_of(
         return Vec::new();
     };
     let mut problems = Vec::new();
-    let named = role.tools.iter();
-    let named =
-        named.filter(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
-    let named: Vec<String> = named.cloned().collect();
+    let mut named = role.tools.clone();
+    named.retain(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
     for unknown in tools.only(&named).err().unwrap_or_default() {
         problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
     }
@@ -155,24 +151,32 @@ pub async fn ready(
             Abilities::default()
         });
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
-        let parts = RoleParts {
-            settings: RoleSettings {
-                config: config.role.clone(),
-                ..RoleSettings::new(id.clone()).of_team(role, prompt)
-            },
-            store: store.clone(),
-            model: model.clone(),
-            // A role may always ask its language model.
-            actions: [role.actions.as_slice(), &[ASK.to_owned()]].concat(),
-            tools,
-            checks: settings.checks.clone(),
-            volumes: volumes.clone(),
+        let own = RoleSettings {
+            config: config.role.clone(),
+            ..RoleSettings::new(id.clone()).of_team(role, prompt)
+        };
+        // A role may always ask its language model.
+        let actions = [role.actions.as_slice(), &[ASK.to_owned()]].concat();
+        let (store, model, volumes) = (store.clone(), model.clone(), volumes.clone());
+        let checks = settings.checks.clone();
+        // A role is made each time it is given something to do.
+        let make = move |framework: Arc<dyn Framework>, workspace: &Path| {
+            let workplace = Workplace {
+                closed: vec![volumes.root().to_owned()],
+                marks: Some(volumes.path(Folder::Active)),
+                ..Workplace::of(workspace)
+            };
+            let actions = built_in(&workplace, checks.clone()).only(&actions);
+            let actions = actions.map_err(|unknown| unknown.join("; "))?;
+            let (own, store, model) = (own.clone(), store.clone(), model.clone());
+            let role = Role::new(own, store, framework, model, actions, tools.clone());
+            role.map_err(|faults| faults.to_string())
         };
         residents.push(InProcessRole {
             id,
-            lanes: number(role.concurrency),
+            lanes: usize::try_from(role.concurrency).unwrap_or(usize::MAX),
             timeout: role.collaboration_timeout,
-            make: Arc::new(move |framework, workspace| parts.build(framework, workspace)),
+            make: Arc::new(make),
         });
     }
     if residents.is_empty() {
@@ -224,37 +228,6 @@ async fn servers_at_work(
     Ok(servers.tools)
 }
 
-/// What a role is made of, each time it is given something to do.
-struct RoleParts {
-    settings: RoleSettings,
-    store: Store,
-    model: Option<RoleModel>,
-    actions: Vec<String>,
-    tools: Abilities,
-    checks: BTreeMap<String, CheckConfig>,
-    volumes: Volumes,
-}
-
-impl RoleParts {
-    fn build(&self, framework: Arc<dyn Framework>, workspace: &Path) -> Result<Role, String> {
-        let workplace = Workplace {
-            closed: vec![self.volumes.root().to_owned()],
-            marks: Some(self.volumes.path(Folder::Active)),
-            ..Workplace::of(workspace)
-        };
-        let actions = built_in(&workplace, self.checks.clone()).only(&self.actions);
-        let role = Role::new(
-            self.settings.clone(),
-            self.store.clone(),
-            framework,
-            self.model.clone(),
-            actions.map_err(|unknown| unknown.join("; "))?,
-            self.tools.clone(),
-        );
-        role.map_err(|faults| faults.to_string())
-    }
-}
-
 /// Starts the servers whose tools the roles use, and returns them with why the others cannot be used. With a folder for marks,
 /// the process that comes after a kill ends them.
 pub async fn start_servers(
@@ -286,10 +259,6 @@ pub async fn start_servers(
 
 fn server_of(tool: &str) -> Option<&str> {
     tool.split_once('.').map(|(server, _)| server)
-}
-
-fn number(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Returns the roles of a team that work in this process.

@@ -30,8 +30,11 @@ pub fn init(args: &InitArgs, start: &CommandStart, output: &mut Output) -> Resul
     let prompts = config.prompts_dir();
     fs::create_dir_all(&prompts).with_context(|| format!("cannot make `{}`", prompts.display()))?;
     for template in PromptTemplate::ALL {
-        let path = prompts.join(template.file_name());
-        write_new(&path, template.built_in(), output)?;
+        write_new(
+            &prompts.join(template.file_name()),
+            template.built_in(),
+            output,
+        )?;
     }
 
     let root = config.root();
@@ -39,9 +42,8 @@ pub fn init(args: &InitArgs, start: &CommandStart, output: &mut Output) -> Resul
     Volumes::open(&root)?;
     say(made, &root, output)?;
     write_new(&root.join("README.md"), PROTOCOL, output)?;
-    output.line(&format!(
-        "\nNext: `{program} doctor` looks whether everything is there."
-    ))
+    let next = format!("\nNext: `{program} doctor` looks whether everything is there.");
+    output.line(&next)
 }
 
 /// Makes the folder that everything lies in: in a git project `.plan-agent`, elsewhere the current one.
@@ -54,28 +56,27 @@ fn home(args: &InitArgs) -> Result<Home> {
         _ => top_level(&here)?,
     };
     let folder = home.folder().display().to_string();
-    home.make()
-        .with_context(|| format!("`{folder}` cannot be used"))
-        .map_err(Failure::usage)?;
+    let made = home
+        .make()
+        .with_context(|| format!("`{folder}` cannot be used"));
+    made.map_err(Failure::usage)?;
     Ok(home)
 }
 
 /// Returns the home whose files lie in a folder itself, unless files of these names are there already.
 fn top_level(here: &Path) -> Result<Home> {
     let names = [FILE_NAME, "prompts", "volumes"];
-    let taken: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
-    let taken: Vec<String> = taken
-        .iter()
-        .filter(|path| path.symlink_metadata().is_ok())
-        .map(|path| format!("`{}`", shown_from_here(path)))
-        .collect();
+    let mut taken: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
+    taken.retain(|path| path.symlink_metadata().is_ok());
     if taken.is_empty() {
         return Ok(Home::new(here, Layout::TopLevel));
     }
-    let error = anyhow!(
-        "{} exists already and is not known as plan-agent's",
-        taken.join(", ")
-    );
+    let taken: Vec<_> = taken
+        .iter()
+        .map(|path| format!("`{}`", shown_from_here(path)))
+        .collect();
+    let taken = taken.join(", ");
+    let error = anyhow!("{taken} exists already and is not known as plan-agent's");
     Err(Failure::usage(error).hint(
         "go to an empty folder; in a git project `plan-agent init` keeps everything in `.plan-agent`",
     ))

@@ -21,13 +21,10 @@ pub fn made_files(plan: &Plan) -> Option<String> {
     let files = completed.flat_map(|task| &task.produces);
     let files: Vec<&String> = files.filter(|file| seen.insert(*file)).collect();
     let shown = files.iter().take(MOST).map(|file| match head.line {
-        Some(_) => format!("`{}`", one_line(file, 300)),
-        None => format!(
-            "`{}`",
-            shown_from_here(&Path::new(&head.workspace).join(file))
-        ),
+        Some(_) => one_line(file, 300),
+        None => shown_from_here(&Path::new(&head.workspace).join(file)),
     });
-    let shown: Vec<String> = shown.collect();
+    let shown: Vec<String> = shown.map(|file| format!("`{file}`")).collect();
     let more = match files.len().saturating_sub(MOST) {
         0 => String::new(),
         more => format!(" and {more} more"),

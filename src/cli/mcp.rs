@@ -37,7 +37,7 @@ pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
     }
     let (input, output) = rmcp::transport::stdio_pipes();
     let end = Box::pin(served.on_lines(input, output, ended)).await;
-    Ok(end.map_err(Failure::failed)?.unwrap_or(Exit::Done))
+    Ok(end?.unwrap_or(Exit::Done))
 }
 
 /// Takes the address and the token, and says where clients find both.
@@ -54,7 +54,7 @@ async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListene
         .await
         .with_context(|| format!("failed to listen at {address}"))
         .map_err(|error| Failure::failed(error).hint("port 0 takes any that is free"))?;
-    let address = listener.local_addr().map_err(Failure::failed)?;
+    let address = listener.local_addr()?;
     let path = path.display();
     complain(&format!(
         "serving at http://{address}{PATH}\nthe token is in {path}\n"

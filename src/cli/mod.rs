@@ -18,7 +18,6 @@ mod doctor;
 mod edit_plan;
 mod editor;
 mod failure;
-mod goal_file;
 mod in_process_roles;
 mod init;
 mod isolation;
@@ -121,8 +120,7 @@ fn execute(name: &str, line: CommandLine) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
-        .build()
-        .map_err(Failure::failed)?;
+        .build()?;
     let exit = runtime.block_on(Box::pin(carry_out(name, line)));
     // A thread that reads the terminal, or an act that blocks, must not hold up the end.
     runtime.shutdown_background();

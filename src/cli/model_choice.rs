@@ -24,15 +24,13 @@ impl App {
     /// # Errors
     /// What is chosen cannot be asked.
     pub fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        let known = CodingAgent::ALL
-            .into_iter()
-            .filter(|agent| agent.program().answers);
-        let known: Vec<Candidate> = known
-            .map(|agent| Candidate {
-                name: agent.name(),
-                found: self.installed(agent),
-            })
-            .collect();
+        let mut known = CodingAgent::ALL.to_vec();
+        known.retain(|agent| agent.program().answers);
+        let candidate = |agent: CodingAgent| Candidate {
+            name: agent.name(),
+            found: self.installed(agent),
+        };
+        let known: Vec<Candidate> = known.into_iter().map(candidate).collect();
         let candidates = Candidates {
             known: &known,
             at_work: at_work.map(Agent::name),
@@ -126,36 +124,21 @@ pub fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
 /// The service or the agent cannot be set up.
 pub fn models(planner: &Planner, config: &Config) -> Result<Option<Models>> {
     let llm = &config.llm;
-    let make = |model| {
-        let asked = match planner {
+    let make = |model: Option<&str>| {
+        let asked: Arc<dyn LanguageModel> = match planner {
             Planner::Rules { .. } => return Ok(None),
-            Planner::Model { endpoint, .. } => of_service(endpoint, model, config)?,
-            Planner::Agent { name, .. } => of_agent(coding(name), model, config)?,
+            Planner::Model { endpoint, .. } => {
+                let model = model.unwrap_or(endpoint.api.usual_model());
+                Arc::new(HttpModel::new(endpoint, model, llm.timeout)?)
+            }
+            Planner::Agent { name, .. } => {
+                let marks = config.root().join(Folder::Active.as_str());
+                let asked = AgentModel::new(coding(name), model, config, marks);
+                Arc::new(asked.context("failed to make a temporary folder to ask the agent in")?)
+            }
         };
         Ok::<_, Failure>(Some(Model::new(asked, llm)))
     };
     let (plan, judge) = (make(llm.plan_model())?, make(llm.judge_model())?);
     Ok(plan.zip(judge).map(|(plan, judge)| Models { plan, judge }))
-}
-
-fn of_service(
-    endpoint: &ModelEndpoint,
-    model: Option<&str>,
-    config: &Config,
-) -> Result<Arc<dyn LanguageModel>> {
-    let model = model.unwrap_or(endpoint.api.usual_model());
-    let llm = HttpModel::new(endpoint, model, config.llm.timeout);
-    let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
-    Ok(Arc::new(llm))
-}
-
-fn of_agent(
-    agent: CodingAgent,
-    model: Option<&str>,
-    config: &Config,
-) -> Result<Arc<dyn LanguageModel>> {
-    let marks = config.root().join(Folder::Active.as_str());
-    let llm = AgentModel::new(agent, model, config, marks)
-        .context("failed to make a temporary folder to ask the agent in")?;
-    Ok(Arc::new(llm))
 }

@@ -118,7 +118,7 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn json(&mut self, value: &impl Serialize) -> Result {
-        let json = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+        let json = serde_json::to_string_pretty(value)?;
         self.text(&(escaped(&json) + "\n"))
     }
 
@@ -128,7 +128,7 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn json_line(&mut self, value: &impl Serialize) -> Result {
-        let json = serde_json::to_string(value).map_err(Failure::failed)?;
+        let json = serde_json::to_string(value)?;
         self.text(&(escaped(&json) + "\n"))
     }
 

@@ -49,7 +49,6 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
         let project = PathBuf::from(&new.0.workspace);
         app.offer_checks(&project, may_ask).await?;
         let options = app.options(agent, team, &planner, &RunOptions::default())?;
-        app.confirm_options(&new.0.id, &options);
         new.0.options = remembered::some(options);
         app.introduce(&planner).await?;
         let work = Work {
@@ -94,7 +93,6 @@ pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
         head.policy = app.config.policy(&planner);
         let (agent, before) = (AgentArgs::default(), RunOptions::default());
         let options = app.options(&agent, &args.team, &planner, &before)?;
-        app.confirm_options(&head.id, &options);
         head.options = remembered::some(options);
         if tasks.is_empty() {
             app.introduce(&planner).await?;
@@ -291,7 +289,7 @@ pub async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit> 
     let worked = worker::run(options, async { exit = process.ended.await }).await;
     // It ends with the worker, which held the other end.
     drop(shown.await);
-    worked.map_err(Failure::failed)?;
+    worked?;
     Ok(exit)
 }
 
@@ -325,6 +323,9 @@ async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
 
 /// Stores a new plan and returns its head.
 async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<PlanHead> {
+    if let Some(options) = &head.options {
+        app.confirm_options(&head.id, options);
+    }
     head.origin = match tasks.is_empty() {
         true => Origin::Model,
         false => Origin::Person,

@@ -79,7 +79,5 @@ pub async fn unless<T>(
 pub async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(Failure::failed)?
+    tokio::task::spawn_blocking(work).await?
 }

@@ -7,12 +7,12 @@ use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
 use super::carry_out_plan::FoundPlan;
-use super::new_plan::Wanted;
+use super::new_plan::{NewPlan, Wanted};
 use super::{App, Failure, Result, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::{PlanHead, TaskId, TaskSpec};
+use crate::plan::{PlanHead, TaskId};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
@@ -128,7 +128,7 @@ impl App {
         id: &str,
         wanted: &Wanted<'_>,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<TaskSpec>)> {
+    ) -> Result<NewPlan> {
         let short = one_line(id, 60);
         let file = self.team.as_ref().ok_or_else(|| {
             Failure::usage(anyhow!(

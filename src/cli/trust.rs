@@ -62,7 +62,7 @@ pub async fn trust(args: TrustArgs, start: &CommandStart, output: &mut Output) -
     let app = beside(move || {
         let config = match args.path.as_deref() {
             Some(folder) if folder.is_dir() => {
-                let folder = std::path::absolute(folder).map_err(Failure::failed)?;
+                let folder = std::path::absolute(folder)?;
                 Config::in_folder(&folder, &environment)
             }
             Some(file) => Config::load(Some(file), &environment),
@@ -92,7 +92,7 @@ pub fn trust_folder(folder: &Path, environment: &Environment) -> Result<(), Stri
     let keep = || {
         let config = Config::in_folder(folder, environment)?;
         let app = App::to_confirm(config, environment.clone())?;
-        app.keep(&app.unconfirmed(false)).map_err(Failure::failed)
+        Ok(app.keep(&app.unconfirmed(false))?)
     };
     keep().map_err(|failure: Failure| failure.text().unwrap_or_default())
 }
@@ -189,7 +189,11 @@ impl App {
         Ok(app)
     }
 
-    fn records(&self) -> io::Result<ConfirmedRecords> {
+    /// Returns the records of what the person has confirmed here.
+    ///
+    /// # Errors
+    /// There is no place for them.
+    pub fn records(&self) -> io::Result<ConfirmedRecords> {
         let workspace = self.config.workspace();
         ConfirmedRecords::outside_of(&[self.config.folder(), &workspace], &self.environment)
     }
@@ -280,7 +284,7 @@ impl App {
 }
 
 fn read_prompts(dir: &Path) -> Result<PromptFiles> {
-    PromptFiles::read(dir).map_err(|error| Failure::hinted(error, |error| error.hint()))
+    Ok(PromptFiles::read(dir)?)
 }
 
 fn listed(open: &[Subject]) -> String {

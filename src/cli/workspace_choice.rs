@@ -11,26 +11,20 @@ use super::output::shown_from_here;
 use super::{App, Exit, Failure, Result};
 use crate::config::Layout;
 
-/// The workspace that a plan file names.
-pub struct PlanFileWorkspace<'a> {
-    pub file: &'a Path,
-    pub workspace: &'a str,
-}
-
 impl App {
-    /// Returns the absolute folder that agents are to work in. It is made later if it is one of plan-agent's own, or below the
-    /// plan file that names it.
+    /// Returns the absolute folder that agents are to work in: that of the flag, else the one that a plan file, named first, names.
+    /// It is made later if it is one of plan-agent's own, or below the plan file that names it.
     ///
     /// # Errors
     /// Agents cannot work there, or it needs a person's word and there is no terminal.
     pub async fn choose_workspace(
         &mut self,
         flag: Option<&Path>,
-        plan_file: Option<PlanFileWorkspace<'_>>,
+        plan_file: Option<(&Path, &str)>,
     ) -> Result<String> {
         let path = match (flag, plan_file) {
             (Some(flag), _) => flag.to_owned(),
-            (None, Some(named)) => return named.confirmed(self).await,
+            (None, Some((file, named))) => return self.of_plan_file(file, named).await,
             (None, None) => {
                 self.offer_folder().await?;
                 self.config.workspace()
@@ -72,14 +66,12 @@ impl App {
             false => Ok(()),
         }
     }
-}
 
-impl PlanFileWorkspace<'_> {
-    /// Returns the folder that the plan file means, if it lies below that file or a person confirms it: a plan file may be a
+    /// Returns the folder that a plan file means, if it lies below that file or a person confirms it: a plan file may be a
     /// stranger's.
-    async fn confirmed(&self, app: &App) -> Result<String> {
-        let around = absolute(self.file.parent().unwrap_or(Path::new("")))?;
-        let named = Path::new(self.workspace);
+    async fn of_plan_file(&self, file: &Path, named: &str) -> Result<String> {
+        let around = absolute(file.parent().unwrap_or(Path::new("")))?;
+        let named = Path::new(named);
         let path = around.join(named);
         let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         let below = named.components().all(plain) && leads_below(&around, &path);
@@ -90,7 +82,7 @@ impl PlanFileWorkspace<'_> {
                 .map_err(Failure::usage)?;
         }
         if !below {
-            let file = self.file.display();
+            let file = file.display();
             let question =
                 format!("`{file}` wants agents to work in `{shown}`, which is not below it.");
             if !can_ask() {
@@ -103,7 +95,7 @@ impl PlanFileWorkspace<'_> {
                 return Err(Failure::usage(error).hint("name another one: --workspace DIR"));
             }
         }
-        app.usable(&path)?;
+        self.usable(&path)?;
         Ok(path.components().collect::<PathBuf>().display().to_string())
     }
 }
@@ -127,26 +119,23 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 fn usable(workspace: &Path) -> Result {
-    let name = workspace.display();
     let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-    let (error, hint) = if !workspace.exists() {
+    let (why, hint) = if !workspace.exists() {
         (
-            anyhow!("the workspace `{name}` does not exist"),
-            "make the folder, or name another one: --workspace DIR",
+            "does not exist".to_owned(),
+            "make the folder, or name another one",
         )
     } else if !workspace.is_dir() {
-        (
-            anyhow!("the workspace `{name}` is no folder"),
-            "name a folder: --workspace DIR",
-        )
+        ("is no folder".to_owned(), "name a folder")
     } else if let Err(error) = rustix::fs::access(workspace, access) {
         let error = std::io::Error::from(error);
         (
-            anyhow!("the workspace `{name}` cannot be written to: {error}"),
-            "make it writable, or name another one: --workspace DIR",
+            format!("cannot be written to: {error}"),
+            "make it writable, or name another one",
         )
     } else {
         return Ok(());
     };
-    Err(Failure::usage(error).hint(hint))
+    let error = anyhow!("the workspace `{}` {why}", workspace.display());
+    Err(Failure::usage(error).hint(format!("{hint}: --workspace DIR")))
 }
