@@ -96,10 +96,7 @@ impl AgentLog {
             self.skips = !ends;
             return Some("… a long line is left out".to_owned());
         }
-        if !ends {
-            return None;
-        }
-        self.last_line()
+        if ends { self.last_line() } else { None }
     }
 }
 

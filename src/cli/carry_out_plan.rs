@@ -98,12 +98,11 @@ impl App {
     pub async fn found(&self, plan: &PlanId) -> Result<FoundPlan> {
         self.read(plan, |plan, _| {
             let open = plan.unsettled().filter(|_| !plan.status().settled());
+            let open = open.map(|task| (task.number, task.assignee.clone()));
             FoundPlan {
                 head: plan.head().clone(),
                 begun: plan.attempts().next().is_some(),
-                open: open
-                    .map(|task| (task.number, task.assignee.clone()))
-                    .collect(),
+                open: open.collect(),
             }
         })
         .await
@@ -150,6 +149,10 @@ impl App {
     ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
         let prompts = team.map(TeamFile::prompts_behind_files);
+        let team = team.map(|file| Team {
+            roles_only: file.roles_only,
+            ..file.team.clone()
+        });
         DaemonSettings {
             volumes: self.volumes.clone(),
             lock: lock.place().clone(),
@@ -162,12 +165,7 @@ impl App {
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),
             checks: config.checks.clone(),
-            team: team.map(|file| {
-                Arc::new(Team {
-                    roles_only: file.roles_only,
-                    ..file.team.clone()
-                })
-            }),
+            team: team.map(Arc::new),
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             timing: config.timing,
             human_wait,
@@ -215,9 +213,8 @@ impl Work {
         let stopped = stopped(&started.stop.subscribe());
         let store = app.store().await?.clone();
         let daemon = tokio::spawn(daemon::run(settings, store, app.clock, stopped));
-        let (end, signal) = foreground
-            .follow(daemon, &started.stop, process.ended)
-            .await?;
+        let followed = foreground.follow(daemon, &started.stop, process.ended);
+        let (end, signal) = followed.await?;
         started.end().await;
         drop(self.lock);
         Ok(exit_of(&end, signal))

@@ -7,9 +7,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 
 use super::args::CleanArgs;
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
-use super::{App, Exit, Failure, Output, Result};
+use super::{App, Exit, Failure, Output, Result, can_ask, confirm, shown_from_here};
 use crate::config::Layout;
 use crate::plan::counted;
 

@@ -13,7 +13,7 @@ use super::args::CommandLine;
 use super::plan_by_name::pick_plan;
 use super::{Access, App, CommandStart, Output, Result};
 use crate::config::Environment;
-use crate::plan::{ArchiveState, Plan, ROLE};
+use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::{ListedPlan, Store};
 use crate::view::StateWord;
 use crate::wire::text::one_line;
@@ -121,11 +121,9 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
         offers = store.read(&meant, |plan, _| tasks(plan)).await.ok()?;
     }
     let daemon = app.volumes.running();
+    let carried_out = |id: &PlanId| daemon.as_ref().is_some_and(|it| it.carries_out(id));
     let plan = |ListedPlan { head, .. }: &ListedPlan| {
-        let carried_out = daemon
-            .as_ref()
-            .is_some_and(|daemon| daemon.carries_out(&head.id));
-        let state = StateWord::of_plan(head, carried_out).as_str();
+        let state = StateWord::of_plan(head, carried_out(&head.id)).as_str();
         let help = format!("{state}: {}", one_line(&head.name, NAME));
         (one_line(head.key(), NAME), help)
     };

@@ -16,6 +16,7 @@ use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
+use crate::plan::counted;
 use crate::store::Store;
 use crate::view::Style;
 use crate::wire::Problem;
@@ -65,11 +66,8 @@ pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: &mut Output
             print(finding, output)?;
         }
     }
-    let mut states = findings.iter().map(|finding| finding.state);
-    Ok(match states.any(|state| state == FindingState::Bad) {
-        true => Exit::Failed,
-        false => Exit::Done,
-    })
+    let bad = (findings.iter()).any(|finding| finding.state == FindingState::Bad);
+    Ok(if bad { Exit::Failed } else { Exit::Done })
 }
 
 fn print(finding: &Finding, output: &mut Output) -> Result {
@@ -198,11 +196,9 @@ fn model(app: &App) -> Finding {
             let named = endpoint.url_variable;
             let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
             let (api, url, models) = (endpoint.api.as_str(), endpoint.base_url, models.join(", "));
-            let variable = endpoint.key_variable;
-            good(
-                "model",
-                format!("{api} at {url}{named} ({why}), model {models}, key {variable} {key}"),
-            )
+            let key = format!("key {} {key}", endpoint.key_variable);
+            let text = format!("{api} at {url}{named} ({why}), model {models}, {key}");
+            good("model", text)
         }
         Ok(Planner::Agent { name, why }) => {
             good("model", format!("the coding agent {name} is asked ({why})"))
@@ -260,14 +256,10 @@ async fn team(named: Option<&Path>, app: &App, trusted: bool) -> Vec<Finding> {
     let (_, found) = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
     problems.extend(found);
     problems.sort_by_key(|problem| (problem.line, problem.column));
-    let count = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    };
     let (roles, workflows) = (&file.team.roles, file.team.workflow_ids());
-    let mut text = format!("{} in {shown}", count(roles.len(), "role"));
+    let mut text = format!("{} in {shown}", counted(roles.len(), "role"));
     if !workflows.is_empty() {
-        let many = count(workflows.len(), "workflow");
+        let many = counted(workflows.len(), "workflow");
         text = format!("{text}, {many}: {}", workflows.join(", "));
     }
     let mut findings = Vec::new();

@@ -182,7 +182,14 @@ pub async fn ready(
     if residents.is_empty() {
         return Ok(None);
     }
-    let roles = team.team.roles.iter();
+    let member = |role: &RoleSpec| {
+        let prompt = settings.role_prompts.get(&role.id).cloned();
+        Some(Member {
+            id: role.id.parse().ok()?,
+            description: role.description.clone(),
+            prompt: prompt.unwrap_or_default(),
+        })
+    };
     let host = RoleHost {
         config: Arc::new(config.clone()),
         store: store.clone(),
@@ -190,7 +197,7 @@ pub async fn ready(
         workspace: settings.workspace.clone(),
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
-        members: roles.filter_map(|role| member(role, settings)).collect(),
+        members: team.team.roles.iter().filter_map(member).collect(),
         residents,
     };
     let inside = InProcessRoles::new(host).map_err(|wrong| faults.extend(wrong));
@@ -265,15 +272,6 @@ fn server_of(tool: &str) -> Option<&str> {
 fn inside(team: &TeamFile) -> impl Iterator<Item = &RoleSpec> {
     let roles = team.team.roles.iter();
     roles.filter(|role| role.kind == RoleKind::Agent)
-}
-
-fn member(role: &RoleSpec, settings: &DaemonSettings) -> Option<Member> {
-    let prompt = settings.role_prompts.get(&role.id).cloned();
-    Some(Member {
-        id: role.id.parse().ok()?,
-        description: role.description.clone(),
-        prompt: prompt.unwrap_or_default(),
-    })
 }
 
 /// Returns whether a role can do nothing without a language model: it has no templates, or they ask one.

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use super::args::InitArgs;
-use super::output::shown_from_here;
-use super::{CommandStart, Failure, Output, Result};
+use super::{CommandStart, Failure, Output, Result, shown_from_here};
 use crate::config::{Config, FILE_NAME, Home, Layout, TEMPLATE};
 use crate::llm::PromptTemplate;
 use crate::view::Style;

@@ -44,20 +44,16 @@ pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
 async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListener, String)> {
     let path = volumes.token_path();
     let token = volumes.token().map_err(|error| {
-        let hint = format!(
-            "`chmod 600 {0}`, or remove it: a new one is made",
-            quoted(&path.to_string_lossy())
-        );
+        let path = quoted(&path.to_string_lossy());
+        let hint = format!("`chmod 600 {path}`, or remove it: a new one is made");
         Failure::failed(error).hint(hint)
     })?;
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("failed to listen at {address}"))
-        .map_err(|error| Failure::failed(error).hint("port 0 takes any that is free"))?;
-    let address = listener.local_addr()?;
-    let path = path.display();
-    complain(&format!(
-        "serving at http://{address}{PATH}\nthe token is in {path}\n"
-    ));
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("failed to listen at {address}"));
+    let listener =
+        listener.map_err(|error| Failure::failed(error).hint("port 0 takes any that is free"))?;
+    let (address, path) = (listener.local_addr()?, path.display());
+    let said = format!("serving at http://{address}{PATH}\nthe token is in {path}\n");
+    complain(&said);
     Ok((listener, token))
 }

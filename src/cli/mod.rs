@@ -25,7 +25,6 @@ mod line_wrapping;
 mod live_area;
 mod logging;
 mod logs;
-mod made_files;
 mod mcp;
 mod model_choice;
 mod new_plan;
@@ -56,8 +55,9 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 // The commands take these from here.
 use self::app::{Access, App, BY, CommandStart};
 use self::args::{CliCommand, CommandLine};
+use self::confirm::{can_ask, confirm};
 use self::failure::{Exit, Failure, Result};
-use self::output::{Output, complain};
+use self::output::{Output, complain, shown_from_here};
 use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
 

@@ -55,9 +55,8 @@ impl App {
             Planner::Model { endpoint, why } => complain(&self.of_endpoint(endpoint, why)),
             Planner::Agent { name, why } => {
                 usable(coding(name), &self.environment).await?;
-                complain(&format!(
-                    "the coding agent {name} plans and judges: {why}\n"
-                ));
+                let said = format!("the coding agent {name} plans and judges: {why}\n");
+                complain(&said);
             }
         }
         Ok(())

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use super::args::NewPlanArgs;
-use super::confirm::{can_ask, confirm};
-use super::{App, Failure, Result, beside};
+use super::{App, Failure, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};

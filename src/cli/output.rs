@@ -118,8 +118,7 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn json(&mut self, value: &impl Serialize) -> Result {
-        let json = serde_json::to_string_pretty(value)?;
-        self.text(&(escaped(&json) + "\n"))
+        self.text(&(escaped(&serde_json::to_string_pretty(value)?) + "\n"))
     }
 
     /// Prints a value as JSON on one line.
@@ -128,8 +127,7 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn json_line(&mut self, value: &impl Serialize) -> Result {
-        let json = serde_json::to_string(value)?;
-        self.text(&(escaped(&json) + "\n"))
+        self.text(&(escaped(&serde_json::to_string(value)?) + "\n"))
     }
 
     /// Calls a person who does something else: a bell, and a notice of the terminal where it knows them. Nothing elsewhere.
@@ -138,14 +136,12 @@ impl Output {
     ///
     /// As [`Self::text`].
     pub fn ring(&mut self, notice: &str) -> Result {
-        match self.redraws {
-            // Ended by a string terminator: a bell there would ring twice.
-            true => self.text(&format!(
-                "\u{1b}]9;plan-agent: {}\u{1b}\\\u{7}",
-                one_line(notice, NOTICE)
-            )),
-            false => Ok(()),
+        if !self.redraws {
+            return Ok(());
         }
+        let notice = one_line(notice, NOTICE);
+        // Ended by a string terminator: a bell there would ring twice.
+        self.text(&format!("\u{1b}]9;plan-agent: {notice}\u{1b}\\\u{7}"))
     }
 
     /// Shows a page in place of the one that was shown before, as much of it as fits on the terminal.
@@ -155,18 +151,15 @@ impl Output {
     /// As [`Self::text`].
     pub fn redraw(&mut self, page: &str, (columns, rows): (usize, usize)) -> Result {
         let page = wrap(page, columns);
-        let lines: Vec<&str> = page.lines().collect();
+        let mut lines: Vec<&str> = page.lines().collect();
         let fit = rows.saturating_sub(1).max(1);
-        let mut shown: Vec<&str> = lines.iter().copied().take(fit).collect();
         if lines.len() > fit {
-            shown.truncate(fit - 1);
-            shown.push("… more than fits here");
+            lines.truncate(fit - 1);
+            lines.push("… more than fits here");
         }
         // Erased line by line: a terminal that is cleared first flickers.
-        let shown: String = shown
-            .iter()
-            .map(|line| format!("{line}\u{1b}[K\n"))
-            .collect();
+        let erased = |line: &&str| format!("{line}\u{1b}[K\n");
+        let shown: String = lines.iter().map(erased).collect();
         self.text(&format!("\u{1b}[H{shown}\u{1b}[J"))
     }
 

@@ -44,12 +44,12 @@ impl App {
             return Ok(id);
         }
         let program = &self.program;
-        let error = anyhow!(
-            "plan `{id}` is carried out by those who use it through the tools of `{owner}`"
-        );
-        Err(Failure::usage(error).hint(format!(
-            "`{program} show {id} > FILE` and `{program} run --plan FILE` make a plan of your own of it"
-        )))
+        let by = format!("those who use it through the tools of `{owner}`");
+        let hint = format!("`{program} show {id} > FILE` and `{program} run --plan FILE`");
+        Err(
+            Failure::usage(anyhow!("plan `{id}` is carried out by {by}"))
+                .hint(format!("{hint} make a plan of your own of it")),
+        )
     }
 
     /// Returns that a plan has no such task.
@@ -110,10 +110,8 @@ pub fn pick_plan(
         });
     };
     if named.is_empty() {
-        return Err(
-            Failure::usage(anyhow!("the plan that is named has no name"))
-                .hint("is a variable of your script not set?"),
-        );
+        let failure = Failure::usage(anyhow!("the plan that is named has no name"));
+        return Err(failure.hint("is a variable of your script not set?"));
     }
     let exact = kept.find(|head| head.key() == named);
     if let Some(exact) = exact.or_else(|| heads.find(|head| head.id.as_str() == named)) {
@@ -122,34 +120,18 @@ pub fn pick_plan(
     let begins =
         |head: &&PlanHead| head.key().starts_with(named) || head.id.as_str().starts_with(named);
     let fits: Vec<&PlanHead> = offered.clone().filter(begins).collect();
-    match fits.as_slice() {
-        [one] => Ok((*one).clone()),
-        [] => Err(unclear(
-            "no plan",
-            named,
-            &offered.collect::<Vec<_>>(),
-            carries_out,
-        )),
-        several => Err(unclear("more than one plan", named, several, carries_out)),
-    }
-}
-
-fn unclear(
-    found: &str,
-    named: &str,
-    candidates: &[&PlanHead],
-    carries_out: impl Fn(&PlanHead) -> bool,
-) -> Failure {
+    let (found, candidates) = match fits.as_slice() {
+        [one] => return Ok((*one).clone()),
+        [] => ("no plan", offered.collect()),
+        _ => ("more than one plan", fits),
+    };
     let lines = candidates.iter().map(|head| {
-        let name = one_line(&head.name, NAME);
-        let key = one_line(head.key(), NAME);
-        format!(
-            "{key}  {:<11}  {name}",
-            StateWord::of_plan(head, carries_out(head)).as_str()
-        )
+        let (key, name) = (one_line(head.key(), NAME), one_line(&head.name, NAME));
+        let state = StateWord::of_plan(head, carries_out(head)).as_str();
+        format!("{key}  {state:<11}  {name}")
     });
-    Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
-        .hint(list("the plans here:", lines))
+    let error = anyhow!("{found} has an id that begins with `{named}`");
+    Err(Failure::usage(error).hint(list("the plans here:", lines)))
 }
 
 fn pick_question(
@@ -186,10 +168,8 @@ fn is_named(id: &QuestionId, named: &str) -> bool {
 fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
     let more = lines.len().saturating_sub(CANDIDATES);
     let rest = (more > 0).then(|| format!("… {more} more"));
-    lines
-        .take(CANDIDATES)
-        .chain(rest)
-        .fold(title.to_owned(), |list, line| format!("{list}\n  {line}"))
+    let lines = lines.take(CANDIDATES).chain(rest);
+    lines.fold(title.to_owned(), |list, line| format!("{list}\n  {line}"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
 use super::{App, Failure, Output, Result};
-use crate::plan::{ArchiveState, Plan, PlanHead, PlanId, ROLE, Task};
+use crate::plan::{ArchiveState, Plan, PlanId, ROLE, Task};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
 use crate::wire::text::{one_line, printable};
@@ -37,12 +37,8 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result {
         args.all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
     });
     let daemon = app.volumes.running();
-    let carries_out = |head: &PlanHead| {
-        daemon
-            .as_ref()
-            .is_some_and(|daemon| daemon.carries_out(&head.id))
-    };
-    let view = |plan| ListedView::of(plan, carries_out(&plan.head));
+    let carried_out = |id: &PlanId| daemon.as_ref().is_some_and(|it| it.carries_out(id));
+    let view = |plan| ListedView::of(plan, carried_out(&plan.head.id));
     let plans: Vec<ListedView> = plans.iter().map(view).collect();
     if args.json {
         return output.json(&plans);
@@ -51,9 +47,8 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result {
         return output.line(&format!("no plans yet: `{} run` makes one", app.program));
     }
     let zone = TimeZone::system();
-    let lines = plans
-        .iter()
-        .map(|plan| plan.line(&zone, output.paint()) + "\n");
+    let paint = output.paint();
+    let lines = plans.iter().map(|plan| plan.line(&zone, paint) + "\n");
     output.prose(&lines.collect::<String>())
 }
 
@@ -170,11 +165,8 @@ pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan> {
     let last = app.read(id, |_, seq| seq).await?;
     match app.store().await?.at(id, at).await {
         Err(StoreError::UnknownPlan(_)) => {
-            let error = anyhow!("plan `{id}` has no change `{at}`");
-            let hint = format!(
-                "the last one is {last}; `{} log {id}` shows all",
-                app.program
-            );
+            let (error, program) = (anyhow!("plan `{id}` has no change `{at}`"), &app.program);
+            let hint = format!("the last one is {last}; `{program} log {id}` shows all");
             Err(Failure::usage(error).hint(hint))
         }
         plan => Ok(plan?),
@@ -186,10 +178,11 @@ pub async fn why(args: &OnTask, app: &App, output: &mut Output) -> Result {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
-    let why = app.read(&id, move |plan, _| {
-        view::why(plan, task, now, paint, &program)
-    });
-    let why = why.await?.ok_or_else(|| app.no_task(&id, task))?;
+    let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program);
+    let why = app
+        .read(&id, why)
+        .await?
+        .ok_or_else(|| app.no_task(&id, task))?;
     output.prose(&why)
 }
 
@@ -200,20 +193,19 @@ pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result {
     let mut seq = 0;
     loop {
         // Asked before the changes are read, so that the last ones are not missed.
-        let last_round = !args.follow || settled(app, &plan).await?;
+        let settled = app.read(&plan, |plan, _| plan.status().settled());
+        let last_round = !args.follow || settled.await?;
         while let page = app.store().await?.since(&plan, seq, PAGE).await?
             && let Some(last) = page.last()
         {
             seq = last.seq;
             for change in &page {
                 if args.json {
-                    for event in EventView::logged(change, &plan) {
-                        output.json_line(&event)?;
-                    }
+                    let mut events = EventView::logged(change, &plan).into_iter();
+                    events.try_for_each(|event| output.json_line(&event))?;
                 } else {
-                    for line in view::lines(change, &zone, output.paint()) {
-                        output.line(&line)?;
-                    }
+                    let mut lines = view::lines(change, &zone, output.paint()).into_iter();
+                    lines.try_for_each(|line| output.line(&line))?;
                 }
             }
         }
@@ -222,9 +214,4 @@ pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result {
         }
         tokio::time::sleep(READ_EVERY).await;
     }
-}
-
-/// Returns whether a plan has ended.
-async fn settled(app: &App, plan: &PlanId) -> Result<bool> {
-    app.read(plan, |plan, _| plan.status().settled()).await
 }

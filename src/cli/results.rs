@@ -5,9 +5,7 @@ use std::path::Path;
 use anyhow::anyhow;
 
 use super::args::{MergeArgs, OnPlan, PruneArgs};
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
-use super::{App, Exit, Failure, Output, Result, complain};
+use super::{App, Exit, Failure, Output, Result, can_ask, complain, confirm, shown_from_here};
 use crate::exec::{
     CommittedWork, DiffDetail, Project, TakeOver, TaskWorktree, difference, remove_folder,
 };

@@ -42,9 +42,8 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
             plan: args.plan.as_deref().or(file.as_deref()),
             new: &args.new,
         };
-        let (workers, planner) = app
-            .with_workers(process.start, agent, team, may_ask)
-            .await?;
+        let with_workers = app.with_workers(process.start, agent, team, may_ask);
+        let (workers, planner) = with_workers.await?;
         let mut new = app.new_plan(&wanted, &planner).await?;
         let project = PathBuf::from(&new.0.workspace);
         app.offer_checks(&project, may_ask).await?;
@@ -63,12 +62,8 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
     if args.review {
         head.review = ReviewPolicy::Wanted;
     }
-    let placed = (work.app).decide_isolation(
-        &mut head,
-        &work.workers,
-        &args.carry_out,
-        &mut process.output,
-    );
+    let (app, workers, how) = (&work.app, &work.workers, &args.carry_out);
+    let placed = app.decide_isolation(&mut head, workers, how, &mut process.output);
     unless(&mut process.ended, NO_PLAN, placed).await?;
     let head = create(&work.app, head, tasks).await?;
     work.in_sight(&head, &args.carry_out, process).await
@@ -193,11 +188,10 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
         }
     });
     change.await?.map_err(|why| {
-        let program = &app.program;
-        let error = anyhow!("plan `{plan}` is paused: {why}");
-        Failure::new(error, Exit::Budget).hint(format!(
-            "`{program} answer more` goes on, or `{program} stop`, raise it in config.toml, and resume"
-        ))
+        let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
+        let stop = format!("`{program} stop`, raise it in config.toml, and resume");
+        let hint = format!("`{program} answer more` goes on, or {stop}");
+        Failure::new(error, Exit::Budget).hint(hint)
     })
 }
 
@@ -224,13 +218,15 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
         };
         daemon::run(settings, app.store().await?.clone(), app.clock, shutdown).await?;
     }
-    let program = &app.program;
-    process.output.line(&format!(
-        "plan {plan} has ended for good; agents at work are asked to stop, their work stays"
-    ))?;
-    process.output.line(&format!(
-        "`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it"
-    ))?;
+    let (program, kept) = (
+        &app.program,
+        "agents at work are asked to stop, their work stays",
+    );
+    let shows =
+        format!("`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it");
+    process
+        .output
+        .line(&format!("plan {plan} has ended for good; {kept}\n{shows}"))?;
     Ok(Exit::Done)
 }
 

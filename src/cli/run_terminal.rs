@@ -2,9 +2,9 @@
 
 mod questions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,14 +17,12 @@ use super::args::CarryOut;
 use super::carry_out_plan::exit_of;
 use super::editor::Editor;
 use super::live_area::{self, LiveArea};
-use super::made_files::made_files;
-use super::output::shown_from_here;
 use super::prompt::Prompt;
-use super::{App, Ended, Exit, Output, Result, complain};
+use super::{App, Ended, Exit, Output, Result, complain, shown_from_here};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
-    Event, HumanQuestion, PlanId, PlanPolicy, PlanState, QuestionId, ReviewPolicy, Row, Task,
-    TaskId,
+    Event, HumanQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId, ReviewPolicy, Row, Task,
+    TaskId, TaskState,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, FinishedView, RepeatedFailures, Style};
@@ -43,6 +41,9 @@ const NAME: usize = 60;
 
 /// Changes that are read together.
 const PAGE: usize = 500;
+
+/// The most files that are named at the end.
+const MOST: usize = 6;
 
 /// Returns whether a person sits at this terminal and may be asked.
 pub fn may_ask(how: &CarryOut) -> bool {
@@ -90,12 +91,8 @@ impl<'a> Foreground<'a> {
     ) -> Result<Self> {
         let (plan, json, silent) = (&settings.plan, how.json, how.json || how.quiet);
         let store = app.store().await?;
-        let seen = store.read(plan, |plan, seq| {
-            let names: BTreeMap<_, _> = plan.tasks().map(named).collect();
-            (seq, names)
-        });
+        let seen = store.read(plan, |plan, seq| (seq, plan.tasks().map(named).collect()));
         let (seq, names) = seen.await?;
-        let fresh = seq == 1;
         if !with_workers && !silent {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             output.line(&format!("no --agent: commands wait in `{commands}`"))?;
@@ -112,7 +109,7 @@ impl<'a> Foreground<'a> {
             resume: format!("{} resume {plan}", app.program),
             live: LiveArea::new(app, &output).filter(|_| !silent),
             output,
-            seq: if fresh { 0 } else { seq },
+            seq: if seq == 1 { 0 } else { seq },
             names,
             asked: None,
             prompt: Prompt::new(),
@@ -284,26 +281,21 @@ impl<'a> Foreground<'a> {
             return self.finished(Some(&head.status), end, signal);
         }
         if *end != DaemonEnd::Interrupted {
-            self.output
-                .ring(&format!("plan {}: {}", self.plan, head.status.as_str()))?;
+            let notice = format!("plan {}: {}", self.plan, head.status.as_str());
+            self.output.ring(&notice)?;
         }
         let results = results.map_or(String::new(), |results| format!("{results}\n"));
         let (plan, resume) = (&self.plan, &self.resume);
         match end {
             DaemonEnd::Settled(status) => {
-                let style = match status {
-                    PlanState::Completed => Style::Good,
-                    _ => Style::Bad,
-                };
+                let good = *status == PlanState::Completed;
+                let style = if good { Style::Good } else { Style::Bad };
                 let status = self.output.paint().text(style, status.as_str());
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = self.app.place_of_work(&head);
-                self.output.prose(&format!(
-                    "\nplan {plan}: {status}\n{summary}\n{results}{place}\n"
-                ))?;
-                if let Some(made) = made {
-                    self.output.prose(&format!("{made}\n"))?;
-                }
+                let made = made.map_or(String::new(), |made| format!("{made}\n"));
+                let text = format!("\nplan {plan}: {status}\n{summary}\n{results}{place}\n{made}");
+                self.output.prose(&text)?;
             }
             DaemonEnd::Waits if open.is_empty() => {
                 self.output.text(&results)?;
@@ -316,16 +308,15 @@ impl<'a> Foreground<'a> {
                     PlanState::Paused(why) => format!("is paused: {}", one_line(why, 200)),
                     _ => "waits for you:".to_owned(),
                 };
-                self.output
-                    .prose(&format!("\n{results}plan {plan} {state}\n"))?;
+                let mut text = format!("\n{results}plan {plan} {state}\n");
                 for question in &open {
                     let (id, program) = (&question.id, &self.app.program);
-                    let reason = one_line(&question.reason, 200);
-                    let choices = choices(question).join("|");
-                    self.output.prose(&format!(
-                        "  {id}  {reason}\n    {program} answer {id} {choices}\n"
-                    ))?;
+                    let choices: Vec<_> =
+                        (question.choices.iter()).map(|one| one.as_str()).collect();
+                    let (reason, choices) = (one_line(&question.reason, 200), choices.join("|"));
+                    text += &format!("  {id}  {reason}\n    {program} answer {id} {choices}\n");
                 }
+                self.output.prose(&text)?;
                 complain(&format!("Hint: answer, then `{resume}`\n"));
             }
             DaemonEnd::NoPlan => complain(&format!(
@@ -344,9 +335,8 @@ impl<'a> Foreground<'a> {
     }
 
     fn close_stopped(&mut self) -> Result {
-        let resume = &self.resume;
-        self.output
-            .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))
+        let stopped = format!("\nstopped; `{}` goes on where it was\n", self.resume);
+        self.output.prose(&stopped)
     }
 
     /// Prints the last line for a program that reads along.
@@ -367,9 +357,26 @@ impl<'a> Foreground<'a> {
     }
 }
 
-fn choices(question: &HumanQuestion) -> Vec<&'static str> {
-    let choices = question.choices.iter();
-    choices.map(|choice| choice.as_str()).collect()
+/// Names the files that completed tasks had to produce; `None` if there are none. With worktrees they are not in the workspace
+/// before the results are taken over, so only their names in it are shown.
+fn made_files(plan: &Plan) -> Option<String> {
+    let head = plan.head();
+    let completed = plan
+        .tasks()
+        .filter(|task| task.status == TaskState::Completed);
+    let mut seen = BTreeSet::new();
+    let files = completed.flat_map(|task| &task.produces);
+    let files: Vec<&String> = files.filter(|file| seen.insert(*file)).collect();
+    let shown = files.iter().take(MOST).map(|file| match head.line {
+        Some(_) => one_line(file, 300),
+        None => shown_from_here(&Path::new(&head.workspace).join(file)),
+    });
+    let shown: Vec<String> = shown.map(|file| format!("`{file}`")).collect();
+    let more = match files.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!files.is_empty()).then(|| format!("It made {}{more}.", shown.join(", ")))
 }
 
 fn named(task: &Task) -> (TaskId, String) {
@@ -379,12 +386,7 @@ fn named(task: &Task) -> (TaskId, String) {
 /// Returns whether something else in the same change says it better.
 fn is_followed(event: &Event, events: &[Event]) -> bool {
     let follows = |other: &Event| match (event, other) {
-        (
-            Event::Reported { command, .. },
-            Event::Judged {
-                command: judged, ..
-            },
-        ) => judged == command,
+        (Event::Reported { command: of, .. }, Event::Judged { command, .. }) => of == command,
         (Event::Paused { reason }, Event::Asked { reason: asked, .. }) => asked.starts_with(reason),
         _ => false,
     };

@@ -3,9 +3,8 @@
 use anyhow::anyhow;
 
 use super::args::{AddArgs, RetryArgs, SettleArgs, TellArgs};
-use super::confirm::{can_ask, confirm};
 use super::control::free_of_daemons;
-use super::{App, BY, Exit, Failure, Output, Result};
+use super::{App, BY, Exit, Failure, Output, Result, can_ask, confirm};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
 use crate::plan::{
@@ -49,8 +48,7 @@ pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result {
             (_, false) => along,
         })
     };
-    app.steer_and_report(&plan, None, "said", change, output)
-        .await
+    app.apply(&plan, None, "said", change, output).await
 }
 
 /// Has a task tried again.
@@ -78,8 +76,8 @@ pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
         "tried again"
     } else {
         &words
-    }
-    .to_owned();
+    };
+    let why = why.to_owned();
     let change = move |draft: &mut Draft<'_>| {
         let before = found(draft.plan(), id)?.clone();
         if draft.plan().opens_again(id) != again {
@@ -104,39 +102,17 @@ pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
             format!("task {id} is tried again{}{also}", attempts(plan, task))
         })
     };
-    app.steer_and_report(&plan, lock, &why, change, output)
-        .await
+    app.apply(&plan, lock, &why, change, output).await
 }
 
 /// Leaves a task out.
 pub async fn skip(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    let change = |draft: &mut Draft<'_>, id: TaskId, words: &str| {
-        let stops = stops(draft.plan(), id);
-        Ok(match draft.skip_by_hand(id, words)? {
-            true => format!("task {id} is skipped{stops}{}", frees(draft.plan(), id)),
-            false => format!("task {id} is skipped already"),
-        })
-    };
-    app.settle_by_hand(args, "skipped", change, output).await
+    app.settle_by_hand(args, TaskState::Skipped, output).await
 }
 
 /// Completes a task because the person says that it is done.
 pub async fn done(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    let change = |draft: &mut Draft<'_>, id: TaskId, words: &str| {
-        let stops = stops(draft.plan(), id);
-        let new = draft.complete_by_hand(id, words)?;
-        let plan = draft.plan();
-        let aside = match plan.head().line.is_some() && plan.attempts_of(id).next().is_some() {
-            true => "; what agents did in its worktree is not merged",
-            false => "",
-        };
-        let said = format!("task {id} is done by hand, unverified{stops}{aside}");
-        Ok(match new {
-            true => said + &frees(plan, id),
-            false => format!("task {id} is completed already"),
-        })
-    };
-    app.settle_by_hand(args, "done", change, output).await
+    app.settle_by_hand(args, TaskState::Completed, output).await
 }
 
 /// Adds a task.
@@ -173,30 +149,47 @@ pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result {
         let place = before.map_or(String::new(), |before| format!(" before task {before}"));
         Ok(format!("task {id} is added{place}: {waits}"))
     };
-    app.steer_and_report(&plan, lock, "added", change, output)
-        .await
+    app.apply(&plan, lock, "added", change, output).await
 }
 
 impl App {
     async fn settle_by_hand(
         &self,
         args: &SettleArgs,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>, TaskId, &str) -> Result<String, Refusal> + Send + 'static,
+        state: TaskState,
         output: &mut Output,
     ) -> Result {
         let (id, words) = (args.on.task, trimmed(&args.note));
         let plan = self.plan_to_carry_out(args.on.plan.as_deref()).await?;
-        let why = if words.is_empty() { why } else { &words }.to_owned();
+        let done = state == TaskState::Completed;
+        let usual = if done { "done" } else { "skipped" };
+        let why = if words.is_empty() { usual } else { &words };
+        let why = why.to_owned();
         let change = move |draft: &mut Draft<'_>| {
             found(draft.plan(), id)?;
-            change(draft, id, &words)
+            let stops = stops(draft.plan(), id);
+            let new = match done {
+                true => draft.complete_by_hand(id, &words)?,
+                false => draft.skip_by_hand(id, &words)?,
+            };
+            let plan = draft.plan();
+            if !new {
+                return Ok(format!("task {id} is {} already", state.as_str()));
+            }
+            let aside = plan.head().line.is_some() && plan.attempts_of(id).next().is_some();
+            let is = match (done, aside) {
+                (false, _) => format!("skipped{stops}"),
+                (true, false) => format!("done by hand, unverified{stops}"),
+                (true, true) => format!(
+                    "done by hand, unverified{stops}; what agents did in its worktree is not merged"
+                ),
+            };
+            Ok(format!("task {id} is {is}{}", frees(plan, id)))
         };
-        self.steer_and_report(&plan, None, &why, change, output)
-            .await
+        self.apply(&plan, None, &why, change, output).await
     }
 
-    async fn steer_and_report(
+    async fn apply(
         &self,
         plan: &PlanId,
         lock: Option<DaemonLock>,

@@ -12,7 +12,7 @@ use super::{App, Failure, Result, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::{PlanHead, TaskId};
+use crate::plan::TaskId;
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
@@ -94,11 +94,13 @@ impl TeamFile {
 
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
     pub fn prompts_behind_files(&self) -> BTreeMap<String, String> {
-        let roles = self.team.roles.iter();
-        roles
-            .filter(|role| role.kind == RoleKind::Files)
-            .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
-            .collect()
+        let mut prompts = self.prompts.clone();
+        prompts.retain(|id, _| {
+            self.team
+                .role(id)
+                .is_some_and(|role| role.kind == RoleKind::Files)
+        });
+        prompts
     }
 }
 
@@ -112,9 +114,13 @@ impl App {
                 RoleFolder::Common => "commands/pending".to_owned(),
                 RoleFolder::Own => format!("roles/{id}/commands/pending"),
             };
+            let folder = self.volumes.root().join(folder);
+            let (folder, worker) = (
+                folder.display(),
+                format!("{program} worker --role {id}{team}"),
+            );
             complain(&format!(
-                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{team} --agent claude`, or another agent, takes them\n",
-                self.volumes.root().join(folder).display()
+                "the role `{id}` is external, its commands are in `{folder}`: `{worker} --agent claude`, or another agent, takes them\n"
             ));
         }
     }
@@ -131,10 +137,9 @@ impl App {
     ) -> Result<NewPlan> {
         let short = one_line(id, 60);
         let file = self.team.as_ref().ok_or_else(|| {
-            Failure::usage(anyhow!(
-                "there is no team to find the workflow `{short}` in"
-            ))
-            .hint("name the team: --team FILE, or in config.toml: [run] team")
+            let error = anyhow!("there is no team to find the workflow `{short}` in");
+            let hint = "name the team: --team FILE, or in config.toml: [run] team";
+            Failure::usage(error).hint(hint)
         })?;
         let (shown, team) = (file.path.display(), &file.team);
         let workflow = team.workflow(id).ok_or_else(|| {
@@ -182,18 +187,17 @@ impl App {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
+            let hint = team.assignee_hint();
             complain(&format!(
-                "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {}\n",
-                team.assignee_hint()
+                "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {hint}\n"
             ));
         }
         Ok(())
     }
 
     fn check_teamless(&self, found: &FoundPlan) -> Result {
-        let PlanHead {
-            id, policy, source, ..
-        } = &found.head;
+        let head = &found.head;
+        let (id, policy, source) = (&head.id, &head.policy, &head.source);
         let mut roles = found.open.iter().filter_map(|(_, role)| role.as_deref());
         let Some(role) = roles.find(|role| policy.roles.contains_key(*role)) else {
             return Ok(());
@@ -280,18 +284,13 @@ fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem
             continue;
         };
         match bounded_read::read_file(&folder.join(path), MAX_PROMPT) {
-            Ok(text) => {
-                prompts.insert(role.id.clone(), text);
-            }
+            Ok(text) => prompts.extend([(role.id.clone(), text)]),
             Err(error) => {
-                let message = format!(
-                    "the prompt `{}` of the role `{}` cannot be read: {error}",
-                    one_line(&path.to_string_lossy(), 200),
-                    role.id
-                );
-                let hint =
-                    "write it, relative to the folder of the team file, or take `prompt` out";
-                problems.push(role.problem(message).with_hint(hint));
+                let (path, id) = (one_line(&path.to_string_lossy(), 200), &role.id);
+                let what =
+                    format!("the prompt `{path}` of the role `{id}` cannot be read: {error}");
+                let way = "write it, relative to the folder of the team file, or take `prompt` out";
+                problems.push(role.problem(what).with_hint(way));
             }
         }
     }

@@ -52,10 +52,8 @@ pub fn list(args: &ToolsArgs, output: &mut Output) -> Result {
 fn arguments(tool: &Tool) -> Vec<String> {
     let schema = tool.schema();
     let line = |(name, about): (&String, &Value)| {
-        let optional = match words(&schema["required"]).any(|required| required == name) {
-            true => "",
-            false => ", optional",
-        };
+        let required = words(&schema["required"]).any(|required| required == name);
+        let optional = if required { "" } else { ", optional" };
         let description = about["description"].as_str().unwrap_or_default();
         let line = format!("{name} ({}{optional})  {description}", kind(about));
         line.trim_end().to_owned()
@@ -108,9 +106,10 @@ pub async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit> {
     let called = unless(&mut process.ended, "the call may have taken effect", called);
     let answer = called.await?;
     process.output.json_line(&answer.value)?;
-    Ok(match answer.success {
-        true => Exit::Done,
-        false => Exit::Failed,
+    Ok(if answer.success {
+        Exit::Done
+    } else {
+        Exit::Failed
     })
 }
 
@@ -139,8 +138,8 @@ fn read_input() -> Result<String> {
 pub async fn open(app: &App, plan: Option<&str>) -> Result<Toolbox> {
     let store = app.make_store().await?.clone();
     let toolbox = Toolbox::new(store, &app.config, BY);
-    Ok(match plan {
-        Some(named) => toolbox.with_plan(app.plan(Some(named)).await?),
-        None => toolbox,
-    })
+    match plan {
+        None => Ok(toolbox),
+        named => Ok(toolbox.with_plan(app.plan(named).await?)),
+    }
 }

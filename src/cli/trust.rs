@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 
 use super::args::TrustArgs;
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
 use super::team_file::TeamFile;
-use super::{App, CommandStart, Exit, Failure, Output, Result, beside, complain};
+use super::{
+    App, CommandStart, Exit, Failure, Output, Result, beside, can_ask, complain, confirm,
+    shown_from_here,
+};
 use crate::config::{Config, Environment, FILE_NAME, HooksConfig};
 use crate::foreign_files;
 use crate::llm::PromptFiles;
@@ -65,8 +66,7 @@ pub async fn trust(args: TrustArgs, start: &CommandStart, output: &mut Output) -
                 let folder = std::path::absolute(folder)?;
                 Config::in_folder(&folder, &environment)
             }
-            Some(file) => Config::load(Some(file), &environment),
-            None => Config::load(named.as_deref(), &environment),
+            file => Config::load(file.or(named.as_deref()), &environment),
         };
         App::to_confirm(config?, environment)
     });
@@ -113,13 +113,11 @@ impl App {
             return Ok(());
         }
         if !may_ask || !can_ask() {
-            let program = &self.program;
-            let hint = match open.iter().all(|subject| subject.before.is_ok()) {
-                true => format!("if you want that, `{program} trust` confirms it"),
-                false => {
-                    format!("if you want that, `{program} --config FILE` names it for one run")
-                }
+            let way = match open.iter().all(|subject| subject.before.is_ok()) {
+                true => "trust` confirms it",
+                false => "--config FILE` names it for one run",
             };
+            let hint = format!("if you want that, `{} {way}", self.program);
             return Err(Failure::new(anyhow!(listed(&open)), Exit::Waiting).hint(hint));
         }
         complain(&format!("{}\n", listed(&open)));
@@ -127,9 +125,8 @@ impl App {
             return Err(Failure::new(anyhow!("nothing was started"), Exit::Waiting));
         }
         if let Err(error) = self.keep(&open) {
-            complain(&format!(
-                "! you are asked again next time: this cannot be kept: {error}\n"
-            ));
+            let again = "! you are asked again next time: this cannot be kept";
+            complain(&format!("{again}: {error}\n"));
         }
         Ok(())
     }
@@ -140,13 +137,11 @@ impl App {
     /// It has changed meanwhile.
     pub async fn require_same(&mut self, handed: &str) -> Result {
         self.read_prompts().await?;
-        match self.fingerprint() == handed {
-            true => Ok(()),
-            false => Err(Failure::new(
-                anyhow!("the configuration has changed since it was confirmed"),
-                Exit::Waiting,
-            )),
+        if self.fingerprint() == handed {
+            return Ok(());
         }
+        let error = anyhow!("the configuration has changed since it was confirmed");
+        Err(Failure::new(error, Exit::Waiting))
     }
 
     /// Returns what stands for everything here that has to be confirmed.
@@ -157,8 +152,7 @@ impl App {
 
     /// Leaves out the hooks, and says so, unless they are trusted: what is left to do needs none.
     pub async fn hooks_if_trusted(&mut self, start: &CommandStart) {
-        let trusted = self.require_trust(start, false).await.is_ok();
-        if trusted {
+        if self.require_trust(start, false).await.is_ok() {
             return;
         }
         self.prompts = PromptFiles::default();
@@ -237,15 +231,13 @@ impl App {
         settings.extend(self.programs());
         let prompts = self.prompts.replaced();
         let prompts = prompts.map(|(name, text)| (name.to_owned(), content_hash(text)));
-        let told = "replaces what models and agents are told";
+        let (dir, told) = (
+            config.prompts_dir(),
+            "replaces what models and agents are told",
+        );
         let mut subjects = vec![
             subject(file, "runs programs or widens rights", settings, None),
-            subject(
-                config.prompts_dir(),
-                told,
-                prompts.collect(),
-                Some("prompts.dir"),
-            ),
+            subject(dir, told, prompts.collect(), Some("prompts.dir")),
         ];
         if let Some(team) = &self.team {
             let (path, parts) = (team.path.clone(), team.parts.clone());
@@ -317,14 +309,12 @@ fn changes(before: Option<&Parts>, now: &Parts) -> Vec<String> {
     };
     let keys: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     let lines = keys.into_iter().flat_map(|key| {
+        let of = |mark, value: Option<&String>| value.map(|value| line(mark, key, value));
         let (was, is) = match (before.get(key), now.get(key)) {
             (was, is) if was == is => (None, None),
             // Both would look alike.
-            (Some(_), Some(is)) if is_hash(is) => (None, Some(line("~", key, is))),
-            (was, is) => (
-                was.map(|value| line("-", key, value)),
-                is.map(|value| line(new, key, value)),
-            ),
+            (Some(_), Some(is)) if is_hash(is) => (None, of("~", Some(is))),
+            (was, is) => (of("-", was), of(new, is)),
         };
         was.into_iter().chain(is)
     });

@@ -51,8 +51,8 @@ impl TeamWorkers {
         let general = args.choose(app).await;
         let mut of_roles = BTreeMap::new();
         if let Some(file) = &app.team {
-            let (agents, mut problems) =
-                examine(file, &general, args, app, &Servers::default()).await;
+            let servers = Servers::default();
+            let (agents, mut problems) = examine(file, &general, args, app, &servers).await;
             if matches!(general, Ok(None)) {
                 problems.extend(file.team.without_worker());
             }
@@ -78,10 +78,10 @@ impl TeamWorkers {
 
     fn new(general: Option<Agent>, mut of_roles: BTreeMap<String, Agent>, app: &App) -> Self {
         let roles = || app.team.iter().flat_map(|file| &file.team.roles);
-        let together = roles().map(|role| role.concurrency);
-        let most = app
-            .config
-            .max_parallel(together.reduce(u32::saturating_add));
+        let together = roles()
+            .map(|role| role.concurrency)
+            .reduce(u32::saturating_add);
+        let most = app.config.max_parallel(together);
         let of_role = |role: &RoleSpec| {
             let (agent, id) = (of_roles.remove(&role.id)?, role.id.clone());
             Some(WorkerPool {
@@ -95,9 +95,8 @@ impl TeamWorkers {
         let has_worker = |role: &&RoleSpec| {
             role.kind == RoleKind::Agent || role.worker.is_some() || role.folder == RoleFolder::Own
         };
-        let others: BTreeSet<String> = (roles().filter(has_worker))
-            .map(|role| role.id.clone())
-            .collect();
+        let others = roles().filter(has_worker);
+        let others: BTreeSet<String> = others.map(|role| role.id.clone()).collect();
         let takes = match others.is_empty() {
             true => RoleFilter::All,
             false => RoleFilter::Except(others),
@@ -122,13 +121,11 @@ impl TeamWorkers {
         let roles = || daemon.team.iter().flat_map(|team| &team.roles);
         let own = roles().filter(|role| role.folder == RoleFolder::Own);
         let own: Vec<String> = own.map(|role| role.id.clone()).collect();
-        let rules = roles().map(|role| {
-            let rules = RoleRules {
-                concurrency: role.concurrency,
-                task_deadline: role.timeout,
-            };
-            (role.id.clone(), rules)
-        });
+        let rules = |role: &RoleSpec| RoleRules {
+            concurrency: role.concurrency,
+            task_deadline: role.timeout,
+        };
+        let rules = roles().map(|role| (role.id.clone(), rules(role)));
         daemon.policy.roles = rules.collect();
         daemon.policy.max_parallel = self.most;
         daemon.policy.roles_only = daemon.team.as_ref().is_some_and(|team| team.roles_only);
@@ -264,9 +261,9 @@ pub async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions> {
             (false, None) => ", or --team FILE for the one that the team names",
             _ => "",
         };
-        Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-            "`{program} worker{role} --agent claude`, or another of its agents{of_team}"
-        ))
+        let worker = format!("`{program} worker{role} --agent claude`");
+        let hint = format!("{worker}, or another of its agents{of_team}");
+        Failure::usage(anyhow!("which agent is to work?")).hint(hint)
     })?;
     if let Some(doubt) = app.doubt(&agent) {
         complain(&format!("! {doubt}\n"));

@@ -6,9 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
 
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
-use super::{App, Exit, Failure, Result};
+use super::{App, Exit, Failure, Result, can_ask, confirm, shown_from_here};
 use crate::config::Layout;
 
 impl App {
