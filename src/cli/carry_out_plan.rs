@@ -230,12 +230,11 @@ impl Work {
         let started = self.start(&mut settings, roles);
         let store = self.app.store().await?.clone();
         let mut exit = None;
-        let end = daemon::run(settings, store, self.app.clock, async {
-            let signal = ended.await;
+        let shutdown = async {
+            let signal = exit.insert(ended.await);
             tracing::info!(exit = ?signal, "asked to stop");
-            exit = Some(signal);
-        })
-        .await;
+        };
+        let end = daemon::run(settings, store, self.app.clock, shutdown).await;
         started.end().await;
         self.leave_word(&head.id, &end);
         Ok(exit_of(&end?, exit))

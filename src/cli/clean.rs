@@ -34,20 +34,14 @@ pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
         Some(store) => store.plans().await?,
         None => Vec::new(),
     };
-    let open = plans
-        .iter()
-        .filter(|plan| !plan.head.status.settled())
-        .count();
-    let all = counted(plans.len(), "plan");
-    output.line(&format!(
-        "`{shown}` is plan-agent's: {all}, {open} of them unfinished"
-    ))?;
+    let open = plans.iter().filter(|plan| !plan.head.status.settled());
+    let (all, open) = (counted(plans.len(), "plan"), open.count());
+    let said = format!("`{shown}` is plan-agent's: {all}, {open} of them unfinished");
+    output.line(&said)?;
     let folders = plans.iter().filter_map(|plan| plan.head.line.as_ref());
     let folders = folders.map(|line| Path::new(&line.folder));
-    let worktrees = folders
-        .filter(|folder| folder.exists())
-        .find_map(Path::parent);
-    if let Some(worktrees) = worktrees {
+    let mut folders = folders.filter(|folder| folder.exists());
+    if let Some(worktrees) = folders.find_map(Path::parent) {
         let (folder, program) = (shown_from_here(worktrees), &app.program);
         output.line(&format!(
             "the worktrees in `{folder}` and the branches of plans stay; `{program} prune`, before, removes what is merged"

@@ -133,10 +133,8 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
 
 /// Returns the tasks from where the work is on; those before are seldom meant.
 fn tasks(plan: &Plan) -> Vec<(String, String)> {
-    let first = plan
-        .unsettled()
-        .next()
-        .map_or(0, |task| plan.index_of(task));
+    let first = plan.unsettled().next();
+    let first = first.map_or(0, |task| plan.index_of(task));
     let tasks = plan.tasks().skip(first).chain(plan.tasks().take(first));
     let offer = |task| {
         let state = StateWord::of_task(plan, task).as_str();

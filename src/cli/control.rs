@@ -20,11 +20,8 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Answers a question.
 pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result {
     let (plan, question) = app.question(args.question.as_deref()).await?;
-    let (id, choice, note) = (
-        question.id.clone(),
-        args.choice,
-        args.note.clone().unwrap_or_default(),
-    );
+    let (id, choice) = (question.id.clone(), args.choice);
+    let note = args.note.clone().unwrap_or_default();
     let again = choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model;
     let again = question.task.filter(|_| again);
     let answer = move |draft: &mut Draft<'_>| {
@@ -92,10 +89,8 @@ pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     };
     if let Some(daemon) = app.volumes.running() {
         // Which plan it has is not said before it has begun.
-        let others = daemon
-            .plan
-            .as_ref()
-            .is_some_and(|other| other != plan.as_str());
+        let other = daemon.plan.as_ref();
+        let others = other.is_some_and(|other| other != plan.as_str());
         return if others { Ok(None) } else { Err(busy(daemon)) };
     }
     app.volumes.lock().map(Some).map_err(|error| {

@@ -69,52 +69,38 @@ pub async fn detach(
     let mut child = command.spawn().context("failed to start the daemon")?;
     // It keeps the lock open: from now on only the daemon holds it.
     drop(command);
-    let program = &app.program;
+    let (program, pid) = (&app.program, child.id());
     let goes_on = program.goes_on(plan.as_str());
-    let started = await_start(&mut child, app);
-    let started = match unless(&mut process.ended, &goes_on, started).await {
-        Ok(started) => started,
-        Err(stopped) => {
-            end(&mut child).await;
-            return Err(stopped);
-        }
-    };
-    let pid = child.id();
-    let error = match started {
-        DetachOutcome::Works => {
-            let works = format!("plan {plan} is carried out in the background (pid {pid})");
-            process.output.line(&works)?;
-            process.output.line(&format!(
-                "`{program} status` shows how far it is, `answer` answers it, `stop` ends it"
-            ))?;
-            return Ok(Exit::Done);
-        }
+    let kept = format!("the plan is kept: {goes_on}");
+    let started = await_start(&mut child, app, &kept);
+    let said = match unless(&mut process.ended, &goes_on, started).await {
+        Ok(None) => format!(
+            "plan {plan} is carried out in the background (pid {pid})\n\
+             `{program} status` shows how far it is, `answer` answers it, `stop` ends it"
+        ),
         // A plan of a few quick tasks may be over before it is seen at work.
-        DetachOutcome::Over(status) if status.success() => {
-            let done = format!("plan {plan} is done; `{program} status {plan}` shows it");
-            process.output.line(&done)?;
-            return Ok(Exit::Done);
+        Ok(Some(status)) if status.success() => {
+            format!("plan {plan} is done; `{program} status {plan}` shows it")
         }
-        DetachOutcome::Over(status) => {
+        Ok(Some(status)) => {
             let log = tail_of(&log, TAIL);
-            anyhow!("the daemon ended at once ({status})\n{}", log.trim_end())
+            let error = anyhow!("the daemon ended at once ({status})\n{}", log.trim_end());
+            return Err(Failure::failed(error).hint(kept));
         }
-        DetachOutcome::Hangs => {
+        Err(failure) => {
             end(&mut child).await;
-            anyhow!("the daemon (pid {pid}) did not take the folder, and was ended")
+            return Err(failure);
         }
     };
-    Err(Failure::failed(error).hint(format!("the plan is kept: {goes_on}")))
+    process.output.line(&said)?;
+    Ok(Exit::Done)
 }
 
-/// What came of starting a daemon.
-enum DetachOutcome {
-    Works,
-    Over(ExitStatus),
-    Hangs,
-}
-
-async fn await_start(child: &mut Child, app: &App) -> Result<DetachOutcome> {
+/// Waits until a daemon works, or has ended: with this status.
+///
+/// # Errors
+/// It does neither; what is `kept` is the hint.
+async fn await_start(child: &mut Child, app: &App, kept: &str) -> Result<Option<ExitStatus>> {
     // It starts the servers of the team's tools before it says so.
     let more: Duration = app.config.mcp.values().map(|server| server.timeout).sum();
     let more = more.as_millis() / CHECK_EVERY.as_millis();
@@ -122,17 +108,17 @@ async fn await_start(child: &mut Child, app: &App) -> Result<DetachOutcome> {
         let running = app.volumes.running();
         // It holds the folder from the beginning; it says its plan when it works.
         if running.is_some_and(|running| running.pid == child.id() && running.plan.is_some()) {
-            return Ok(DetachOutcome::Works);
+            return Ok(None);
         }
-        if let Some(status) = child
-            .try_wait()
-            .context("failed to look after the daemon")?
-        {
-            return Ok(DetachOutcome::Over(status));
+        let status = child.try_wait();
+        if let Some(status) = status.context("failed to look after the daemon")? {
+            return Ok(Some(status));
         }
         tokio::time::sleep(CHECK_EVERY).await;
     }
-    Ok(DetachOutcome::Hangs)
+    let pid = child.id();
+    let error = anyhow!("the daemon (pid {pid}) did not take the folder, and was ended");
+    Err(Failure::failed(error).hint(kept))
 }
 
 /// Ends a daemon that has not announced itself yet: no other process knows of it.

@@ -181,9 +181,8 @@ async fn change(
 /// Finds the change of a task; where only names are known, those of the attempts that are `shown`.
 fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSource {
     let Some(line) = &plan.head().line else {
-        let attempts = plan
-            .attempts_of(task.number)
-            .filter(|attempt| shown(attempt));
+        let attempts = plan.attempts_of(task.number);
+        let attempts = attempts.filter(|attempt| shown(attempt));
         return DiffSource::Shared(attempts.filter_map(names).collect());
     };
     let current = plan.current_attempt(task);

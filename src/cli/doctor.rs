@@ -338,11 +338,9 @@ impl Finding {
         }
     }
 
-    fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 }
 
@@ -358,10 +356,9 @@ fn missing(about: &'static str, text: impl Into<String>) -> Finding {
 /// What a run would refuse.
 fn refused(about: &'static str, failure: Failure) -> Finding {
     let Problem { message, hint, .. } = failure.problem(Problem::new);
-    Finding {
-        hint,
-        ..bad(about, message)
-    }
+    let mut finding = bad(about, message);
+    finding.hint = hint;
+    finding
 }
 
 fn bad(about: &'static str, text: impl Into<String>) -> Finding {

@@ -104,46 +104,38 @@ impl Failure {
 
     /// Shows every problem of a file, each with its own hint, as a compiler does.
     pub fn problems(file: &str, problems: &[Problem]) -> Self {
-        let shown = problems
-            .iter()
-            .map(|problem| problem.in_file(file) + &hint_line(problem.hint.as_deref()));
-        Self::usage(anyhow!(shown.collect::<Vec<_>>().join("\nerror: ")))
+        let one = |one: &Problem| one.in_file(file) + &hint_line(one.hint.as_deref());
+        let all: Vec<String> = problems.iter().map(one).collect();
+        Self::usage(anyhow!(all.join("\nerror: ")))
     }
 
     /// Adds the way out.
     #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 
     /// Says first what it is about.
     #[must_use]
-    pub fn about(self, what: &str) -> Self {
-        Self {
-            message: format!("{what}: {}", self.message),
-            ..self
-        }
+    pub fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
     }
 
     /// Says after it what else is wrong.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn and(self, mut other: Self) -> Self {
         let hint = hint_line(self.hint.as_deref());
-        Self {
-            message: format!("{}{hint}\nerror: {}", self.message, other.message),
-            ..other
-        }
+        other.message = format!("{}{hint}\nerror: {}", self.message, other.message);
+        other
     }
 
     /// Returns it as a problem of the file that led to it; `place` makes one of a text.
     pub fn problem(self, place: impl FnOnce(String) -> Problem) -> Problem {
-        Problem {
-            hint: self.hint,
-            ..place(self.message)
-        }
+        let mut problem = place(self.message);
+        problem.hint = self.hint;
+        problem
     }
 
     /// Returns what to print on standard error, if anything.
@@ -184,10 +176,9 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
         let (exit, hint) = known(&error);
-        Self {
-            hint,
-            ..Self::new(error, exit)
-        }
+        let mut failure = Self::new(error, exit);
+        failure.hint = hint;
+        failure
     }
 }
 

@@ -55,9 +55,8 @@ fn home(args: &InitArgs) -> Result<Home> {
         _ => top_level(&here)?,
     };
     let folder = home.folder().display().to_string();
-    let made = home
-        .make()
-        .with_context(|| format!("`{folder}` cannot be used"));
+    let made = home.make();
+    let made = made.with_context(|| format!("`{folder}` cannot be used"));
     made.map_err(Failure::usage)?;
     Ok(home)
 }
@@ -70,11 +69,10 @@ fn top_level(here: &Path) -> Result<Home> {
     if taken.is_empty() {
         return Ok(Home::new(here, Layout::TopLevel));
     }
-    let taken: Vec<_> = taken
+    let taken = taken
         .iter()
-        .map(|path| format!("`{}`", shown_from_here(path)))
-        .collect();
-    let taken = taken.join(", ");
+        .map(|path| format!("`{}`", shown_from_here(path)));
+    let taken = taken.collect::<Vec<_>>().join(", ");
     let error = anyhow!("{taken} exists already and is not known as plan-agent's");
     Err(Failure::usage(error).hint(
         "go to an empty folder; in a git project `plan-agent init` keeps everything in `.plan-agent`",

@@ -112,9 +112,8 @@ fn coding(name: &str) -> CodingAgent {
 
 /// Looks for a program as a shell does.
 pub fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
-    std::env::split_paths(environment.get("PATH")?)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
+    let folders = std::env::split_paths(environment.get("PATH")?);
+    (folders.map(|folder| folder.join(program))).find(|path| path.is_file())
 }
 
 /// Makes what can be asked; `None` if rules decide.

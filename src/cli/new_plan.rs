@@ -38,9 +38,8 @@ impl App {
             (None, Some(path)) => Some((path, read_plan(path).await?)),
             _ => None,
         };
-        let named = file
-            .as_ref()
-            .and_then(|(path, file)| Some((*path, file.workspace.as_deref()?)));
+        let named = file.as_ref();
+        let named = named.and_then(|(path, file)| Some((*path, file.workspace.as_deref()?)));
         let workspace = self.choose_workspace(new.workspace.as_deref(), named);
         let workspace = workspace.await?;
         let (mut head, tasks) = match (&new.workflow, file, wanted.goal) {

@@ -62,14 +62,13 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
         let (seq, over) = now.await?;
         let last = !args.watch || over;
         let screen = output.size().filter(|_| !last && !args.json);
-        if shown != Some((seq, daemon)) {
-            let seen = plan_view(limit(args.limit, screen), &plan, app, daemon).await?;
+        let changed = shown != Some((seq, daemon));
+        if changed {
             shown = Some((seq, daemon));
-            drawn = Instant::now();
-            show_status(args, view.insert(seen), screen, app, output)?;
-        } else if let (Some(view), Some(_)) = (&view, screen)
-            && drawn.elapsed() >= TICK
-        {
+            view = Some(plan_view(limit(args.limit, screen), &plan, app, daemon).await?);
+        }
+        let ages = screen.is_some() && drawn.elapsed() >= TICK;
+        if let Some(view) = view.as_ref().filter(|_| changed || ages) {
             drawn = Instant::now();
             show_status(args, view, screen, app, output)?;
         }
@@ -86,14 +85,9 @@ fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
     fit.map_or(wanted, |fit| fit.min(wanted))
 }
 
-async fn plan_view(
-    limit: usize,
-    plan: &PlanId,
-    app: &App,
-    daemon: Option<u32>,
-) -> Result<PlanView> {
+async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {
     let now = app.clock.now();
-    let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, limit, now));
+    let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, most, now));
     let mut view = seen.await?;
     view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
     if daemon.is_none() {
@@ -179,11 +173,8 @@ pub async fn why(args: &OnTask, app: &App, output: &mut Output) -> Result {
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
     let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program);
-    let why = app
-        .read(&id, why)
-        .await?
-        .ok_or_else(|| app.no_task(&id, task))?;
-    output.prose(&why)
+    let why = app.read(&id, why).await?;
+    output.prose(&why.ok_or_else(|| app.no_task(&id, task))?)
 }
 
 /// Prints every change, and with `--follow` those that come until the plan ends.

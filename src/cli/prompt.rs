@@ -26,7 +26,8 @@ pub struct HotKey {
     pub at_once: bool,
 }
 
-/// A person's line on the terminal.
+/// A person's line on the terminal; asks nothing by default.
+#[derive(Default)]
 pub struct Prompt {
     /// `None` until something is asked, or if the terminal is gone.
     keys: Option<Receiver>,
@@ -88,17 +89,6 @@ struct TypedLine {
 }
 
 impl Prompt {
-    /// Makes a prompt that asks nothing.
-    pub fn new() -> Self {
-        Self {
-            keys: None,
-            opened: false,
-            before: None,
-            text: String::new(),
-            typed: TypedLine::default(),
-        }
-    }
-
     /// Asks on the last line of the terminal, behind this text, which may change while it stands there.
     ///
     /// # Errors
@@ -174,19 +164,16 @@ impl Prompt {
                 return std::future::pending().await;
             };
             let mut bytes = [0; 4096];
-            let read = match keys.readable().await {
-                Ok(()) => keys.try_read(&mut bytes),
-                Err(error) => Err(error),
-            };
-            let bytes = match read {
-                Ok(count @ 1..) => &bytes[..count],
+            let readable = keys.readable().await;
+            let count = match readable.and_then(|()| keys.try_read(&mut bytes)) {
+                Ok(count @ 1..) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                 Ok(_) | Err(_) => {
                     self.keys = None;
                     continue;
                 }
             };
-            if let Some(line) = self.typed.take(bytes) {
+            if let Some(line) = self.typed.take(&bytes[..count]) {
                 self.hide(output)?;
                 output.prose(&format!("{}{line}\n", self.text))?;
                 return Ok(line);

@@ -22,10 +22,8 @@ impl App {
     /// # Errors
     /// No person named it here; or it does not fit any more.
     pub async fn recall(&mut self, plan: &PlanId, how: &mut CarryOut) -> Result<RunOptions> {
-        let options = self
-            .read(plan, |plan, _| plan.head().options.clone())
-            .await?;
-        let Some(options) = options.map(|options| *options) else {
+        let options = self.read(plan, |plan, _| plan.head().options.clone());
+        let Some(options) = options.await?.map(|options| *options) else {
             return Ok(RunOptions::default());
         };
         if !self.is_confirmed(plan, &options) {

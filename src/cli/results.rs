@@ -148,10 +148,8 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
                 1 => "an uncommitted file".to_owned(),
                 many => format!("{many} uncommitted files"),
             };
-            let files = files
-                .iter()
-                .map(|file| format!("\n  {}", one_line(file, 200)));
-            let files: String = files.collect();
+            let line = |file: &String| format!("\n  {}", one_line(file, 200));
+            let files: String = files.iter().map(line).collect();
             let error = anyhow!("{what} of yours would change, and nothing was touched:{files}");
             let again = app.merge_command(&results.head);
             let hint = format!("commit or move them away, then `{again}`");
@@ -170,9 +168,8 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
     match results.head.status.settled() {
         true => {
             let program = &app.program;
-            complain(&format!(
-                "Hint: `{program} prune` removes what is left of it\n"
-            ));
+            let said = format!("Hint: `{program} prune` removes what is left of it\n");
+            complain(&said);
         }
         false => complain("! the plan has not ended: this is what was accepted so far\n"),
     }
@@ -236,12 +233,10 @@ pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result {
         return output.line(&format!("plan {plan} has no branches"));
     }
     results.log(app, ResultsMove::Discarded, &aside).await?;
-    output.line(&format!(
-        "the results of plan {plan} are discarded; they are kept as `{aside}/…`"
-    ))?;
-    complain(&format!(
-        "Hint: `git branch NAME {aside}/results` brings them back\n"
-    ));
+    let said = format!("the results of plan {plan} are discarded; they are kept as `{aside}/…`");
+    output.line(&said)?;
+    let said = format!("Hint: `git branch NAME {aside}/results` brings them back\n");
+    complain(&said);
     Ok(())
 }
 
@@ -288,9 +283,8 @@ pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result {
     }
     if kept > 0 {
         let program = &app.program;
-        complain(&format!(
-            "Hint: `{program} prune --unmerged NAME` removes one of them\n"
-        ));
+        let said = format!("Hint: `{program} prune --unmerged NAME` removes one of them\n");
+        complain(&said);
     }
     Ok(())
 }
@@ -322,9 +316,8 @@ async fn prune_plan(
             if !project.remove_worktree(place, true).await? {
                 kept += 1;
                 let folder = shown_from_here(&place.folder);
-                output.line(&format!(
-                    "kept: `{folder}` has work in no commit (`{branch}`)"
-                ))?;
+                let said = format!("kept: `{folder}` has work in no commit (`{branch}`)");
+                output.line(&said)?;
                 continue;
             }
             gone.extend(existed.then(|| format!("the worktree of `{branch}`")));

@@ -224,9 +224,8 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
     );
     let shows =
         format!("`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it");
-    process
-        .output
-        .line(&format!("plan {plan} has ended for good; {kept}\n{shows}"))?;
+    let said = format!("plan {plan} has ended for good; {kept}\n{shows}");
+    process.output.line(&said)?;
     Ok(Exit::Done)
 }
 

@@ -112,7 +112,7 @@ impl<'a> Foreground<'a> {
             seq: if seq == 1 { 0 } else { seq },
             names,
             asked: None,
-            prompt: Prompt::new(),
+            prompt: Prompt::default(),
             editor: None,
             failures: RepeatedFailures::default(),
         })
@@ -146,9 +146,8 @@ impl<'a> Foreground<'a> {
             && let Some(kept) = editor.end().await
         {
             let kept = printable(&kept.display().to_string());
-            self.output.prose(&format!(
-                "\nthe editor was ended; what you had written is in `{kept}`\n"
-            ))?;
+            let said = format!("\nthe editor was ended; what you had written is in `{kept}`\n");
+            self.output.prose(&said)?;
         }
         let impatient = async {
             if signal.is_none() {
@@ -299,23 +298,23 @@ impl<'a> Foreground<'a> {
             }
             DaemonEnd::Waits if open.is_empty() => {
                 self.output.text(&results)?;
-                complain(&format!(
-                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
-                ));
+                let said = format!("\nplan {plan} is paused\nHint: `{resume}` goes on\n");
+                complain(&said);
             }
             DaemonEnd::Waits | DaemonEnd::Budget => {
                 let state = match &head.status {
                     PlanState::Paused(why) => format!("is paused: {}", one_line(why, 200)),
                     _ => "waits for you:".to_owned(),
                 };
-                let mut text = format!("\n{results}plan {plan} {state}\n");
-                for question in &open {
+                let questions = open.iter().map(|question| {
                     let (id, program) = (&question.id, &self.app.program);
-                    let choices: Vec<_> =
-                        (question.choices.iter()).map(|one| one.as_str()).collect();
-                    let (reason, choices) = (one_line(&question.reason, 200), choices.join("|"));
-                    text += &format!("  {id}  {reason}\n    {program} answer {id} {choices}\n");
-                }
+                    let reason = one_line(&question.reason, 200);
+                    let choices = question.choices.iter().map(|choice| choice.as_str());
+                    let choices = choices.collect::<Vec<_>>().join("|");
+                    format!("  {id}  {reason}\n    {program} answer {id} {choices}\n")
+                });
+                let questions: String = questions.collect();
+                let text = format!("\n{results}plan {plan} {state}\n{questions}");
                 self.output.prose(&text)?;
                 complain(&format!("Hint: answer, then `{resume}`\n"));
             }

@@ -95,11 +95,8 @@ impl TeamFile {
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
     pub fn prompts_behind_files(&self) -> BTreeMap<String, String> {
         let mut prompts = self.prompts.clone();
-        prompts.retain(|id, _| {
-            self.team
-                .role(id)
-                .is_some_and(|role| role.kind == RoleKind::Files)
-        });
+        let kind = |id: &str| self.team.role(id).map(|role| role.kind);
+        prompts.retain(|id, _| kind(id) == Some(RoleKind::Files));
         prompts
     }
 }

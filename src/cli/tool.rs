@@ -27,10 +27,15 @@ pub fn list(args: &ToolsArgs, output: &mut Output) -> Result {
                 "schema": tool.schema(),
             })
         };
-        let tools = dialects
-            .iter()
-            .flat_map(|dialect| dialect.tools().iter().map(move |tool| json(dialect, tool)));
-        return output.json(&tools.collect::<Vec<_>>());
+        let of = |dialect: &Dialect| {
+            dialect
+                .tools()
+                .iter()
+                .map(|tool| json(dialect, tool))
+                .collect()
+        };
+        let tools: Vec<Vec<Value>> = dialects.iter().map(of).collect();
+        return output.json(&tools.concat());
     }
     let paint = output.paint();
     for (place, dialect) in dialects.iter().enumerate() {

@@ -78,10 +78,8 @@ impl TeamWorkers {
 
     fn new(general: Option<Agent>, mut of_roles: BTreeMap<String, Agent>, app: &App) -> Self {
         let roles = || app.team.iter().flat_map(|file| &file.team.roles);
-        let together = roles()
-            .map(|role| role.concurrency)
-            .reduce(u32::saturating_add);
-        let most = app.config.max_parallel(together);
+        let together = roles().map(|role| role.concurrency);
+        let most = (app.config).max_parallel(together.reduce(u32::saturating_add));
         let of_role = |role: &RoleSpec| {
             let (agent, id) = (of_roles.remove(&role.id)?, role.id.clone());
             Some(WorkerPool {
