@@ -65,6 +65,8 @@ pub struct App {
     pub team: Option<TeamFile>,
     /// The flags that name the same team again, as they are typed in a shell.
     pub team_flags: String,
+    /// The person named the configuration on the command line.
+    pub named: bool,
     /// The person named the team on the command line.
     pub team_named: bool,
     /// The prompts that replace built-in ones: none before a person's trust in them is sure.
@@ -83,7 +85,7 @@ impl App {
     pub async fn open(start: &CommandStart, access: Access) -> Result<Self> {
         let (file, environment) = (start.file.clone(), start.environment.clone());
         let program = start.program();
-        beside(move || {
+        let app = beside(move || {
             let own = Config::load(file.as_deref(), &environment);
             let around = match &file {
                 None if access != Access::Run => exchange_folder(&own, &environment, access),
@@ -95,8 +97,12 @@ impl App {
             let config = Config::around(&root, &environment)?;
             let program = ProgramName::with(Some(config.home().outer()), None);
             Self::of(config, environment, program)
+        });
+        let named = start.file.is_some();
+        Ok(Self {
+            named,
+            ..app.await?
         })
-        .await
     }
 
     /// Starts the log of a command that keeps none of its own.
@@ -119,6 +125,7 @@ impl App {
             program,
             team: None,
             team_flags: String::new(),
+            named: false,
             team_named: false,
             prompts: PromptFiles::default(),
             clock: Clock::start(),

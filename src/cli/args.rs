@@ -74,7 +74,11 @@ pub struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Write config.toml, prompts/ and volumes/; in a git project into .plan-agent/
-    Init(InitArgs),
+    Init {
+        /// Write them into this folder itself, also in a git project
+        #[arg(long)]
+        top_level: bool,
+    },
     /// Plan a goal and carry the plan out
     Run(RunArgs),
     /// Only plan: show the plan and keep it for `resume`
@@ -148,13 +152,6 @@ pub enum CliCommand {
         /// The shell
         shell: Shell,
     },
-}
-
-#[derive(Debug, Args)]
-pub struct InitArgs {
-    /// Write them into this folder itself, also in a git project
-    #[arg(long)]
-    pub top_level: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,15 +8,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::args::{AgentArgs, CarryOut, TeamArgs};
+use super::args::CarryOut;
 use super::model_choice::models;
 use super::new_plan::usable_project;
 use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
-use super::{
-    App, CommandStart, Ended, Exit, Process, Result, complain, detach, in_process_roles, unless,
-};
+use super::{App, Ended, Exit, Process, Result, complain, detach, in_process_roles, unless};
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 use crate::llm::Prompts;
@@ -64,16 +62,10 @@ impl App {
     ///
     /// # Errors
     /// What is wrong in the configuration or the team, or an agent cannot work here.
-    pub async fn with_workers(
-        &mut self,
-        start: &CommandStart,
-        agent: &AgentArgs,
-        team: &TeamArgs,
-        may_ask: bool,
-    ) -> Result<(TeamWorkers, Planner)> {
-        self.load_team(team).await?;
-        self.require_trust(start, may_ask).await?;
-        let workers = TeamWorkers::choose(agent, self).await?;
+    pub async fn with_workers(&mut self, how: &CarryOut) -> Result<(TeamWorkers, Planner)> {
+        self.load_team(&how.team).await?;
+        self.require_trust(run_terminal::may_ask(how)).await?;
+        let workers = TeamWorkers::choose(&how.agent, self).await?;
         let planner = self.planner(workers.general.as_ref())?;
         Ok((workers, planner))
     }

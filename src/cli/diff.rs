@@ -41,19 +41,13 @@ pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result {
     }
 }
 
-async fn of_task(
-    plan: &PlanId,
-    task: TaskId,
-    stat: bool,
-    app: &App,
-    output: &mut Output,
-) -> Result {
+async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App, output: &mut Output) -> Result {
     let read = app.read(plan, move |plan, _| {
-        let source = plan.task(task).map(|task| find(plan, task, |_| true));
+        let source = plan.task(id).map(|task| find(plan, task, |_| true));
         (plan.head().clone(), source)
     });
     let (head, Some(source)) = read.await? else {
-        return Err(app.no_task(plan, task));
+        return Err(app.no_task(plan, id));
     };
     if let DiffSource::Shared(attempts) = &source
         && !attempts.is_empty()
@@ -70,7 +64,7 @@ async fn of_task(
     };
     let project = project(head).await?;
     let Some((change, left_out)) = change(project.as_ref(), source, detail).await? else {
-        let error = anyhow!("no agent has worked on task `{task}` yet");
+        let error = anyhow!("no agent has worked on task `{id}` yet");
         return Err(Failure::failed(error));
     };
     show(&change, output)?;

@@ -52,7 +52,8 @@ pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: &mut Output
             // What cannot be read is found elsewhere.
             drop(app.load_team(&args.team).await);
             app.prompts = PromptFiles::read(&app.config.prompts_dir()).unwrap_or_default();
-            let trusted = !app.is_unconfirmed(start);
+            app.named = start.file.is_some();
+            let trusted = !app.is_unconfirmed();
             findings.extend((!trusted).then(|| unconfirmed(&app)));
             findings.extend(team(args.team.file.as_deref(), &app, trusted).await);
             findings

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::args::InitArgs;
 use super::{CommandStart, Failure, Output, Result, shown_from_here};
 use crate::config::{Config, FILE_NAME, Home, Layout, TEMPLATE};
 use crate::llm::PromptTemplate;
@@ -17,11 +16,11 @@ use crate::volumes::Volumes;
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub fn init(args: &InitArgs, start: &CommandStart, output: &mut Output) -> Result {
+pub fn init(top_level: bool, start: &CommandStart, output: &mut Output) -> Result {
     let program = start.program();
     let file = match &start.file {
         Some(file) => file.clone(),
-        None => home(args)?.folder().join(FILE_NAME),
+        None => home(top_level)?.folder().join(FILE_NAME),
     };
     write_new(&file, TEMPLATE, output)?;
     let config = Config::load(Some(&file), &start.environment)?;
@@ -46,12 +45,12 @@ pub fn init(args: &InitArgs, start: &CommandStart, output: &mut Output) -> Resul
 }
 
 /// Makes the folder that everything lies in: in a git project `.plan-agent`, elsewhere the current one.
-fn home(args: &InitArgs) -> Result<Home> {
+fn home(in_itself: bool) -> Result<Home> {
     let here = std::env::current_dir().context("failed to find the current folder")?;
     let found = Home::find(&here);
     let mut home = match found.layout() {
         _ if found.made() => found,
-        Layout::Project if !args.top_level => found,
+        Layout::Project if !in_itself => found,
         _ => top_level(&here)?,
     };
     let folder = home.folder().display().to_string();

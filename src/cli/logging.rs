@@ -31,11 +31,9 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result {
     let wanted = environment.get(VARIABLE);
     let clock = Clock::start();
     let filter = || {
-        wanted
-            .unwrap_or("info")
-            .parse::<Targets>()
-            .with_context(|| format!("environment variable `{VARIABLE}`"))
-            .map_err(Failure::usage)
+        let parsed = wanted.unwrap_or("info").parse::<Targets>();
+        let parsed = parsed.with_context(|| format!("environment variable `{VARIABLE}`"));
+        parsed.map_err(Failure::usage)
     };
     let layer = |writer| {
         let layer = fmt::layer().with_ansi(false).with_timer(clock);

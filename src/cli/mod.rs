@@ -157,7 +157,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
     let (read, control) = (|| open(Access::Read), || open(Access::Control));
     let done = match line.command {
         CliCommand::Completions { shell } => completions::print(shell, out),
-        CliCommand::Init(args) => init::init(&args, start, out),
+        CliCommand::Init { top_level } => init::init(top_level, start, out),
         CliCommand::Trust(args) => trust::trust(args, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return Box::pin(run::run(args, process(output))).await,

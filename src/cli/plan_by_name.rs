@@ -16,6 +16,9 @@ const NAME: usize = 60;
 /// The most candidates that are listed.
 const CANDIDATES: usize = 20;
 
+/// A question with its plan.
+type Asked = (PlanId, HumanQuestion);
+
 impl App {
     /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out, or of
     /// those of the tools where there are no others, the newest unfinished one, else the newest.
@@ -62,7 +65,7 @@ impl App {
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
-    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, HumanQuestion)> {
+    pub async fn question(&self, named: Option<&str>) -> Result<Asked> {
         let mut found = Vec::new();
         let any = named.is_some();
         for ListedPlan { head, .. } in self.store().await?.plans().await? {
@@ -135,10 +138,10 @@ pub fn pick_plan(
 }
 
 fn pick_question(
-    mut fits: Vec<(PlanId, HumanQuestion)>,
+    mut fits: Vec<Asked>,
     named: Option<&str>,
     program: &ProgramName,
-) -> Result<(PlanId, HumanQuestion)> {
+) -> Result<Asked> {
     fits.retain(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)));
     match (fits.len(), named) {
         (1, _) => Ok(fits.remove(0)),

@@ -98,14 +98,9 @@ impl App {
     ///
     /// # Errors
     /// It cannot be stored.
-    pub async fn remember(
-        &self,
-        plan: &PlanId,
-        options: RunOptions,
-        before: &RunOptions,
-    ) -> Result {
+    pub async fn remember(&self, plan: &PlanId, options: RunOptions, old: &RunOptions) -> Result {
         self.confirm_options(plan, &options);
-        if options == *before {
+        if options == *old {
             return Ok(());
         }
         self.change(plan, "carried out with other options", |draft| {

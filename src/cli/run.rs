@@ -42,8 +42,7 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
             plan: args.plan.as_deref().or(file.as_deref()),
             new: &args.new,
         };
-        let with_workers = app.with_workers(process.start, agent, team, may_ask);
-        let (workers, planner) = with_workers.await?;
+        let (workers, planner) = app.with_workers(&args.carry_out).await?;
         let mut new = app.new_plan(&wanted, &planner).await?;
         let project = PathBuf::from(&new.0.workspace);
         app.offer_checks(&project, may_ask).await?;
@@ -81,7 +80,7 @@ pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
         let mut app = App::open(process.start, Access::Run).await?;
         app.goal_file(args.goal.as_deref(), false).await?;
         app.load_sound_team(&args.team).await?;
-        app.require_trust(process.start, !args.json).await?;
+        app.require_trust(!args.json).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
@@ -133,9 +132,7 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
         let before = app.recall(&plan, &mut how).await?;
-        let may_ask = run_terminal::may_ask(&how);
-        let with_workers = app.with_workers(process.start, &how.agent, &how.team, may_ask);
-        let (workers, planner) = with_workers.await?;
+        let (workers, planner) = app.with_workers(&how).await?;
         let prepared = app.prepare(&planner)?;
         Ok((app, workers, planner, prepared, plan, before))
     };
@@ -199,7 +196,7 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
 pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let mut app = App::open(process.start, Access::Control).await?;
-        app.hooks_if_trusted(process.start).await;
+        app.hooks_if_trusted().await;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         Ok((app, plan))
     };
@@ -262,7 +259,7 @@ pub async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit> 
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
-        app.require_trust(process.start, true).await?;
+        app.require_trust(true).await?;
         app.quiet()?;
         let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))

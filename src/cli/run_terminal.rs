@@ -292,7 +292,6 @@ impl<'a> Foreground<'a> {
                 let status = self.output.paint().text(style, status.as_str());
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = self.app.place_of_work(&head);
-                let made = made.map_or(String::new(), |made| format!("{made}\n"));
                 let text = format!("\nplan {plan}: {status}\n{summary}\n{results}{place}\n{made}");
                 self.output.prose(&text)?;
             }
@@ -356,15 +355,14 @@ impl<'a> Foreground<'a> {
     }
 }
 
-/// Names the files that completed tasks had to produce; `None` if there are none. With worktrees they are not in the workspace
+/// Names the files that completed tasks had to produce, in a line if there are any. With worktrees they are not in the workspace
 /// before the results are taken over, so only their names in it are shown.
-fn made_files(plan: &Plan) -> Option<String> {
+fn made_files(plan: &Plan) -> String {
     let head = plan.head();
-    let completed = plan
-        .tasks()
-        .filter(|task| task.status == TaskState::Completed);
+    let mut tasks: Vec<&Task> = plan.tasks().collect();
+    tasks.retain(|task| task.status == TaskState::Completed);
     let mut seen = BTreeSet::new();
-    let files = completed.flat_map(|task| &task.produces);
+    let files = tasks.into_iter().flat_map(|task| &task.produces);
     let files: Vec<&String> = files.filter(|file| seen.insert(*file)).collect();
     let shown = files.iter().take(MOST).map(|file| match head.line {
         Some(_) => one_line(file, 300),
@@ -375,7 +373,10 @@ fn made_files(plan: &Plan) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (!files.is_empty()).then(|| format!("It made {}{more}.", shown.join(", ")))
+    match shown.as_slice() {
+        [] => String::new(),
+        shown => format!("It made {}{more}.\n", shown.join(", ")),
+    }
 }
 
 fn named(task: &Task) -> (TaskId, String) {

@@ -107,12 +107,12 @@ pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
 
 /// Leaves a task out.
 pub async fn skip(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    app.settle_by_hand(args, TaskState::Skipped, output).await
+    app.settle(args, TaskState::Skipped, output).await
 }
 
 /// Completes a task because the person says that it is done.
 pub async fn done(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    app.settle_by_hand(args, TaskState::Completed, output).await
+    app.settle(args, TaskState::Completed, output).await
 }
 
 /// Adds a task.
@@ -153,12 +153,7 @@ pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result {
 }
 
 impl App {
-    async fn settle_by_hand(
-        &self,
-        args: &SettleArgs,
-        state: TaskState,
-        output: &mut Output,
-    ) -> Result {
+    async fn settle(&self, args: &SettleArgs, state: TaskState, output: &mut Output) -> Result {
         let (id, words) = (args.on.task, trimmed(&args.note));
         let plan = self.plan_to_carry_out(args.on.plan.as_deref()).await?;
         let done = state == TaskState::Completed;

@@ -103,9 +103,9 @@ impl App {
     ///
     /// # Errors
     /// It is not confirmed, or a prompt cannot be read.
-    pub async fn require_trust(&mut self, start: &CommandStart, may_ask: bool) -> Result {
+    pub async fn require_trust(&mut self, may_ask: bool) -> Result {
         self.read_prompts().await?;
-        let open = self.unconfirmed(start.file.is_some());
+        let open = self.unconfirmed(self.named);
         let (named, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|subject| subject.named);
         // What is named counts without a record, too.
         self.keep(&named).ok();
@@ -151,8 +151,8 @@ impl App {
     }
 
     /// Leaves out the hooks, and says so, unless they are trusted: what is left to do needs none.
-    pub async fn hooks_if_trusted(&mut self, start: &CommandStart) {
-        if self.require_trust(start, false).await.is_ok() {
+    pub async fn hooks_if_trusted(&mut self) {
+        if self.require_trust(false).await.is_ok() {
             return;
         }
         self.prompts = PromptFiles::default();
@@ -162,8 +162,8 @@ impl App {
     }
 
     /// Returns whether [`App::require_trust`] would ask, for a command that runs nothing then.
-    pub fn is_unconfirmed(&self, start: &CommandStart) -> bool {
-        let open = self.unconfirmed(start.file.is_some());
+    pub fn is_unconfirmed(&self) -> bool {
+        let open = self.unconfirmed(self.named);
         open.iter().any(|subject| !subject.named)
     }
 
@@ -310,13 +310,12 @@ fn changes(before: Option<&Parts>, now: &Parts) -> Vec<String> {
     let keys: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     let lines = keys.into_iter().flat_map(|key| {
         let of = |mark, value: Option<&String>| value.map(|value| line(mark, key, value));
-        let (was, is) = match (before.get(key), now.get(key)) {
-            (was, is) if was == is => (None, None),
+        match (before.get(key), now.get(key)) {
+            (was, is) if was == is => [None, None],
             // Both would look alike.
-            (Some(_), Some(is)) if is_hash(is) => (None, of("~", Some(is))),
-            (was, is) => (of("-", was), of(new, is)),
-        };
-        was.into_iter().chain(is)
+            (Some(_), Some(is)) if is_hash(is) => [None, of("~", Some(is))],
+            (was, is) => [of("-", was), of(new, is)],
+        }
     });
-    lines.collect()
+    lines.flatten().collect()
 }

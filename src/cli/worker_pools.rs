@@ -73,10 +73,6 @@ impl TeamWorkers {
         if let Some(file) = &mut app.team {
             file.roles_only = general.is_none() && !file.team.roles.is_empty();
         }
-        Ok(Self::new(general, of_roles, app))
-    }
-
-    fn new(general: Option<Agent>, mut of_roles: BTreeMap<String, Agent>, app: &App) -> Self {
         let roles = || app.team.iter().flat_map(|file| &file.team.roles);
         let together = roles().map(|role| role.concurrency);
         let most = (app.config).max_parallel(together.reduce(u32::saturating_add));
@@ -104,11 +100,11 @@ impl TeamWorkers {
             lanes: most,
             options: options(agent, takes, None, app),
         }));
-        Self {
+        Ok(Self {
             general,
             pools,
             most,
-        }
+        })
     }
 
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.
