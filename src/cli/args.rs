@@ -45,8 +45,8 @@ Examples:
   plan-agent answer retry --note \"the port is 8081\"";
 
 const EDITING: &str = "\
-The editor is that of $VISUAL or $EDITOR, else vi. Tasks keep their numbers; a heading without one is a new task, and a task that \
-you take out is skipped. Of tasks that have begun or ended nothing can be changed.";
+The editor is that of $VISUAL or $EDITOR, else vi. Tasks keep their numbers; a heading without one is a new task, and a \
+task that you take out is skipped. Of tasks that have begun or ended nothing can be changed.";
 
 /// Plan a goal, hand its tasks to coding agents as files, judge every result
 #[derive(Debug, Parser)]
@@ -134,7 +134,14 @@ pub enum CliCommand {
     Worker(WorkerArgs),
     /// What `--detach` leaves behind
     #[command(hide = true)]
-    Daemon(DaemonArgs),
+    Daemon {
+        /// The plan to carry out
+        plan: String,
+
+        /// What stands for the settings that the process which starts it made sure of
+        #[arg(long)]
+        confirmed: String,
+    },
     /// List the tools through which agents read and change plans
     Tools(ToolsArgs),
     /// Call a tool
@@ -532,16 +539,6 @@ pub struct McpArgs {
     /// Serve over HTTP at this address of this machine instead of standard input and output; port 0 takes any
     #[arg(long, value_name = "127.0.0.1:PORT", value_parser = local_address)]
     pub http: Option<SocketAddr>,
-}
-
-#[derive(Debug, Args)]
-pub struct DaemonArgs {
-    /// The plan to carry out
-    pub plan: String,
-
-    /// What stands for the settings that the process which starts it made sure of
-    #[arg(long)]
-    pub confirmed: String,
 }
 
 #[derive(Debug, Args)]

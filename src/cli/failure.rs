@@ -183,29 +183,29 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
-    let hint = match error.downcast_ref() {
+    let failed = |hint: &str| (Exit::Failed, Some(hint.to_owned()));
+    match error.downcast_ref() {
         Some(StoreError::Refused(refusal)) => return of_refusal(refusal),
-        Some(StoreError::Foreign { .. }) => Some(way_out(ErrorKind::InvalidData)),
-        Some(StoreError::Emptied { .. }) => Some(PUT_BACK),
-        _ => None,
-    };
+        Some(StoreError::Foreign { .. }) => return failed(way_out(ErrorKind::InvalidData)),
+        Some(StoreError::Emptied { .. }) => return failed(PUT_BACK),
+        _ => {}
+    }
     if let Some(refusal) = error.downcast_ref() {
         return of_refusal(refusal);
     }
-    let project = || error.downcast_ref().map(ProjectError::hint);
-    let agent = || {
-        error
-            .downcast_ref()
-            .map(|refused: &AgentRefusal| refused.way_out.clone())
-    };
-    let others = (error.downcast_ref().map(PromptError::hint))
+    if let Some(error) = error.downcast_ref::<ConfigError>() {
+        return (Exit::Usage, error.hint());
+    }
+    let refused = error.downcast_ref::<AgentRefusal>();
+    let project = error.downcast_ref().map(ProjectError::hint);
+    let hint = (error.downcast_ref().map(PromptError::hint))
         .or_else(|| error.downcast_ref().map(EndpointError::hint))
-        .or_else(|| error.downcast_ref().map(UnknownPermission::hint));
-    let others = others.map(str::to_owned).or_else(project).or_else(agent);
-    match error.downcast_ref::<ConfigError>() {
-        Some(error) => (Exit::Usage, error.hint()),
-        None if others.is_some() => (Exit::Usage, others),
-        None => (Exit::Failed, hint.map(str::to_owned)),
+        .or_else(|| error.downcast_ref().map(UnknownPermission::hint))
+        .or(refused.map(|refused| refused.way_out.as_str()))
+        .or(project.as_deref());
+    match hint {
+        Some(hint) => (Exit::Usage, Some(hint.to_owned())),
+        None => (Exit::Failed, None),
     }
 }
 

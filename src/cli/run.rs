@@ -7,9 +7,7 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::args::{
-    AbortArgs, AgentArgs, CarryOut, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs,
-};
+use super::args::{AbortArgs, AgentArgs, CarryOut, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
 use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
 use super::worker_pools::{self, TeamWorkers};
@@ -227,17 +225,17 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn daemon(plan: &str, confirmed: &str, mut process: Process<'_>) -> Result<Exit> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         let lock = app.take(detach::handed_over()?).await?;
-        let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
+        let plan = app.plan_to_carry_out(Some(plan)).await?;
         let mut how = CarryOut::default();
         app.recall(&plan, &mut how).await?;
         app.load_team(&how.team).await?;
-        app.require_same(&args.confirmed).await?;
+        app.require_same(confirmed).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
         let planner = app.planner(workers.general.as_ref())?;
         let found = app.found(&plan).await?;

@@ -355,8 +355,8 @@ impl<'a> Foreground<'a> {
     }
 }
 
-/// Names the files that completed tasks had to produce, in a line if there are any. With worktrees they are not in the workspace
-/// before the results are taken over, so only their names in it are shown.
+/// Names the files that completed tasks had to produce, in a line if there are any. With worktrees they are not in the
+/// workspace before the results are taken over, so only their names in it are shown.
 fn made_files(plan: &Plan) -> String {
     let head = plan.head();
     let mut tasks: Vec<&Task> = plan.tasks().collect();

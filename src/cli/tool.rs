@@ -27,15 +27,10 @@ pub fn list(args: &ToolsArgs, output: &mut Output) -> Result {
                 "schema": tool.schema(),
             })
         };
-        let of = |dialect: &Dialect| {
-            dialect
-                .tools()
-                .iter()
-                .map(|tool| json(dialect, tool))
-                .collect()
-        };
-        let tools: Vec<Vec<Value>> = dialects.iter().map(of).collect();
-        return output.json(&tools.concat());
+        let tools = dialects
+            .iter()
+            .flat_map(|dialect| dialect.tools().iter().map(move |tool| json(dialect, tool)));
+        return output.json(&tools.collect::<Vec<_>>());
     }
     let paint = output.paint();
     for (place, dialect) in dialects.iter().enumerate() {
@@ -111,10 +106,9 @@ pub async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit> {
     let called = unless(&mut process.ended, "the call may have taken effect", called);
     let answer = called.await?;
     process.output.json_line(&answer.value)?;
-    Ok(if answer.success {
-        Exit::Done
-    } else {
-        Exit::Failed
+    Ok(match answer.success {
+        true => Exit::Done,
+        false => Exit::Failed,
     })
 }
 

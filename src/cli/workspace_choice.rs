@@ -10,8 +10,8 @@ use super::{App, Exit, Failure, Result, can_ask, confirm, shown_from_here};
 use crate::config::Layout;
 
 impl App {
-    /// Returns the absolute folder that agents are to work in: that of the flag, else the one that a plan file, named first, names.
-    /// It is made later if it is one of plan-agent's own, or below the plan file that names it.
+    /// Returns the absolute folder that agents are to work in: that of the flag, else the one that a plan file, named first,
+    /// names. It is made later if it is one of plan-agent's own, or below the plan file that names it.
     ///
     /// # Errors
     /// Agents cannot work there, or it needs a person's word and there is no terminal.

@@ -1,6 +1,6 @@
 //! The questions on the terminal of a running plan: put one after the other, explained, answered.
 
-use super::super::Result;
+use super::super::Failure;
 use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::editor::Editor;
 use super::Foreground;
@@ -67,7 +67,7 @@ impl OpenQuestion {
 
 impl Foreground<'_> {
     /// Puts the oldest open question on the terminal, unless it stands there.
-    pub(super) fn ask(&mut self, open: Option<OpenQuestion>) -> Result {
+    pub(super) fn ask(&mut self, open: Option<OpenQuestion>) -> Result<(), Failure> {
         let Some(open) = open else {
             self.asked = None;
             return self.prompt.end(&mut self.output);
@@ -99,7 +99,7 @@ impl Foreground<'_> {
     }
 
     /// Takes a line that the person typed as the answer to the question on the terminal.
-    pub(super) async fn answer(&mut self, line: &str) -> Result {
+    pub(super) async fn answer(&mut self, line: &str) -> Result<(), Failure> {
         let Some(id) = self.asked.clone() else {
             return Ok(());
         };
@@ -129,7 +129,7 @@ impl Foreground<'_> {
         &mut self,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<Result<(), Refusal>> {
+    ) -> Result<Result<(), Refusal>, Failure> {
         match (self.store.change(&self.plan, "terminal", why, change)).await {
             Ok(()) => Ok(Ok(())),
             Err(StoreError::Refused(refusal)) => Ok(Err(refusal)),
@@ -139,7 +139,7 @@ impl Foreground<'_> {
 
     /// Lets the person edit the plan that is to be approved. What cannot be read or is refused is edited again, with the
     /// reason above it; a text that comes back as it was changes nothing.
-    async fn edit_plan(&mut self) -> Result {
+    async fn edit_plan(&mut self) -> Result<(), Failure> {
         let text = self.app.read(&self.plan, |plan, _| plan_file::render(plan));
         let mut given = text.await?;
         let mut problems = String::new();
@@ -172,7 +172,7 @@ impl Foreground<'_> {
     }
 
     /// Replaces the plan by what a text says; else returns what is wrong with it, in lines.
-    async fn replace_plan(&mut self, text: &str) -> Result<Result<(), String>> {
+    async fn replace_plan(&mut self, text: &str) -> Result<Result<(), String>, Failure> {
         let checked = plan_file::parse("plan.md", text).and_then(|file| {
             match self.app.mismatches(&file, &self.workspace) {
                 problems if problems.is_empty() => Ok(file),
