@@ -6,8 +6,8 @@ use anyhow::anyhow;
 use super::agent_probe::usable;
 use super::args::{AgentArgs, FILES};
 use super::model_choice::on_path;
-use super::{App, Failure};
-use crate::agents::{Agent, AgentRefusal, CodingAgentSetup, Login, Permissions};
+use super::{App, Failure, Result};
+use crate::agents::{Agent, CodingAgentSetup, Login, Permissions};
 use crate::config::Environment;
 
 impl AgentArgs {
@@ -16,7 +16,7 @@ impl AgentArgs {
     ///
     /// # Errors
     /// There is no such program, it is too old, or it cannot keep to what it is allowed.
-    pub(super) async fn choose(&self, app: &App) -> Result<Option<Agent>, Failure> {
+    pub async fn choose(&self, app: &App) -> Result<Option<Agent>> {
         let Some(name) = self.agent.as_ref().filter(|name| *name != FILES) else {
             return Ok(None);
         };
@@ -37,20 +37,18 @@ impl AgentArgs {
         let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
             return Ok(Some(agent));
         };
-        let allow = Permissions::parse(&app.config.worker.allow)
-            .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
-        let unfit = |unfit| Failure::hinted(unfit, |unfit: &AgentRefusal| unfit.way_out.clone());
-        let agent = agent.allowing(allow.clone()).map_err(unfit)?;
+        let allow = Permissions::parse(&app.config.worker.allow)?;
+        let agent = agent.allowing(allow.clone())?;
         usable(kind, &app.environment).await?;
         let root = rustix::process::geteuid().is_root();
-        kind.fits(&allow, root, &app.passed(kind)).map_err(unfit)?;
+        kind.fits(&allow, root, &app.passed(kind))?;
         Ok(Some(agent))
     }
 }
 
 impl App {
     /// Returns what may keep an agent from reaching its model, as far as this can be seen without running it.
-    pub(super) fn doubt(&self, agent: &Agent) -> Option<String> {
+    pub fn doubt(&self, agent: &Agent) -> Option<String> {
         let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
             return None;
         };

@@ -21,6 +21,7 @@ const DOING: usize = 200;
 const MOST_ANSWERS: usize = 10_000;
 
 /// A file to which lines are added.
+#[derive(Default)]
 pub struct AgentLog {
     path: PathBuf,
     read: u64,
@@ -35,9 +36,7 @@ impl AgentLog {
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
-            read: 0,
-            rest: Vec::new(),
-            skips: false,
+            ..Self::default()
         }
     }
 
@@ -96,10 +95,7 @@ impl AgentLog {
             self.skips = !ends;
             return Some("… a long line is left out".to_owned());
         }
-        if !ends {
-            return None;
-        }
-        self.last_line()
+        if ends { self.last_line() } else { None }
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use super::Failure;
 use super::model_choice::on_path;
+use super::{Failure, Result};
 use crate::agents::{CodingAgent, ProgramVersion};
 use crate::config::Environment;
 use crate::exec::{self, ChildOutput, ChildSpec, Stdin};
@@ -20,18 +20,17 @@ const MAX_OUTPUT: usize = 4096;
 
 /// The program of a coding agent that is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Probe {
+pub struct Probe {
     pub path: PathBuf,
     /// Its version, or what it printed instead of one.
     pub version: Result<ProgramVersion, String>,
 }
 
 /// Runs an agent's program with `--version`; `None` if it is not installed.
-pub(super) async fn probe(agent: CodingAgent, environment: &Environment) -> Option<Probe> {
+pub async fn probe(agent: CodingAgent, environment: &Environment) -> Option<Probe> {
     let path = on_path(agent.name(), environment)?;
-    let printed = version_text(&path).await;
-    let version = printed
-        .and_then(|printed| ProgramVersion::find(&printed).ok_or_else(|| one_line(&printed, 200)));
+    let version = |text: String| ProgramVersion::find(&text).ok_or_else(|| one_line(&text, 200));
+    let version = version_text(&path).await.and_then(version);
     Some(Probe { path, version })
 }
 
@@ -39,31 +38,31 @@ pub(super) async fn probe(agent: CodingAgent, environment: &Environment) -> Opti
 ///
 /// # Errors
 /// Says what is in the way.
-pub(super) async fn usable(agent: CodingAgent, environment: &Environment) -> Result<(), Failure> {
+pub async fn usable(agent: CodingAgent, environment: &Environment) -> Result {
     let (name, program) = (agent.name(), agent.program());
     let (install, least) = (program.install, program.least);
     let (error, hint) = match probe(agent, environment).await {
         Some(Probe { path, version }) => match version {
             Ok(version) if version >= least => return Ok(()),
-            Ok(version) => (
-                anyhow!(
-                    "the coding agent `{name}` is too old: it is {version}, and {least} is needed"
-                ),
-                format!("`{install}`"),
-            ),
+            Ok(version) => {
+                let old = format!("too old: it is {version}, and {least} is needed");
+                (
+                    format!("the coding agent `{name}` is {old}"),
+                    format!("`{install}`"),
+                )
+            }
             Err(said) => (
-                anyhow!("`{} --version` tells no version: {said}", path.display()),
+                format!("`{} --version` tells no version: {said}", path.display()),
                 format!("does `{name}` run by hand? `{install}` installs it anew"),
             ),
         },
-        None => (
-            anyhow!("the coding agent `{name}` is not installed"),
-            format!(
-                "`{install}`, or choose another one: `plan-agent doctor` shows which there are"
-            ),
-        ),
+        None => {
+            let other = "or choose another one: `plan-agent doctor` shows which there are";
+            let error = format!("the coding agent `{name}` is not installed");
+            (error, format!("`{install}`, {other}"))
+        }
     };
-    Err(Failure::usage(error).hint(hint))
+    Err(Failure::usage(anyhow!(error)).hint(hint))
 }
 
 async fn version_text(path: &Path) -> Result<String, String> {

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::args::TeamArgs;
 use super::team_file::TeamFile;
-use super::{Exit, Failure, beside, complain, logging};
+use super::{Exit, Failure, Result, beside, complain, logging};
 use crate::config::{Config, ConfigError, Environment};
 use crate::llm::PromptFiles;
 use crate::plan::{Draft, Plan, PlanId, Refusal};
@@ -20,14 +20,14 @@ use crate::view::ProgramName;
 use crate::volumes::{DaemonLock, EXCHANGE, Folder, LockError, Volumes};
 
 /// The name under which changes from the command line are recorded.
-pub(super) const BY: &str = "command line";
+pub const BY: &str = "command line";
 
 /// What to do where plans were and no database is.
-pub(super) const PUT_BACK: &str =
+pub const PUT_BACK: &str =
     "put a copy of it back; to begin anew without them, remove the files that begin with its name";
 
 /// What a command is started with.
-pub(super) struct CommandStart {
+pub struct CommandStart {
     /// The folder that was named instead of the current one; it is the current one by now.
     pub folder: Option<PathBuf>,
     /// The configuration file that is named.
@@ -44,7 +44,7 @@ impl CommandStart {
 
 /// What a command is to do, which decides where its plans are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub enum Access {
     /// It reads plans, or is a tool for them. Within an exchange folder (as an agent is in its workspace) they are those of
     /// the project around it, else those of the folder for which a worker started this process.
     Read,
@@ -56,7 +56,7 @@ pub(super) enum Access {
 }
 
 /// Everything that a command works with.
-pub(super) struct App {
+pub struct App {
     pub config: Config,
     pub environment: Environment,
     /// What a person types to call this program here.
@@ -65,6 +65,8 @@ pub(super) struct App {
     pub team: Option<TeamFile>,
     /// The flags that name the same team again, as they are typed in a shell.
     pub team_flags: String,
+    /// The person named the configuration on the command line.
+    pub named: bool,
     /// The person named the team on the command line.
     pub team_named: bool,
     /// The prompts that replace built-in ones: none before a person's trust in them is sure.
@@ -80,33 +82,34 @@ impl App {
     ///
     /// # Errors
     /// What is wrong with it, or that there is none of that name.
-    pub async fn open(start: &CommandStart, access: Access) -> Result<Self, Failure> {
+    pub async fn open(start: &CommandStart, access: Access) -> Result<Self> {
         let (file, environment) = (start.file.clone(), start.environment.clone());
         let program = start.program();
-        beside(move || {
+        let app = beside(move || {
             let own = Config::load(file.as_deref(), &environment);
             let around = match &file {
                 None if access != Access::Run => exchange_folder(&own, &environment, access),
                 _ => None,
             };
-            let (config, program) = match around {
-                Some(root) => {
-                    let config = Config::around(&root, &environment)?;
-                    let program = ProgramName::with(Some(config.home().outer()), None);
-                    (config, program)
-                }
-                None => (own?, program),
+            let Some(root) = around else {
+                return Self::of(own?, environment, program);
             };
+            let config = Config::around(&root, &environment)?;
+            let program = ProgramName::with(Some(config.home().outer()), None);
             Self::of(config, environment, program)
+        });
+        let named = start.file.is_some();
+        Ok(Self {
+            named,
+            ..app.await?
         })
-        .await
     }
 
     /// Starts the log of a command that keeps none of its own.
     ///
     /// # Errors
     /// The environment asks for a log that there is not.
-    pub fn quiet(&self) -> Result<(), Failure> {
+    pub fn quiet(&self) -> Result {
         logging::start(None, &self.environment)
     }
 
@@ -114,11 +117,7 @@ impl App {
     ///
     /// # Errors
     /// It leads to no folder.
-    pub fn of(
-        config: Config,
-        environment: Environment,
-        program: ProgramName,
-    ) -> Result<Self, Failure> {
+    pub fn of(config: Config, environment: Environment, program: ProgramName) -> Result<Self> {
         Ok(Self {
             volumes: Volumes::at(&config.root())?,
             config,
@@ -126,6 +125,7 @@ impl App {
             program,
             team: None,
             team_flags: String::new(),
+            named: false,
             team_named: false,
             prompts: PromptFiles::default(),
             clock: Clock::start(),
@@ -138,7 +138,7 @@ impl App {
     ///
     /// # Errors
     /// It cannot be read.
-    pub async fn load_team(&mut self, named: &TeamArgs) -> Result<(), Failure> {
+    pub async fn load_team(&mut self, named: &TeamArgs) -> Result {
         self.team_flags = named.again();
         self.team_named = named.file.is_some() && !named.recalled;
         if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
@@ -153,7 +153,7 @@ impl App {
     ///
     /// # Errors
     /// All that is wrong in its file.
-    pub async fn load_sound_team(&mut self, named: &TeamArgs) -> Result<(), Failure> {
+    pub async fn load_sound_team(&mut self, named: &TeamArgs) -> Result {
         self.load_team(named).await?;
         match &self.team {
             Some(file) => file.refuse(file.problems.clone()),
@@ -165,7 +165,7 @@ impl App {
     ///
     /// # Errors
     /// There are none yet, or the store cannot be opened.
-    pub async fn store(&self) -> Result<&Store, Failure> {
+    pub async fn store(&self) -> Result<&Store> {
         self.store_if_any().await?.ok_or_else(|| self.no_plans())
     }
 
@@ -173,7 +173,7 @@ impl App {
     ///
     /// # Errors
     /// The store cannot be opened, or is gone.
-    pub async fn store_if_any(&self) -> Result<Option<&Store>, Failure> {
+    pub async fn store_if_any(&self) -> Result<Option<&Store>> {
         match self.store.initialized() || Store::exists(&self.volumes.database())? {
             true => self.open_store().await.map(Some),
             false => Ok(None),
@@ -185,7 +185,7 @@ impl App {
     ///
     /// # Errors
     /// The folder cannot be written to, or the store cannot be opened.
-    pub async fn make_store(&self) -> Result<&Store, Failure> {
+    pub async fn make_store(&self) -> Result<&Store> {
         self.make_home()?;
         let Err(error) = Volumes::open(self.volumes.root()) else {
             return self.open_store().await;
@@ -208,7 +208,7 @@ impl App {
         &self,
         plan: &PlanId,
         read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T> {
         Ok(self.store().await?.read(plan, read).await?)
     }
 
@@ -221,7 +221,7 @@ impl App {
         plan: &PlanId,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T> {
         Ok(self.store().await?.change(plan, BY, why, change).await?)
     }
 
@@ -230,7 +230,7 @@ impl App {
     ///
     /// # Errors
     /// As [`App::make_store`], or another daemon has the folder.
-    pub async fn take(&self, handed: Option<File>) -> Result<DaemonLock, Failure> {
+    pub async fn take(&self, handed: Option<File>) -> Result<DaemonLock> {
         self.make_home()?;
         Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
         let adopted = handed.map(|file| self.volumes.adopt(file)).transpose()?;
@@ -246,7 +246,7 @@ impl App {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn log(&self) -> Result<(), Failure> {
+    pub fn log(&self) -> Result {
         logging::start(Some(&self.log_file()), &self.environment)
     }
 
@@ -259,7 +259,7 @@ impl App {
     ///
     /// # Errors
     /// Something else has its name, or it cannot be written.
-    pub fn make_home(&self) -> Result<(), Failure> {
+    pub fn make_home(&self) -> Result {
         let home = self.config.home();
         home.clone().make().map_err(|error| {
             let folder = home.folder().display();
@@ -268,14 +268,13 @@ impl App {
         })
     }
 
-    pub(super) fn no_plans(&self) -> Failure {
+    pub fn no_plans(&self) -> Failure {
         let (root, program) = (self.config.root(), &self.program);
-        Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(format!(
-            "`{program} run` makes one; `--config FILE` looks elsewhere"
-        ))
+        let hint = format!("`{program} run` makes one; `--config FILE` looks elsewhere");
+        Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(hint)
     }
 
-    async fn open_store(&self) -> Result<&Store, Failure> {
+    async fn open_store(&self) -> Result<&Store> {
         let clock = self.clock;
         let open = async || {
             let store = Store::open(&self.volumes.database(), move || clock.now()).await?;
@@ -285,7 +284,7 @@ impl App {
         self.store.get_or_try_init(open).await
     }
 
-    async fn lock(&self) -> Result<DaemonLock, Failure> {
+    async fn lock(&self) -> Result<DaemonLock> {
         let (volumes, program) = (self.volumes.clone(), self.program.clone());
         beside(move || match volumes.lock() {
             Ok(lock) => Ok(lock),
@@ -314,9 +313,10 @@ fn exchange_folder(
     let here = std::env::current_dir().ok()?;
     let within = here.ancestors().find(|root| has_plans(root));
     let named = environment.get(EXCHANGE).map(Path::new);
-    let named =
-        named.filter(|root| access == Access::Read && root.is_absolute() && has_plans(root));
-    within.or(named).map(Path::to_owned)
+    let named = named.filter(|root| access == Access::Read && root.is_absolute());
+    within
+        .or(named.filter(|root| has_plans(root)))
+        .map(Path::to_owned)
 }
 
 fn has_plans(root: &Path) -> bool {

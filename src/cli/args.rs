@@ -15,7 +15,7 @@ use crate::tools::Dialect;
 use value_parsers::{choice, dialects, local_address, not_empty, param, task_number};
 
 pub use run_options::{AgentArgs, CarryOut, FILES, TeamArgs};
-pub use steering::{AddArgs, EditArgs, OnTask, RetryArgs, TellArgs};
+pub use steering::{AddArgs, RetryArgs, SettleArgs, TellArgs};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -44,6 +44,10 @@ Examples:
   plan-agent status --watch
   plan-agent answer retry --note \"the port is 8081\"";
 
+const EDITING: &str = "\
+The editor is that of $VISUAL or $EDITOR, else vi. Tasks keep their numbers; a heading without one is a new task, and a \
+task that you take out is skipped. Of tasks that have begun or ended nothing can be changed.";
+
 /// Plan a goal, hand its tasks to coding agents as files, judge every result
 #[derive(Debug, Parser)]
 #[command(
@@ -70,7 +74,11 @@ pub struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Write config.toml, prompts/ and volumes/; in a git project into .plan-agent/
-    Init(InitArgs),
+    Init {
+        /// Write them into this folder itself, also in a git project
+        #[arg(long)]
+        top_level: bool,
+    },
     /// Plan a goal and carry the plan out
     Run(RunArgs),
     /// Only plan: show the plan and keep it for `resume`
@@ -85,7 +93,7 @@ pub enum CliCommand {
     /// Show a plan
     Show(ShowArgs),
     /// Say why a task is as it is, and what it waits for
-    Why(WhyArgs),
+    Why(OnTask),
     /// Show what a task changed
     Diff(DiffArgs),
     /// Take the results of a plan over into the branch that is checked out
@@ -107,13 +115,14 @@ pub enum CliCommand {
     /// Have a task tried again
     Retry(RetryArgs),
     /// Leave a task out; what waits for it goes on without it
-    Skip(OnTask),
+    Skip(SettleArgs),
     /// Say that a task is done
-    Done(OnTask),
+    Done(SettleArgs),
     /// Add a task to a plan
     Add(AddArgs),
     /// Edit a plan or a task in your editor
-    Edit(EditArgs),
+    #[command(after_help = EDITING)]
+    Edit(OnPlanOrTask),
     /// Start nothing new in a plan; what is under way goes on
     Pause(OnPlan),
     /// End the daemon; `resume` goes on
@@ -127,7 +136,14 @@ pub enum CliCommand {
     Worker(WorkerArgs),
     /// What `--detach` leaves behind
     #[command(hide = true)]
-    Daemon(DaemonArgs),
+    Daemon {
+        /// The plan to carry out
+        plan: String,
+
+        /// What stands for the settings that the process which starts it made sure of
+        #[arg(long)]
+        confirmed: String,
+    },
     /// List the tools through which agents read and change plans
     Tools(ToolsArgs),
     /// Call a tool
@@ -145,13 +161,6 @@ pub enum CliCommand {
         /// The shell
         shell: Shell,
     },
-}
-
-#[derive(Debug, Args)]
-pub struct InitArgs {
-    /// Write them into this folder itself, also in a git project
-    #[arg(long)]
-    pub top_level: bool,
 }
 
 #[derive(Debug, Args)]
@@ -330,14 +339,15 @@ pub enum PlanFormat {
     Mermaid,
 }
 
+/// Names a task.
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
-pub struct WhyArgs {
+pub struct OnTask {
     /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 
     /// The number of the task
-    #[arg(value_parser = task_number)]
+    #[arg(value_name = "N", value_parser = task_number)]
     pub task: TaskId,
 }
 
@@ -346,29 +356,33 @@ pub struct WhyArgs {
     after_help = "Without a task it lists the tasks that changed something, with --stat the files of each.\nOf a completed task it is what was accepted, of any other what is there so far. Lines are shown for plans whose tasks have\nworktrees: [run] isolation = \"worktree\"."
 )]
 pub struct DiffArgs {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
-    pub plan: Option<String>,
-
-    /// The number of the task
-    #[arg(value_parser = task_number)]
-    pub task: Option<TaskId>,
+    #[command(flatten)]
+    pub on: OnPlanOrTask,
 
     /// Only list the files, with how many lines changed
     #[arg(long)]
     pub stat: bool,
 }
 
-impl DiffArgs {
-    /// Returns the plan and the task that are meant: one word that is a number is a task.
-    pub fn meant(&self) -> (Option<&str>, Option<TaskId>) {
-        plan_or_task(self.plan.as_deref(), self.task)
-    }
+/// Names a plan or one of its tasks.
+#[derive(Debug, Args)]
+pub struct OnPlanOrTask {
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
+    plan: Option<String>,
+
+    /// The number of the task; the whole plan if left out
+    #[arg(value_name = "N", value_parser = task_number)]
+    task: Option<TaskId>,
 }
 
-fn plan_or_task(plan: Option<&str>, task: Option<TaskId>) -> (Option<&str>, Option<TaskId>) {
-    match plan.map(task_number) {
-        Some(Ok(number)) if task.is_none() => (None, Some(number)),
-        _ => (plan, task),
+impl OnPlanOrTask {
+    /// Returns the plan and the task that are meant: one word that is a number is a task.
+    pub fn meant(&self) -> (Option<&str>, Option<TaskId>) {
+        let plan = self.plan.as_deref();
+        match plan.map(task_number) {
+            Some(Ok(number)) if self.task.is_none() => (None, Some(number)),
+            _ => (plan, self.task),
+        }
     }
 }
 
@@ -398,14 +412,9 @@ pub struct LogArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_missing_positional = true)]
 pub struct LogsArgs {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
-    pub plan: Option<String>,
-
-    /// The number of the task
-    #[arg(value_parser = task_number)]
-    pub task: TaskId,
+    #[command(flatten)]
+    pub on: OnTask,
 
     /// Of attempt K instead of the latest
     #[arg(long, value_name = "K")]
@@ -430,13 +439,8 @@ pub struct AnswerArgs {
     pub choice: AnswerChoice,
 
     /// Words that go along: a correction, a direction, the answer to an agent
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub note: String,
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -551,16 +555,6 @@ pub struct McpArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct DaemonArgs {
-    /// The plan to carry out
-    pub plan: String,
-
-    /// What stands for the settings that the process which starts it made sure of
-    #[arg(long)]
-    pub confirmed: String,
-}
-
-#[derive(Debug, Args)]
 #[command(after_help = "\
 What runs programs or widens rights (checks, hooks, servers, rights of agents, prompts, the team) counts only as you confirmed \
 it. `run` asks when something is new or has changed; without a terminal it exits with 4, and this confirms it ahead. \
@@ -603,8 +597,8 @@ mod tests {
             panic!("an answer");
         };
         assert_eq!(
-            (answer.question, answer.choice, answer.note.as_str()),
-            (None, AnswerChoice::Retry, "n")
+            (answer.question, answer.choice, answer.note.as_deref()),
+            (None, AnswerChoice::Retry, Some("n"))
         );
         let Ok(CliCommand::Why(why)) = parse(&["why", "abcd", "3"]) else {
             panic!("a why");

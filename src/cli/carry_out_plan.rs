@@ -8,15 +8,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::args::{AgentArgs, CarryOut, TeamArgs};
+use super::args::CarryOut;
 use super::model_choice::models;
 use super::new_plan::usable_project;
 use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
-use super::{
-    App, CommandStart, Ended, Exit, Failure, Process, complain, detach, in_process_roles, unless,
-};
+use super::{App, Ended, Exit, Process, Result, complain, detach, in_process_roles, unless};
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 use crate::llm::Prompts;
@@ -30,14 +28,14 @@ use crate::worker::in_process::InProcessRoles;
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// What plans and judges, made before anything else: all of it may fail for reasons of the configuration.
-pub(super) struct PreparedRun {
+pub struct PreparedRun {
     policy: PlanPolicy,
     prompts: Arc<Prompts>,
     models: Option<Models>,
 }
 
 /// A plan as it was found, before anything is started for it.
-pub(super) struct FoundPlan {
+pub struct FoundPlan {
     pub head: PlanHead,
     /// It has attempts.
     pub begun: bool,
@@ -46,7 +44,7 @@ pub(super) struct FoundPlan {
 }
 
 /// Everything that is needed to carry a plan out.
-pub(super) struct Work {
+pub struct Work {
     pub app: App,
     pub prepared: PreparedRun,
     pub workers: TeamWorkers,
@@ -64,16 +62,10 @@ impl App {
     ///
     /// # Errors
     /// What is wrong in the configuration or the team, or an agent cannot work here.
-    pub(super) async fn with_workers(
-        &mut self,
-        start: &CommandStart,
-        agent: &AgentArgs,
-        team: &TeamArgs,
-        may_ask: bool,
-    ) -> Result<(TeamWorkers, Planner), Failure> {
-        self.load_team(team).await?;
-        self.require_trust(start, may_ask).await?;
-        let workers = TeamWorkers::choose(agent, self).await?;
+    pub async fn with_workers(&mut self, how: &CarryOut) -> Result<(TeamWorkers, Planner)> {
+        self.load_team(&how.team).await?;
+        self.require_trust(run_terminal::may_ask(how)).await?;
+        let workers = TeamWorkers::choose(&how.agent, self).await?;
         let planner = self.planner(workers.general.as_ref())?;
         Ok((workers, planner))
     }
@@ -82,9 +74,8 @@ impl App {
     ///
     /// # Errors
     /// A prompt is wrong, or what plans and judges cannot be set up.
-    pub(super) fn prepare(&self, planner: &Planner) -> Result<PreparedRun, Failure> {
-        let prompts = Prompts::of(&self.prompts)
-            .map_err(|error| Failure::hinted(error, |error| error.hint()))?;
+    pub fn prepare(&self, planner: &Planner) -> Result<PreparedRun> {
+        let prompts = Prompts::of(&self.prompts)?;
         Ok(PreparedRun {
             policy: self.config.policy(planner),
             prompts: Arc::new(prompts),
@@ -96,15 +87,14 @@ impl App {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) async fn found(&self, plan: &PlanId) -> Result<FoundPlan, Failure> {
+    pub async fn found(&self, plan: &PlanId) -> Result<FoundPlan> {
         self.read(plan, |plan, _| {
             let open = plan.unsettled().filter(|_| !plan.status().settled());
+            let open = open.map(|task| (task.number, task.assignee.clone()));
             FoundPlan {
                 head: plan.head().clone(),
                 begun: plan.attempts().next().is_some(),
-                open: open
-                    .map(|task| (task.number, task.assignee.clone()))
-                    .collect(),
+                open: open.collect(),
             }
         })
         .await
@@ -114,7 +104,7 @@ impl App {
     ///
     /// # Errors
     /// Says what is in the way.
-    pub(super) async fn check_found(&self, found: &FoundPlan) -> Result<(), Failure> {
+    pub async fn check_found(&self, found: &FoundPlan) -> Result {
         let head = &found.head;
         let over = head.status.settled();
         // What it began with counts.
@@ -132,11 +122,7 @@ impl App {
     ///
     /// # Errors
     /// The plan cannot be read.
-    pub(super) async fn warn_of_budget(
-        &self,
-        plan: &PlanId,
-        policy: &PlanPolicy,
-    ) -> Result<(), Failure> {
+    pub async fn warn_of_budget(&self, plan: &PlanId, policy: &PlanPolicy) -> Result {
         let policy = policy.clone();
         let warning = self.read(plan, move |plan, _| plan.too_small_budget(&policy));
         if let Some(warning) = warning.await? {
@@ -146,7 +132,7 @@ impl App {
     }
 
     /// Returns what a daemon needs to know to carry a plan out.
-    pub(super) fn settings(
+    pub fn settings(
         &self,
         prepared: &PreparedRun,
         head: &PlanHead,
@@ -155,6 +141,10 @@ impl App {
     ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
         let prompts = team.map(TeamFile::prompts_behind_files);
+        let team = team.map(|file| Team {
+            roles_only: file.roles_only,
+            ..file.team.clone()
+        });
         DaemonSettings {
             volumes: self.volumes.clone(),
             lock: lock.place().clone(),
@@ -167,12 +157,7 @@ impl App {
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),
             checks: config.checks.clone(),
-            team: team.map(|file| {
-                Arc::new(Team {
-                    roles_only: file.roles_only,
-                    ..file.team.clone()
-                })
-            }),
+            team: team.map(Arc::new),
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             timing: config.timing,
             human_wait,
@@ -195,7 +180,7 @@ impl Work {
         head: &PlanHead,
         how: &CarryOut,
         mut process: Process<'_>,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit> {
         let app = &self.app;
         let over = head.status.settled();
         if !over {
@@ -220,9 +205,8 @@ impl Work {
         let stopped = stopped(&started.stop.subscribe());
         let store = app.store().await?.clone();
         let daemon = tokio::spawn(daemon::run(settings, store, app.clock, stopped));
-        let (end, signal) = foreground
-            .follow(daemon, &started.stop, process.ended)
-            .await?;
+        let followed = foreground.follow(daemon, &started.stop, process.ended);
+        let (end, signal) = followed.await?;
         started.end().await;
         drop(self.lock);
         Ok(exit_of(&end, signal))
@@ -232,23 +216,17 @@ impl Work {
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
-    pub async fn unseen(
-        self,
-        head: &PlanHead,
-        kept: &str,
-        mut ended: Ended,
-    ) -> Result<Exit, Failure> {
+    pub async fn unseen(self, head: &PlanHead, kept: &str, mut ended: Ended) -> Result<Exit> {
         let ready = self.ready(head, HumanWait::Wait, kept, &mut ended);
         let (mut settings, roles) = ready.await?;
         let started = self.start(&mut settings, roles);
         let store = self.app.store().await?.clone();
         let mut exit = None;
-        let end = daemon::run(settings, store, self.app.clock, async {
-            let signal = ended.await;
+        let shutdown = async {
+            let signal = exit.insert(ended.await);
             tracing::info!(exit = ?signal, "asked to stop");
-            exit = Some(signal);
-        })
-        .await;
+        };
+        let end = daemon::run(settings, store, self.app.clock, shutdown).await;
         started.end().await;
         self.leave_word(&head.id, &end);
         Ok(exit_of(&end?, exit))
@@ -261,7 +239,7 @@ impl Work {
         human_wait: HumanWait,
         kept: &str,
         ended: &mut Ended,
-    ) -> Result<(DaemonSettings, Option<InProcessRoles>), Failure> {
+    ) -> Result<(DaemonSettings, Option<InProcessRoles>)> {
         let app = &self.app;
         app.log()?;
         let mut settings = app.settings(&self.prepared, head, &self.lock, human_wait);
@@ -327,12 +305,12 @@ impl Started {
 }
 
 /// Resolves when something says stop, or has gone, which means the same.
-pub(super) fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
+pub fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
     let mut stop = stop.clone();
     async move { drop(stop.wait_for(|stop| *stop).await) }
 }
 
-pub(super) fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {
+pub fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {
     match end {
         DaemonEnd::Settled(PlanState::Completed) => Exit::Done,
         DaemonEnd::Settled(PlanState::Abandoned) => Exit::Aborted,

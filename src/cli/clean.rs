@@ -2,14 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
 use super::args::CleanArgs;
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
-use super::{App, Exit, Failure, Output};
+use super::{App, Exit, Failure, Output, Result, can_ask, confirm, shown_from_here};
 use crate::config::Layout;
 use crate::plan::counted;
 
@@ -17,7 +15,7 @@ use crate::plan::counted;
 const SHARED: [&str; 2] = ["README.md", ".gitkeep"];
 
 /// Removes what is plan-agent's, once a person has agreed.
-pub(super) async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
     let home = app.config.home();
     let (what, keeps) = match home.layout() {
         Layout::TopLevel => (app.volumes.root(), &SHARED[..]),
@@ -37,17 +35,13 @@ pub(super) async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> R
         None => Vec::new(),
     };
     let open = plans.iter().filter(|plan| !plan.head.status.settled());
-    output.line(&format!(
-        "`{shown}` is plan-agent's: {}, {} of them unfinished",
-        counted(plans.len(), "plan"),
-        open.count()
-    ))?;
+    let (all, open) = (counted(plans.len(), "plan"), open.count());
+    let said = format!("`{shown}` is plan-agent's: {all}, {open} of them unfinished");
+    output.line(&said)?;
     let folders = plans.iter().filter_map(|plan| plan.head.line.as_ref());
     let folders = folders.map(|line| Path::new(&line.folder));
-    if let Some(worktrees) = folders
-        .filter(|folder| folder.exists())
-        .find_map(Path::parent)
-    {
+    let mut folders = folders.filter(|folder| folder.exists());
+    if let Some(worktrees) = folders.find_map(Path::parent) {
         let (folder, program) = (shown_from_here(worktrees), &app.program);
         output.line(&format!(
             "the worktrees in `{folder}` and the branches of plans stay; `{program} prune`, before, removes what is merged"
@@ -79,18 +73,14 @@ fn empty(folder: &Path, keeps: &[&str]) -> io::Result<bool> {
     let mut stays = false;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let path: PathBuf = entry.path();
+        let (path, name) = (entry.path(), entry.file_name());
         // A link is removed, and what it leads to stays.
         if entry.file_type()?.is_dir() {
             match empty(&path, keeps)? {
                 true => stays = true,
                 false => fs::remove_dir(&path)?,
             }
-        } else if entry
-            .file_name()
-            .to_str()
-            .is_some_and(|name| keeps.contains(&name))
-        {
+        } else if name.to_str().is_some_and(|name| keeps.contains(&name)) {
             stays = true;
         } else {
             fs::remove_file(&path)?;

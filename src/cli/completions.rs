@@ -11,9 +11,9 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::CommandLine;
 use super::plan_by_name::pick_plan;
-use super::{Access, App, CommandStart, Failure, Output};
+use super::{Access, App, CommandStart, Output, Result};
 use crate::config::Environment;
-use crate::plan::{ArchiveState, Plan, ROLE};
+use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::{ListedPlan, Store};
 use crate::view::StateWord;
 use crate::wire::text::one_line;
@@ -32,10 +32,9 @@ const NAME: usize = 60;
 pub fn answer() -> bool {
     let here = std::env::current_dir().ok();
     let asked = CompleteEnv::with_factory(command).var(ASKED);
+    let answered = asked.try_complete(std::env::args_os(), here.as_deref());
     // An error would be printed into the line that is typed.
-    asked
-        .try_complete(std::env::args_os(), here.as_deref())
-        .unwrap_or(true)
+    answered.unwrap_or(true)
 }
 
 /// Prints the script of a shell.
@@ -43,12 +42,12 @@ pub fn answer() -> bool {
 /// # Errors
 ///
 /// That of the output.
-pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result<(), Failure> {
+pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result {
     let (shells, mut script) = (Shells::builtins(), Vec::new());
     if let Some(shell) = shells.completer(&shell.to_string()) {
         let name = "plan-agent";
         let written = shell.write_registration(ASKED, name, name, name, &mut script);
-        written.map_err(Failure::failed)?;
+        written?;
     }
     output.bytes(&script)
 }
@@ -56,13 +55,9 @@ pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result<(), Fai
 /// Returns the command line with what completes its words.
 fn command() -> Command {
     let line = CommandLine::command();
-    let names = line.get_subcommands().map(|one| one.get_name().to_owned());
-    let names: Vec<String> = names.collect();
-    names.into_iter().fold(line, |line, name| {
-        line.mut_subcommand(name, |one| {
-            let has_task = one.get_arguments().any(|arg| arg.get_id() == "task");
-            one.mut_args(|arg| completed(arg, has_task))
-        })
+    line.mut_subcommands(|one| {
+        let has_task = one.get_arguments().any(|arg| arg.get_id() == "task");
+        one.mut_args(|arg| completed(arg, has_task))
     })
 }
 
@@ -83,12 +78,11 @@ fn completed(arg: Arg, has_task: bool) -> Arg {
             offers.ok().flatten().unwrap_or_default()
         });
         let typed = typed.to_string_lossy();
-        let fits = offers.unwrap_or_default().into_iter();
-        let fits = fits
-            .filter(|(word, _)| word.starts_with(&*typed))
-            .take(MOST);
-        fits.map(|(word, help)| CompletionCandidate::new(word).help(Some(help.into())))
-            .collect()
+        let mut fits = offers.unwrap_or_default();
+        fits.retain(|(word, _)| word.starts_with(&*typed));
+        let fits = fits.into_iter().take(MOST);
+        let offer = |(word, help)| CompletionCandidate::new(word).help(Some(String::into(help)));
+        fits.map(offer).collect()
     };
     arg.add(ArgValueCompleter::new(offers))
 }
@@ -127,11 +121,9 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
         offers = store.read(&meant, |plan, _| tasks(plan)).await.ok()?;
     }
     let daemon = app.volumes.running();
+    let carried_out = |id: &PlanId| daemon.as_ref().is_some_and(|it| it.carries_out(id));
     let plan = |ListedPlan { head, .. }: &ListedPlan| {
-        let carried_out = daemon
-            .as_ref()
-            .is_some_and(|daemon| daemon.carries_out(&head.id));
-        let state = StateWord::of_plan(head, carried_out).as_str();
+        let state = StateWord::of_plan(head, carried_out(&head.id)).as_str();
         let help = format!("{state}: {}", one_line(&head.name, NAME));
         (one_line(head.key(), NAME), help)
     };
@@ -141,15 +133,13 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
 
 /// Returns the tasks from where the work is on; those before are seldom meant.
 fn tasks(plan: &Plan) -> Vec<(String, String)> {
-    let first = plan
-        .unsettled()
-        .next()
-        .map_or(0, |task| plan.index_of(task));
+    let first = plan.unsettled().next();
+    let first = first.map_or(0, |task| plan.index_of(task));
     let tasks = plan.tasks().skip(first).chain(plan.tasks().take(first));
-    let tasks = tasks.map(|task| {
+    let offer = |task| {
         let state = StateWord::of_task(plan, task).as_str();
         let help = format!("{state}: {}", one_line(&task.name, NAME));
         (task.number.to_string(), help)
-    });
-    tasks.collect()
+    };
+    tasks.map(offer).collect()
 }

@@ -1,23 +1,24 @@
 //! Questions of the program itself that are answered with yes or no, before a plan begins.
 
-use std::io::BufRead as _;
-use std::io::IsTerminal as _;
+use std::io::{BufRead as _, IsTerminal as _, Read as _, stderr, stdin};
 
-use super::{Failure, beside, complain};
+use anyhow::anyhow;
+
+use super::{Failure, Result, beside, complain};
 
 /// The most bytes of an answer that are read.
 const MOST: u64 = 4096;
 
 /// Returns whether a person can be asked: both sides of the conversation are a terminal.
-pub(super) fn can_ask() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+pub fn can_ask() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
 }
 
 /// Asks on the terminal; anything but yes is no.
 ///
 /// # Errors
 /// The terminal cannot be read.
-pub(super) async fn confirm(question: &str) -> Result<bool, Failure> {
+pub async fn confirm(question: &str) -> Result<bool> {
     let answer = answer(&format!("{question} [y/N] ")).await?;
     Ok(["y", "yes"].contains(&answer.as_str()))
 }
@@ -26,21 +27,19 @@ pub(super) async fn confirm(question: &str) -> Result<bool, Failure> {
 ///
 /// # Errors
 /// The terminal cannot be read, or is gone.
-pub(super) async fn answer(question: &str) -> Result<String, Failure> {
+pub async fn answer(question: &str) -> Result<String> {
     complain(question);
     let mut open = OpenLine(true);
-    let answer = beside(|| {
+    let line = beside(|| {
         let mut line = String::new();
-        let mut input = std::io::stdin().lock();
-        let read = std::io::Read::take(&mut input, MOST).read_line(&mut line);
-        match read.map_err(Failure::failed)? {
-            0 => Err(Failure::failed(anyhow::anyhow!("the terminal is gone"))),
+        match stdin().lock().take(MOST).read_line(&mut line)? {
+            0 => Err(Failure::failed(anyhow!("the terminal is gone"))),
             _ => Ok(line),
         }
     });
-    let answer = answer.await?;
+    let line = line.await?;
     open.0 = false;
-    Ok(answer.trim().to_lowercase())
+    Ok(line.trim().to_lowercase())
 }
 
 /// A line on which a person has not answered yet: what is printed when a signal comes stands below it.

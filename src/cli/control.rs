@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::{App, BY, Exit, Failure, Output, plan_display, steer};
+use super::{App, BY, Exit, Failure, Output, Result, plan_display, steer};
 use crate::plan::{AnswerChoice, DAEMON, Draft, HumanQuestionKind, PlanId, PlanState};
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
@@ -18,33 +18,32 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Answers a question.
-pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result {
     let (plan, question) = app.question(args.question.as_deref()).await?;
-    let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
-    let again = question
-        .task
-        .filter(|_| choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model);
+    let (id, choice) = (question.id.clone(), args.choice);
+    let note = args.note.clone().unwrap_or_default();
+    let again = choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model;
+    let again = question.task.filter(|_| again);
     let answer = move |draft: &mut Draft<'_>| {
         draft.answer(&id, choice, &note, BY)?;
         let again = again.and_then(|task| draft.plan().task(task));
         Ok(again.map(|task| steer::attempts(draft.plan(), task)))
     };
     let gives = app.change(&plan, "answered", answer).await?;
-    let about = match question.task {
-        Some(task) => format!("task {task}"),
-        None => format!("plan {plan}"),
-    };
+    let plan_itself = || format!("plan {plan}");
+    let about = question
+        .task
+        .map_or_else(plan_itself, |task| format!("task {task}"));
     let gives = gives.unwrap_or_default();
-    output.line(&format!("{about}: {}{gives}", args.choice.as_str()))?;
-    if app.daemon().is_none() {
-        let goes_on = app.program.goes_on(plan.as_str());
-        output.line(&format!("No daemon works here: {goes_on}."))?;
+    output.line(&format!("{about}: {}{gives}", choice.as_str()))?;
+    match (app.daemon(), app.program.goes_on(plan.as_str())) {
+        (Some(_), _) => Ok(()),
+        (None, goes_on) => output.line(&format!("No daemon works here: {goes_on}.")),
     }
-    Ok(())
 }
 
 /// Lets nothing new start in a plan.
-pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let was_paused = app.change(&plan, "paused", |draft| {
         let paused = matches!(draft.plan().status(), PlanState::Paused(_));
@@ -62,7 +61,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), 
 }
 
 /// Makes a plan what it was after an earlier change.
-pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = plan_display::as_it_was(app, &plan, at).await?;
@@ -82,7 +81,7 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
 }
 
 /// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
-pub(super) fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>, Failure> {
+pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     let busy = |daemon: DaemonInfo| {
         let error = anyhow!("a daemon (pid {}) carries out plan `{plan}`", daemon.pid);
         let hint = format!("`{} stop` ends it", app.program);
@@ -90,10 +89,8 @@ pub(super) fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonL
     };
     if let Some(daemon) = app.volumes.running() {
         // Which plan it has is not said before it has begun.
-        let others = daemon
-            .plan
-            .as_ref()
-            .is_some_and(|other| other != plan.as_str());
+        let other = daemon.plan.as_ref();
+        let others = other.is_some_and(|other| other != plan.as_str());
         return if others { Ok(None) } else { Err(busy(daemon)) };
     }
     app.volumes.lock().map(Some).map_err(|error| {
@@ -104,7 +101,7 @@ pub(super) fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonL
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
-pub async fn stop(app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn stop(app: &App, output: &mut Output) -> Result {
     let volumes = &app.volumes;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {

@@ -2,26 +2,25 @@
 //! announces that it works.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{App, Exit, Failure, Process, logging, unless};
+use super::{App, Exit, Failure, Process, Result, logging, unless};
+use crate::exec::tail_of;
 use crate::plan::PlanId;
-use crate::volumes::{DaemonLock, Volumes};
+use crate::volumes::DaemonLock;
 
 /// How often a starting daemon is checked.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// Checks before the daemon counts as not started. They are counted because a busy machine delays it as well as them.
-const CHECKS: u32 = 1_000;
+const CHECKS: u128 = 1_000;
 
-/// Characters of its log that are shown when it does not start.
+/// Bytes of its log that are shown when it does not start.
 const TAIL: usize = 2_000;
 
 /// Leaves the terminal that this process was started in: its signals no longer reach it.
@@ -32,7 +31,7 @@ pub fn leave_terminal() {
 }
 
 /// Returns the file that the process which started this daemon handed over as its standard input, which is empty from then on.
-pub fn handed_over() -> Result<Option<File>, Failure> {
+pub fn handed_over() -> Result<Option<File>> {
     let input = std::io::stdin().as_fd().try_clone_to_owned();
     let file = File::from(input.context("failed to read what was handed over")?);
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -49,100 +48,77 @@ pub fn handed_over() -> Result<Option<File>, Failure> {
 ///
 /// # Errors
 /// It cannot be started, or ends at once; the error shows the end of its log.
-pub(super) async fn detach(
+pub async fn detach(
     plan: &PlanId,
     app: &App,
     lock: DaemonLock,
     mut process: Process<'_>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let log = app.log_file();
     let executable = std::env::current_exe().context("failed to find this program")?;
     let mut command = Command::new(executable);
     if let Some(file) = app.config.file() {
         command.arg("--config").arg(file);
     }
-    command.arg("daemon").arg(plan.as_str());
-    command.arg("--confirmed").arg(app.fingerprint());
+    command.args(["daemon", plan.as_str(), "--confirmed", &app.fingerprint()]);
     let out = logging::open(&log)?;
-    let err = out.try_clone();
-    let err = err.context("failed to open the log a second time")?;
-    let mut child = command
-        .stdin(lock.into_file()?)
-        .stdout(out)
-        .stderr(err)
-        .spawn()
-        .context("failed to start the daemon")?;
+    let err = out
+        .try_clone()
+        .context("failed to open the log a second time")?;
+    command.stdin(lock.into_file()?).stdout(out).stderr(err);
+    let mut child = command.spawn().context("failed to start the daemon")?;
     // It keeps the lock open: from now on only the daemon holds it.
     drop(command);
-    let program = &app.program;
+    let (program, pid) = (&app.program, child.id());
     let goes_on = program.goes_on(plan.as_str());
-    // It starts the servers of the team's tools before it says so.
-    let servers = app.config.mcp.values().map(|server| server.timeout);
-    let started = await_start(&mut child, &app.volumes, servers.sum());
-    let started = match unless(&mut process.ended, &goes_on, started).await {
-        Ok(started) => started,
-        Err(stopped) => {
-            end(&mut child).await;
-            return Err(stopped);
-        }
-    };
-    let pid = child.id();
-    let error = match started {
-        DetachOutcome::Works => {
-            process.output.line(&format!(
-                "plan {plan} is carried out in the background (pid {pid})"
-            ))?;
-            process.output.line(&format!(
-                "`{program} status` shows how far it is, `answer` answers it, `stop` ends it"
-            ))?;
-            return Ok(Exit::Done);
-        }
+    let kept = format!("the plan is kept: {goes_on}");
+    let started = await_start(&mut child, app, &kept);
+    let said = match unless(&mut process.ended, &goes_on, started).await {
+        Ok(None) => format!(
+            "plan {plan} is carried out in the background (pid {pid})\n\
+             `{program} status` shows how far it is, `answer` answers it, `stop` ends it"
+        ),
         // A plan of a few quick tasks may be over before it is seen at work.
-        DetachOutcome::Over(status) if status.success() => {
-            process.output.line(&format!(
-                "plan {plan} is done; `{program} status {plan}` shows it"
-            ))?;
-            return Ok(Exit::Done);
+        Ok(Some(status)) if status.success() => {
+            format!("plan {plan} is done; `{program} status {plan}` shows it")
         }
-        DetachOutcome::Over(status) => {
-            let log = tail(&log);
-            anyhow!("the daemon ended at once ({status})\n{}", log.trim_end())
+        Ok(Some(status)) => {
+            let log = tail_of(&log, TAIL);
+            let error = anyhow!("the daemon ended at once ({status})\n{}", log.trim_end());
+            return Err(Failure::failed(error).hint(kept));
         }
-        DetachOutcome::Hangs => {
+        Err(failure) => {
             end(&mut child).await;
-            anyhow!("the daemon (pid {pid}) did not take the folder, and was ended")
+            return Err(failure);
         }
     };
-    Err(Failure::failed(error).hint(format!("the plan is kept: {goes_on}")))
+    process.output.line(&said)?;
+    Ok(Exit::Done)
 }
 
-/// What came of starting a daemon.
-enum DetachOutcome {
-    Works,
-    Over(ExitStatus),
-    Hangs,
-}
-
-async fn await_start(
-    child: &mut Child,
-    volumes: &Volumes,
-    more: Duration,
-) -> Result<DetachOutcome, Failure> {
+/// Waits until a daemon works, or has ended: with this status.
+///
+/// # Errors
+/// It does neither; what is `kept` is the hint.
+async fn await_start(child: &mut Child, app: &App, kept: &str) -> Result<Option<ExitStatus>> {
+    // It starts the servers of the team's tools before it says so.
+    let more: Duration = app.config.mcp.values().map(|server| server.timeout).sum();
     let more = more.as_millis() / CHECK_EVERY.as_millis();
-    let checks = CHECKS.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
-    for _ in 0..checks {
-        let running = volumes.running();
+    for _ in 0..CHECKS.saturating_add(more) {
+        let running = app.volumes.running();
         // It holds the folder from the beginning; it says its plan when it works.
         if running.is_some_and(|running| running.pid == child.id() && running.plan.is_some()) {
-            return Ok(DetachOutcome::Works);
+            return Ok(None);
         }
         let status = child.try_wait();
         if let Some(status) = status.context("failed to look after the daemon")? {
-            return Ok(DetachOutcome::Over(status));
+            return Ok(Some(status));
         }
         tokio::time::sleep(CHECK_EVERY).await;
     }
-    Ok(DetachOutcome::Hangs)
+    let pid = child.id();
+    let error = anyhow!("the daemon (pid {pid}) did not take the folder, and was ended");
+    Err(Failure::failed(error).hint(kept))
 }
 
 /// Ends a daemon that has not announced itself yet: no other process knows of it.
@@ -152,19 +128,4 @@ async fn end(child: &mut Child) {
     while let Ok(None) = child.try_wait() {
         tokio::time::sleep(CHECK_EVERY).await;
     }
-}
-
-fn tail(log: &Path) -> String {
-    let end = || {
-        let mut file = File::open(log)?;
-        // The log of every daemon that was ever here: a character has at most four bytes.
-        let from = file.metadata()?.len().saturating_sub(4 * TAIL as u64);
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.take(4 * TAIL as u64).read_to_end(&mut bytes)?;
-        std::io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let text = end().unwrap_or_default();
-    let skip = text.chars().count().saturating_sub(TAIL);
-    text.chars().skip(skip).collect()
 }

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::args::DiffArgs;
-use super::{App, Failure, Output, complain};
-use crate::exec::{CommitRange, DiffDetail, Filters, Project, difference, examine, span_of};
-use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
+use super::results::worktree_of;
+use super::{App, Failure, Output, Result, complain};
+use crate::exec::{
+    CommitRange, DiffDetail, Filters, Project, TaskWorktree, difference, examine, span_of,
+};
+use crate::plan::{Attempt, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
 use crate::view::Style;
 use crate::wire::text::{one_line, printable};
 
@@ -22,19 +25,15 @@ enum DiffSource {
     /// Between two commits of the project.
     Accepted(String, String),
     /// In the task's worktree, or on its branch when that is gone.
-    Open {
-        folder: PathBuf,
-        branch: String,
-        tip: String,
-    },
+    Open { place: TaskWorktree, tip: String },
     /// Only the names of the files, a line for each attempt: agents share the workspace.
     Shared(Vec<String>),
 }
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
 /// tasks changed something.
-pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
-    let (plan, task) = args.meant();
+pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result {
+    let (plan, task) = args.on.meant();
     let plan = app.plan(plan).await?;
     match task {
         Some(task) => of_task(&plan, task, args.stat, app, output).await,
@@ -42,19 +41,13 @@ pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result<(),
     }
 }
 
-async fn of_task(
-    plan: &PlanId,
-    task: TaskId,
-    stat: bool,
-    app: &App,
-    output: &mut Output,
-) -> Result<(), Failure> {
+async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App, output: &mut Output) -> Result {
     let read = app.read(plan, move |plan, _| {
-        let source = plan.task(task).map(|task| find(plan, task, |_| true));
+        let source = plan.task(id).map(|task| find(plan, task, |_| true));
         (plan.head().clone(), source)
     });
     let (head, Some(source)) = read.await? else {
-        return Err(app.no_task(plan, task));
+        return Err(app.no_task(plan, id));
     };
     if let DiffSource::Shared(attempts) = &source
         && !attempts.is_empty()
@@ -71,27 +64,23 @@ async fn of_task(
     };
     let project = project(head).await?;
     let Some((change, left_out)) = change(project.as_ref(), source, detail).await? else {
-        return Err(Failure::failed(anyhow!(
-            "no agent has worked on task `{task}` yet"
-        )));
+        let error = anyhow!("no agent has worked on task `{id}` yet");
+        return Err(Failure::failed(error));
     };
     show(&change, output)?;
     for left in &left_out {
         complain(&format!(
-            "! `{}` is a git repository of its own without a commit: its files are not shown\n",
-            printable(left)
+            "! `{left}` is a git repository of its own without a commit: its files are not shown\n"
         ));
     }
     Ok(())
 }
 
 /// Lists the tasks that changed something, with the files of each or only how many they are.
-async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result<(), Failure> {
+async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result {
     let read = app.read(plan, |plan, _| {
-        let changed = |attempt: &Attempt| {
-            let changes = attempt.changes.as_ref();
-            changes.is_some_and(|changes| !changes.files.is_empty())
-        };
+        let files = |attempt: &Attempt| attempt.changes.as_ref().map(|it| it.files.len());
+        let changed = |attempt: &Attempt| files(attempt).is_some_and(|files| files > 0);
         let begun = plan.tasks().filter(|task| task.current.is_some());
         let found = begun.map(|task| {
             let title = format!("{} · {}", task.number, one_line(&task.name, TITLE));
@@ -144,16 +133,14 @@ async fn project(head: PlanHead) -> anyhow::Result<Option<Project>> {
         return Ok(None);
     };
     let repository = match head.repository {
-        Some(repository) => Some(*repository),
-        None => examine(&root, Filters::Off).await?,
+        Some(repository) => *repository,
+        None => match examine(&root, Filters::Off).await? {
+            Some(repository) => repository,
+            None => return Ok(None),
+        },
     };
-    match repository {
-        Some(repository) => {
-            let folder = Path::new(&line.folder);
-            Ok(Some(Project::open(&root, &repository, folder).await?))
-        }
-        None => Ok(None),
-    }
+    let project = Project::open(&root, &repository, Path::new(&line.folder));
+    Ok(Some(project.await?))
 }
 
 /// Returns a change, and the repositories within it that are left out; `None` if no agent has begun it, or only names are known.
@@ -169,14 +156,11 @@ async fn change(
     let span = match source {
         DiffSource::Shared(_) => return Ok(None),
         DiffSource::Accepted(from, to) => committed(from, to),
-        DiffSource::Open {
-            folder,
-            branch,
-            tip,
-        } => match project.worktree(&folder).await? {
+        DiffSource::Open { place, tip } => match project.worktree(&place.folder).await? {
             Some(worktree) => span_of(&worktree, &tip).await?,
             None => {
-                let Some(head) = git.resolve(&format!("refs/heads/{branch}")).await? else {
+                let branch = format!("refs/heads/{}", place.branch);
+                let Some(head) = git.resolve(&branch).await? else {
                     return Ok(None);
                 };
                 let from = git.line(&["merge-base", &tip, &head]).await?;
@@ -192,12 +176,8 @@ async fn change(
 fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSource {
     let Some(line) = &plan.head().line else {
         let attempts = plan.attempts_of(task.number);
-        return DiffSource::Shared(
-            attempts
-                .filter(|attempt| shown(attempt))
-                .filter_map(names)
-                .collect(),
-        );
+        let attempts = attempts.filter(|attempt| shown(attempt));
+        return DiffSource::Shared(attempts.filter_map(names).collect());
     };
     let current = plan.current_attempt(task);
     match current.and_then(|attempt| attempt.merge.as_ref()) {
@@ -205,8 +185,7 @@ fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSourc
             DiffSource::Accepted(merge.onto.clone(), merge.commit.clone())
         }
         _ => DiffSource::Open {
-            folder: line.worktree(task.number).into(),
-            branch: IntegrationBranch::task_branch(plan.id(), task.number),
+            place: worktree_of(plan.head(), line, task.number),
             tip: line.tip.clone(),
         },
     }
@@ -216,11 +195,8 @@ fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSourc
 fn names(attempt: &Attempt) -> Option<String> {
     let changes = attempt.changes.as_ref()?.text(usize::MAX);
     let company = attempt.company().map(|company| format!(" ({company})"));
-    Some(format!(
-        "attempt {}  {changes}{}",
-        attempt.number,
-        company.unwrap_or_default()
-    ))
+    let (number, company) = (attempt.number, company.unwrap_or_default());
+    Some(format!("attempt {number}  {changes}{company}"))
 }
 
 fn committed(from: String, to: String) -> CommitRange {
@@ -232,7 +208,7 @@ fn committed(from: String, to: String) -> CommitRange {
 }
 
 /// Prints a difference: as it is for a program, without what a terminal would obey and with colours for a person.
-fn show(change: &[u8], output: &mut Output) -> Result<(), Failure> {
+fn show(change: &[u8], output: &mut Output) -> Result {
     if change.is_empty() {
         complain("no file is changed\n");
         return Ok(());

@@ -11,11 +11,12 @@ use super::in_process_roles::{Servers, start_servers};
 use super::model_choice::on_path;
 use super::team_file::TeamFile;
 use super::worker_pools::examine;
-use super::{App, CommandStart, Exit, Failure, Output};
+use super::{App, CommandStart, Exit, Failure, Output, Result};
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
+use crate::plan::counted;
 use crate::store::Store;
 use crate::view::Style;
 use crate::wire::Problem;
@@ -42,11 +43,7 @@ enum FindingState {
 }
 
 /// Prints what is there and what is not. Ends with 1 if something is bad.
-pub(super) async fn doctor(
-    args: &DoctorArgs,
-    start: &CommandStart,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
+pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: &mut Output) -> Result<Exit> {
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
             let program = start.program();
@@ -55,7 +52,8 @@ pub(super) async fn doctor(
             // What cannot be read is found elsewhere.
             drop(app.load_team(&args.team).await);
             app.prompts = PromptFiles::read(&app.config.prompts_dir()).unwrap_or_default();
-            let trusted = !app.is_unconfirmed(start);
+            app.named = start.file.is_some();
+            let trusted = !app.is_unconfirmed();
             findings.extend((!trusted).then(|| unconfirmed(&app)));
             findings.extend(team(args.team.file.as_deref(), &app, trusted).await);
             findings
@@ -69,14 +67,11 @@ pub(super) async fn doctor(
             print(finding, output)?;
         }
     }
-    let mut states = findings.iter().map(|finding| finding.state);
-    Ok(match states.any(|state| state == FindingState::Bad) {
-        true => Exit::Failed,
-        false => Exit::Done,
-    })
+    let bad = (findings.iter()).any(|finding| finding.state == FindingState::Bad);
+    Ok(if bad { Exit::Failed } else { Exit::Done })
 }
 
-fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
+fn print(finding: &Finding, output: &mut Output) -> Result {
     let (word, style) = match finding.state {
         FindingState::Good => ("ok", Style::Good),
         FindingState::Missing => ("--", Style::Dim),
@@ -202,11 +197,9 @@ fn model(app: &App) -> Finding {
             let named = endpoint.url_variable;
             let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
             let (api, url, models) = (endpoint.api.as_str(), endpoint.base_url, models.join(", "));
-            let variable = endpoint.key_variable;
-            good(
-                "model",
-                format!("{api} at {url}{named} ({why}), model {models}, key {variable} {key}"),
-            )
+            let key = format!("key {} {key}", endpoint.key_variable);
+            let text = format!("{api} at {url}{named} ({why}), model {models}, {key}");
+            good("model", text)
         }
         Ok(Planner::Agent { name, why }) => {
             good("model", format!("the coding agent {name} is asked ({why})"))
@@ -264,14 +257,10 @@ async fn team(named: Option<&Path>, app: &App, trusted: bool) -> Vec<Finding> {
     let (_, found) = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
     problems.extend(found);
     problems.sort_by_key(|problem| (problem.line, problem.column));
-    let count = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    };
     let (roles, workflows) = (&file.team.roles, file.team.workflow_ids());
-    let mut text = format!("{} in {shown}", count(roles.len(), "role"));
+    let mut text = format!("{} in {shown}", counted(roles.len(), "role"));
     if !workflows.is_empty() {
-        let many = count(workflows.len(), "workflow");
+        let many = counted(workflows.len(), "workflow");
         text = format!("{text}, {many}: {}", workflows.join(", "));
     }
     let mut findings = Vec::new();
@@ -350,11 +339,9 @@ impl Finding {
         }
     }
 
-    fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 }
 
@@ -370,10 +357,9 @@ fn missing(about: &'static str, text: impl Into<String>) -> Finding {
 /// What a run would refuse.
 fn refused(about: &'static str, failure: Failure) -> Finding {
     let Problem { message, hint, .. } = failure.problem(Problem::new);
-    Finding {
-        hint,
-        ..bad(about, message)
-    }
+    let mut finding = bad(about, message);
+    finding.hint = hint;
+    finding
 }
 
 fn bad(about: &'static str, text: impl Into<String>) -> Finding {

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
-use super::args::EditArgs;
+use super::args::OnPlanOrTask;
 use super::editor::Editor;
 use super::{Access, App, BY, Exit, Failure, Output, Process, complain};
 use crate::plan::{Draft, PlanHead, PlanId, PlanSpec, Refusal, TaskEdit, TaskState, counted};
@@ -16,7 +16,7 @@ use crate::wire::text::printable;
 const COMMENT: &str = "#!";
 
 /// Lets the person edit until the text is right, or is given back as it was.
-pub(super) async fn edit(args: &EditArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Result<Exit, Failure> {
     let app = App::open(process.start, Access::Control).await?;
     app.quiet()?;
     let (named, task) = args.meant();

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use super::app::PUT_BACK;
+use crate::agents::{AgentRefusal, UnknownPermission};
 use crate::config::ConfigError;
-use crate::exec::GitError;
+use crate::exec::ProjectError;
+use crate::llm::{EndpointError, PromptError};
 use crate::plan::Refusal;
 use crate::store::StoreError;
 use crate::volumes::VolumesError;
@@ -52,6 +54,9 @@ pub struct Failure {
     exit: Exit,
 }
 
+/// What comes of a part of a command.
+pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
 impl Failure {
     /// The command failed.
     pub fn failed(error: impl Into<anyhow::Error>) -> Self {
@@ -61,15 +66,6 @@ impl Failure {
     /// What the person asked for makes no sense.
     pub fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::new(error, Exit::Usage)
-    }
-
-    /// What the person asked for or configured makes no sense, and the error knows the way out.
-    pub fn hinted<E, H: Into<String>>(error: E, hint: impl FnOnce(&E) -> H) -> Self
-    where
-        E: Into<anyhow::Error>,
-    {
-        let hint = hint(&error);
-        Self::usage(error).hint(hint)
     }
 
     /// The command ends with this exit code.
@@ -108,46 +104,38 @@ impl Failure {
 
     /// Shows every problem of a file, each with its own hint, as a compiler does.
     pub fn problems(file: &str, problems: &[Problem]) -> Self {
-        let shown = problems
-            .iter()
-            .map(|problem| problem.in_file(file) + &hint_line(problem.hint.as_deref()));
-        Self::usage(anyhow!(shown.collect::<Vec<_>>().join("\nerror: ")))
+        let one = |one: &Problem| one.in_file(file) + &hint_line(one.hint.as_deref());
+        let all: Vec<String> = problems.iter().map(one).collect();
+        Self::usage(anyhow!(all.join("\nerror: ")))
     }
 
     /// Adds the way out.
     #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 
     /// Says first what it is about.
     #[must_use]
-    pub fn about(self, what: &str) -> Self {
-        Self {
-            message: format!("{what}: {}", self.message),
-            ..self
-        }
+    pub fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
     }
 
     /// Says after it what else is wrong.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn and(self, mut other: Self) -> Self {
         let hint = hint_line(self.hint.as_deref());
-        Self {
-            message: format!("{}{hint}\nerror: {}", self.message, other.message),
-            ..other
-        }
+        other.message = format!("{}{hint}\nerror: {}", self.message, other.message);
+        other
     }
 
     /// Returns it as a problem of the file that led to it; `place` makes one of a text.
     pub fn problem(self, place: impl FnOnce(String) -> Problem) -> Problem {
-        Problem {
-            hint: self.hint,
-            ..place(self.message)
-        }
+        let mut problem = place(self.message);
+        problem.hint = self.hint;
+        problem
     }
 
     /// Returns what to print on standard error, if anything.
@@ -173,7 +161,7 @@ fn hint_line(hint: Option<&str>) -> String {
 }
 
 /// Returns what to do where something in the exchange folder cannot be used for a fault of this kind.
-pub(super) fn way_out(fault: ErrorKind) -> &'static str {
+pub fn way_out(fault: ErrorKind) -> &'static str {
     match fault {
         // A link, or something else that does not belong there.
         ErrorKind::InvalidData => {
@@ -183,53 +171,49 @@ pub(super) fn way_out(fault: ErrorKind) -> &'static str {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Refused(refusal) => refusal.into(),
-            error @ StoreError::Foreign { .. } => {
-                Self::failed(error).hint(way_out(ErrorKind::InvalidData))
-            }
-            error @ StoreError::Emptied { .. } => Self::failed(error).hint(PUT_BACK),
-            error => Self::failed(error),
-        }
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    /// Fails with the exit code and the way out that belong to an error.
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let (exit, hint) = known(&error);
+        let mut failure = Self::new(error, exit);
+        failure.hint = hint;
+        failure
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NoNote => Self::usage(refusal).hint("add --note \"…\""),
-            Refusal::NotOffered { .. } => Self::usage(refusal),
-            refusal => Self::failed(refusal),
-        }
+fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
+    let failed = |hint: &str| (Exit::Failed, Some(hint.to_owned()));
+    match error.downcast_ref() {
+        Some(StoreError::Refused(refusal)) => return of_refusal(refusal),
+        Some(StoreError::Foreign { .. }) => return failed(way_out(ErrorKind::InvalidData)),
+        Some(StoreError::Emptied { .. }) => return failed(PUT_BACK),
+        _ => {}
+    }
+    if let Some(refusal) = error.downcast_ref() {
+        return of_refusal(refusal);
+    }
+    if let Some(error) = error.downcast_ref::<ConfigError>() {
+        return (Exit::Usage, error.hint());
+    }
+    let refused = error.downcast_ref::<AgentRefusal>();
+    let project = error.downcast_ref().map(ProjectError::hint);
+    let hint = (error.downcast_ref().map(PromptError::hint))
+        .or_else(|| error.downcast_ref().map(EndpointError::hint))
+        .or_else(|| error.downcast_ref().map(UnknownPermission::hint))
+        .or(refused.map(|refused| refused.way_out.as_str()))
+        .or(project.as_deref());
+    match hint {
+        Some(hint) => (Exit::Usage, Some(hint.to_owned())),
+        None => (Exit::Failed, None),
     }
 }
 
-impl From<VolumesError> for Failure {
-    fn from(error: VolumesError) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<GitError> for Failure {
-    fn from(error: GitError) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        Self {
-            hint: error.hint(),
-            ..Self::usage(error)
-        }
+fn of_refusal(refusal: &Refusal) -> (Exit, Option<String>) {
+    match refusal {
+        Refusal::NoNote => (Exit::Usage, Some("add --note \"…\"".to_owned())),
+        Refusal::NotOffered { .. } => (Exit::Usage, None),
+        _ => (Exit::Failed, None),
     }
 }
 

@@ -7,18 +7,17 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 
 use super::team_file::TeamFile;
-use super::{App, Failure, complain};
+use super::{App, Failure, Result, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
-use crate::exec::{CheckConfig, MarkKind, end_left_behind};
+use crate::exec::{MarkKind, end_left_behind};
 use crate::role::{
     ASK, Abilities, Framework, McpServer, OtherRole, REQUEST_COLLABORATION, Role, RoleId,
     RoleModel, RoleSettings, StepChecker, Workplace, built_in, plan_tools,
 };
-use crate::store::Store;
 use crate::tools::Toolbox;
-use crate::volumes::{Folder, Volumes};
+use crate::volumes::Folder;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
@@ -26,7 +25,7 @@ use crate::worker::in_process::{InProcessRole, InProcessRoles, Member, RoleHost}
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
-pub(super) struct Servers {
+pub struct Servers {
     tools: Abilities,
     /// The names of those that have listed their tools.
     known: BTreeSet<String>,
@@ -34,7 +33,7 @@ pub(super) struct Servers {
 
 /// Returns the roles of the team in this process that could do nothing, because there is no language model and they need one.
 /// `general` is the agent for all, which may be the model.
-pub(super) fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec<Problem> {
+pub fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec<Problem> {
     let Ok(Planner::Rules { .. }) = app.planner(general) else {
         return Vec::new();
     };
@@ -55,15 +54,14 @@ pub(super) fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App)
 
 /// Returns what of the tools and templates of the roles in this process cannot be used: tools that a server does not have,
 /// parameters that do not fit. What the file alone shows is among the problems of the file.
-pub(super) async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> {
+pub async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> {
     // The tools are not called.
     let Ok(toolbox) = Toolbox::in_memory().await else {
         return Vec::new();
     };
     let tools = plan_tools(&toolbox).and(servers.tools.clone());
-    inside(file)
-        .flat_map(|role| unusable_steps_of(role, file, &tools, servers))
-        .collect()
+    let of_role = |role| unusable_steps_of(role, file, &tools, servers);
+    inside(file).flat_map(of_role).collect()
 }
 
 fn unusable_steps_of(
@@ -76,10 +74,8 @@ fn unusable_steps_of(
         return Vec::new();
     };
     let mut problems = Vec::new();
-    let named = role.tools.iter();
-    let named =
-        named.filter(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
-    let named: Vec<String> = named.cloned().collect();
+    let mut named = role.tools.clone();
+    named.retain(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
     for unknown in tools.only(&named).err().unwrap_or_default() {
         problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
     }
@@ -124,11 +120,11 @@ fn unusable_steps_of(
 ///
 /// # Errors
 /// What one of them cannot work with, such as a template that names what is not there, or a server that does not start.
-pub(super) async fn ready(
+pub async fn ready(
     settings: &DaemonSettings,
     app: &App,
     worktrees: bool,
-) -> Result<Option<InProcessRoles>, Failure> {
+) -> Result<Option<InProcessRoles>> {
     let (store, config) = (app.store().await?, &app.config);
     let volumes = &settings.volumes;
     tidy_internal(store, volumes, &settings.plan, app.clock.now()).await;
@@ -155,30 +151,45 @@ pub(super) async fn ready(
             Abilities::default()
         });
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
-        let parts = RoleParts {
-            settings: RoleSettings {
-                config: config.role.clone(),
-                ..RoleSettings::new(id.clone()).of_team(role, prompt)
-            },
-            store: store.clone(),
-            model: model.clone(),
-            // A role may always ask its language model.
-            actions: [role.actions.as_slice(), &[ASK.to_owned()]].concat(),
-            tools,
-            checks: settings.checks.clone(),
-            volumes: volumes.clone(),
+        let own = RoleSettings {
+            config: config.role.clone(),
+            ..RoleSettings::new(id.clone()).of_team(role, prompt)
+        };
+        // A role may always ask its language model.
+        let actions = [role.actions.as_slice(), &[ASK.to_owned()]].concat();
+        let (store, model, volumes) = (store.clone(), model.clone(), volumes.clone());
+        let checks = settings.checks.clone();
+        // A role is made each time it is given something to do.
+        let make = move |framework: Arc<dyn Framework>, workspace: &Path| {
+            let workplace = Workplace {
+                closed: vec![volumes.root().to_owned()],
+                marks: Some(volumes.path(Folder::Active)),
+                ..Workplace::of(workspace)
+            };
+            let actions = built_in(&workplace, checks.clone()).only(&actions);
+            let actions = actions.map_err(|unknown| unknown.join("; "))?;
+            let (own, store, model) = (own.clone(), store.clone(), model.clone());
+            let role = Role::new(own, store, framework, model, actions, tools.clone());
+            role.map_err(|faults| faults.to_string())
         };
         residents.push(InProcessRole {
             id,
-            lanes: number(role.concurrency),
+            lanes: usize::try_from(role.concurrency).unwrap_or(usize::MAX),
             timeout: role.collaboration_timeout,
-            make: Arc::new(move |framework, workspace| parts.build(framework, workspace)),
+            make: Arc::new(make),
         });
     }
     if residents.is_empty() {
         return Ok(None);
     }
-    let roles = team.team.roles.iter();
+    let member = |role: &RoleSpec| {
+        let prompt = settings.role_prompts.get(&role.id).cloned();
+        Some(Member {
+            id: role.id.parse().ok()?,
+            description: role.description.clone(),
+            prompt: prompt.unwrap_or_default(),
+        })
+    };
     let host = RoleHost {
         config: Arc::new(config.clone()),
         store: store.clone(),
@@ -186,7 +197,7 @@ pub(super) async fn ready(
         workspace: settings.workspace.clone(),
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
-        members: roles.filter_map(|role| member(role, settings)).collect(),
+        members: team.team.roles.iter().filter_map(member).collect(),
         residents,
     };
     let inside = InProcessRoles::new(host).map_err(|wrong| faults.extend(wrong));
@@ -205,7 +216,7 @@ async fn servers_at_work(
     settings: &DaemonSettings,
     config: &Config,
     worktrees: bool,
-) -> Result<Abilities, Failure> {
+) -> Result<Abilities> {
     let (workspace, marks) = (&settings.workspace, settings.volumes.path(Folder::Active));
     end_left_behind(&marks, &[MarkKind::Server]).await;
     // The daemon also makes it, but later.
@@ -224,40 +235,9 @@ async fn servers_at_work(
     Ok(servers.tools)
 }
 
-/// What a role is made of, each time it is given something to do.
-struct RoleParts {
-    settings: RoleSettings,
-    store: Store,
-    model: Option<RoleModel>,
-    actions: Vec<String>,
-    tools: Abilities,
-    checks: BTreeMap<String, CheckConfig>,
-    volumes: Volumes,
-}
-
-impl RoleParts {
-    fn build(&self, framework: Arc<dyn Framework>, workspace: &Path) -> Result<Role, String> {
-        let workplace = Workplace {
-            closed: vec![self.volumes.root().to_owned()],
-            marks: Some(self.volumes.path(Folder::Active)),
-            ..Workplace::of(workspace)
-        };
-        let actions = built_in(&workplace, self.checks.clone()).only(&self.actions);
-        let role = Role::new(
-            self.settings.clone(),
-            self.store.clone(),
-            framework,
-            self.model.clone(),
-            actions.map_err(|unknown| unknown.join("; "))?,
-            self.tools.clone(),
-        );
-        role.map_err(|faults| faults.to_string())
-    }
-}
-
 /// Starts the servers whose tools the roles use, and returns them with why the others cannot be used. With a folder for marks,
 /// the process that comes after a kill ends them.
-pub(super) async fn start_servers(
+pub async fn start_servers(
     team: &TeamFile,
     workspace: &Path,
     marks: Option<&Path>,
@@ -288,23 +268,10 @@ fn server_of(tool: &str) -> Option<&str> {
     tool.split_once('.').map(|(server, _)| server)
 }
 
-fn number(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
 /// Returns the roles of a team that work in this process.
 fn inside(team: &TeamFile) -> impl Iterator<Item = &RoleSpec> {
     let roles = team.team.roles.iter();
     roles.filter(|role| role.kind == RoleKind::Agent)
-}
-
-fn member(role: &RoleSpec, settings: &DaemonSettings) -> Option<Member> {
-    let prompt = settings.role_prompts.get(&role.id).cloned();
-    Some(Member {
-        id: role.id.parse().ok()?,
-        description: role.description.clone(),
-        prompt: prompt.unwrap_or_default(),
-    })
 }
 
 /// Returns whether a role can do nothing without a language model: it has no templates, or they ask one.

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::args::InitArgs;
-use super::output::shown_from_here;
-use super::{CommandStart, Failure, Output};
+use super::{CommandStart, Failure, Output, Result, shown_from_here};
 use crate::config::{Config, FILE_NAME, Home, Layout, TEMPLATE};
 use crate::llm::PromptTemplate;
 use crate::view::Style;
@@ -18,15 +16,11 @@ use crate::volumes::Volumes;
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub(super) fn init(
-    args: &InitArgs,
-    start: &CommandStart,
-    output: &mut Output,
-) -> Result<(), Failure> {
+pub fn init(top_level: bool, start: &CommandStart, output: &mut Output) -> Result {
     let program = start.program();
     let file = match &start.file {
         Some(file) => file.clone(),
-        None => home(args)?.folder().join(FILE_NAME),
+        None => home(top_level)?.folder().join(FILE_NAME),
     };
     write_new(&file, TEMPLATE, output)?;
     let config = Config::load(Some(&file), &start.environment)?;
@@ -34,8 +28,11 @@ pub(super) fn init(
     let prompts = config.prompts_dir();
     fs::create_dir_all(&prompts).with_context(|| format!("cannot make `{}`", prompts.display()))?;
     for template in PromptTemplate::ALL {
-        let path = prompts.join(template.file_name());
-        write_new(&path, template.built_in(), output)?;
+        write_new(
+            &prompts.join(template.file_name()),
+            template.built_in(),
+            output,
+        )?;
     }
 
     let root = config.root();
@@ -43,49 +40,45 @@ pub(super) fn init(
     Volumes::open(&root)?;
     say(made, &root, output)?;
     write_new(&root.join("README.md"), PROTOCOL, output)?;
-    output.line(&format!(
-        "\nNext: `{program} doctor` looks whether everything is there."
-    ))
+    let next = format!("\nNext: `{program} doctor` looks whether everything is there.");
+    output.line(&next)
 }
 
 /// Makes the folder that everything lies in: in a git project `.plan-agent`, elsewhere the current one.
-fn home(args: &InitArgs) -> Result<Home, Failure> {
+fn home(in_itself: bool) -> Result<Home> {
     let here = std::env::current_dir().context("failed to find the current folder")?;
     let found = Home::find(&here);
     let mut home = match found.layout() {
         _ if found.made() => found,
-        Layout::Project if !args.top_level => found,
+        Layout::Project if !in_itself => found,
         _ => top_level(&here)?,
     };
     let folder = home.folder().display().to_string();
-    home.make()
-        .with_context(|| format!("`{folder}` cannot be used"))
-        .map_err(Failure::usage)?;
+    let made = home.make();
+    let made = made.with_context(|| format!("`{folder}` cannot be used"));
+    made.map_err(Failure::usage)?;
     Ok(home)
 }
 
 /// Returns the home whose files lie in a folder itself, unless files of these names are there already.
-fn top_level(here: &Path) -> Result<Home, Failure> {
+fn top_level(here: &Path) -> Result<Home> {
     let names = [FILE_NAME, "prompts", "volumes"];
-    let taken: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
-    let taken: Vec<String> = taken
-        .iter()
-        .filter(|path| path.symlink_metadata().is_ok())
-        .map(|path| format!("`{}`", shown_from_here(path)))
-        .collect();
+    let mut taken: Vec<PathBuf> = names.iter().map(|name| here.join(name)).collect();
+    taken.retain(|path| path.symlink_metadata().is_ok());
     if taken.is_empty() {
         return Ok(Home::new(here, Layout::TopLevel));
     }
-    let error = anyhow!(
-        "{} exists already and is not known as plan-agent's",
-        taken.join(", ")
-    );
+    let taken = taken
+        .iter()
+        .map(|path| format!("`{}`", shown_from_here(path)));
+    let taken = taken.collect::<Vec<_>>().join(", ");
+    let error = anyhow!("{taken} exists already and is not known as plan-agent's");
     Err(Failure::usage(error).hint(
         "go to an empty folder; in a git project `plan-agent init` keeps everything in `.plan-agent`",
     ))
 }
 
-fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure> {
+fn write_new(path: &Path, text: &str, output: &mut Output) -> Result {
     let made = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -95,7 +88,7 @@ fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure
     say(made, path, output)
 }
 
-fn say(made: bool, path: &Path, output: &mut Output) -> Result<(), Failure> {
+fn say(made: bool, path: &Path, output: &mut Output) -> Result {
     let (word, style) = match made {
         true => ("made", Style::Good),
         false => ("kept", Style::Dim),

@@ -8,15 +8,14 @@ use sha2::{Digest, Sha256};
 use super::args::CarryOut;
 use super::carry_out_plan::FoundPlan;
 use super::confirm::answer;
-use super::output::shown_from_here;
 use super::worker_pools::TeamWorkers;
-use super::{App, Failure, Output, complain, run_terminal};
+use super::{App, Output, Result, complain, run_terminal, shown_from_here};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
-use crate::plan::{IntegrationBranch, MERGE_CHECK, PlanHead, ResultsMove, SessionScope};
+use crate::plan::{Draft, IntegrationBranch, MERGE_CHECK, PlanHead, ResultsMove, SessionScope};
 use crate::wire::team_file::RoleWorker;
-use crate::wire::text::{one_line, printable};
+use crate::wire::text::one_line;
 
 /// The most uncommitted files that are named.
 const NAMED: usize = 12;
@@ -43,13 +42,13 @@ impl App {
     ///
     /// # Errors
     /// Worktrees are configured, and impossible.
-    pub(super) async fn decide_isolation(
+    pub async fn decide_isolation(
         &self,
         head: &mut PlanHead,
         workers: &TeamWorkers,
         how: &CarryOut,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         let isolated = self.wants_worktrees(head, workers, how).await?;
         head.isolated = Some(isolated);
         self.print_place(head, how, output)
@@ -59,13 +58,13 @@ impl App {
     ///
     /// # Errors
     /// As [`App::decide_isolation`], or the decision cannot be stored.
-    pub(super) async fn resume_isolation(
+    pub async fn resume_isolation(
         &self,
         found: &mut FoundPlan,
         workers: &TeamWorkers,
         how: &CarryOut,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         let head = &mut found.head;
         if head.status.settled() {
             return Ok(());
@@ -73,33 +72,31 @@ impl App {
         if head.isolated.is_none() && head.line.is_none() && !found.begun {
             self.decide_isolation(head, workers, how, output).await?;
             let isolated = head.is_isolated();
-            let change = self.change(&head.id, "where agents work", move |draft| {
+            let decide = move |draft: &mut Draft<'_>| {
                 draft.decide_isolation(isolated);
                 Ok(())
-            });
-            return change.await;
+            };
+            return self.change(&head.id, "where agents work", decide).await;
         }
-        match (head.is_isolated(), self.config.run.isolation) {
-            (true, _) => self.print_place(head, how, output)?,
-            (false, Isolation::Worktree) => {
-                complain("! the plan began in a shared workspace and goes on there\n");
-            }
-            (false, _) => {}
+        if head.is_isolated() {
+            return self.print_place(head, how, output);
+        }
+        if self.config.run.isolation == Isolation::Worktree {
+            complain("! the plan began in a shared workspace and goes on there\n");
         }
         Ok(())
     }
 
     /// Returns the folder for the worktrees of a plan's tasks, where they get some.
-    pub(super) fn worktrees(&self, head: &PlanHead) -> PathBuf {
+    pub fn worktrees(&self, head: &PlanHead) -> PathBuf {
         let (plan, workspace) = (head.id.as_str(), Path::new(&head.workspace));
         if let Some(folder) = &self.config.run.worktrees {
             return self.config.folder().join(folder).join(plan);
         }
         match self.environment.state_folder() {
-            Some(states) => {
-                let project = states.join("worktrees").join(folder_name(workspace));
-                project.join(plan)
-            }
+            Some(states) => (states.join("worktrees"))
+                .join(folder_name(workspace))
+                .join(plan),
             None => self.volumes.worktrees(&head.id),
         }
     }
@@ -109,11 +106,11 @@ impl App {
         head: &PlanHead,
         workers: &TeamWorkers,
         how: &CarryOut,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let (workspace, wanted) = (Path::new(&head.workspace), self.config.run.isolation);
         let mut possible = match wanted {
             Isolation::Shared => return Ok(false),
-            Isolation::Worktree => Possible::Yes(files_of(workspace).await.map_err(no_worktrees)?),
+            Isolation::Worktree => Possible::Yes(files_of(workspace).await?),
             Isolation::Auto => self.possible(workspace, workers).await,
         };
         loop {
@@ -146,7 +143,7 @@ impl App {
                 "go" => return Ok(true),
                 "shared" => return Ok(false),
                 // They are to be committed by now, or the answer is unclear.
-                _ => possible = Possible::Yes(files_of(workspace).await.map_err(no_worktrees)?),
+                _ => possible = Possible::Yes(files_of(workspace).await?),
             }
         }
     }
@@ -190,23 +187,15 @@ impl App {
 
     /// Returns the uncommitted files of the person: without this program's own.
     fn not_ours(&self, workspace: &Path, mut uncommitted: Vec<String>) -> Vec<String> {
-        let file = self.config.file().map(Path::to_owned);
-        let own = [self.config.root(), self.config.prompts_dir()];
-        let own: Vec<PathBuf> = own.into_iter().chain(file).collect();
-        uncommitted.retain(|path| {
-            let path = workspace.join(path);
-            !own.iter().any(|own| path.starts_with(own))
-        });
+        let mut own = vec![self.config.root(), self.config.prompts_dir()];
+        own.extend(self.config.file().map(Path::to_owned));
+        let is_own = |path: &Path| own.iter().any(|own| path.starts_with(own));
+        uncommitted.retain(|path| !is_own(&workspace.join(path)));
         uncommitted
     }
 
     /// Prints where the agents of a plan work, and how their results come back.
-    fn print_place(
-        &self,
-        head: &PlanHead,
-        how: &CarryOut,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+    fn print_place(&self, head: &PlanHead, how: &CarryOut, output: &mut Output) -> Result {
         if how.json {
             return Ok(());
         }
@@ -222,40 +211,37 @@ impl App {
             shown_from_here(&folder),
             IntegrationBranch::branch(&head.id),
         );
+        let merge = self.merge_command(head);
         output.line(&format!(
-            "agents work in worktrees below `{folder}`; what is accepted comes onto the branch `{branch}`, and `{}` takes it over",
-            self.merge_command(head)
+            "agents work in worktrees below `{folder}`; what is accepted comes onto the branch `{branch}`, and `{merge}` takes it over"
         ))
     }
 
     /// Returns where the results of a plan are, and what to type next to get them.
-    pub(super) fn place_of_work(&self, head: &PlanHead) -> String {
+    pub fn place_of_work(&self, head: &PlanHead) -> String {
         let folder = Path::new(&head.workspace);
         let mission_folder = self.config.mission_folder(folder);
         let workspace = shown_from_here(folder);
         let mission = shown_from_here(&mission_folder.join("MISSION.md"));
         let Some(line) = &head.line else {
-            return match folder == mission_folder {
-                true => {
-                    format!("The work is in `{workspace}`, and MISSION.md there tells about it.")
-                }
-                false => format!("The work is in `{workspace}`, and `{mission}` tells about it."),
+            let mission = match folder == mission_folder {
+                true => "MISSION.md there".to_owned(),
+                false => format!("`{mission}`"),
             };
+            return format!("The work is in `{workspace}`, and {mission} tells about it.");
         };
-        let branch = IntegrationBranch::branch(&head.id);
-        match head.results {
-            Some(ResultsMove::Discarded) => {
-                return format!("The results are discarded. `{mission}` tells about them.");
-            }
-            Some(ResultsMove::TakenOver | ResultsMove::Pruned) => {
-                return format!("The results are taken over. `{mission}` tells about them.");
-            }
-            None => {}
+        let moved = match head.results {
+            Some(ResultsMove::Discarded) => "discarded",
+            Some(ResultsMove::TakenOver | ResultsMove::Pruned) => "taken over",
+            None => "",
+        };
+        if !moved.is_empty() {
+            return format!("The results are {moved}. `{mission}` tells about them.");
         }
+        let (branch, tip) = (IntegrationBranch::branch(&head.id), &line.tip);
         let place = if line.elsewhere.is_some() {
-            let tip = &line.tip;
             format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
-        } else if line.tip == line.base {
+        } else if *tip == line.base {
             format!("Nothing was accepted that changes `{workspace}`")
         } else {
             let merge = self.merge_command(head);
@@ -265,7 +251,7 @@ impl App {
     }
 
     /// Returns what a person types to take the results of a plan over.
-    pub(super) fn merge_command(&self, head: &PlanHead) -> String {
+    pub fn merge_command(&self, head: &PlanHead) -> String {
         format!("{} merge {}", self.program, head.id)
     }
 }
@@ -284,12 +270,8 @@ async fn files_of(workspace: &Path) -> Result<ProjectFiles, ProjectError> {
     })
 }
 
-fn no_worktrees(error: ProjectError) -> Failure {
-    Failure::hinted(error, |error| error.hint())
-}
-
 /// Asks the person what to do with uncommitted files: `commit`, `go` or `shared`; anything else is unclear.
-async fn ask(files: &[String], workspace: &Path) -> Result<&'static str, Failure> {
+async fn ask(files: &[String], workspace: &Path) -> Result<&'static str> {
     let many = match files.len() {
         1 => "one file of the project is".to_owned(),
         many => format!("{many} files of the project are"),
@@ -308,10 +290,7 @@ async fn ask(files: &[String], workspace: &Path) -> Result<&'static str, Failure
 }
 
 fn list(files: &[String]) -> String {
-    let named = files
-        .iter()
-        .take(NAMED)
-        .map(|file| one_line(&printable(file), 80));
+    let named = files.iter().take(NAMED).map(|file| one_line(file, 80));
     let more = files.len().saturating_sub(NAMED);
     let rest = (more > 0).then(|| format!("{more} more"));
     named.chain(rest).collect::<Vec<_>>().join(", ")
@@ -323,9 +302,6 @@ fn folder_name(project: &Path) -> String {
     let kept = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let name: String = name.chars().filter(|c| kept(*c)).take(NAME).collect();
     let hash = Sha256::digest(project.as_os_str().as_encoded_bytes());
-    let hash: String = hash[..HASH]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{name}-{hash}")
+    let hash = hash[..HASH].iter().map(|byte| format!("{byte:02x}"));
+    format!("{name}-{}", hash.collect::<String>())
 }

@@ -27,12 +27,8 @@ pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
 
 /// Returns the text with every line that is longer than `columns` broken between words.
 pub fn wrap(text: &str, columns: usize) -> String {
-    text.split_inclusive('\n')
-        .map(|line| match line.strip_suffix('\n') {
-            Some(line) => wrap_line(line, columns) + "\n",
-            None => wrap_line(line, columns),
-        })
-        .collect()
+    let lines = text.split('\n').map(|line| wrap_line(line, columns));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn wrap_line(line: &str, columns: usize) -> String {

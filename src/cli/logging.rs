@@ -13,29 +13,27 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use super::Failure;
 use super::failure::way_out;
+use super::{Failure, Result};
 use crate::config::Environment;
 use crate::own_files;
 use crate::plan_time::Clock;
 
 /// What the log holds, such as `debug` or `plan_agent=trace`.
-pub(super) const VARIABLE: &str = "PLAN_AGENT_LOG";
+pub const VARIABLE: &str = "PLAN_AGENT_LOG";
 
 /// Starts the log of this process: into the file, if there is one, and on standard error, if the environment asks for it.
 ///
 /// # Errors
 ///
 /// The file cannot be opened, or the environment asks for what there is not.
-pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failure> {
+pub fn start(file: Option<&Path>, environment: &Environment) -> Result {
     let wanted = environment.get(VARIABLE);
     let clock = Clock::start();
     let filter = || {
-        wanted
-            .unwrap_or("info")
-            .parse::<Targets>()
-            .with_context(|| format!("environment variable `{VARIABLE}`"))
-            .map_err(Failure::usage)
+        let parsed = wanted.unwrap_or("info").parse::<Targets>();
+        let parsed = parsed.with_context(|| format!("environment variable `{VARIABLE}`"));
+        parsed.map_err(Failure::usage)
     };
     let layer = |writer| {
         let layer = fmt::layer().with_ansi(false).with_timer(clock);
@@ -56,7 +54,7 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
 ///
 /// # Errors
 /// It is no plain file of our own, or what the system says.
-pub(super) fn open(path: &Path) -> Result<File, Failure> {
+pub fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     own_files::file(&mut options, path).map_err(|error| {

@@ -6,13 +6,13 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 
 use super::args::{Dialects, McpArgs};
-use super::{Access, App, Exit, Failure, Process, complain, tool, unless};
+use super::{Access, App, Exit, Failure, Process, Result, complain, tool, unless};
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::Volumes;
 use crate::wire::text::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
-pub(super) async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
@@ -37,30 +37,23 @@ pub(super) async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exi
     }
     let (input, output) = rmcp::transport::stdio_pipes();
     let end = Box::pin(served.on_lines(input, output, ended)).await;
-    Ok(end.map_err(Failure::failed)?.unwrap_or(Exit::Done))
+    Ok(end?.unwrap_or(Exit::Done))
 }
 
 /// Takes the address and the token, and says where clients find both.
-async fn open_http(
-    address: SocketAddr,
-    volumes: &Volumes,
-) -> Result<(TcpListener, String), Failure> {
+async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListener, String)> {
     let path = volumes.token_path();
     let token = volumes.token().map_err(|error| {
-        let hint = format!(
-            "`chmod 600 {0}`, or remove it: a new one is made",
-            quoted(&path.to_string_lossy())
-        );
+        let path = quoted(&path.to_string_lossy());
+        let hint = format!("`chmod 600 {path}`, or remove it: a new one is made");
         Failure::failed(error).hint(hint)
     })?;
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("failed to listen at {address}"))
-        .map_err(|error| Failure::failed(error).hint("port 0 takes any that is free"))?;
-    let address = listener.local_addr().map_err(Failure::failed)?;
-    let path = path.display();
-    complain(&format!(
-        "serving at http://{address}{PATH}\nthe token is in {path}\n"
-    ));
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("failed to listen at {address}"));
+    let listener =
+        listener.map_err(|error| Failure::failed(error).hint("port 0 takes any that is free"))?;
+    let (address, path) = (listener.local_addr()?, path.display());
+    let said = format!("serving at http://{address}{PATH}\nthe token is in {path}\n");
+    complain(&said);
     Ok((listener, token))
 }

@@ -18,7 +18,6 @@ mod doctor;
 mod edit_plan;
 mod editor;
 mod failure;
-mod goal_file;
 mod in_process_roles;
 mod init;
 mod isolation;
@@ -26,7 +25,6 @@ mod line_wrapping;
 mod live_area;
 mod logging;
 mod logs;
-mod made_files;
 mod mcp;
 mod model_choice;
 mod new_plan;
@@ -52,14 +50,15 @@ mod workspace_choice;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
 use self::app::{Access, App, BY, CommandStart};
 use self::args::{CliCommand, CommandLine};
-use self::failure::{Exit, Failure};
-use self::output::{Output, complain};
+use self::confirm::{can_ask, confirm};
+use self::failure::{Exit, Failure, Result};
+use self::output::{Output, complain, shown_from_here};
 use self::signals::{Ended, beside, ended, unless};
 use crate::config::Environment;
 
@@ -77,8 +76,8 @@ pub fn main() -> ExitCode {
             "! other processes of yours may read a key in the environment of this one: {error}\n"
         ));
     }
-    let line = match CommandLine::try_parse() {
-        Ok(line) => line,
+    let (name, line) = match read_line() {
+        Ok(read) => read,
         Err(answer) => {
             let answer = suggestions::suggest(answer);
             // An error repeats what was typed; `--help` does not. A reader that has gone makes no difference to the exit code.
@@ -95,7 +94,7 @@ pub fn main() -> ExitCode {
         complain(&format!("error: `{}`: {error}\n", folder.display()));
         return Exit::Usage.into();
     }
-    match execute(line) {
+    match execute(&name, line) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if let Some(text) = failure.text() {
@@ -106,18 +105,24 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Reads the command line, with the name of its command.
+fn read_line() -> Result<(String, CommandLine), clap::Error> {
+    let words = CommandLine::command().try_get_matches()?;
+    let name = words.subcommand_name().unwrap_or_default().to_owned();
+    Ok((name, CommandLine::from_arg_matches(&words)?))
+}
+
 /// Threads for what blocks: a terminal, a scan of the folders, some files on their way. A flood of files would otherwise
 /// get a thread each, and their stacks take more memory than the files.
 const BLOCKING_THREADS: usize = 16;
 
-fn execute(line: CommandLine) -> Result<Exit, Failure> {
+fn execute(name: &str, line: CommandLine) -> Result<Exit> {
     // One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
-        .build()
-        .map_err(Failure::failed)?;
-    let exit = runtime.block_on(Box::pin(carry_out(line)));
+        .build()?;
+    let exit = runtime.block_on(Box::pin(carry_out(name, line)));
     // A thread that reads the terminal, or an act that blocks, must not hold up the end.
     runtime.shutdown_background();
     exit
@@ -130,13 +135,13 @@ struct Process<'a> {
     output: Output,
 }
 
-async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
+async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
     let start = &CommandStart {
         folder: line.folder,
         file: line.config,
         environment: Environment::of_process(),
     };
-    trust::refuse_agents(&line.command, &start.environment)?;
+    trust::refuse_agents(name, &start.environment)?;
     let mut output = Output::stdout(&start.environment);
     // Any other command ends by a signal without a word.
     let process = |output| Process {
@@ -153,13 +158,15 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
     let (read, control) = (|| open(Access::Read), || open(Access::Control));
     let done = match line.command {
         CliCommand::Completions { shell } => completions::print(shell, out),
-        CliCommand::Init(args) => init::init(&args, start, out),
+        CliCommand::Init { top_level } => init::init(top_level, start, out),
         CliCommand::Trust(args) => trust::trust(args, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return Box::pin(run::run(args, process(output))).await,
         CliCommand::Plan(args) => return Box::pin(run::plan(args, process(output))).await,
         CliCommand::Resume(args) => return Box::pin(run::resume(args, process(output))).await,
-        CliCommand::Daemon(args) => return run::daemon(args, process(output)).await,
+        CliCommand::Daemon { plan, confirmed } => {
+            return run::daemon(&plan, &confirmed, process(output)).await;
+        }
         CliCommand::Worker(args) => return run::worker(args, process(output)).await,
         CliCommand::Abort(args) => return run::abort(args, process(output)).await,
         CliCommand::Tools(args) => tool::list(&args, out),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::agent_probe::usable;
-use super::{App, Failure, complain};
+use super::{App, Failure, Result, complain};
 use crate::agents::{Agent, CodingAgent, Login};
 use crate::config::{
     Candidate, Candidates, Config, ConfigError, Environment, FoundAgent, ModelEndpoint,
@@ -23,16 +23,14 @@ impl App {
     ///
     /// # Errors
     /// What is chosen cannot be asked.
-    pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        let known = CodingAgent::ALL
-            .into_iter()
-            .filter(|agent| agent.program().answers);
-        let known: Vec<Candidate> = known
-            .map(|agent| Candidate {
-                name: agent.name(),
-                found: self.installed(agent),
-            })
-            .collect();
+    pub fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
+        let mut known = CodingAgent::ALL.to_vec();
+        known.retain(|agent| agent.program().answers);
+        let candidate = |agent: CodingAgent| Candidate {
+            name: agent.name(),
+            found: self.installed(agent),
+        };
+        let known: Vec<Candidate> = known.into_iter().map(candidate).collect();
         let candidates = Candidates {
             known: &known,
             at_work: at_work.map(Agent::name),
@@ -41,7 +39,7 @@ impl App {
     }
 
     /// Returns whether an agent that does the work would also plan and judge, if it were there and nothing else is chosen.
-    pub(super) fn would_plan(&self, agent: &str) -> bool {
+    pub fn would_plan(&self, agent: &str) -> bool {
         let answers = CodingAgent::named(agent).is_some_and(|agent| agent.program().answers);
         answers && self.config.llm.provider == ModelProvider::Auto
     }
@@ -51,15 +49,14 @@ impl App {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
+    pub async fn introduce(&self, planner: &Planner) -> Result {
         match planner {
             Planner::Rules { .. } => {}
             Planner::Model { endpoint, why } => complain(&self.of_endpoint(endpoint, why)),
             Planner::Agent { name, why } => {
                 usable(coding(name), &self.environment).await?;
-                complain(&format!(
-                    "the coding agent {name} plans and judges: {why}\n"
-                ));
+                let said = format!("the coding agent {name} plans and judges: {why}\n");
+                complain(&said);
             }
         }
         Ok(())
@@ -92,12 +89,12 @@ impl App {
     }
 
     /// Finds out whether an agent can reach its model, as far as that can be seen.
-    pub(super) fn login(&self, agent: CodingAgent) -> Login {
+    pub fn login(&self, agent: CodingAgent) -> Login {
         agent.login(&self.passed(agent))
     }
 
     /// Returns the variables that an agent gets to see: only these count.
-    pub(super) fn passed(&self, agent: CodingAgent) -> impl Fn(&str) -> Option<String> {
+    pub fn passed(&self, agent: CodingAgent) -> impl Fn(&str) -> Option<String> {
         let own = agent.program().env;
         move |name| {
             let named = |name| self.config.worker.env.iter().any(|named| named == name);
@@ -114,48 +111,32 @@ fn coding(name: &str) -> CodingAgent {
 }
 
 /// Looks for a program as a shell does.
-pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
-    std::env::split_paths(environment.get("PATH")?)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
+pub fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
+    let folders = std::env::split_paths(environment.get("PATH")?);
+    (folders.map(|folder| folder.join(program))).find(|path| path.is_file())
 }
 
 /// Makes what can be asked; `None` if rules decide.
 ///
 /// # Errors
 /// The service or the agent cannot be set up.
-pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
+pub fn models(planner: &Planner, config: &Config) -> Result<Option<Models>> {
     let llm = &config.llm;
-    let make = |model| {
-        let asked = match planner {
+    let make = |model: Option<&str>| {
+        let asked: Arc<dyn LanguageModel> = match planner {
             Planner::Rules { .. } => return Ok(None),
-            Planner::Model { endpoint, .. } => of_service(endpoint, model, config)?,
-            Planner::Agent { name, .. } => of_agent(coding(name), model, config)?,
+            Planner::Model { endpoint, .. } => {
+                let model = model.unwrap_or(endpoint.api.usual_model());
+                Arc::new(HttpModel::new(endpoint, model, llm.timeout)?)
+            }
+            Planner::Agent { name, .. } => {
+                let marks = config.root().join(Folder::Active.as_str());
+                let asked = AgentModel::new(coding(name), model, config, marks);
+                Arc::new(asked.context("failed to make a temporary folder to ask the agent in")?)
+            }
         };
         Ok::<_, Failure>(Some(Model::new(asked, llm)))
     };
     let (plan, judge) = (make(llm.plan_model())?, make(llm.judge_model())?);
     Ok(plan.zip(judge).map(|(plan, judge)| Models { plan, judge }))
-}
-
-fn of_service(
-    endpoint: &ModelEndpoint,
-    model: Option<&str>,
-    config: &Config,
-) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let model = model.unwrap_or(endpoint.api.usual_model());
-    let llm = HttpModel::new(endpoint, model, config.llm.timeout);
-    let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
-    Ok(Arc::new(llm))
-}
-
-fn of_agent(
-    agent: CodingAgent,
-    model: Option<&str>,
-    config: &Config,
-) -> Result<Arc<dyn LanguageModel>, Failure> {
-    let marks = config.root().join(Folder::Active.as_str());
-    let llm = AgentModel::new(agent, model, config, marks)
-        .context("failed to make a temporary folder to ask the agent in")?;
-    Ok(Arc::new(llm))
 }

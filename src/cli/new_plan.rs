@@ -1,12 +1,11 @@
 //! What a person wants to be planned or carried out: a goal, a plan file or a workflow of the team, held against what there is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
 use super::args::NewPlanArgs;
-use super::workspace_choice::PlanFileWorkspace;
-use super::{App, Failure, beside};
+use super::{App, Failure, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::{self, project_head};
@@ -14,9 +13,10 @@ use crate::plan::{PlanHead, Repository, TaskSpec, Time};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Reference};
+use crate::wire::text::quoted;
 
 /// What a person says of the plan that is to be made.
-pub(super) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// The subcommand, for the line to type.
     pub command: &'a str,
     pub goal: Option<&'a str>,
@@ -24,28 +24,22 @@ pub(super) struct Wanted<'a> {
     pub new: &'a NewPlanArgs,
 }
 
+/// A plan that is not stored yet, with its tasks; none if a model is to make them.
+pub type NewPlan = (PlanHead, Vec<TaskSpec>);
+
 impl App {
-    /// Makes what is wanted, without storing it. There are no tasks if a model is to make them.
+    /// Makes what is wanted, without storing it.
     ///
     /// # Errors
     /// What is wrong with what was said, no model can plan a goal, or the workspace cannot be worked in.
-    pub(super) async fn new_plan(
-        &mut self,
-        wanted: &Wanted<'_>,
-        planner: &Planner,
-    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
+    pub async fn new_plan(&mut self, wanted: &Wanted<'_>, planner: &Planner) -> Result<NewPlan> {
         let new = wanted.new;
         let file = match (&new.workflow, wanted.plan) {
             (None, Some(path)) => Some((path, read_plan(path).await?)),
             _ => None,
         };
-        let named = file.as_ref().and_then(|(path, file)| {
-            let workspace = file.workspace.as_deref()?;
-            Some(PlanFileWorkspace {
-                file: path,
-                workspace,
-            })
-        });
+        let named = file.as_ref();
+        let named = named.and_then(|(path, file)| Some((*path, file.workspace.as_deref()?)));
         let workspace = self.choose_workspace(new.workspace.as_deref(), named);
         let workspace = workspace.await?;
         let (mut head, tasks) = match (&new.workflow, file, wanted.goal) {
@@ -53,10 +47,7 @@ impl App {
             (None, Some((path, file)), _) => {
                 self.begin(file, &path.display().to_string(), &workspace)?
             }
-            (None, None, Some(goal)) => {
-                let head = PlanHead::new(new_plan_id(), goal, Time::default());
-                (head, Vec::new())
-            }
+            (None, None, Some(goal)) => (head_of(goal), Vec::new()),
             (None, None, None) => return Err(self.nothing_to_do()),
         };
         if let (Planner::Rules { why }, true) = (planner, tasks.is_empty()) {
@@ -74,13 +65,31 @@ impl App {
         if self.config.run.isolation == Isolation::Worktree {
             usable_project(&workspace, None).await?;
         }
-        let words = [&head.goal, &head.name]
-            .into_iter()
-            .find(|text| !text.trim().is_empty());
-        let language = self.config.run.language;
-        head.language = Some(language.of(words.map_or("", |text| text)));
+        let named = head.goal.trim().is_empty();
+        let words = if named { &head.name } else { &head.goal };
+        head.language = Some(self.config.run.language.of(words));
         head.workspace = workspace;
         Ok((head, tasks))
+    }
+
+    /// Returns the plan file that a goal names, if the person says that it is one; unless a person may be asked, it is refused.
+    ///
+    /// # Errors
+    /// The goal names a file, and no person can be asked what is meant.
+    pub async fn goal_file(&self, goal: Option<&str>, may_ask: bool) -> Result<Option<PathBuf>> {
+        let Some(path) = goal.map(Path::new).filter(|path| path.is_file()) else {
+            return Ok(None);
+        };
+        let name = quoted(&path.to_string_lossy());
+        if may_ask && can_ask() {
+            let question = format!("`{name}` is a file. Carry it out as a plan file?");
+            return Ok(confirm(&question).await?.then(|| path.to_owned()));
+        }
+        let error = anyhow!("the goal `{name}` is the name of a file");
+        Err(Failure::usage(error).hint(format!(
+            "`{} run --plan {name}` carries a plan file out; a goal is a sentence",
+            self.program
+        )))
     }
 
     /// Returns what could be carried out, where nothing was named.
@@ -105,18 +114,13 @@ impl App {
     ///
     /// # Errors
     /// It names checks or roles that are not there, or files outside of the workspace.
-    pub(super) fn begin(
-        &self,
-        file: PlanFile,
-        shown: &str,
-        workspace: &str,
-    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
+    pub fn begin(&self, file: PlanFile, shown: &str, workspace: &str) -> Result<NewPlan> {
         let problems = self.mismatches(&file, Path::new(workspace));
         if !problems.is_empty() {
             return Err(Failure::problems(shown, &problems));
         }
         let plan = file.plan;
-        let mut head = PlanHead::new(new_plan_id(), &plan.goal, Time::default());
+        let mut head = head_of(&plan.goal);
         head.name = plan.name;
         head.description = plan.description;
         head.expected_outcome = plan.expected_outcome;
@@ -128,7 +132,7 @@ impl App {
     }
 
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by the team.
-    pub(super) fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
+    pub fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
         let checks = self.config.checks.keys().map(String::as_str);
         let mut problems = plan.unknown_checks(&checks);
         let out = |file: &&Reference| exec::leads_out(workspace, &file.word);
@@ -147,8 +151,12 @@ impl App {
     }
 }
 
+fn head_of(goal: &str) -> PlanHead {
+    PlanHead::new(new_plan_id(), goal, Time::default())
+}
+
 /// Reads a plan file.
-async fn read_plan(path: &Path) -> Result<PlanFile, Failure> {
+async fn read_plan(path: &Path) -> Result<PlanFile> {
     let file = path.to_owned();
     let text = beside(move || {
         bounded_read::read_file(&file, plan_file::MAX_BYTES)
@@ -165,11 +173,7 @@ async fn read_plan(path: &Path) -> Result<PlanFile, Failure> {
 ///
 /// # Errors
 /// It is no git project, or git is missing or too old.
-pub(super) async fn usable_project(
-    workspace: &str,
-    known: Option<Repository>,
-) -> Result<(), Failure> {
-    let head = project_head(Path::new(workspace), known).await;
-    head.map(drop)
-        .map_err(|error| Failure::hinted(error, |error| error.hint()))
+pub async fn usable_project(workspace: &str, known: Option<Repository>) -> Result {
+    project_head(Path::new(workspace), known).await?;
+    Ok(())
 }

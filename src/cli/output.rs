@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::line_wrapping::{columns, wrap};
 use super::live_area::put_aside;
 use super::prompt::print_above;
-use super::{Failure, logging};
+use super::{Failure, Result, logging};
 use crate::config::Environment;
 use crate::view::Paint;
 use crate::wire::text::{one_line, printable};
@@ -67,7 +67,7 @@ impl Output {
     /// # Errors
     ///
     /// A quiet success if the reader has gone; else the stream's error.
-    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn text(&mut self, text: &str) -> Result {
         self.bytes(text.as_bytes())
     }
 
@@ -76,7 +76,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result {
         let stream = &mut self.stream;
         let _aside = put_aside();
         let written = stream.write_all(bytes).and_then(|()| stream.flush());
@@ -84,7 +84,7 @@ impl Output {
     }
 
     /// Returns how a command ends that cannot write its output.
-    pub(super) fn failure(error: io::Error) -> Failure {
+    pub fn failure(error: io::Error) -> Failure {
         match error.kind() {
             ErrorKind::BrokenPipe => Failure::closed_pipe(),
             _ => Failure::failed(anyhow::Error::new(error).context("cannot write the output")),
@@ -96,7 +96,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn prose(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn prose(&mut self, text: &str) -> Result {
         match self.terminal.then(|| columns(&io::stdout())).flatten() {
             Some(columns) => self.text(&wrap(text, columns)),
             None => self.text(text),
@@ -108,7 +108,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn line(&mut self, line: &str) -> Result<(), Failure> {
+    pub fn line(&mut self, line: &str) -> Result {
         self.prose(&format!("{line}\n"))
     }
 
@@ -117,9 +117,8 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let json = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
-        self.text(&(escaped(&json) + "\n"))
+    pub fn json(&mut self, value: &impl Serialize) -> Result {
+        self.text(&(escaped(&serde_json::to_string_pretty(value)?) + "\n"))
     }
 
     /// Prints a value as JSON on one line.
@@ -127,9 +126,8 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let json = serde_json::to_string(value).map_err(Failure::failed)?;
-        self.text(&(escaped(&json) + "\n"))
+    pub fn json_line(&mut self, value: &impl Serialize) -> Result {
+        self.text(&(escaped(&serde_json::to_string(value)?) + "\n"))
     }
 
     /// Calls a person who does something else: a bell, and a notice of the terminal where it knows them. Nothing elsewhere.
@@ -137,15 +135,13 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn ring(&mut self, notice: &str) -> Result<(), Failure> {
-        match self.redraws {
-            // Ended by a string terminator: a bell there would ring twice.
-            true => self.text(&format!(
-                "\u{1b}]9;plan-agent: {}\u{1b}\\\u{7}",
-                one_line(notice, NOTICE)
-            )),
-            false => Ok(()),
+    pub fn ring(&mut self, notice: &str) -> Result {
+        if !self.redraws {
+            return Ok(());
         }
+        let notice = one_line(notice, NOTICE);
+        // Ended by a string terminator: a bell there would ring twice.
+        self.text(&format!("\u{1b}]9;plan-agent: {notice}\u{1b}\\\u{7}"))
     }
 
     /// Shows a page in place of the one that was shown before, as much of it as fits on the terminal.
@@ -153,20 +149,17 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn redraw(&mut self, page: &str, (columns, rows): (usize, usize)) -> Result<(), Failure> {
+    pub fn redraw(&mut self, page: &str, (columns, rows): (usize, usize)) -> Result {
         let page = wrap(page, columns);
-        let lines: Vec<&str> = page.lines().collect();
+        let mut lines: Vec<&str> = page.lines().collect();
         let fit = rows.saturating_sub(1).max(1);
-        let mut shown: Vec<&str> = lines.iter().copied().take(fit).collect();
         if lines.len() > fit {
-            shown.truncate(fit - 1);
-            shown.push("… more than fits here");
+            lines.truncate(fit - 1);
+            lines.push("… more than fits here");
         }
         // Erased line by line: a terminal that is cleared first flickers.
-        let shown: String = shown
-            .iter()
-            .map(|line| format!("{line}\u{1b}[K\n"))
-            .collect();
+        let erased = |line: &&str| format!("{line}\u{1b}[K\n");
+        let shown: String = lines.iter().map(erased).collect();
         self.text(&format!("\u{1b}[H{shown}\u{1b}[J"))
     }
 
@@ -175,7 +168,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn clear(&mut self) -> Result<(), Failure> {
+    pub fn clear(&mut self) -> Result {
         self.text("\u{1b}[H\u{1b}[2J")
     }
 }
@@ -191,7 +184,7 @@ pub fn complain(text: &str) {
 }
 
 /// Returns a path as seen from the folder that the person is in.
-pub(super) fn shown_from_here(path: &Path) -> String {
+pub fn shown_from_here(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = match path.strip_prefix(here) {
         Ok(within) if within.as_os_str().is_empty() => Path::new("."),

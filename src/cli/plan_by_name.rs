@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::{App, Failure};
+use super::{App, Failure, Result};
 use crate::plan::{
     ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
 };
@@ -16,17 +16,20 @@ const NAME: usize = 60;
 /// The most candidates that are listed.
 const CANDIDATES: usize = 20;
 
+/// A question with its plan.
+type Asked = (PlanId, HumanQuestion);
+
 impl App {
     /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out, or of
     /// those of the tools where there are no others, the newest unfinished one, else the newest.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
-    pub async fn plan(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+    pub async fn plan(&self, named: Option<&str>) -> Result<PlanId> {
         Ok(self.head(named).await?.id)
     }
 
-    async fn head(&self, named: Option<&str>) -> Result<PlanHead, Failure> {
+    async fn head(&self, named: Option<&str>) -> Result<PlanHead> {
         let plans = self.store().await?.plans().await?;
         if plans.is_empty() {
             return Err(self.no_plans());
@@ -38,18 +41,18 @@ impl App {
     ///
     /// # Errors
     /// As [`App::plan`], or the plan is carried out by the callers of the tools that made it.
-    pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+    pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId> {
         let PlanHead { id, owner, .. } = self.head(named).await?;
         if owner == DAEMON {
             return Ok(id);
         }
         let program = &self.program;
-        let error = anyhow!(
-            "plan `{id}` is carried out by those who use it through the tools of `{owner}`"
-        );
-        Err(Failure::usage(error).hint(format!(
-            "`{program} show {id} > FILE` and `{program} run --plan FILE` make a plan of your own of it"
-        )))
+        let by = format!("those who use it through the tools of `{owner}`");
+        let hint = format!("`{program} show {id} > FILE` and `{program} run --plan FILE`");
+        Err(
+            Failure::usage(anyhow!("plan `{id}` is carried out by {by}"))
+                .hint(format!("{hint} make a plan of your own of it")),
+        )
     }
 
     /// Returns that a plan has no such task.
@@ -62,7 +65,7 @@ impl App {
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
-    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, HumanQuestion), Failure> {
+    pub async fn question(&self, named: Option<&str>) -> Result<Asked> {
         let mut found = Vec::new();
         let any = named.is_some();
         for ListedPlan { head, .. } in self.store().await?.plans().await? {
@@ -91,12 +94,12 @@ impl App {
     }
 }
 
-pub(super) fn pick_plan(
+pub fn pick_plan(
     plans: &[ListedPlan],
     named: Option<&str>,
     program: &ProgramName,
     carries_out: impl Fn(&PlanHead) -> bool,
-) -> Result<PlanHead, Failure> {
+) -> Result<PlanHead> {
     let mut heads = plans.iter().map(|plan| &plan.head);
     let mut kept = (heads.clone()).filter(|head| head.archive_state != ArchiveState::Deleted);
     // What a role makes of a task is meant only by its whole name.
@@ -110,10 +113,8 @@ pub(super) fn pick_plan(
         });
     };
     if named.is_empty() {
-        return Err(
-            Failure::usage(anyhow!("the plan that is named has no name"))
-                .hint("is a variable of your script not set?"),
-        );
+        let failure = Failure::usage(anyhow!("the plan that is named has no name"));
+        return Err(failure.hint("is a variable of your script not set?"));
     }
     let exact = kept.find(|head| head.key() == named);
     if let Some(exact) = exact.or_else(|| heads.find(|head| head.id.as_str() == named)) {
@@ -122,41 +123,25 @@ pub(super) fn pick_plan(
     let begins =
         |head: &&PlanHead| head.key().starts_with(named) || head.id.as_str().starts_with(named);
     let fits: Vec<&PlanHead> = offered.clone().filter(begins).collect();
-    match fits.as_slice() {
-        [one] => Ok((*one).clone()),
-        [] => Err(unclear(
-            "no plan",
-            named,
-            &offered.collect::<Vec<_>>(),
-            carries_out,
-        )),
-        several => Err(unclear("more than one plan", named, several, carries_out)),
-    }
-}
-
-fn unclear(
-    found: &str,
-    named: &str,
-    candidates: &[&PlanHead],
-    carries_out: impl Fn(&PlanHead) -> bool,
-) -> Failure {
+    let (found, candidates) = match fits.as_slice() {
+        [one] => return Ok((*one).clone()),
+        [] => ("no plan", offered.collect()),
+        _ => ("more than one plan", fits),
+    };
     let lines = candidates.iter().map(|head| {
-        let name = one_line(&head.name, NAME);
-        let key = one_line(head.key(), NAME);
-        format!(
-            "{key}  {:<11}  {name}",
-            StateWord::of_plan(head, carries_out(head)).as_str()
-        )
+        let (key, name) = (one_line(head.key(), NAME), one_line(&head.name, NAME));
+        let state = StateWord::of_plan(head, carries_out(head)).as_str();
+        format!("{key}  {state:<11}  {name}")
     });
-    Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
-        .hint(list("the plans here:", lines))
+    let error = anyhow!("{found} has an id that begins with `{named}`");
+    Err(Failure::usage(error).hint(list("the plans here:", lines)))
 }
 
 fn pick_question(
-    mut fits: Vec<(PlanId, HumanQuestion)>,
+    mut fits: Vec<Asked>,
     named: Option<&str>,
     program: &ProgramName,
-) -> Result<(PlanId, HumanQuestion), Failure> {
+) -> Result<Asked> {
     fits.retain(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)));
     match (fits.len(), named) {
         (1, _) => Ok(fits.remove(0)),
@@ -186,10 +171,8 @@ fn is_named(id: &QuestionId, named: &str) -> bool {
 fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
     let more = lines.len().saturating_sub(CANDIDATES);
     let rest = (more > 0).then(|| format!("… {more} more"));
-    lines
-        .take(CANDIDATES)
-        .chain(rest)
-        .fold(title.to_owned(), |list, line| format!("{list}\n  {line}"))
+    let lines = lines.take(CANDIDATES).chain(rest);
+    lines.fold(title.to_owned(), |list, line| format!("{list}\n  {line}"))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::args::{LogArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs, WhyArgs};
-use super::{App, Failure, Output};
-use crate::plan::{ArchiveState, Plan, PlanHead, PlanId, ROLE, Task};
+use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
+use super::{App, Failure, Output, Result};
+use crate::plan::{ArchiveState, Plan, PlanId, ROLE, Task};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
 use crate::wire::text::{one_line, printable};
@@ -28,7 +28,7 @@ const BESIDE_TASKS: usize = 12;
 const PAGE: usize = 500;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
-pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result {
     let mut plans = match app.store_if_any().await? {
         Some(store) => store.plans().await?,
         None => Vec::new(),
@@ -37,12 +37,8 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(
         args.all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
     });
     let daemon = app.volumes.running();
-    let carries_out = |head: &PlanHead| {
-        daemon
-            .as_ref()
-            .is_some_and(|daemon| daemon.carries_out(&head.id))
-    };
-    let view = |plan| ListedView::of(plan, carries_out(&plan.head));
+    let carried_out = |id: &PlanId| daemon.as_ref().is_some_and(|it| it.carries_out(id));
+    let view = |plan| ListedView::of(plan, carried_out(&plan.head.id));
     let plans: Vec<ListedView> = plans.iter().map(view).collect();
     if args.json {
         return output.json(&plans);
@@ -51,14 +47,13 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result<(
         return output.line(&format!("no plans yet: `{} run` makes one", app.program));
     }
     let zone = TimeZone::system();
-    let lines = plans
-        .iter()
-        .map(|plan| plan.line(&zone, output.paint()) + "\n");
+    let paint = output.paint();
+    let lines = plans.iter().map(|plan| plan.line(&zone, paint) + "\n");
     output.prose(&lines.collect::<String>())
 }
 
 /// Shows how far a plan is, once or after every change until it ends. On a terminal that can draw it again, its ages move on.
-pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let (mut shown, mut view, mut drawn) = (None, None, Instant::now());
     loop {
@@ -67,14 +62,13 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
         let (seq, over) = now.await?;
         let last = !args.watch || over;
         let screen = output.size().filter(|_| !last && !args.json);
-        if shown != Some((seq, daemon)) {
-            let seen = plan_view(limit(args.limit, screen), &plan, app, daemon).await?;
+        let changed = shown != Some((seq, daemon));
+        if changed {
             shown = Some((seq, daemon));
-            drawn = Instant::now();
-            show_status(args, view.insert(seen), screen, app, output)?;
-        } else if let (Some(view), Some(_)) = (&view, screen)
-            && drawn.elapsed() >= TICK
-        {
+            view = Some(plan_view(limit(args.limit, screen), &plan, app, daemon).await?);
+        }
+        let ages = screen.is_some() && drawn.elapsed() >= TICK;
+        if let Some(view) = view.as_ref().filter(|_| changed || ages) {
             drawn = Instant::now();
             show_status(args, view, screen, app, output)?;
         }
@@ -91,14 +85,9 @@ fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
     fit.map_or(wanted, |fit| fit.min(wanted))
 }
 
-async fn plan_view(
-    limit: usize,
-    plan: &PlanId,
-    app: &App,
-    daemon: Option<u32>,
-) -> Result<PlanView, Failure> {
+async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {
     let now = app.clock.now();
-    let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, limit, now));
+    let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, most, now));
     let mut view = seen.await?;
     view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
     if daemon.is_none() {
@@ -114,7 +103,7 @@ fn show_status(
     screen: Option<(usize, usize)>,
     app: &App,
     output: &mut Output,
-) -> Result<(), Failure> {
+) -> Result {
     match (args.json, args.watch) {
         (true, true) => return output.json_line(view),
         (true, false) => return output.json(view),
@@ -146,7 +135,7 @@ fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
 }
 
 /// Shows a plan, as it is or as it was.
-pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result {
     let id = app.plan(args.on.plan.as_deref()).await?;
     let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
@@ -166,15 +155,12 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result<(),
 }
 
 /// Returns a plan as it was after one of its changes.
-pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure> {
+pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan> {
     let last = app.read(id, |_, seq| seq).await?;
     match app.store().await?.at(id, at).await {
         Err(StoreError::UnknownPlan(_)) => {
-            let error = anyhow!("plan `{id}` has no change `{at}`");
-            let hint = format!(
-                "the last one is {last}; `{} log {id}` shows all",
-                app.program
-            );
+            let (error, program) = (anyhow!("plan `{id}` has no change `{at}`"), &app.program);
+            let hint = format!("the last one is {last}; `{program} log {id}` shows all");
             Err(Failure::usage(error).hint(hint))
         }
         plan => Ok(plan?),
@@ -182,38 +168,35 @@ pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure>
 }
 
 /// Says why a task is as it is.
-pub async fn why(args: &WhyArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn why(args: &OnTask, app: &App, output: &mut Output) -> Result {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
-    let why = app.read(&id, move |plan, _| {
-        view::why(plan, task, now, paint, &program)
-    });
-    let why = why.await?.ok_or_else(|| app.no_task(&id, task))?;
-    output.prose(&why)
+    let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program);
+    let why = app.read(&id, why).await?;
+    output.prose(&why.ok_or_else(|| app.no_task(&id, task))?)
 }
 
 /// Prints every change, and with `--follow` those that come until the plan ends.
-pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let zone = TimeZone::system();
     let mut seq = 0;
     loop {
         // Asked before the changes are read, so that the last ones are not missed.
-        let last_round = !args.follow || settled(app, &plan).await?;
+        let settled = app.read(&plan, |plan, _| plan.status().settled());
+        let last_round = !args.follow || settled.await?;
         while let page = app.store().await?.since(&plan, seq, PAGE).await?
             && let Some(last) = page.last()
         {
             seq = last.seq;
             for change in &page {
                 if args.json {
-                    for event in EventView::logged(change, &plan) {
-                        output.json_line(&event)?;
-                    }
+                    let mut events = EventView::logged(change, &plan).into_iter();
+                    events.try_for_each(|event| output.json_line(&event))?;
                 } else {
-                    for line in view::lines(change, &zone, output.paint()) {
-                        output.line(&line)?;
-                    }
+                    let mut lines = view::lines(change, &zone, output.paint()).into_iter();
+                    lines.try_for_each(|line| output.line(&line))?;
                 }
             }
         }
@@ -222,9 +205,4 @@ pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result<(), F
         }
         tokio::time::sleep(READ_EVERY).await;
     }
-}
-
-/// Returns whether a plan has ended.
-async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
-    app.read(plan, |plan, _| plan.status().settled()).await
 }

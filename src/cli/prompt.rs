@@ -12,7 +12,7 @@ use textwrap::core::display_width;
 use tokio::net::unix::pipe::Receiver;
 
 use super::line_wrapping::{columns, wrap};
-use super::{Failure, Output};
+use super::{Output, Result};
 
 /// The longest line that is taken, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -26,7 +26,8 @@ pub struct HotKey {
     pub at_once: bool,
 }
 
-/// A person's line on the terminal.
+/// A person's line on the terminal; asks nothing by default.
+#[derive(Default)]
 pub struct Prompt {
     /// `None` until something is asked, or if the terminal is gone.
     keys: Option<Receiver>,
@@ -88,22 +89,11 @@ struct TypedLine {
 }
 
 impl Prompt {
-    /// Makes a prompt that asks nothing.
-    pub fn new() -> Self {
-        Self {
-            keys: None,
-            opened: false,
-            before: None,
-            text: String::new(),
-            typed: TypedLine::default(),
-        }
-    }
-
     /// Asks on the last line of the terminal, behind this text, which may change while it stands there.
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn ask(&mut self, text: &str, hot: &[HotKey], output: &mut Output) -> Result<(), Failure> {
+    pub fn ask(&mut self, text: &str, hot: &[HotKey], output: &mut Output) -> Result {
         if self.text != text {
             self.hide(output)?;
             text.clone_into(&mut self.text);
@@ -116,7 +106,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn show(&mut self, output: &mut Output) -> Result<(), Failure> {
+    pub fn show(&mut self, output: &mut Output) -> Result {
         if self.text.is_empty() {
             return Ok(());
         }
@@ -140,7 +130,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn hide(&self, output: &mut Output) -> Result<(), Failure> {
+    pub fn hide(&self, output: &mut Output) -> Result {
         let mut shown = on_screen();
         let line = std::mem::take(&mut *shown);
         match line.is_empty() {
@@ -153,7 +143,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn end(&mut self, output: &mut Output) -> Result<(), Failure> {
+    pub fn end(&mut self, output: &mut Output) -> Result {
         let hidden = self.hide(output);
         self.text.clear();
         self.typed = TypedLine::default();
@@ -166,7 +156,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub async fn line(&mut self, output: &mut Output) -> Result<String, Failure> {
+    pub async fn line(&mut self, output: &mut Output) -> Result<String> {
         loop {
             // A shell that had stopped this process leaves the terminal as it likes it.
             self.take_keys();
@@ -174,19 +164,16 @@ impl Prompt {
                 return std::future::pending().await;
             };
             let mut bytes = [0; 4096];
-            let read = match keys.readable().await {
-                Ok(()) => keys.try_read(&mut bytes),
-                Err(error) => Err(error),
-            };
-            let bytes = match read {
-                Ok(count @ 1..) => &bytes[..count],
+            let readable = keys.readable().await;
+            let count = match readable.and_then(|()| keys.try_read(&mut bytes)) {
+                Ok(count @ 1..) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                 Ok(_) | Err(_) => {
                     self.keys = None;
                     continue;
                 }
             };
-            if let Some(line) = self.typed.take(bytes) {
+            if let Some(line) = self.typed.take(&bytes[..count]) {
                 self.hide(output)?;
                 output.prose(&format!("{}{line}\n", self.text))?;
                 return Ok(line);

@@ -1,28 +1,19 @@
 //! What a plan goes on with: the agent, the team, the model and the rights that a person began it with. The plan holds them,
-//! and a mark outside of every project says that a person named them here: what only stands in the plan's database may
+//! and a record outside of every project says that a person named them here: what only stands in the plan's database may
 //! come from an agent or from elsewhere, and runs nothing.
 
-use std::fs::{self, OpenOptions};
-use std::io::{Read, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
-use sha2::{Digest, Sha256};
 
 use super::args::{AgentArgs, CarryOut, FILES, TeamArgs};
 use super::worker_pools::TeamWorkers;
-use super::{App, Exit, Failure, complain};
+use super::{App, Exit, Failure, Result, complain};
 use crate::agents::Agent;
 use crate::config::Planner;
-use crate::own_files;
 use crate::plan::{PlanHead, PlanId, ReviewPolicy, RunOptions};
+use crate::trust::content_hash;
 use crate::wire::text::{one_line, quoted};
-
-/// The folder with the marks, in the person's own.
-const STARTED: &str = "started";
-
-/// The most bytes of a mark: a line of 65 for each choice of options.
-const MOST: u64 = 64 * 1024;
 
 impl App {
     /// Takes up what a plan was begun with, as far as the command line and the environment say nothing else. Returns it with
@@ -30,15 +21,9 @@ impl App {
     ///
     /// # Errors
     /// No person named it here; or it does not fit any more.
-    pub(super) async fn recall(
-        &mut self,
-        plan: &PlanId,
-        how: &mut CarryOut,
-    ) -> Result<RunOptions, Failure> {
-        let options = self
-            .read(plan, |plan, _| plan.head().options.clone())
-            .await?;
-        let Some(options) = options.map(|options| *options) else {
+    pub async fn recall(&mut self, plan: &PlanId, how: &mut CarryOut) -> Result<RunOptions> {
+        let options = self.read(plan, |plan, _| plan.head().options.clone());
+        let Some(options) = options.await?.map(|options| *options) else {
             return Ok(RunOptions::default());
         };
         if !self.is_confirmed(plan, &options) {
@@ -63,13 +48,13 @@ impl App {
     }
 
     /// Returns what a plan is carried out with, `before` being what it began with.
-    pub(super) fn options(
+    pub fn options(
         &self,
         agent: &AgentArgs,
         team: &TeamArgs,
         planner: &Planner,
         before: &RunOptions,
-    ) -> Result<RunOptions, Failure> {
+    ) -> Result<RunOptions> {
         let absolute = |file: &PathBuf| {
             let path = std::path::absolute(file).context("failed to find the current folder")?;
             Ok::<_, Failure>(path.to_string_lossy().into_owned())
@@ -91,26 +76,21 @@ impl App {
         })
     }
 
-    /// Notes that a person began a plan with these options, or went on with them. Where this is not possible, it is said, and
+    /// Records that a person began a plan with these options, or went on with them. Where this is not possible, it is said, and
     /// the agent has to be named again.
-    pub(super) fn confirm_options(&self, plan: &PlanId, options: &RunOptions) {
-        let path = self.mark(plan);
-        let Some(path) = path.filter(|_| *options != RunOptions::default()) else {
-            return;
+    pub fn confirm_options(&self, plan: &PlanId, options: &RunOptions) {
+        let confirm = || {
+            let (records, place) = (self.records()?, self.place_of(plan));
+            let mut confirmed = records.get(&place)?.unwrap_or_default();
+            match confirmed.insert(hash(options), String::new()) {
+                None => records.put(&place, &confirmed),
+                Some(_) => Ok(()),
+            }
         };
-        if self.is_confirmed(plan, options) {
-            return;
-        }
-        let note = || {
-            fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-            let mut file = own_files::file(OpenOptions::new().append(true).create(true), &path)?;
-            writeln!(file, "{}", self.hash(options))
-        };
-        if let Err(error) = note() {
-            let path = path.display();
-            complain(&format!(
-                "! the agent is not remembered, `{path}`: {error}\n"
-            ));
+        if *options != RunOptions::default()
+            && let Err(error) = confirm()
+        {
+            complain(&format!("! the agent is not remembered: {error}\n"));
         }
     }
 
@@ -118,14 +98,9 @@ impl App {
     ///
     /// # Errors
     /// It cannot be stored.
-    pub(super) async fn remember(
-        &self,
-        plan: &PlanId,
-        options: RunOptions,
-        before: &RunOptions,
-    ) -> Result<(), Failure> {
+    pub async fn remember(&self, plan: &PlanId, options: RunOptions, old: &RunOptions) -> Result {
         self.confirm_options(plan, &options);
-        if options == *before {
+        if options == *old {
             return Ok(());
         }
         self.change(plan, "carried out with other options", |draft| {
@@ -136,26 +111,13 @@ impl App {
     }
 
     fn is_confirmed(&self, plan: &PlanId, options: &RunOptions) -> bool {
-        let mut text = String::new();
-        let read = self.mark(plan).and_then(|path| {
-            let file = own_files::file(OpenOptions::new().read(true), &path).ok()?;
-            file.take(MOST).read_to_string(&mut text).ok()
-        });
-        read.is_some() && text.lines().any(|line| line == self.hash(options))
+        let confirmed = (self.records()).and_then(|records| records.get(&self.place_of(plan)));
+        confirmed.is_ok_and(|parts| parts.is_some_and(|parts| parts.contains_key(&hash(options))))
     }
 
-    /// Returns where the mark of a plan is; `None` for a person without a home.
-    fn mark(&self, plan: &PlanId) -> Option<PathBuf> {
-        let folder = self.environment.state_folder()?;
-        Some(folder.join(STARTED).join(plan.as_str()))
-    }
-
-    /// Returns what stands for options in a mark; the folder is part of it, as paths in them may start from there.
-    fn hash(&self, options: &RunOptions) -> String {
-        let root = self.volumes.root();
-        let text = serde_json::to_string(&(root, options)).expect("it has only texts");
-        let hash = Sha256::digest(text);
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    /// Returns what the record of a plan's options is of; paths in them may start from there.
+    fn place_of(&self, plan: &PlanId) -> PathBuf {
+        self.volumes.root().join(plan.as_str())
     }
 
     fn unconfirmed_options(&self, plan: &PlanId, options: &RunOptions) -> Failure {
@@ -163,79 +125,65 @@ impl App {
             "plan `{plan}` was not begun by you in this folder, or its agent was changed since: \
              nothing is run that only stands in its database"
         );
-        let settings = options
-            .settings
-            .iter()
-            .fold(String::new(), |line, (key, value)| {
-                let name = key.to_uppercase().replace('.', "_");
-                line + &format!("PLAN_AGENT_{name}={} ", quoted(value))
-            });
-        let named = AgentArgs {
+        let settings = options.settings.iter().map(|(key, value)| {
+            let name = key.to_uppercase().replace('.', "_");
+            format!("PLAN_AGENT_{name}={} ", quoted(value))
+        });
+        let (program, settings) = (&self.program, settings.collect::<String>());
+        let agent = AgentArgs {
             agent: options.agent.clone().or_else(|| Some(FILES.to_owned())),
             allow_shell: options.allow_shell,
             argv: options.args.clone(),
         };
-        let file = options.team.as_ref().map(PathBuf::from);
-        let flags = TeamArgs {
-            file,
+        let team = TeamArgs {
+            file: options.team.as_ref().map(PathBuf::from),
             recalled: false,
-        }
-        .again()
-            + &named.again();
-        let line = one_line(
-            &format!("{settings}{} resume {plan}{flags}", self.program),
-            2000,
+        };
+        let line = format!(
+            "{settings}{program} resume {plan}{}{}",
+            team.again(),
+            agent.again()
         );
-        Failure::new(error, Exit::Waiting).hint(format!("if you know what it runs: `{line}`"))
+        let hint = format!("if you know what it runs: `{}`", one_line(&line, 2000));
+        Failure::new(error, Exit::Waiting).hint(hint)
     }
 
     /// Returns what a plan goes on with, in one line.
-    pub(super) fn goes_on_with(
+    pub fn goes_on_with(
         &self,
         head: &PlanHead,
         options: &RunOptions,
         workers: &TeamWorkers,
         planner: &Planner,
     ) -> String {
-        let llm = &self.config.llm;
-        let args: String = options
-            .args
-            .iter()
-            .map(|word| format!(" {}", quoted(word)))
-            .collect();
-        let agent = options.agent.as_ref().map(|name| format!("{name}{args}"));
-        let team = self
-            .team
-            .as_ref()
-            .map(|file| format!("team {}", file.path.display()));
+        let args = options.args.iter().map(|word| format!(" {}", quoted(word)));
+        let agent = match &options.agent {
+            Some(name) => format!("{name}{}", args.collect::<String>()),
+            None => "no agent".to_owned(),
+        };
+        let team = (self.team.as_ref()).map(|file| format!("team {}", file.path.display()));
         let model = match planner {
             Planner::Model { endpoint, .. } => {
                 let usual = endpoint.api.usual_model();
-                format!("model {}", llm.plan_model().unwrap_or(usual))
+                format!("model {}", self.config.llm.plan_model().unwrap_or(usual))
             }
             Planner::Agent { name, .. } => format!("model {name}"),
             Planner::Rules { .. } => "no model".to_owned(),
         };
         let coding = matches!(workers.general, Some(Agent::Coding(_)));
-        let allow = &self.config.worker.allow;
-        let rights = coding.then(|| format!("allow {}", allow.join(" + ")));
+        let rights = coding.then(|| format!("allow {}", self.config.worker.allow.join(" + ")));
         let review = (head.review == ReviewPolicy::Wanted).then(|| "review".to_owned());
-        let parts = [
-            agent.or(Some("no agent".to_owned())),
-            team,
-            Some(model),
-            rights,
-            review,
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        one_line(
-            &format!("plan {} goes on with {}", head.id, parts.join(", ")),
-            1000,
-        )
+        let parts = [Some(agent), team, Some(model), rights, review];
+        let parts = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        one_line(&format!("plan {} goes on with {parts}", head.id), 1000)
     }
 }
 
+fn hash(options: &RunOptions) -> String {
+    content_hash(serde_json::to_string(options).expect("it has only texts"))
+}
+
 /// Returns options as a plan stores them.
-pub(super) fn some(options: RunOptions) -> Option<Box<RunOptions>> {
+pub fn some(options: RunOptions) -> Option<Box<RunOptions>> {
     (options != RunOptions::default()).then(|| Box::new(options))
 }

@@ -5,9 +5,7 @@ use std::path::Path;
 use anyhow::anyhow;
 
 use super::args::{MergeArgs, OnPlan, PruneArgs};
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
-use super::{App, Exit, Failure, Output, complain};
+use super::{App, Exit, Failure, Output, Result, can_ask, complain, confirm, shown_from_here};
 use crate::exec::{
     CommittedWork, DiffDetail, Project, TakeOver, TaskWorktree, difference, remove_folder,
 };
@@ -22,7 +20,6 @@ const ASIDE: &str = "refs/plan-agent/discarded";
 
 /// The results of a plan in its project.
 struct Results {
-    plan: PlanId,
     head: PlanHead,
     line: IntegrationBranch,
     /// The tasks that have been begun.
@@ -33,12 +30,10 @@ struct Results {
 
 impl Results {
     /// Opens the results of a plan; `None` if its agents worked in the workspace itself.
-    async fn open(app: &App, plan: &PlanId) -> Result<Option<Self>, Failure> {
+    async fn open(app: &App, plan: &PlanId) -> Result<Option<Self>> {
         let read = app.read(plan, |plan, _| {
-            let begun = plan
-                .tasks()
-                .filter(|task| plan.attempts_of(task.number).next().is_some());
-            let tasks = begun.map(|task| task.number).collect();
+            let mut tasks: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
+            tasks.retain(|task| plan.attempts_of(*task).next().is_some());
             (plan.head().clone(), tasks)
         });
         let (head, tasks) = read.await?;
@@ -46,33 +41,29 @@ impl Results {
             return Ok(None);
         };
         let (root, folder) = (Path::new(&head.workspace), Path::new(&line.folder));
-        let project = Project::open(root, &repository, folder)
-            .await?
-            .one_at_a_time();
-        let (plan, branch) = (plan.clone(), IntegrationBranch::branch(plan));
+        let project = Project::open(root, &repository, folder).await?;
         Ok(Some(Self {
-            plan,
+            project: project.one_at_a_time(),
+            branch: IntegrationBranch::branch(plan),
             head,
             line,
             tasks,
-            project,
-            branch,
         }))
     }
 
-    async fn of(app: &App, named: Option<&str>) -> Result<Self, Failure> {
+    async fn of(app: &App, named: Option<&str>) -> Result<Self> {
         let plan = app.plan_to_carry_out(named).await?;
         if let Some(results) = Self::open(app, &plan).await? {
             return Ok(results);
         }
-        let head = app.read(&plan, |plan, _| plan.head().clone()).await?;
-        let place = shown_from_here(Path::new(&head.workspace));
+        let workspace = app.read(&plan, |plan, _| plan.head().workspace.clone());
+        let place = shown_from_here(Path::new(&workspace.await?));
         let error = anyhow!("plan `{plan}` has no branch of results: its agents work in `{place}`");
         Err(Failure::usage(error).hint("what they did is there already"))
     }
 
     /// Returns the commit with all results; `None` if nothing was accepted that changes the project.
-    async fn commit(&self) -> Result<Option<String>, Failure> {
+    async fn commit(&self) -> Result<Option<String>> {
         let (tip, git) = (&self.line.tip, self.project.git());
         let found = match self.project.at_branch(&self.branch).await? {
             None => tip.clone(),
@@ -92,61 +83,55 @@ impl Results {
         Ok((found != self.line.base).then_some(found))
     }
 
-    async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result<(), Failure> {
+    async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result {
         let place = place.to_owned();
         let log = move |draft: &mut Draft<'_>| {
             draft.results_moved(how, &place);
             Ok(())
         };
-        app.change(&self.plan, "asked for", log).await
+        app.change(&self.head.id, "asked for", log).await
     }
 
     /// Returns all branches of the plan, those of tasks with their worktrees first.
     fn branches(&self) -> impl Iterator<Item = (String, Option<TaskWorktree>)> {
-        let places = self.tasks.iter().map(|task| TaskWorktree {
-            folder: self.line.worktree(*task).into(),
-            branch: IntegrationBranch::task_branch(&self.plan, *task),
-        });
+        let of_task = |task: &TaskId| worktree_of(&self.head, &self.line, *task);
+        let places = self.tasks.iter().map(of_task);
         let of_tasks = places.map(|place| (place.branch.clone(), Some(place)));
         of_tasks.chain([(self.branch.clone(), None)])
     }
 
     /// Refuses a plan that may still be carried out.
-    fn ended(&self, app: &App) -> Result<(), Failure> {
+    fn ended(&self, app: &App) -> Result {
         if self.head.status.settled() {
             return Ok(());
         }
-        let (plan, program) = (&self.plan, &app.program);
+        let (plan, program) = (&self.head.id, &app.program);
         let error = anyhow!("plan `{plan}` has not ended");
         Err(Failure::usage(error).hint(format!("`{program} abort {plan}` ends it for good")))
     }
 }
 
 /// Takes the results of a plan over into the branch that is checked out.
-pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
     let results = Results::of(app, args.on.plan.as_deref()).await?;
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
-        let plan = &results.plan;
+        let plan = &results.head.id;
         let error = anyhow!("the results of plan `{plan}` are discarded");
-        return Err(Failure::usage(error).hint(format!(
-            "`git merge {ASIDE}/{plan}/results` takes them over all the same"
-        )));
+        let hint = format!("`git merge {ASIDE}/{plan}/results` takes them over all the same");
+        return Err(Failure::usage(error).hint(hint));
     }
     let Some(commit) = results.commit().await? else {
         return output.line(&format!("nothing was accepted that changes `{place}`"));
     };
-    let (project, plan) = (&results.project, &results.plan);
+    let (project, plan, branch) = (&results.project, &results.head.id, &results.branch);
     let Some(onto) = project.branch().await? else {
         let error = anyhow!("no branch is checked out in `{place}`");
         return Err(Failure::usage(error).hint("`git switch BRANCH` there, then merge"));
     };
     confirm_branch(&results, &onto, args.into.as_deref(), app).await?;
     let goal = one_line(&results.head.name, 60);
-    let message = format!(
-        "Merge {}: {goal}\n\nThe results of plan {plan}.",
-        results.branch
-    );
+    let message = format!("Merge {branch}: {goal}\n\nThe results of plan {plan}.");
     let onto = one_line(&onto, 200);
     match project.take_over(&commit, &message).await? {
         TakeOver::Done { from, to } => {
@@ -154,28 +139,21 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(
             results.log(app, ResultsMove::TakenOver, &place).await?;
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
             let figures = String::from_utf8_lossy(&figures).trim().to_owned();
-            output.line(&format!(
-                "the results are in `{onto}`, at {}: {figures}",
-                short(&to)
-            ))?;
+            let at = short(&to);
+            output.line(&format!("the results are in `{onto}`, at {at}: {figures}"))?;
         }
         TakeOver::Already => output.line(&format!("`{onto}` contains the results"))?,
         TakeOver::Changed(files) => {
-            let mut text = format!(
-                "{} of yours would change, and nothing was touched:",
-                match files.len() {
-                    1 => "an uncommitted file".to_owned(),
-                    many => format!("{many} uncommitted files"),
-                }
-            );
-            for file in files {
-                text = format!("{text}\n  {}", one_line(&printable(&file), 200));
-            }
-            let again = format!(
-                "commit or move them away, then `{}`",
-                app.merge_command(&results.head)
-            );
-            return Err(Failure::failed(anyhow!(text)).hint(again));
+            let what = match files.len() {
+                1 => "an uncommitted file".to_owned(),
+                many => format!("{many} uncommitted files"),
+            };
+            let line = |file: &String| format!("\n  {}", one_line(file, 200));
+            let files: String = files.iter().map(line).collect();
+            let error = anyhow!("{what} of yours would change, and nothing was touched:{files}");
+            let again = app.merge_command(&results.head);
+            let hint = format!("commit or move them away, then `{again}`");
+            return Err(Failure::failed(error).hint(hint));
         }
         TakeOver::Conflict(files) => {
             let error = anyhow!(
@@ -183,28 +161,23 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(
                 printable(&files)
             );
             return Err(Failure::failed(error).hint(format!(
-                "nothing was touched; `git merge {}` in `{place}` lets you resolve it",
-                results.branch
+                "nothing was touched; `git merge {branch}` in `{place}` lets you resolve it"
             )));
         }
     }
     match results.head.status.settled() {
-        true => complain(&format!(
-            "Hint: `{} prune` removes what is left of it\n",
-            app.program
-        )),
+        true => {
+            let program = &app.program;
+            let said = format!("Hint: `{program} prune` removes what is left of it\n");
+            complain(&said);
+        }
         false => complain("! the plan has not ended: this is what was accepted so far\n"),
     }
     Ok(())
 }
 
 /// Makes sure that the person means the branch that is checked out.
-async fn confirm_branch(
-    results: &Results,
-    onto: &str,
-    into: Option<&str>,
-    app: &App,
-) -> Result<(), Failure> {
+async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: &App) -> Result {
     let Some(expected) = into.or(results.line.began_on.as_deref()) else {
         return Ok(());
     };
@@ -221,16 +194,15 @@ async fn confirm_branch(
         return Ok(());
     }
     let merge = app.merge_command(&results.head);
-    Err(Failure::usage(anyhow!(differs)).hint(format!(
-        "`git switch {expected}` first, or `{merge} --into {shown}`"
-    )))
+    let hint = format!("`git switch {expected}` first, or `{merge} --into {shown}`");
+    Err(Failure::usage(anyhow!(differs)).hint(hint))
 }
 
 /// Puts the results of a plan aside: they are under names that are no branches.
-pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result {
     let results = Results::of(app, args.plan.as_deref()).await?;
     results.ended(app)?;
-    let (project, plan) = (&results.project, &results.plan);
+    let (project, plan) = (&results.project, &results.head.id);
     let aside = format!("{ASIDE}/{plan}");
     let mut kept = 0;
     for (branch, place) in results.branches() {
@@ -261,33 +233,28 @@ pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result<()
         return output.line(&format!("plan {plan} has no branches"));
     }
     results.log(app, ResultsMove::Discarded, &aside).await?;
-    output.line(&format!(
-        "the results of plan {plan} are discarded; they are kept as `{aside}/…`"
-    ))?;
-    complain(&format!(
-        "Hint: `git branch NAME {aside}/results` brings them back\n"
-    ));
+    let said = format!("the results of plan {plan} are discarded; they are kept as `{aside}/…`");
+    output.line(&said)?;
+    let said = format!("Hint: `git branch NAME {aside}/results` brings them back\n");
+    complain(&said);
     Ok(())
 }
 
 /// Commits what lies in a task's worktree on its branch, if it can be committed.
-async fn keep_work(project: &Project, place: &TaskWorktree) -> Result<(), Failure> {
+async fn keep_work(project: &Project, place: &TaskWorktree) -> Result {
     if !place.folder.exists() {
         return Ok(());
     }
     let message = "What was left in the worktree";
     if let CommittedWork::Unclear(why) = project.commit_work(place, message).await? {
-        let folder = shown_from_here(&place.folder);
-        complain(&format!(
-            "! `{folder}` stays as it is: {}\n",
-            one_line(&why, 200)
-        ));
+        let (folder, why) = (shown_from_here(&place.folder), one_line(&why, 200));
+        complain(&format!("! `{folder}` stays as it is: {why}\n"));
     }
     Ok(())
 }
 
 /// Removes worktrees whose work is committed, and branches that are merged, of all plans that have ended.
-pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result {
     let (mut removed, mut kept) = (0, 0);
     let mut unmerged = args.unmerged.clone();
     for listed in app.store().await?.plans().await? {
@@ -297,24 +264,17 @@ pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result<(
         }
         let plan = &head.id;
         match prune_plan(app, plan, &mut unmerged, output).await {
-            Ok((gone, stays)) => {
-                removed += gone;
-                kept += stays;
+            Ok((gone, stays)) => (removed, kept) = (removed + gone, kept + stays),
+            Err(failure) => {
+                let text = failure.text().unwrap_or_default();
+                let why = text.trim_start_matches("error: ");
+                complain(&format!("! what is left of plan `{plan}` stays: {why}"));
             }
-            Err(failure) => complain(&format!(
-                "! what is left of plan `{plan}` stays: {}",
-                failure
-                    .text()
-                    .unwrap_or_default()
-                    .trim_start_matches("error: ")
-            )),
         }
     }
     if let Some(name) = unmerged.first() {
-        let error = anyhow!(
-            "no plan that has ended has a branch `{}`",
-            one_line(name, 200)
-        );
+        let name = one_line(name, 200);
+        let error = anyhow!("no plan that has ended has a branch `{name}`");
         let hint = format!("`{} prune` lists those that are not merged", app.program);
         return Err(Failure::new(error, Exit::Usage).hint(hint));
     }
@@ -322,10 +282,9 @@ pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result<(
         output.line("nothing to remove")?;
     }
     if kept > 0 {
-        complain(&format!(
-            "Hint: `{} prune --unmerged NAME` removes one of them\n",
-            app.program
-        ));
+        let program = &app.program;
+        let said = format!("Hint: `{program} prune --unmerged NAME` removes one of them\n");
+        complain(&said);
     }
     Ok(())
 }
@@ -336,7 +295,7 @@ async fn prune_plan(
     plan: &PlanId,
     unmerged: &mut Vec<String>,
     output: &mut Output,
-) -> Result<(usize, usize), Failure> {
+) -> Result<(usize, usize)> {
     let Some(results) = Results::open(app, plan).await? else {
         return Ok((0, 0));
     };
@@ -357,9 +316,8 @@ async fn prune_plan(
             if !project.remove_worktree(place, true).await? {
                 kept += 1;
                 let folder = shown_from_here(&place.folder);
-                output.line(&format!(
-                    "kept: `{folder}` has work in no commit (`{branch}`)"
-                ))?;
+                let said = format!("kept: `{folder}` has work in no commit (`{branch}`)");
+                output.line(&said)?;
                 continue;
             }
             gone.extend(existed.then(|| format!("the worktree of `{branch}`")));
@@ -384,18 +342,23 @@ async fn prune_plan(
     for what in &gone {
         output.line(&format!("removed {what}"))?;
     }
+    let removed = gone.join(", ");
     if !gone.is_empty() {
-        results
-            .log(app, ResultsMove::Pruned, &gone.join(", "))
-            .await?;
+        results.log(app, ResultsMove::Pruned, &removed).await?;
     }
     let left = project.at_branch(&results.branch).await?.is_some();
     if kept == 0 && !left {
-        remove_folder(results.line.folder.into())
-            .await
-            .map_err(anyhow::Error::from)?;
+        remove_folder(results.line.folder.into()).await?;
     }
     Ok((gone.len(), kept))
+}
+
+/// Returns where the work on a task of a plan is, or was.
+pub fn worktree_of(head: &PlanHead, line: &IntegrationBranch, task: TaskId) -> TaskWorktree {
+    TaskWorktree {
+        folder: line.worktree(task).into(),
+        branch: IntegrationBranch::task_branch(&head.id, task),
+    }
 }
 
 fn short(commit: &str) -> &str {

@@ -7,14 +7,12 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::args::{
-    AbortArgs, AgentArgs, CarryOut, DaemonArgs, MakePlan, ResumeArgs, RunArgs, WorkerArgs,
-};
+use super::args::{AbortArgs, AgentArgs, CarryOut, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
 use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
 use super::worker_pools::{self, TeamWorkers};
 use super::{
-    Access, App, BY, Exit, Failure, Process, complain, detach, remembered, run_terminal,
+    Access, App, BY, Exit, Failure, Process, Result, complain, detach, remembered, run_terminal,
     secret_arguments, unless,
 };
 use crate::config::Planner;
@@ -29,7 +27,7 @@ use crate::worker::{self, RoleFilter, WorkerEvent};
 const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
-pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         secret_arguments::refuse(&args.carry_out.agent.argv)?;
         let CarryOut { agent, team, .. } = &args.carry_out;
@@ -42,14 +40,11 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
             plan: args.plan.as_deref().or(file.as_deref()),
             new: &args.new,
         };
-        let (workers, planner) = app
-            .with_workers(process.start, agent, team, may_ask)
-            .await?;
+        let (workers, planner) = app.with_workers(&args.carry_out).await?;
         let mut new = app.new_plan(&wanted, &planner).await?;
         let project = PathBuf::from(&new.0.workspace);
         app.offer_checks(&project, may_ask).await?;
         let options = app.options(agent, team, &planner, &RunOptions::default())?;
-        app.confirm_options(&new.0.id, &options);
         new.0.options = remembered::some(options);
         app.introduce(&planner).await?;
         let work = Work {
@@ -64,19 +59,15 @@ pub(super) async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit,
     if args.review {
         head.review = ReviewPolicy::Wanted;
     }
-    let placed = (work.app).decide_isolation(
-        &mut head,
-        &work.workers,
-        &args.carry_out,
-        &mut process.output,
-    );
+    let (app, workers, how) = (&work.app, &work.workers, &args.carry_out);
+    let placed = app.decide_isolation(&mut head, workers, how, &mut process.output);
     unless(&mut process.ended, NO_PLAN, placed).await?;
     let head = create(&work.app, head, tasks).await?;
     work.in_sight(&head, &args.carry_out, process).await
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
-pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
     let wanted = Wanted {
         command: "plan",
         goal: args.goal.as_deref(),
@@ -87,14 +78,13 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
         let mut app = App::open(process.start, Access::Run).await?;
         app.goal_file(args.goal.as_deref(), false).await?;
         app.load_sound_team(&args.team).await?;
-        app.require_trust(process.start, !args.json).await?;
+        app.require_trust(!args.json).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
         head.policy = app.config.policy(&planner);
         let (agent, before) = (AgentArgs::default(), RunOptions::default());
         let options = app.options(&agent, &args.team, &planner, &before)?;
-        app.confirm_options(&head.id, &options);
         head.options = remembered::some(options);
         if tasks.is_empty() {
             app.introduce(&planner).await?;
@@ -130,7 +120,7 @@ pub(super) async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exi
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> {
     let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
     let program = process.start.program();
     let goes_on = program.goes_on(named.unwrap_or_default());
@@ -140,9 +130,7 @@ pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
         let before = app.recall(&plan, &mut how).await?;
-        let may_ask = run_terminal::may_ask(&how);
-        let with_workers = app.with_workers(process.start, &how.agent, &how.team, may_ask);
-        let (workers, planner) = with_workers.await?;
+        let (workers, planner) = app.with_workers(&how).await?;
         let prepared = app.prepare(&planner)?;
         Ok((app, workers, planner, prepared, plan, before))
     };
@@ -180,7 +168,7 @@ pub(super) async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result
 ///
 /// # Errors
 /// A limit of its budget keeps it from going on.
-async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
+async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
     let running = app.volumes.running().and_then(|daemon| daemon.plan);
     if running.as_deref() != Some(plan.as_str()) {
         return Ok(false);
@@ -195,19 +183,18 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool, Failure> {
         }
     });
     change.await?.map_err(|why| {
-        let program = &app.program;
-        let error = anyhow!("plan `{plan}` is paused: {why}");
-        Failure::new(error, Exit::Budget).hint(format!(
-            "`{program} answer more` goes on, or `{program} stop`, raise it in config.toml, and resume"
-        ))
+        let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
+        let stop = format!("`{program} stop`, raise it in config.toml, and resume");
+        let hint = format!("`{program} answer more` goes on, or {stop}");
+        Failure::new(error, Exit::Budget).hint(hint)
     })
 }
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
-pub(super) async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let mut app = App::open(process.start, Access::Control).await?;
-        app.hooks_if_trusted(process.start).await;
+        app.hooks_if_trusted().await;
         let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
         Ok((app, plan))
     };
@@ -226,28 +213,29 @@ pub(super) async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<E
         };
         daemon::run(settings, app.store().await?.clone(), app.clock, shutdown).await?;
     }
-    let program = &app.program;
-    process.output.line(&format!(
-        "plan {plan} has ended for good; agents at work are asked to stop, their work stays"
-    ))?;
-    process.output.line(&format!(
-        "`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it"
-    ))?;
+    let (program, kept) = (
+        &app.program,
+        "agents at work are asked to stop, their work stays",
+    );
+    let shows =
+        format!("`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it");
+    let said = format!("plan {plan} has ended for good; {kept}\n{shows}");
+    process.output.line(&said)?;
     Ok(Exit::Done)
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn daemon(plan: &str, confirmed: &str, mut process: Process<'_>) -> Result<Exit> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         let lock = app.take(detach::handed_over()?).await?;
-        let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
+        let plan = app.plan_to_carry_out(Some(plan)).await?;
         let mut how = CarryOut::default();
         app.recall(&plan, &mut how).await?;
         app.load_team(&how.team).await?;
-        app.require_same(&args.confirmed).await?;
+        app.require_same(confirmed).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
         let planner = app.planner(workers.general.as_ref())?;
         let found = app.found(&plan).await?;
@@ -265,11 +253,11 @@ pub(super) async fn daemon(args: DaemonArgs, mut process: Process<'_>) -> Result
 }
 
 /// Takes commands and runs an agent for each.
-pub(super) async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let mut app = App::open(process.start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
-        app.require_trust(process.start, true).await?;
+        app.require_trust(true).await?;
         app.quiet()?;
         let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))
@@ -291,7 +279,7 @@ pub(super) async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result
     let worked = worker::run(options, async { exit = process.ended.await }).await;
     // It ends with the worker, which held the other end.
     drop(shown.await);
-    worked.map_err(Failure::failed)?;
+    worked?;
     Ok(exit)
 }
 
@@ -324,7 +312,10 @@ async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
 }
 
 /// Stores a new plan and returns its head.
-async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<PlanHead, Failure> {
+async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<PlanHead> {
+    if let Some(options) = &head.options {
+        app.confirm_options(&head.id, options);
+    }
     head.origin = match tasks.is_empty() {
         true => Origin::Model,
         false => Origin::Person,

@@ -2,9 +2,9 @@
 
 mod questions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,14 +17,12 @@ use super::args::CarryOut;
 use super::carry_out_plan::exit_of;
 use super::editor::Editor;
 use super::live_area::{self, LiveArea};
-use super::made_files::made_files;
-use super::output::shown_from_here;
 use super::prompt::Prompt;
-use super::{App, Ended, Exit, Failure, Output, complain};
+use super::{App, Ended, Exit, Output, Result, complain, shown_from_here};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
-    Event, HumanQuestion, PlanId, PlanPolicy, PlanState, QuestionId, ReviewPolicy, Row, Task,
-    TaskId,
+    Event, HumanQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId, ReviewPolicy, Row, Task,
+    TaskId, TaskState,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, FinishedView, RepeatedFailures, Style};
@@ -44,13 +42,16 @@ const NAME: usize = 60;
 /// Changes that are read together.
 const PAGE: usize = 500;
 
+/// The most files that are named at the end.
+const MOST: usize = 6;
+
 /// Returns whether a person sits at this terminal and may be asked.
 pub fn may_ask(how: &CarryOut) -> bool {
     !how.no_input && !how.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 /// Follows one plan.
-pub(super) struct Foreground<'a> {
+pub struct Foreground<'a> {
     app: &'a App,
     store: &'a Store,
     plan: PlanId,
@@ -87,15 +88,11 @@ impl<'a> Foreground<'a> {
         how: &CarryOut,
         with_workers: bool,
         mut output: Output,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let (plan, json, silent) = (&settings.plan, how.json, how.json || how.quiet);
         let store = app.store().await?;
-        let seen = store.read(plan, |plan, seq| {
-            let names: BTreeMap<_, _> = plan.tasks().map(named).collect();
-            (seq, names)
-        });
+        let seen = store.read(plan, |plan, seq| (seq, plan.tasks().map(named).collect()));
         let (seq, names) = seen.await?;
-        let fresh = seq == 1;
         if !with_workers && !silent {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             output.line(&format!("no --agent: commands wait in `{commands}`"))?;
@@ -112,10 +109,10 @@ impl<'a> Foreground<'a> {
             resume: format!("{} resume {plan}", app.program),
             live: LiveArea::new(app, &output).filter(|_| !silent),
             output,
-            seq: if fresh { 0 } else { seq },
+            seq: if seq == 1 { 0 } else { seq },
             names,
             asked: None,
-            prompt: Prompt::new(),
+            prompt: Prompt::default(),
             editor: None,
             failures: RepeatedFailures::default(),
         })
@@ -128,7 +125,7 @@ impl<'a> Foreground<'a> {
         mut daemon: JoinHandle<anyhow::Result<DaemonEnd>>,
         stop: &watch::Sender<bool>,
         mut ended: Ended,
-    ) -> Result<(DaemonEnd, Option<Exit>), Failure> {
+    ) -> Result<(DaemonEnd, Option<Exit>)> {
         let mut moved = self.store.moved();
         let mut signal = None;
         let end = loop {
@@ -149,9 +146,8 @@ impl<'a> Foreground<'a> {
             && let Some(kept) = editor.end().await
         {
             let kept = printable(&kept.display().to_string());
-            self.output.prose(&format!(
-                "\nthe editor was ended; what you had written is in `{kept}`\n"
-            ))?;
+            let said = format!("\nthe editor was ended; what you had written is in `{kept}`\n");
+            self.output.prose(&said)?;
         }
         let impatient = async {
             if signal.is_none() {
@@ -173,7 +169,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows what happened, and waits until something happens or a person says something.
-    async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result<(), Failure> {
+    async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result {
         self.show().await?;
         // A line that a person types is not torn.
         let mut live = self.live.as_mut().filter(|_| self.asked.is_none());
@@ -193,7 +189,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows every change, and then what is asked: a question never stands above the change that led to it.
-    async fn show(&mut self) -> Result<(), Failure> {
+    async fn show(&mut self) -> Result {
         loop {
             while let page = self.store.since(&self.plan, self.seq, PAGE).await?
                 && !page.is_empty()
@@ -219,7 +215,7 @@ impl<'a> Foreground<'a> {
         }
     }
 
-    async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
+    async fn show_change(&mut self, change: &Change) -> Result {
         for row in &change.delta.rows {
             if let Row::Task(task) = row {
                 self.names.extend([named(task)]);
@@ -273,7 +269,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows the last changes, and says how it ended and how it goes on.
-    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result<(), Failure> {
+    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result {
         self.show().await?;
         self.live = None;
         let paint = self.output.paint();
@@ -287,50 +283,45 @@ impl<'a> Foreground<'a> {
             return self.finished(Some(&head.status), end, signal);
         }
         if *end != DaemonEnd::Interrupted {
-            self.output
-                .ring(&format!("plan {}: {}", self.plan, head.status.as_str()))?;
+            let notice = format!("plan {}: {}", self.plan, head.status.as_str());
+            self.output.ring(&notice)?;
         }
         let results = results.map_or(String::new(), |results| format!("{results}\n"));
         let (plan, resume) = (&self.plan, &self.resume);
         match end {
             DaemonEnd::Settled(status) => {
-                let style = match status {
-                    PlanState::Completed => Style::Good,
-                    _ => Style::Bad,
-                };
+                let good = *status == PlanState::Completed;
+                let style = if good { Style::Good } else { Style::Bad };
                 let status = self.output.paint().text(style, status.as_str());
                 let expected = self.app.expected(plan).await?;
                 let expected = expected.map_or(String::new(), |expected| format!("{expected}\n"));
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = self.app.place_of_work(&head);
-                self.output.prose(&format!(
-                    "\nplan {plan}: {status}\n{summary}\n{results}{expected}{place}\n"
-                ))?;
-                if let Some(made) = made {
-                    self.output.prose(&format!("{made}\n"))?;
-                }
+                let text = format!(
+                    "\nplan {plan}: {status}\n{summary}\n{results}{expected}{place}\n{made}"
+                );
+                self.output.prose(&text)?;
             }
             DaemonEnd::Waits if open.is_empty() => {
                 self.output.text(&results)?;
-                complain(&format!(
-                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
-                ));
+                let said = format!("\nplan {plan} is paused\nHint: `{resume}` goes on\n");
+                complain(&said);
             }
             DaemonEnd::Waits | DaemonEnd::Budget => {
                 let state = match &head.status {
                     PlanState::Paused(why) => format!("is paused: {}", one_line(why, 200)),
                     _ => "waits for you:".to_owned(),
                 };
-                self.output
-                    .prose(&format!("\n{results}plan {plan} {state}\n"))?;
-                for question in &open {
+                let questions = open.iter().map(|question| {
                     let (id, program) = (&question.id, &self.app.program);
                     let reason = one_line(&question.reason, 200);
-                    let choices = choices(question).join("|");
-                    self.output.prose(&format!(
-                        "  {id}  {reason}\n    {program} answer {id} {choices}\n"
-                    ))?;
-                }
+                    let choices = question.choices.iter().map(|choice| choice.as_str());
+                    let choices = choices.collect::<Vec<_>>().join("|");
+                    format!("  {id}  {reason}\n    {program} answer {id} {choices}\n")
+                });
+                let questions: String = questions.collect();
+                let text = format!("\n{results}plan {plan} {state}\n{questions}");
+                self.output.prose(&text)?;
                 complain(&format!("Hint: answer, then `{resume}`\n"));
             }
             DaemonEnd::NoPlan => complain(&format!(
@@ -348,10 +339,9 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
-    fn close_stopped(&mut self) -> Result<(), Failure> {
-        let resume = &self.resume;
-        self.output
-            .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))
+    fn close_stopped(&mut self) -> Result {
+        let stopped = format!("\nstopped; `{}` goes on where it was\n", self.resume);
+        self.output.prose(&stopped)
     }
 
     /// Prints the last line for a program that reads along.
@@ -360,7 +350,7 @@ impl<'a> Foreground<'a> {
         status: Option<&PlanState>,
         end: &DaemonEnd,
         signal: Option<Exit>,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         self.output.json_line(&FinishedView {
             at: time_text(self.app.clock.now()),
             event: "finished",
@@ -372,9 +362,28 @@ impl<'a> Foreground<'a> {
     }
 }
 
-fn choices(question: &HumanQuestion) -> Vec<&'static str> {
-    let choices = question.choices.iter();
-    choices.map(|choice| choice.as_str()).collect()
+/// Names the files that completed tasks had to produce, in a line if there are any. With worktrees they are not in the
+/// workspace before the results are taken over, so only their names in it are shown.
+fn made_files(plan: &Plan) -> String {
+    let head = plan.head();
+    let mut tasks: Vec<&Task> = plan.tasks().collect();
+    tasks.retain(|task| task.status == TaskState::Completed);
+    let mut seen = BTreeSet::new();
+    let files = tasks.into_iter().flat_map(|task| &task.produces);
+    let files: Vec<&String> = files.filter(|file| seen.insert(*file)).collect();
+    let shown = files.iter().take(MOST).map(|file| match head.line {
+        Some(_) => one_line(file, 300),
+        None => shown_from_here(&Path::new(&head.workspace).join(file)),
+    });
+    let shown: Vec<String> = shown.map(|file| format!("`{file}`")).collect();
+    let more = match files.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match shown.as_slice() {
+        [] => String::new(),
+        shown => format!("It made {}{more}.\n", shown.join(", ")),
+    }
 }
 
 fn named(task: &Task) -> (TaskId, String) {
@@ -384,12 +393,7 @@ fn named(task: &Task) -> (TaskId, String) {
 /// Returns whether something else in the same change says it better.
 fn is_followed(event: &Event, events: &[Event]) -> bool {
     let follows = |other: &Event| match (event, other) {
-        (
-            Event::Reported { command, .. },
-            Event::Judged {
-                command: judged, ..
-            },
-        ) => judged == command,
+        (Event::Reported { command: of, .. }, Event::Judged { command, .. }) => of == command,
         (Event::Paused { reason }, Event::Asked { reason: asked, .. }) => asked.starts_with(reason),
         _ => false,
     };

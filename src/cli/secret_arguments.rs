@@ -2,38 +2,17 @@
 
 use anyhow::anyhow;
 
-use super::Failure;
+use super::{Failure, Result};
 
 /// Names of flags and variables whose values are secrets; without `-`, `_` and `.`.
-const NAMES: [&str; 10] = [
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "authorization",
-];
+const NAMES: &str = "apikey accesskey secretkey privatekey token secret password passwd passphrase \
+    authorization";
 
 /// Names whose values are secrets only if they look so.
-const PERHAPS: [&str; 3] = ["key", "auth", "credentials"];
+const PERHAPS: &str = "key auth credentials";
 
 /// How keys of well-known services begin.
-const PREFIXES: [&str; 10] = [
-    "sk-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-];
+const PREFIXES: &str = "sk- ghp_ gho_ ghs_ github_pat_ glpat- xoxb- xoxp- AKIA AIza";
 
 /// The shortest text that may be a key.
 const SHORTEST: usize = 16;
@@ -42,7 +21,7 @@ const SHORTEST: usize = 16;
 ///
 /// # Errors
 /// Names the flag, or how the word begins.
-pub(super) fn refuse(argv: &[String]) -> Result<(), Failure> {
+pub fn refuse(argv: &[String]) -> Result {
     let Some(found) = find(argv) else {
         return Ok(());
     };
@@ -58,7 +37,7 @@ fn find(argv: &[String]) -> Option<String> {
     let words = argv.iter().flat_map(|word| word.split(blank));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.iter().enumerate().find_map(|(index, word)| {
-        if let Some(prefix) = PREFIXES.iter().find(|prefix| word.starts_with(**prefix))
+        if let Some(prefix) = PREFIXES.split(' ').find(|prefix| word.starts_with(prefix))
             && word.len() >= SHORTEST
         {
             return Some(format!("a word that begins with `{prefix}`"));
@@ -89,8 +68,8 @@ fn is_secret(name: &str, value: &str) -> bool {
         return false;
     }
     let name = name.to_lowercase().replace(['-', '_', '.'], "");
-    let ends = |known: &[&str]| known.iter().any(|known| name.ends_with(known));
-    ends(&NAMES) || (ends(&PERHAPS) && is_random(value))
+    let ends = |known: &str| known.split(' ').any(|known| name.ends_with(known));
+    ends(NAMES) || (ends(PERHAPS) && is_random(value))
 }
 
 /// Returns whether a text is long and mixed, as keys are and names and paths are not.

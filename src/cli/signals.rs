@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Exit, Failure};
+use super::{Exit, Failure, Result};
 
 /// Another program has the terminal.
 static LENT: AtomicBool = AtomicBool::new(false);
@@ -63,8 +63,8 @@ pub fn ended() -> Ended {
 pub async fn unless<T>(
     ended: &mut Ended,
     hint: &str,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
     tokio::select! {
         biased;
         exit = ended => Err(Failure::stopped(exit, hint)),
@@ -77,9 +77,7 @@ pub async fn unless<T>(
 /// # Errors
 /// Those of the work.
 pub async fn beside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(Failure::failed)?
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await?
 }

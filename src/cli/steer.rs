@@ -1,12 +1,10 @@
 //! `tell`, `retry`, `skip`, `done`, `add`: what a person does to single tasks while a plan is carried out.
 
-use std::io::{BufRead, IsTerminal, Read, stdin};
-
 use anyhow::anyhow;
 
-use super::args::{AddArgs, OnTask, RetryArgs, TellArgs};
+use super::args::{AddArgs, RetryArgs, SettleArgs, TellArgs};
 use super::control::free_of_daemons;
-use super::{App, BY, Exit, Failure, Output};
+use super::{App, BY, Exit, Failure, Output, Result, can_ask, confirm};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
 use crate::plan::{
@@ -14,16 +12,19 @@ use crate::plan::{
     TaskSpec, TaskState, counted,
 };
 use crate::store::StoreError;
+use crate::view::ProgramName;
+use crate::volumes::DaemonLock;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::one_line;
 
 /// The longest name of a task that is made of a person's words.
 const NAME: usize = 120;
-/// The most that is read of the lock of a command, and of an answer.
+/// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
+const WITHOUT_NOW: &str = "without --now your words go along with the next command of the task";
 
 /// Says something to the agent of a task.
-pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result {
     let (plan, id, words) = (args.meant()).map_err(|error| Failure::usage(anyhow!(error)))?;
     let (words, now) = (words.to_owned(), args.now);
     let plan = app.plan_to_carry_out(plan).await?;
@@ -31,46 +32,52 @@ pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result<(),
         can_be_cut_off(app, &plan, id).await?;
     }
     let change = move |draft: &mut Draft<'_>| {
-        let before = found(draft.plan(), id)?.clone();
-        let claimed = draft.plan().current_attempt(&before);
-        let claimed = claimed.is_some_and(|attempt| attempt.claimed.is_some());
-        let works = draft.plan().at_work(&before);
+        let (plan, before) = (draft.plan(), found(draft.plan(), id)?.clone());
+        let claimed = (plan.current_attempt(&before)).is_some_and(|it| it.claimed.is_some());
+        let works = plan.at_work(&before);
         let new = draft.tell(id, &words, now)?;
+        let along = format!("task {id}: your words go along with its next command");
+        let (attempt, is) = (before.attempts, format!("task {id}: its agent is stopped"));
         Ok(match (new || now, works) {
             (false, _) => format!("task {id} has these words already"),
-            (_, true) if now && claimed => format!(
-                "task {id}: its agent is stopped, and goes on in its session with your words"
-            ),
+            (_, true) if now && claimed => {
+                format!("{is}, and goes on in its session with your words")
+            }
             (_, true) if now => format!("task {id} gets another command, with your words"),
-            (_, true) => format!(
-                "task {id}: your words go along with its next command; attempt {} began without them",
-                before.attempts
-            ),
-            (_, false) => format!("task {id}: your words go along with its next command"),
+            (_, true) => format!("{along}; attempt {attempt} began without them"),
+            (_, false) => along,
         })
     };
-    let said = app.steer(&plan, "said", change).await?;
-    app.report(&plan, &said, output).await
+    app.apply(&plan, None, "said", change, output).await
 }
 
 /// Has a task tried again.
-pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
-    let (id, words) = (args.task, args.note.trim().to_owned());
-    let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
+pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
+    let (id, words) = (args.on.task, trimmed(&args.note));
+    let plan = app.plan_to_carry_out(args.on.plan.as_deref()).await?;
     let read = app.read(&plan, move |plan, _| {
         let ended = plan.status() == &PlanState::Abandoned;
         (plan.opens_again(id), ended)
     });
     let (again, ended) = read.await?;
     if !again.is_empty() && !args.yes && !ended {
-        let question = format!(
-            "{} on task {id} and would open again",
-            tasks(&again, "rely")
-        );
-        confirm(&question, output)?;
+        let relying = tasks(&again, "rely");
+        let what = format!("{relying} on task {id} and would open again");
+        if !can_ask() {
+            let failure = Failure::new(anyhow!(what), Exit::Waiting);
+            return Err(failure.hint("add --yes if they may"));
+        }
+        if !confirm(&format!("{what}. Go on?")).await? {
+            return Err(Failure::failed(anyhow!("nothing was changed")));
+        }
     }
     let lock = app.free_if_over(&plan).await?;
-    let why = Some(words.clone()).filter(|words| !words.is_empty());
+    let why = if words.is_empty() {
+        "tried again"
+    } else {
+        &words
+    };
+    let why = why.to_owned();
     let change = move |draft: &mut Draft<'_>| {
         let before = found(draft.plan(), id)?.clone();
         if draft.plan().opens_again(id) != again {
@@ -78,87 +85,47 @@ pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result<(
         }
         let works = draft.plan().at_work(&before);
         draft.retry_task(id, &words)?;
-        let (plan, task) = (draft.plan(), draft.plan().task(id));
-        let task = task.unwrap_or(&before);
-        let along = if words.is_empty() {
-            ""
+        let (plan, attempt) = (draft.plan(), before.attempts);
+        let task = plan.task(id).unwrap_or(&before);
+        let has = |what| if words.is_empty() { "" } else { what };
+        Ok(if works {
+            let along = has("; your words go along with the next one");
+            format!("task {id} is being tried: attempt {attempt}{along}")
+        } else if before == *task || attempt == 0 {
+            let (waits, along) = (waits(plan, task), has(", and has your words"));
+            format!("task {id} has not been tried yet: {waits}{along}")
         } else {
-            ", and has your words"
-        };
-        Ok(match task.status {
-            _ if works && words.is_empty() => {
-                format!("task {id} is being tried: attempt {}", before.attempts)
-            }
-            _ if works => format!(
-                "task {id} is being tried: attempt {}; your words go along with the next one",
-                before.attempts
-            ),
-            _ if before == *task || before.attempts == 0 => {
-                format!(
-                    "task {id} has not been tried yet: {}{along}",
-                    waits(plan, task)
-                )
-            }
-            _ => {
-                let also = match again.as_slice() {
-                    [] => String::new(),
-                    again => format!("; {} again, too", tasks(again, "open")),
-                };
-                format!("task {id} is tried again{}{also}", attempts(plan, task))
-            }
+            let also = match again.as_slice() {
+                [] => String::new(),
+                again => format!("; {} again, too", tasks(again, "open")),
+            };
+            format!("task {id} is tried again{}{also}", attempts(plan, task))
         })
     };
-    let why = why.unwrap_or_else(|| "tried again".to_owned());
-    let said = app.steer(&plan, &why, change).await?;
-    drop(lock);
-    app.report(&plan, &said, output).await
+    app.apply(&plan, lock, &why, change, output).await
 }
 
 /// Leaves a task out.
-pub async fn skip(args: &OnTask, app: &App, output: &mut Output) -> Result<(), Failure> {
-    let change = |draft: &mut Draft<'_>, id: TaskId, words: &str| {
-        let stops = stops(draft.plan(), id);
-        let new = draft.skip_by_hand(id, words)?;
-        Ok(match new {
-            true => format!("task {id} is skipped{stops}{}", frees(draft.plan(), id)),
-            false => format!("task {id} is skipped already"),
-        })
-    };
-    app.settle_by_hand(args, "skipped", change, output).await
+pub async fn skip(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
+    app.settle(args, TaskState::Skipped, output).await
 }
 
 /// Completes a task because the person says that it is done.
-pub async fn done(args: &OnTask, app: &App, output: &mut Output) -> Result<(), Failure> {
-    let change = |draft: &mut Draft<'_>, id: TaskId, words: &str| {
-        let stops = stops(draft.plan(), id);
-        let new = draft.complete_by_hand(id, words)?;
-        let plan = draft.plan();
-        let aside = plan.head().line.is_some() && plan.attempts_of(id).next().is_some();
-        let aside = match aside {
-            true => "; what agents did in its worktree is not merged",
-            false => "",
-        };
-        Ok(match new {
-            true => format!("task {id} is done by hand{stops}{aside}{}", frees(plan, id)),
-            false => format!("task {id} is completed already"),
-        })
-    };
-    app.settle_by_hand(args, "done", change, output).await
+pub async fn done(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
+    app.settle(args, TaskState::Completed, output).await
 }
 
 /// Adds a task.
-pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
+pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
-    let checks = app.config.checks.keys().map(String::as_str);
-    for check in &args.checks {
-        if !app.config.checks.contains_key(check) {
-            let shown = one_line(check, NAME);
-            let hint = match nearest(check, checks) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("define it in config.toml: [checks] {shown} = {{ run = [\"…\"] }}"),
-            };
-            return Err(Failure::usage(anyhow!("there is no check `{shown}`")).hint(hint));
-        }
+    let known = &app.config.checks;
+    if let Some(check) = args.checks.iter().find(|check| !known.contains_key(*check)) {
+        let shown = one_line(check, NAME);
+        let hint = match nearest(check, known.keys().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("define it in config.toml: [checks] {shown} = {{ run = [\"…\"] }}"),
+        };
+        return Err(Failure::usage(anyhow!("there is no check `{shown}`")).hint(hint));
     }
     if let Some(role) = &args.assignee {
         app.check_role(&plan, role).await?;
@@ -166,7 +133,7 @@ pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<(), F
     let task = TaskSpec {
         name: one_line(args.text.lines().next().unwrap_or_default(), NAME),
         description: args.text.clone(),
-        criteria: Criteria::plain(&args.expected),
+        criteria: Criteria::plain(args.expected.clone().unwrap_or_default()),
         assignee: args.assignee.clone(),
         dependencies: args.after.iter().copied().map(TaskRef::Number).collect(),
         checks: args.checks.clone(),
@@ -178,60 +145,77 @@ pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<(), F
     let change = move |draft: &mut Draft<'_>| {
         let id = draft.add_by_hand(task, before)?;
         let plan = draft.plan();
-        let task = found(plan, id)?;
+        let waits = waits(plan, found(plan, id)?);
         let place = before.map_or(String::new(), |before| format!(" before task {before}"));
-        Ok(format!("task {id} is added{place}: {}", waits(plan, task)))
+        Ok(format!("task {id} is added{place}: {waits}"))
     };
-    let said = app.steer(&plan, "added", change).await?;
-    drop(lock);
-    app.report(&plan, &said, output).await
+    app.apply(&plan, lock, "added", change, output).await
 }
 
 impl App {
-    async fn settle_by_hand(
-        &self,
-        args: &OnTask,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>, TaskId, &str) -> Result<String, Refusal> + Send + 'static,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
-        let (id, words) = (args.task, args.note.trim().to_owned());
-        let plan = self.plan_to_carry_out(args.plan.as_deref()).await?;
-        let why = if words.is_empty() { why } else { &words }.to_owned();
+    async fn settle(&self, args: &SettleArgs, state: TaskState, output: &mut Output) -> Result {
+        let (id, words) = (args.on.task, trimmed(&args.note));
+        let plan = self.plan_to_carry_out(args.on.plan.as_deref()).await?;
+        let done = state == TaskState::Completed;
+        let usual = if done { "done" } else { "skipped" };
+        let why = if words.is_empty() { usual } else { &words };
+        let why = why.to_owned();
         let change = move |draft: &mut Draft<'_>| {
             found(draft.plan(), id)?;
-            change(draft, id, &words)
+            let stops = stops(draft.plan(), id);
+            let new = match done {
+                true => draft.complete_by_hand(id, &words)?,
+                false => draft.skip_by_hand(id, &words)?,
+            };
+            let plan = draft.plan();
+            if !new {
+                return Ok(format!("task {id} is {} already", state.as_str()));
+            }
+            let aside = plan.head().line.is_some() && plan.attempts_of(id).next().is_some();
+            let is = match (done, aside) {
+                (false, _) => format!("skipped{stops}"),
+                (true, false) => format!("done by hand, unverified{stops}"),
+                (true, true) => format!(
+                    "done by hand, unverified{stops}; what agents did in its worktree is not merged"
+                ),
+            };
+            Ok(format!("task {id} is {is}{}", frees(plan, id)))
         };
-        let said = self.steer(&plan, &why, change).await?;
-        self.report(&plan, &said, output).await
+        self.apply(&plan, None, &why, change, output).await
+    }
+
+    async fn apply(
+        &self,
+        plan: &PlanId,
+        lock: Option<DaemonLock>,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<String, Refusal> + Send + 'static,
+        output: &mut Output,
+    ) -> Result {
+        let said = self.steer(plan, why, change).await?;
+        drop(lock);
+        self.report(plan, &said, output).await
     }
 
     /// Changes a plan for the person; what is refused says what to do instead.
-    pub(super) async fn steer<T: Send + 'static>(
+    pub async fn steer<T: Send + 'static>(
         &self,
         plan: &PlanId,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T> {
         let changed = self.store().await?.change(plan, BY, why, change).await;
         changed.map_err(|error| match error {
-            StoreError::Refused(refusal) => {
-                match way_out(&refusal, plan, &self.program.to_string()) {
-                    Some(hint) => Failure::from(refusal).hint(hint),
-                    None => refusal.into(),
-                }
-            }
+            StoreError::Refused(refusal) => match way_out(&refusal, plan, &self.program) {
+                Some(hint) => Failure::from(refusal).hint(hint),
+                None => refusal.into(),
+            },
             error => error.into(),
         })
     }
 
     /// Says what came of a change, and what has to happen before the plan goes on, if anything.
-    pub(super) async fn report(
-        &self,
-        plan: &PlanId,
-        said: &str,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+    pub async fn report(&self, plan: &PlanId, said: &str, output: &mut Output) -> Result {
         output.line(said)?;
         let status = self.read(plan, |plan, _| plan.status().clone()).await?;
         let daemon = self.volumes.running().and_then(|daemon| daemon.plan);
@@ -246,24 +230,18 @@ impl App {
     }
 
     /// Keeps daemons away from a plan that has ended and is to go on: one that is about to end would not notice.
-    async fn free_if_over(
-        &self,
-        plan: &PlanId,
-    ) -> Result<Option<crate::volumes::DaemonLock>, Failure> {
-        let over = self.read(plan, |plan, _| plan.status().settled()).await?;
-        match over {
+    async fn free_if_over(&self, plan: &PlanId) -> Result<Option<DaemonLock>> {
+        match self.read(plan, |plan, _| plan.status().settled()).await? {
             true => free_of_daemons(plan, self),
             false => Ok(None),
         }
     }
 
     /// Refuses a role that no member of the plan's team has.
-    pub(super) async fn check_role(&self, plan: &PlanId, role: &str) -> Result<(), Failure> {
-        let roles = self.read(plan, |plan, _| {
-            let roles = plan.head().policy.roles.keys();
-            roles.cloned().collect::<Vec<String>>()
-        });
-        let roles = roles.await?;
+    pub async fn check_role(&self, plan: &PlanId, role: &str) -> Result {
+        let roles =
+            |plan: &Plan, _| -> Vec<String> { plan.head().policy.roles.keys().cloned().collect() };
+        let roles = self.read(plan, roles).await?;
         if roles.is_empty() || roles.iter().any(|known| known == role) {
             return Ok(());
         }
@@ -273,7 +251,7 @@ impl App {
 }
 
 /// Refuses to cut an agent off that could not go on afterwards: only coding agents have sessions that survive it.
-async fn can_be_cut_off(app: &App, plan: &PlanId, id: TaskId) -> Result<(), Failure> {
+async fn can_be_cut_off(app: &App, plan: &PlanId, id: TaskId) -> Result {
     let claimed = app.read(plan, move |plan, _| {
         let attempt = plan.current_attempt(plan.task(id)?)?;
         let at_work = attempt.state == AttemptState::Open && attempt.claimed.is_some();
@@ -292,22 +270,11 @@ async fn can_be_cut_off(app: &App, plan: &PlanId, id: TaskId) -> Result<(), Fail
         None => "the agent at work".to_owned(),
     };
     let error = anyhow!("{who} cannot go on where it is cut off: task `{id}` would begin anew");
-    Err(Failure::failed(error)
-        .hint("without --now your words go along with the next command of the task"))
+    Err(Failure::failed(error).hint(WITHOUT_NOW))
 }
 
-/// Asks the person at the terminal.
-fn confirm(what: &str, output: &mut Output) -> Result<(), Failure> {
-    if !stdin().is_terminal() || !output.is_terminal() {
-        return Err(Failure::new(anyhow!("{what}"), Exit::Waiting).hint("add --yes if they may"));
-    }
-    output.text(&format!("{what}. Go on? [y/N] "))?;
-    let mut line = String::new();
-    (stdin().lock().take(LONGEST as u64).read_line(&mut line)).map_err(Failure::failed)?;
-    match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Failure::failed(anyhow!("nothing was changed"))),
-    }
+fn trimmed(note: &Option<String>) -> String {
+    note.as_deref().unwrap_or_default().trim().to_owned()
 }
 
 fn found(plan: &Plan, id: TaskId) -> Result<&Task, Refusal> {
@@ -316,7 +283,7 @@ fn found(plan: &Plan, id: TaskId) -> Result<&Task, Refusal> {
 }
 
 /// Returns `, up to 3 attempts before you are asked` for a task that is tried again.
-pub(super) fn attempts(plan: &Plan, task: &Task) -> String {
+pub fn attempts(plan: &Plan, task: &Task) -> String {
     match plan.attempts_left(task) {
         0 => ", once the budget allows an attempt".to_owned(),
         left => format!(", up to {} before you are asked", counted(left, "attempt")),
@@ -344,14 +311,10 @@ fn stops(plan: &Plan, id: TaskId) -> &'static str {
 
 /// Returns which tasks may start because another one is settled.
 fn frees(plan: &Plan, id: TaskId) -> String {
-    let waiting = plan
-        .dependants(id)
-        .filter(|task| task.status == TaskState::Pending && plan.unmet(task).is_empty());
-    match waiting
-        .map(|task| task.number)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    let mut waiting: Vec<&Task> = plan.dependants(id).collect();
+    waiting.retain(|task| task.status == TaskState::Pending && plan.unmet(task).is_empty());
+    let free: Vec<TaskId> = waiting.iter().map(|task| task.number).collect();
+    match free.as_slice() {
         [] => String::new(),
         free => format!("; {} for it no longer", tasks(free, "wait")),
     }
@@ -373,8 +336,7 @@ fn numbers(ids: &[TaskId]) -> String {
 }
 
 /// Returns what the person can do instead of what was refused.
-fn way_out(refusal: &Refusal, plan: &PlanId, program: &str) -> Option<String> {
-    let now = "without --now your words go along with the next command of the task";
+fn way_out(refusal: &Refusal, plan: &PlanId, program: &ProgramName) -> Option<String> {
     Some(match refusal {
         Refusal::UnknownTask(_) => format!("`{program} status {plan}` shows the tasks"),
         Refusal::NotEditable { task, status } if status.settled() => {
@@ -385,7 +347,7 @@ fn way_out(refusal: &Refusal, plan: &PlanId, program: &str) -> Option<String> {
         Refusal::NotEditable { task, .. } => {
             format!("`{program} tell {plan} {task} \"…\"` goes along with its next command")
         }
-        Refusal::NobodyWorks(_) | Refusal::NoSession(_) => now.to_owned(),
+        Refusal::NobodyWorks(_) | Refusal::NoSession(_) => WITHOUT_NOW.to_owned(),
         Refusal::Unplanned => format!("`{program} status {plan}` shows when it has"),
         Refusal::Replanning | Refusal::Outdated => {
             format!("`{program} status {plan}` shows how it is now; then try again")

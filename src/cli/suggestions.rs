@@ -50,10 +50,8 @@ fn meant(typed: &str) -> Option<String> {
         return Some(format!("answer {}", choice.as_str()));
     }
     let typed = |(_, words): &&(&str, &str)| words.split(' ').any(|other| other == word);
-    MEANT
-        .iter()
-        .find(typed)
-        .map(|(meant, _)| (*meant).to_owned())
+    let found = MEANT.iter().find(typed);
+    found.map(|(meant, _)| (*meant).to_owned())
 }
 
 #[cfg(test)]

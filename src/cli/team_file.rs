@@ -7,12 +7,12 @@ use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
 use super::carry_out_plan::FoundPlan;
-use super::new_plan::Wanted;
-use super::{App, Failure, complain};
+use super::new_plan::{NewPlan, Wanted};
+use super::{App, Failure, Result, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::{PlanHead, TaskId, TaskSpec};
+use crate::plan::TaskId;
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
@@ -27,7 +27,7 @@ const MAX_PROMPT: usize = 64 * 1024;
 
 /// A team with what its file names.
 #[derive(Clone, Debug)]
-pub(super) struct TeamFile {
+pub struct TeamFile {
     /// As a person wrote it.
     pub path: PathBuf,
     pub team: Team,
@@ -54,7 +54,7 @@ impl TeamFile {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn load(path: PathBuf, config: &Config) -> Result<Self, Failure> {
+    pub fn load(path: PathBuf, config: &Config) -> Result<Self> {
         let text = bounded_read::read_file(&path, team_file::MAX_BYTES)
             .with_context(|| format!("failed to read the team file `{}`", path.display()))
             .map_err(|error| Failure::usage(error).hint(HOW_ONE_LOOKS))?;
@@ -80,7 +80,7 @@ impl TeamFile {
     ///
     /// # Errors
     /// All of these problems, in the order of the file.
-    pub fn refuse(&self, mut problems: Vec<Problem>) -> Result<(), Failure> {
+    pub fn refuse(&self, mut problems: Vec<Problem>) -> Result {
         problems.sort_by_key(|problem| (problem.line, problem.column));
         if problems.is_empty() {
             return Ok(());
@@ -94,17 +94,16 @@ impl TeamFile {
 
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
     pub fn prompts_behind_files(&self) -> BTreeMap<String, String> {
-        let roles = self.team.roles.iter();
-        roles
-            .filter(|role| role.kind == RoleKind::Files)
-            .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
-            .collect()
+        let mut prompts = self.prompts.clone();
+        let kind = |id: &str| self.team.role(id).map(|role| role.kind);
+        prompts.retain(|id, _| kind(id) == Some(RoleKind::Files));
+        prompts
     }
 }
 
 impl App {
     /// Prints of each role that works in another process where its commands are, and how a worker for it is started.
-    pub(super) fn print_external_roles(&self) {
+    pub fn print_external_roles(&self) {
         let roles = self.team.iter().flat_map(|file| &file.team.roles);
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
             let (id, program, team) = (&role.id, &self.program, &self.team_flags);
@@ -112,9 +111,13 @@ impl App {
                 RoleFolder::Common => "commands/pending".to_owned(),
                 RoleFolder::Own => format!("roles/{id}/commands/pending"),
             };
+            let folder = self.volumes.root().join(folder);
+            let (folder, worker) = (
+                folder.display(),
+                format!("{program} worker --role {id}{team}"),
+            );
             complain(&format!(
-                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{team} --agent claude`, or another agent, takes them\n",
-                self.volumes.root().join(folder).display()
+                "the role `{id}` is external, its commands are in `{folder}`: `{worker} --agent claude`, or another agent, takes them\n"
             ));
         }
     }
@@ -123,18 +126,17 @@ impl App {
     ///
     /// # Errors
     /// There is no team or no such workflow, or its parameters do not fit; the hint is the line to type.
-    pub(super) fn plan_of_workflow(
+    pub fn plan_of_workflow(
         &self,
         id: &str,
         wanted: &Wanted<'_>,
         workspace: &str,
-    ) -> Result<(PlanHead, Vec<TaskSpec>), Failure> {
+    ) -> Result<NewPlan> {
         let short = one_line(id, 60);
         let file = self.team.as_ref().ok_or_else(|| {
-            Failure::usage(anyhow!(
-                "there is no team to find the workflow `{short}` in"
-            ))
-            .hint("name the team: --team FILE, or in config.toml: [run] team")
+            let error = anyhow!("there is no team to find the workflow `{short}` in");
+            let hint = "name the team: --team FILE, or in config.toml: [run] team";
+            Failure::usage(error).hint(hint)
         })?;
         let (shown, team) = (file.path.display(), &file.team);
         let workflow = team.workflow(id).ok_or_else(|| {
@@ -164,7 +166,7 @@ impl App {
     ///
     /// # Errors
     /// All of these.
-    pub(super) fn check_team(&self, found: &FoundPlan) -> Result<(), Failure> {
+    pub fn check_team(&self, found: &FoundPlan) -> Result {
         let Some(file) = &self.team else {
             return self.check_teamless(found);
         };
@@ -182,18 +184,17 @@ impl App {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
+            let hint = team.assignee_hint();
             complain(&format!(
-                "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {}\n",
-                team.assignee_hint()
+                "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {hint}\n"
             ));
         }
         Ok(())
     }
 
-    fn check_teamless(&self, found: &FoundPlan) -> Result<(), Failure> {
-        let PlanHead {
-            id, policy, source, ..
-        } = &found.head;
+    fn check_teamless(&self, found: &FoundPlan) -> Result {
+        let head = &found.head;
+        let (id, policy, source) = (&head.id, &head.policy, &head.source);
         let mut roles = found.open.iter().filter_map(|(_, role)| role.as_deref());
         let Some(role) = roles.find(|role| policy.roles.contains_key(*role)) else {
             return Ok(());
@@ -280,18 +281,13 @@ fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem
             continue;
         };
         match bounded_read::read_file(&folder.join(path), MAX_PROMPT) {
-            Ok(text) => {
-                prompts.insert(role.id.clone(), text);
-            }
+            Ok(text) => prompts.extend([(role.id.clone(), text)]),
             Err(error) => {
-                let message = format!(
-                    "the prompt `{}` of the role `{}` cannot be read: {error}",
-                    one_line(&path.to_string_lossy(), 200),
-                    role.id
-                );
-                let hint =
-                    "write it, relative to the folder of the team file, or take `prompt` out";
-                problems.push(role.problem(message).with_hint(hint));
+                let (path, id) = (one_line(&path.to_string_lossy(), 200), &role.id);
+                let what =
+                    format!("the prompt `{path}` of the role `{id}` cannot be read: {error}");
+                let way = "write it, relative to the folder of the team file, or take `prompt` out";
+                problems.push(role.problem(what).with_hint(way));
             }
         }
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
 use super::args::{Dialects, ToolArgs, ToolsArgs};
-use super::{Access, App, BY, Exit, Failure, Output, Process, beside, unless};
+use super::{Access, App, BY, Exit, Failure, Output, Process, Result, beside, unless};
 use crate::bounded_read;
 use crate::tools::{Dialect, Tool, Toolbox};
 use crate::view::Style;
@@ -15,7 +15,7 @@ use crate::view::Style;
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 /// Lists the tools with their arguments.
-pub fn list(args: &ToolsArgs, output: &mut Output) -> Result<(), Failure> {
+pub fn list(args: &ToolsArgs, output: &mut Output) -> Result {
     let Dialects(dialects) = &args.dialect;
     if args.json {
         let json = |dialect: &Dialect, tool: &Tool| {
@@ -52,10 +52,8 @@ pub fn list(args: &ToolsArgs, output: &mut Output) -> Result<(), Failure> {
 fn arguments(tool: &Tool) -> Vec<String> {
     let schema = tool.schema();
     let line = |(name, about): (&String, &Value)| {
-        let optional = match words(&schema["required"]).any(|required| required == name) {
-            true => "",
-            false => ", optional",
-        };
+        let required = words(&schema["required"]).any(|required| required == name);
+        let optional = if required { "" } else { ", optional" };
         let description = about["description"].as_str().unwrap_or_default();
         let line = format!("{name} ({}{optional})  {description}", kind(about));
         line.trim_end().to_owned()
@@ -84,7 +82,7 @@ fn words(list: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Calls a tool and prints its answer.
-pub(super) async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit, Failure> {
+pub async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
@@ -115,7 +113,7 @@ pub(super) async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exi
 }
 
 /// Reads the arguments. What is no JSON is passed as it is: the tool says so in its own shape.
-async fn read(arguments: String) -> Result<Value, Failure> {
+async fn read(arguments: String) -> Result<Value> {
     let text = match arguments.as_str() {
         "-" => beside(read_input).await?,
         _ => arguments,
@@ -123,7 +121,7 @@ async fn read(arguments: String) -> Result<Value, Failure> {
     Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-fn read_input() -> Result<String, Failure> {
+fn read_input() -> Result<String> {
     bounded_read::read(std::io::stdin(), MAX_INPUT).map_err(|error| {
         let too_large = error.kind() == ErrorKind::FileTooLarge;
         let error = anyhow!(error).context("failed to read the arguments from standard input");
@@ -136,11 +134,11 @@ fn read_input() -> Result<String, Failure> {
 }
 
 /// Opens the plans here and puts the tools on them; makes what is missing of the folder.
-pub(super) async fn open(app: &App, plan: Option<&str>) -> Result<Toolbox, Failure> {
+pub async fn open(app: &App, plan: Option<&str>) -> Result<Toolbox> {
     let store = app.make_store().await?.clone();
     let toolbox = Toolbox::new(store, &app.config, BY);
-    Ok(match plan {
-        Some(named) => toolbox.with_plan(app.plan(Some(named)).await?),
-        None => toolbox,
-    })
+    match plan {
+        None => Ok(toolbox),
+        named => Ok(toolbox.with_plan(app.plan(named).await?)),
+    }
 }

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::args::{CliCommand, TrustArgs};
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
+use super::args::TrustArgs;
 use super::team_file::TeamFile;
-use super::{App, CommandStart, Exit, Failure, Output, beside, complain};
+use super::{
+    App, CommandStart, Exit, Failure, Output, Result, beside, can_ask, complain, confirm,
+    shown_from_here,
+};
 use crate::config::{Config, Environment, FILE_NAME, HooksConfig};
 use crate::foreign_files;
 use crate::llm::PromptFiles;
@@ -39,83 +40,34 @@ struct Subject {
     named: bool,
 }
 
+/// The commands that do not control, answer, take over or configure: agents may use them.
+const FOR_AGENTS: &str =
+    "plans status show why diff log logs outcomes tools tool mcp doctor completions";
+
 /// Refuses, in the environment that agents get, what only a person may do.
 ///
 /// # Errors
-/// The command is one of these.
-pub(super) fn refuse_agents(
-    command: &CliCommand,
-    environment: &Environment,
-) -> Result<(), Failure> {
-    match (environment.get(EXCHANGE), command.for_persons_only()) {
-        (Some(_), Some(name)) => {
-            let error = anyhow!(
-                "`{name}` is for a person, and {EXCHANGE} is set: this is the environment of an agent"
-            );
-            Err(Failure::usage(error).hint("`status`, `show`, `why`, `log` and `tool` work here"))
-        }
-        _ => Ok(()),
+/// The command of this name is no [`FOR_AGENTS`].
+pub fn refuse_agents(command: &str, environment: &Environment) -> Result {
+    if environment.get(EXCHANGE).is_none() || FOR_AGENTS.split(' ').any(|name| name == command) {
+        return Ok(());
     }
-}
-
-impl CliCommand {
-    /// Returns its name if it controls, answers, takes over or configures, which agents must not do.
-    fn for_persons_only(&self) -> Option<&'static str> {
-        match self {
-            Self::Init(_) => Some("init"),
-            Self::Run(_) => Some("run"),
-            Self::Plan(_) => Some("plan"),
-            Self::Resume(_) => Some("resume"),
-            Self::Answer(_) => Some("answer"),
-            Self::Pause(_) => Some("pause"),
-            Self::Stop => Some("stop"),
-            Self::Abort(_) => Some("abort"),
-            Self::Restore(_) => Some("restore"),
-            Self::Worker(_) => Some("worker"),
-            Self::Daemon(_) => Some("daemon"),
-            Self::Trust(_) => Some("trust"),
-            Self::Clean(_) => Some("clean"),
-            Self::Merge(_) => Some("merge"),
-            Self::Discard(_) => Some("discard"),
-            Self::Prune(_) => Some("prune"),
-            Self::Edit(_) => Some("edit"),
-            Self::Tell(_) => Some("tell"),
-            Self::Retry(_) => Some("retry"),
-            Self::Skip(_) => Some("skip"),
-            Self::Done(_) => Some("done"),
-            Self::Add(_) => Some("add"),
-            Self::Plans(_)
-            | Self::Status(_)
-            | Self::Show(_)
-            | Self::Why(_)
-            | Self::Diff(_)
-            | Self::Log(_)
-            | Self::Logs(_)
-            | Self::Outcomes(_)
-            | Self::Tools(_)
-            | Self::Tool(_)
-            | Self::Mcp(_)
-            | Self::Doctor(_)
-            | Self::Completions { .. } => None,
-        }
-    }
+    let error = anyhow!(
+        "`{command}` is for a person, and {EXCHANGE} is set: this is the environment of an agent"
+    );
+    Err(Failure::usage(error).hint("`status`, `show`, `why`, `log` and `tool` work here"))
 }
 
 /// Shows what a configuration runs and allows, and confirms it; a person at a terminal is asked first.
-pub(super) async fn trust(
-    args: TrustArgs,
-    start: &CommandStart,
-    output: &mut Output,
-) -> Result<(), Failure> {
+pub async fn trust(args: TrustArgs, start: &CommandStart, output: &mut Output) -> Result {
     let (named, environment) = (start.file.clone(), start.environment.clone());
     let app = beside(move || {
         let config = match args.path.as_deref() {
             Some(folder) if folder.is_dir() => {
-                let folder = std::path::absolute(folder).map_err(Failure::failed)?;
+                let folder = std::path::absolute(folder)?;
                 Config::in_folder(&folder, &environment)
             }
-            Some(file) => Config::load(Some(file), &environment),
-            None => Config::load(named.as_deref(), &environment),
+            file => Config::load(file.or(named.as_deref()), &environment),
         };
         App::to_confirm(config?, environment)
     });
@@ -141,7 +93,7 @@ pub fn trust_folder(folder: &Path, environment: &Environment) -> Result<(), Stri
     let keep = || {
         let config = Config::in_folder(folder, environment)?;
         let app = App::to_confirm(config, environment.clone())?;
-        app.keep(&app.unconfirmed(false)).map_err(Failure::failed)
+        Ok(app.keep(&app.unconfirmed(false))?)
     };
     keep().map_err(|failure: Failure| failure.text().unwrap_or_default())
 }
@@ -152,13 +104,9 @@ impl App {
     ///
     /// # Errors
     /// It is not confirmed, or a prompt cannot be read.
-    pub(super) async fn require_trust(
-        &mut self,
-        start: &CommandStart,
-        may_ask: bool,
-    ) -> Result<(), Failure> {
+    pub async fn require_trust(&mut self, may_ask: bool) -> Result {
         self.read_prompts().await?;
-        let open = self.unconfirmed(start.file.is_some());
+        let open = self.unconfirmed(self.named);
         let (named, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|subject| subject.named);
         // What is named counts without a record, too.
         self.keep(&named).ok();
@@ -166,13 +114,11 @@ impl App {
             return Ok(());
         }
         if !may_ask || !can_ask() {
-            let program = &self.program;
-            let hint = match open.iter().all(|subject| subject.before.is_ok()) {
-                true => format!("if you want that, `{program} trust` confirms it"),
-                false => {
-                    format!("if you want that, `{program} --config FILE` names it for one run")
-                }
+            let way = match open.iter().all(|subject| subject.before.is_ok()) {
+                true => "trust` confirms it",
+                false => "--config FILE` names it for one run",
             };
+            let hint = format!("if you want that, `{} {way}", self.program);
             return Err(Failure::new(anyhow!(listed(&open)), Exit::Waiting).hint(hint));
         }
         complain(&format!("{}\n", listed(&open)));
@@ -180,9 +126,8 @@ impl App {
             return Err(Failure::new(anyhow!("nothing was started"), Exit::Waiting));
         }
         if let Err(error) = self.keep(&open) {
-            complain(&format!(
-                "! you are asked again next time: this cannot be kept: {error}\n"
-            ));
+            let again = "! you are asked again next time: this cannot be kept";
+            complain(&format!("{again}: {error}\n"));
         }
         Ok(())
     }
@@ -191,27 +136,24 @@ impl App {
     ///
     /// # Errors
     /// It has changed meanwhile.
-    pub(super) async fn require_same(&mut self, handed: &str) -> Result<(), Failure> {
+    pub async fn require_same(&mut self, handed: &str) -> Result {
         self.read_prompts().await?;
-        match self.fingerprint() == handed {
-            true => Ok(()),
-            false => Err(Failure::new(
-                anyhow!("the configuration has changed since it was confirmed"),
-                Exit::Waiting,
-            )),
+        if self.fingerprint() == handed {
+            return Ok(());
         }
+        let error = anyhow!("the configuration has changed since it was confirmed");
+        Err(Failure::new(error, Exit::Waiting))
     }
 
     /// Returns what stands for everything here that has to be confirmed.
-    pub(super) fn fingerprint(&self) -> String {
+    pub fn fingerprint(&self) -> String {
         let parts = self.subjects(true).into_iter().map(|subject| subject.parts);
         content_hash(format!("{:?}", parts.collect::<Vec<_>>()))
     }
 
     /// Leaves out the hooks, and says so, unless they are trusted: what is left to do needs none.
-    pub(super) async fn hooks_if_trusted(&mut self, start: &CommandStart) {
-        let trusted = self.require_trust(start, false).await.is_ok();
-        if trusted {
+    pub async fn hooks_if_trusted(&mut self) {
+        if self.require_trust(false).await.is_ok() {
             return;
         }
         self.prompts = PromptFiles::default();
@@ -221,19 +163,19 @@ impl App {
     }
 
     /// Returns whether [`App::require_trust`] would ask, for a command that runs nothing then.
-    pub(super) fn is_unconfirmed(&self, start: &CommandStart) -> bool {
-        let open = self.unconfirmed(start.file.is_some());
+    pub fn is_unconfirmed(&self) -> bool {
+        let open = self.unconfirmed(self.named);
         open.iter().any(|subject| !subject.named)
     }
 
-    async fn read_prompts(&mut self) -> Result<(), Failure> {
+    async fn read_prompts(&mut self) -> Result {
         let dir = self.config.prompts_dir();
         self.prompts = beside(move || read_prompts(&dir)).await?;
         Ok(())
     }
 
     /// Reads everything that the configuration names.
-    fn to_confirm(config: Config, environment: Environment) -> Result<Self, Failure> {
+    fn to_confirm(config: Config, environment: Environment) -> Result<Self> {
         let mut app = Self::of(config, environment, ProgramName::with(None, None))?;
         if let Some(path) = TeamFile::find(None, &app.config) {
             app.team = Some(TeamFile::load(path, &app.config)?);
@@ -242,7 +184,11 @@ impl App {
         Ok(app)
     }
 
-    fn records(&self) -> io::Result<ConfirmedRecords> {
+    /// Returns the records of what the person has confirmed here.
+    ///
+    /// # Errors
+    /// There is no place for them.
+    pub fn records(&self) -> io::Result<ConfirmedRecords> {
         let workspace = self.config.workspace();
         ConfirmedRecords::outside_of(&[self.config.folder(), &workspace], &self.environment)
     }
@@ -256,7 +202,7 @@ impl App {
     ///
     /// # Errors
     /// It cannot be kept.
-    pub(super) fn confirm_as_it_is(&self) -> io::Result<()> {
+    pub fn confirm_as_it_is(&self) -> io::Result<()> {
         self.keep(&self.unconfirmed(false))
     }
 
@@ -286,15 +232,13 @@ impl App {
         settings.extend(self.programs());
         let prompts = self.prompts.replaced();
         let prompts = prompts.map(|(name, text)| (name.to_owned(), content_hash(text)));
-        let told = "replaces what models and agents are told";
+        let (dir, told) = (
+            config.prompts_dir(),
+            "replaces what models and agents are told",
+        );
         let mut subjects = vec![
             subject(file, "runs programs or widens rights", settings, None),
-            subject(
-                config.prompts_dir(),
-                told,
-                prompts.collect(),
-                Some("prompts.dir"),
-            ),
+            subject(dir, told, prompts.collect(), Some("prompts.dir")),
         ];
         if let Some(team) = &self.team {
             let (path, parts) = (team.path.clone(), team.parts.clone());
@@ -332,8 +276,8 @@ impl App {
     }
 }
 
-fn read_prompts(dir: &Path) -> Result<PromptFiles, Failure> {
-    PromptFiles::read(dir).map_err(|error| Failure::hinted(error, |error| error.hint()))
+fn read_prompts(dir: &Path) -> Result<PromptFiles> {
+    Ok(PromptFiles::read(dir)?)
 }
 
 fn listed(open: &[Subject]) -> String {
@@ -366,16 +310,13 @@ fn changes(before: Option<&Parts>, now: &Parts) -> Vec<String> {
     };
     let keys: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     let lines = keys.into_iter().flat_map(|key| {
-        let (was, is) = match (before.get(key), now.get(key)) {
-            (was, is) if was == is => (None, None),
+        let of = |mark, value: Option<&String>| value.map(|value| line(mark, key, value));
+        match (before.get(key), now.get(key)) {
+            (was, is) if was == is => [None, None],
             // Both would look alike.
-            (Some(_), Some(is)) if is_hash(is) => (None, Some(line("~", key, is))),
-            (was, is) => (
-                was.map(|value| line("-", key, value)),
-                is.map(|value| line(new, key, value)),
-            ),
-        };
-        was.into_iter().chain(is)
+            (Some(_), Some(is)) if is_hash(is) => [None, of("~", Some(is))],
+            (was, is) => [of("-", was), of(new, is)],
+        }
     });
-    lines.collect()
+    lines.flatten().collect()
 }

@@ -13,7 +13,7 @@ use super::args::{AgentArgs, WorkerArgs};
 use super::carry_out_plan::stopped;
 use super::in_process_roles::{self, Servers};
 use super::team_file::TeamFile;
-use super::{App, Failure, complain};
+use super::{App, Failure, Result, complain};
 use crate::agents::{self, Agent};
 use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
@@ -25,7 +25,7 @@ use crate::worker::{self, RoleFilter, WorkerError, WorkerHealth, WorkerOptions};
 
 /// All workers of a process that carries a plan out.
 #[derive(Debug)]
-pub(super) struct TeamWorkers {
+pub struct TeamWorkers {
     /// The agent of `--agent`.
     pub general: Option<Agent>,
     pools: Vec<WorkerPool>,
@@ -47,12 +47,12 @@ impl TeamWorkers {
     ///
     /// # Errors
     /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
-    pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self, Failure> {
+    pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self> {
         let general = args.choose(app).await;
         let mut of_roles = BTreeMap::new();
         if let Some(file) = &app.team {
-            let (agents, mut problems) =
-                examine(file, &general, args, app, &Servers::default()).await;
+            let servers = Servers::default();
+            let (agents, mut problems) = examine(file, &general, args, app, &servers).await;
             if matches!(general, Ok(None)) {
                 problems.extend(file.team.without_worker());
             }
@@ -73,15 +73,9 @@ impl TeamWorkers {
         if let Some(file) = &mut app.team {
             file.roles_only = general.is_none() && !file.team.roles.is_empty();
         }
-        Ok(Self::new(general, of_roles, app))
-    }
-
-    fn new(general: Option<Agent>, mut of_roles: BTreeMap<String, Agent>, app: &App) -> Self {
         let roles = || app.team.iter().flat_map(|file| &file.team.roles);
         let together = roles().map(|role| role.concurrency);
-        let most = app
-            .config
-            .max_parallel(together.reduce(u32::saturating_add));
+        let most = (app.config).max_parallel(together.reduce(u32::saturating_add));
         let of_role = |role: &RoleSpec| {
             let (agent, id) = (of_roles.remove(&role.id)?, role.id.clone());
             Some(WorkerPool {
@@ -95,9 +89,8 @@ impl TeamWorkers {
         let has_worker = |role: &&RoleSpec| {
             role.kind == RoleKind::Agent || role.worker.is_some() || role.folder == RoleFolder::Own
         };
-        let others: BTreeSet<String> = (roles().filter(has_worker))
-            .map(|role| role.id.clone())
-            .collect();
+        let others = roles().filter(has_worker);
+        let others: BTreeSet<String> = others.map(|role| role.id.clone()).collect();
         let takes = match others.is_empty() {
             true => RoleFilter::All,
             false => RoleFilter::Except(others),
@@ -107,11 +100,11 @@ impl TeamWorkers {
             lanes: most,
             options: options(agent, takes, None, app),
         }));
-        Self {
+        Ok(Self {
             general,
             pools,
             most,
-        }
+        })
     }
 
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.
@@ -122,13 +115,11 @@ impl TeamWorkers {
         let roles = || daemon.team.iter().flat_map(|team| &team.roles);
         let own = roles().filter(|role| role.folder == RoleFolder::Own);
         let own: Vec<String> = own.map(|role| role.id.clone()).collect();
-        let rules = roles().map(|role| {
-            let rules = RoleRules {
-                concurrency: role.concurrency,
-                task_deadline: role.timeout,
-            };
-            (role.id.clone(), rules)
-        });
+        let rules = |role: &RoleSpec| RoleRules {
+            concurrency: role.concurrency,
+            task_deadline: role.timeout,
+        };
+        let rules = roles().map(|role| (role.id.clone(), rules(role)));
         daemon.policy.roles = rules.collect();
         daemon.policy.max_parallel = self.most;
         daemon.policy.roles_only = daemon.team.as_ref().is_some_and(|team| team.roles_only);
@@ -188,9 +179,9 @@ async fn until_ended(mut lanes: JoinSet<Result<(), WorkerError>>, role: Option<&
 /// Finds the agents of the roles, by the ids of these, and everything for which a team cannot work here: what is wrong in its
 /// file, agents that are not there, roles inside the process that could do nothing. `general` is the agent for all, or why it
 /// cannot work, which is not repeated; the tools of servers are checked as far as these run.
-pub(super) async fn examine(
+pub async fn examine(
     file: &TeamFile,
-    general: &Result<Option<Agent>, Failure>,
+    general: &Result<Option<Agent>>,
     args: &AgentArgs,
     app: &App,
     servers: &Servers,
@@ -226,7 +217,7 @@ async fn agent_of(
     general: Option<&Agent>,
     args: &AgentArgs,
     app: &App,
-) -> Result<Option<Agent>, Failure> {
+) -> Result<Option<Agent>> {
     match (role.kind, &role.worker) {
         (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
         // The worker for all does not read the folder of a role.
@@ -248,7 +239,7 @@ async fn agent_of(
 ///
 /// # Errors
 /// No agent is named, it is not there or cannot work as it is set up, or the team has no such role behind files.
-pub(super) async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions, Failure> {
+pub async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions> {
     let role = match (&args.role, &app.team) {
         (Some(id), Some(file)) => Some(role_behind_files(id, file)?),
         _ => None,
@@ -264,9 +255,9 @@ pub(super) async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions,
             (false, None) => ", or --team FILE for the one that the team names",
             _ => "",
         };
-        Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-            "`{program} worker{role} --agent claude`, or another of its agents{of_team}"
-        ))
+        let worker = format!("`{program} worker{role} --agent claude`");
+        let hint = format!("{worker}, or another of its agents{of_team}");
+        Failure::usage(anyhow!("which agent is to work?")).hint(hint)
     })?;
     if let Some(doubt) = app.doubt(&agent) {
         complain(&format!("! {doubt}\n"));
@@ -276,7 +267,7 @@ pub(super) async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions,
     Ok(options(agent, takes, timeout, app))
 }
 
-fn role_behind_files<'a>(id: &str, file: &'a TeamFile) -> Result<&'a RoleSpec, Failure> {
+fn role_behind_files<'a>(id: &str, file: &'a TeamFile) -> Result<&'a RoleSpec> {
     match file.team.role(id) {
         Some(role) if role.kind == RoleKind::Files => Ok(role),
         Some(_) => {

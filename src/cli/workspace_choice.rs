@@ -6,31 +6,23 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
 
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
-use super::{App, Exit, Failure};
+use super::{App, Exit, Failure, Result, can_ask, confirm, shown_from_here};
 use crate::config::Layout;
 
-/// The workspace that a plan file names.
-pub(super) struct PlanFileWorkspace<'a> {
-    pub file: &'a Path,
-    pub workspace: &'a str,
-}
-
 impl App {
-    /// Returns the absolute folder that agents are to work in. It is made later if it is one of plan-agent's own, or below the
-    /// plan file that names it.
+    /// Returns the absolute folder that agents are to work in: that of the flag, else the one that a plan file, named first,
+    /// names. It is made later if it is one of plan-agent's own, or below the plan file that names it.
     ///
     /// # Errors
     /// Agents cannot work there, or it needs a person's word and there is no terminal.
-    pub(super) async fn choose_workspace(
+    pub async fn choose_workspace(
         &mut self,
         flag: Option<&Path>,
-        plan_file: Option<PlanFileWorkspace<'_>>,
-    ) -> Result<String, Failure> {
+        plan_file: Option<(&Path, &str)>,
+    ) -> Result<String> {
         let path = match (flag, plan_file) {
             (Some(flag), _) => flag.to_owned(),
-            (None, Some(named)) => return named.confirmed(self).await,
+            (None, Some((file, named))) => return self.of_plan_file(file, named).await,
             (None, None) => {
                 self.offer_folder().await?;
                 self.config.workspace()
@@ -43,7 +35,7 @@ impl App {
 
     /// Asks whether agents may work in the folder that the person is in, where that is not clear: it is in no git project, and
     /// nothing of plan-agent's is there yet.
-    async fn offer_folder(&mut self) -> Result<(), Failure> {
+    async fn offer_folder(&mut self) -> Result {
         let home = self.config.home();
         let unclear =
             !home.made() && home.layout() == Layout::Apart && self.config.run.workspace.is_none();
@@ -66,20 +58,18 @@ impl App {
     ///
     /// # Errors
     /// It does not exist, is no folder, or cannot be written to.
-    pub(super) fn usable(&self, workspace: &Path) -> Result<(), Failure> {
+    pub fn usable(&self, workspace: &Path) -> Result {
         match workspace.exists() || !workspace.starts_with(self.config.root()) {
             true => usable(workspace),
             false => Ok(()),
         }
     }
-}
 
-impl PlanFileWorkspace<'_> {
-    /// Returns the folder that the plan file means, if it lies below that file or a person confirms it: a plan file may be a
+    /// Returns the folder that a plan file means, if it lies below that file or a person confirms it: a plan file may be a
     /// stranger's.
-    async fn confirmed(&self, app: &App) -> Result<String, Failure> {
-        let around = absolute(self.file.parent().unwrap_or(Path::new("")))?;
-        let named = Path::new(self.workspace);
+    async fn of_plan_file(&self, file: &Path, named: &str) -> Result<String> {
+        let around = absolute(file.parent().unwrap_or(Path::new("")))?;
+        let named = Path::new(named);
         let path = around.join(named);
         let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         let below = named.components().all(plain) && leads_below(&around, &path);
@@ -90,7 +80,7 @@ impl PlanFileWorkspace<'_> {
                 .map_err(Failure::usage)?;
         }
         if !below {
-            let file = self.file.display();
+            let file = file.display();
             let question =
                 format!("`{file}` wants agents to work in `{shown}`, which is not below it.");
             if !can_ask() {
@@ -103,7 +93,7 @@ impl PlanFileWorkspace<'_> {
                 return Err(Failure::usage(error).hint("name another one: --workspace DIR"));
             }
         }
-        app.usable(&path)?;
+        self.usable(&path)?;
         Ok(path.components().collect::<PathBuf>().display().to_string())
     }
 }
@@ -118,7 +108,7 @@ fn leads_below(folder: &Path, path: &Path) -> bool {
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+fn absolute(path: &Path) -> Result<PathBuf> {
     // An empty path has no absolute form, but `.` has: the current folder.
     let path = Path::new(".").join(path);
     let absolute = std::path::absolute(&path)
@@ -126,27 +116,24 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Ok(absolute.components().collect())
 }
 
-fn usable(workspace: &Path) -> Result<(), Failure> {
-    let name = workspace.display();
+fn usable(workspace: &Path) -> Result {
     let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-    let (error, hint) = if !workspace.exists() {
+    let (why, hint) = if !workspace.exists() {
         (
-            anyhow!("the workspace `{name}` does not exist"),
-            "make the folder, or name another one: --workspace DIR",
+            "does not exist".to_owned(),
+            "make the folder, or name another one",
         )
     } else if !workspace.is_dir() {
-        (
-            anyhow!("the workspace `{name}` is no folder"),
-            "name a folder: --workspace DIR",
-        )
+        ("is no folder".to_owned(), "name a folder")
     } else if let Err(error) = rustix::fs::access(workspace, access) {
         let error = std::io::Error::from(error);
         (
-            anyhow!("the workspace `{name}` cannot be written to: {error}"),
-            "make it writable, or name another one: --workspace DIR",
+            format!("cannot be written to: {error}"),
+            "make it writable, or name another one",
         )
     } else {
         return Ok(());
     };
-    Err(Failure::usage(error).hint(hint))
+    let error = anyhow!("the workspace `{}` {why}", workspace.display());
+    Err(Failure::usage(error).hint(format!("{hint}: --workspace DIR")))
 }

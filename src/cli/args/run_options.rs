@@ -1,6 +1,5 @@
 //! How a plan is carried out, and by which agents.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -68,12 +67,8 @@ pub struct TeamArgs {
 impl TeamArgs {
     /// Returns the flag that names the same team again, as it is typed in a shell; nothing if it is that of the configuration.
     pub fn again(&self) -> String {
-        typed(&self.flags())
-    }
-
-    fn flags(&self) -> Vec<OsString> {
-        let flags = |file: &PathBuf| vec!["--team".into(), file.into()];
-        self.file.as_ref().map(flags).unwrap_or_default()
+        let file = self.file.as_ref().map(|file| file.to_string_lossy());
+        file.map_or(String::new(), |file| typed(["--team", &file]))
     }
 }
 
@@ -104,16 +99,11 @@ pub struct AgentArgs {
 impl AgentArgs {
     /// Returns the flags that name the same agent again, as they are typed in a shell.
     pub fn again(&self) -> String {
-        typed(&self.flags())
-    }
-
-    fn flags(&self) -> Vec<OsString> {
         let agent = self.agent.iter().flat_map(|name| ["--agent", name]);
         let shell = self.allow_shell.then_some("--allow-shell");
         let dashes = (!self.argv.is_empty()).then_some("--");
         let argv = self.argv.iter().map(String::as_str);
-        let flags = agent.chain(shell).chain(dashes).chain(argv);
-        flags.map(OsString::from).collect()
+        typed(agent.chain(shell).chain(dashes).chain(argv))
     }
 }
 
@@ -121,7 +111,7 @@ fn agents() -> PossibleValuesParser {
     PossibleValuesParser::new(AGENTS.map(|(name, about)| PossibleValue::new(name).help(about)))
 }
 
-fn typed(flags: &[OsString]) -> String {
-    let quoted = |flag: &OsString| format!(" {}", quoted(&flag.to_string_lossy()));
-    flags.iter().map(quoted).collect()
+fn typed<'a>(flags: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted = |flag| format!(" {}", quoted(flag));
+    flags.into_iter().map(quoted).collect()
 }

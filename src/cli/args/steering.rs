@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::OnTask;
 use super::value_parsers::{not_empty, task_number};
 use crate::plan::TaskId;
 
@@ -43,48 +44,27 @@ impl TellArgs {
     }
 }
 
-/// Names a task, with words of the person.
 #[derive(Debug, Args)]
-#[command(allow_missing_positional = true)]
-pub struct OnTask {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
-    pub plan: Option<String>,
-
-    /// The number of the task
-    #[arg(value_name = "N", value_parser = task_number)]
-    pub task: TaskId,
+pub struct SettleArgs {
+    #[command(flatten)]
+    pub on: OnTask,
 
     /// Why, in your words; they are in the log
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub note: String,
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    allow_missing_positional = true,
     after_help = "Of a task that is completed or was skipped, what relies on it opens again. A plan that has ended goes on."
 )]
 pub struct RetryArgs {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
-    pub plan: Option<String>,
-
-    /// The number of the task
-    #[arg(value_name = "N", value_parser = task_number)]
-    pub task: TaskId,
+    #[command(flatten)]
+    pub on: OnTask,
 
     /// Words that go along to the agent
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub note: String,
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
 
     /// Do not ask before other tasks open again
     #[arg(long)]
@@ -117,36 +97,10 @@ pub struct AddArgs {
     pub assignee: Option<String>,
 
     /// What is there when it is done
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub expected: String,
+    #[arg(long, value_name = "TEXT")]
+    pub expected: Option<String>,
 
     /// A check of config.toml that it has to pass; once for each
     #[arg(long = "check", value_name = "NAME")]
     pub checks: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "The editor is that of $VISUAL or $EDITOR, else vi. Tasks keep their numbers; a heading without one is a new task, \
-and a task that you take out is skipped. Of tasks that have begun or ended nothing can be changed."
-)]
-pub struct EditArgs {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
-    pub plan: Option<String>,
-
-    /// The number of the task; the whole plan if left out
-    #[arg(value_name = "N", value_parser = task_number)]
-    pub task: Option<TaskId>,
-}
-
-impl EditArgs {
-    /// Returns the plan and the task that are meant: one word that is a number is a task.
-    pub fn meant(&self) -> (Option<&str>, Option<TaskId>) {
-        super::plan_or_task(self.plan.as_deref(), self.task)
-    }
 }
