@@ -65,7 +65,7 @@ impl Toolbox {
         };
         let subject = match exists {
             true => ChangeSubject::from(&head.id),
-            false => ChangeSubject::from((dialect, head)),
+            false => ChangeSubject::New(dialect, Box::new(head)),
         };
         let (value, since) = still.change(subject, why, change).await?;
         let replaced = own.first().cloned();
@@ -215,7 +215,9 @@ mod tests {
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced, Some(first));
         let head = PlanHead::new(new_plan_id(), "goal", Time(0));
-        let made = slow.change((DIALECT, head), "made", |_| Ok::<_, ToolError>(()));
+        let made = slow.change(ChangeSubject::New(DIALECT, Box::new(head)), "made", |_| {
+            Ok::<_, ToolError>(())
+        });
         let Err(ToolError::Store(StoreError::Overtaken(current))) = made.await else {
             panic!("it was made");
         };

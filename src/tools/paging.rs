@@ -16,7 +16,6 @@ const MAX_BYTES: usize = 512 * 1024;
 
 /// The part of a list that a caller wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(description = "")]
 pub struct Page {
     pub limit: Option<usize>,
@@ -76,6 +75,16 @@ impl Page {
         PagePart {
             left: total.saturating_sub(offset.saturating_add(items_shown.len())),
             items: items_shown,
+        }
+    }
+
+    /// Returns the part of a list of short items: from the offset, as many as the caller wants, else `most`.
+    pub(super) fn cut<I, T>(self, most: usize, items: &[I], show: impl Fn(&I) -> T) -> PagePart<T> {
+        let limit = self.limit.unwrap_or(most).min(MAX_LIMIT);
+        let shown = items.iter().skip(self.offset.unwrap_or(0));
+        PagePart {
+            left: shown.len().saturating_sub(limit),
+            items: shown.take(limit).map(show).collect(),
         }
     }
 

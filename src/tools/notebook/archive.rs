@@ -97,7 +97,7 @@ impl Archive {
     ) -> Result<PlanHead> {
         let subject = match &found {
             Some(found) => ChangeSubject::from(&found.head.id),
-            None => ChangeSubject::from((Dialect::Notebook, head_of(&plan))),
+            None => ChangeSubject::New(Dialect::Notebook, Box::new(head_of(&plan))),
         };
         let write = move |draft: &mut Draft<'_>| {
             if let Some(found) = &found {

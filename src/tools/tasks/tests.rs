@@ -209,7 +209,11 @@ async fn concurrent_callers_make_one_list() {
     let toolbox = toolbox().await;
     // Another dialect's plan has the name that a task list would get.
     let head = PlanHead::new(PlanId::new("tasks"), "", Time(0));
-    let made = toolbox.change((Dialect::PlanTool, head), "", |_| Ok::<_, ToolError>(()));
+    let made = toolbox.change(
+        ChangeSubject::New(Dialect::PlanTool, Box::new(head)),
+        "",
+        |_| Ok::<_, ToolError>(()),
+    );
     made.await.unwrap();
     let create = |name: &'static str| {
         let tools = TaskTools::new(toolbox.clone());
