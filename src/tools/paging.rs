@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Items of a list when the caller does not say how many.
 pub const DEFAULT_LIMIT: usize = 50;
@@ -24,7 +23,7 @@ pub struct Page {
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PagePart<T = Value> {
+pub struct PagePart<T> {
     pub items: Vec<T>,
     /// The number of items after these.
     pub left: usize,
@@ -37,12 +36,8 @@ impl Page {
     }
 
     /// Returns the part of a list of `total` items: from the offset, as many as the caller wants and as fit. At least one,
-    /// however large it is, so that a caller that reads page after page comes to an end.
-    pub fn of<T: Serialize>(self, total: usize, items: impl Iterator<Item = T>) -> PagePart<T> {
-        self.shown(total, items, |item| item)
-    }
-
-    /// Does the same with items that are rendered only when they are shown; those before the offset are skipped in one step.
+    /// however large it is, so that a caller that reads page after page comes to an end. Items are rendered only when they are
+    /// shown; those before the offset are skipped in one step.
     pub fn shown<I, T: Serialize>(
         self,
         total: usize,
@@ -118,7 +113,7 @@ mod tests {
     use super::*;
 
     fn part(page: Page, total: usize, item: &str) -> (usize, usize) {
-        let part = page.of(total, (0..total).map(|_| json!(item)));
+        let part = page.shown(total, 0..total, |_| json!(item));
         (part.items.len(), part.left)
     }
 

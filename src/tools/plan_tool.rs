@@ -319,7 +319,9 @@ impl PlanTool {
 
     async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo> {
         let key = task.to_owned();
-        let find = move |plan: &Plan| find(plan, &key).map(|task| TaskInfo::page(plan, task, page));
+        let find = move |plan: &Plan| {
+            find(plan, &key).map(|task| TaskInfo::of(plan, task, page, usize::MAX))
+        };
         self.read(plan, find).await?
     }
 
@@ -368,11 +370,11 @@ impl PlanTool {
         let read = move |plan: &Plan| {
             let offset = page.offset.unwrap_or(0);
             let total = plan.counts().total() + plan.head().empty_steps.len();
-            let head = weight(&PlanInstance::of(plan, Vec::new()));
+            let head = weight(&PlanInstance::of(plan, &[]));
             let show = |entry| ShownTask::of(plan, entry);
             let (rest, entries) = (total.saturating_sub(offset), entries(plan, offset));
             let part = Page::new(page.limit, None).shown_alongside(head, rest, entries, show);
-            (PlanInstance::of(plan, part.items), part.left)
+            (PlanInstance::of(plan, &part.items), part.left)
         };
         self.read(plan, read).await
     }

@@ -179,7 +179,7 @@ impl TaskTools {
     /// A failure of the store.
     pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>> {
         let Some(plan) = self.toolbox.current_if_any(Dialect::Tasks).await? else {
-            return Ok(Page::default().of(0, std::iter::empty()));
+            return Ok(Page::default().shown(0, std::iter::empty(), |task| task));
         };
         let read = move |plan: &Plan| {
             let page = Page::new(filter.limit, filter.offset);
@@ -218,7 +218,9 @@ impl TaskTools {
         let (tasks, several) = given.tasks()?;
         let made = self.create_all(tasks, dry_run).await?;
         let answer = match several {
-            true => Page::default().of(made.len(), made.into_iter()).into(),
+            true => Page::default()
+                .shown(made.len(), made.iter(), |task| task)
+                .into(),
             false => ToolAnswer::result(made.first()),
         };
         let note = if dry_run {

@@ -20,14 +20,17 @@ pub(super) use tool_functions::TOOLS;
 
 pub use whole_plan_views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::paging::weight;
-use super::{Dialect, Page, PagePart, Toolbox, new_plan_id, set_status};
+use super::paging::{is_zero, weight};
+use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskFilter,
     TaskId, TaskRef, TaskSpec, TaskState, Time, word,
 };
+use crate::store::StoreError;
 use crate::wire::text::{clip, one_line, time_text};
 use ManagerErrorCode::{InvalidStatus, PlanNotActive, TaskNotEditable};
 use error::numbers;

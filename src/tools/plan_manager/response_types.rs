@@ -1,11 +1,6 @@
 //! The results of PlanManager's functions, in the fields and words of its document.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::plan::{self, Plan, PlanState, TaskFilter, TaskId, TaskState};
-use crate::tools::paging::{Page, is_zero};
-use crate::wire::text::clip;
+use super::*;
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

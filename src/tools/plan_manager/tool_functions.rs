@@ -2,12 +2,8 @@
 
 use std::sync::LazyLock;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-
-use super::{GraphFormat, ManagerTaskStatus, PlanManager, PlanManagerError, PlannedTask, Updates};
-use crate::tools::{Functions, Page, Tool, ToolAnswer, Toolbox};
+use super::*;
+use crate::tools::{Functions, Tool, ToolAnswer};
 
 pub(in crate::tools) static TOOLS: LazyLock<[Tool; 20]> = LazyLock::new(|| {
     [

@@ -2,15 +2,11 @@
 
 use std::collections::HashMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::response_types::{ManagerPlanState, ManagerTaskStatus, ids};
-use crate::plan::{Plan, Task, TaskId, TaskState, Tasks, word};
-use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT, Page, is_zero, weight};
+use super::*;
+use crate::plan::{Task, Tasks};
+use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::view::mission;
 use crate::wire::graph_text;
-use crate::wire::text::one_line;
 
 /// Bytes of the prompt.
 const PROMPT: usize = 4000;

@@ -112,22 +112,18 @@ pub struct TaskInfo {
 impl TaskInfo {
     /// Returns tasks in full, with as many of their dependencies as a page may have.
     pub(super) fn full<'a>(plan: &Plan, tasks: impl Iterator<Item = &'a Task>) -> Vec<Self> {
-        let page = Page::new(Some(usize::MAX), None);
-        tasks.map(|task| Self::page(plan, task, page)).collect()
-    }
-
-    /// Returns a task in full, with a page of its dependencies.
-    pub(super) fn page(plan: &Plan, task: &Task, page: Page) -> Self {
-        Self::of(plan, task, page, str::to_owned)
+        let full = |task| Self::of(plan, task, Page::new(Some(usize::MAX), None), usize::MAX);
+        tasks.map(full).collect()
     }
 
     /// Returns a task with its texts cut short.
     pub(super) fn short(plan: &Plan, task: &Task) -> Self {
-        let page = Page::new(Some(IDS_IN_LIST), None);
-        Self::of(plan, task, page, |text| clip(text, CLIPPED))
+        Self::of(plan, task, Page::new(Some(IDS_IN_LIST), None), CLIPPED)
     }
 
-    fn of(plan: &Plan, task: &Task, page: Page, text: impl Fn(&str) -> String) -> Self {
+    /// Returns a task with a page of its dependencies, and so many characters of its texts.
+    pub(super) fn of(plan: &Plan, task: &Task, page: Page, most: usize) -> Self {
+        let text = |text: &str| clip(text, most);
         let result = task.result.as_deref().filter(|result| !result.is_empty());
         let key = |id: &TaskId| {
             plan.task(*id)
@@ -141,7 +137,7 @@ impl TaskInfo {
             assignee: text(task.assignee.as_deref().unwrap_or_default()),
             description: text(&task.description),
             status: task.status.into(),
-            result_summary: result.map(&text),
+            result_summary: result.map(text),
             step_id: task.step_id.as_deref().map(text),
             optional: task.optional,
             dependencies: dependencies.items,
@@ -174,23 +170,15 @@ pub struct PlanInstance {
 
 impl PlanInstance {
     /// Returns a plan with some of its tasks, grouped by their steps.
-    pub(super) fn of(plan: &Plan, tasks: Vec<ShownTask>) -> Self {
+    pub(super) fn of(plan: &Plan, tasks: &[ShownTask]) -> Self {
         let head = plan.head();
-        let mut steps: Vec<StepInfo> = Vec::new();
-        for shown in tasks {
-            let tasks: Vec<TaskInfo> = shown.info.into_iter().collect();
-            let (step_id, name) = (shown.step_id, shown.step);
-            match steps.last_mut() {
-                Some(last) if last.step_id == step_id && last.name == name => {
-                    last.tasks.extend(tasks);
-                }
-                _ => steps.push(StepInfo {
-                    step_id,
-                    name,
-                    tasks,
-                }),
-            }
-        }
+        let of_one_step =
+            |a: &ShownTask, b: &ShownTask| (&a.step_id, &a.step) == (&b.step_id, &b.step);
+        let steps = tasks.chunk_by(of_one_step).map(|tasks| StepInfo {
+            step_id: tasks[0].step_id.clone(),
+            name: tasks[0].step.clone(),
+            tasks: tasks.iter().filter_map(|it| it.info.clone()).collect(),
+        });
         Self {
             plan_id: head.key().to_owned(),
             name: one_line(&head.name, NAME),
@@ -199,7 +187,7 @@ impl PlanInstance {
             status: plan.status().into(),
             creation_time: time_text(head.created_at),
             completion_time: head.finished_at.map(time_text),
-            steps,
+            steps: steps.collect(),
         }
     }
 }

@@ -224,9 +224,10 @@ async fn tasks_go_from_status_to_status() {
 async fn deleted_plan_frees_its_id() {
     let toolbox = made().await;
     update(&toolbox, "code", "completed", None).await;
+    let wanted = json!({"result": true});
     assert_eq!(
         done(&toolbox, "delete_plan", json!({"plan_id": "r1"})).await,
-        json!({"result": true})
+        wanted
     );
     let unknown = "there is no plan `r1`";
     let r1 = |more: Value| {
@@ -304,10 +305,8 @@ async fn plan_tool_answers_are_bounded() {
         assert!(answer["left"].as_u64().unwrap() > 4900);
     }
     let rest = json!({"limit": 3, "offset": 9_998});
-    assert_eq!(
-        ids(&toolbox, "get_ready_tasks", rest).await,
-        ["9998", "9999"]
-    );
+    let wanted = ["9998", "9999"];
+    assert_eq!(ids(&toolbox, "get_ready_tasks", rest).await, wanted);
     let full = done(&toolbox, "get_task", json!({"task_id": "0"})).await;
     assert_eq!(full["result"]["description"], long);
 }
@@ -348,10 +347,8 @@ async fn library_returns_documented_values() {
     assert_eq!(reason.unwrap_err(), "the plan id `r1` is taken");
     plans.check_structure("r2", structure).await.unwrap();
     let task = plans.get_task("r1", "code").await.unwrap().unwrap();
-    assert_eq!(
-        (task.name.as_str(), task.status),
-        ("Code", TaskStatus::Ready)
-    );
+    let wanted = ("Code", TaskStatus::Ready);
+    assert_eq!((task.name.as_str(), task.status), wanted);
     assert_eq!(plans.get_task("r1", "nobody").await.unwrap(), None);
     assert_eq!(plans.get_task("r2", "code").await.unwrap(), None);
     let update = |task, status| plans.update_task_status("r1", task, status, None);
