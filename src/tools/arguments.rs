@@ -154,8 +154,9 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
     let (any, none) = (Value::Bool(true), Map::new());
     let properties = schema.get("properties").and_then(Value::as_object);
     let closed = properties.is_some() && schema["additionalProperties"] == false;
+    let required = properties.and(schema.get("required"));
+    let required = required.and_then(Value::as_array);
     let properties = properties.unwrap_or(&none);
-    let required = schema.get("required").and_then(Value::as_array);
     let required = || required.into_iter().flatten().filter_map(Value::as_str);
     let mut fitted = Map::new();
     for (name, value) in map {
