@@ -93,11 +93,8 @@ async fn ids(toolbox: &Toolbox, name: &str, arguments: Value) -> Vec<String> {
 /// Returns everything of the plan, to be compared.
 async fn state(toolbox: &Toolbox) -> (i64, Vec<crate::plan::Row>) {
     let read = |plan: &Plan, seq| (seq, plan.rows().collect::<Vec<_>>());
-    toolbox
-        .store()
-        .read(&PlanId::new("r1"), read)
-        .await
-        .unwrap()
+    let plan = PlanId::new("r1");
+    toolbox.store().read(&plan, read).await.unwrap()
 }
 
 #[tokio::test]
@@ -251,11 +248,8 @@ async fn deleted_plan_frees_its_id() {
     let nothing = declined(&toolbox, "get_plan_status", json!({})).await;
     assert_eq!(nothing, (Value::Null, "there is no plan yet".to_owned()));
     // What happened to it is still known.
-    let log = toolbox
-        .store()
-        .since(&PlanId::new("r1"), 0, 10)
-        .await
-        .unwrap();
+    let plan = PlanId::new("r1");
+    let log = toolbox.store().since(&plan, 0, 10).await.unwrap();
     let why: Vec<&str> = log.iter().map(|change| change.why.as_str()).collect();
     assert_eq!(
         why,
@@ -276,20 +270,17 @@ async fn deleted_plan_frees_its_id() {
 async fn plan_tool_answers_are_bounded() {
     let toolbox = toolbox().await;
     let long = "文".repeat(2000);
-    let steps: Vec<Value> = (0..10_000)
-        .map(|n| {
-            json!({"step_id": format!("{n}{long}"), "name": long, "tasks": [
-                {"task_id": n.to_string(), "name": format!("Task {n}"), "assignee": "dev", "description": long},
-            ]})
-        })
-        .collect();
-    // As many long texts would make the whole test slow: the first hundred show it.
-    let mut steps = steps;
-    for step in steps.iter_mut().skip(100) {
-        step["step_id"] = json!("rest");
-        step["name"] = json!("Rest");
-        step["tasks"][0]["description"] = json!("d");
-    }
+    let step = |n: usize| {
+        // As many long texts would make the whole test slow: the first hundred show it.
+        let (step, name, text) = match n {
+            0..100 => (format!("{n}{long}"), long.as_str(), long.as_str()),
+            _ => ("rest".to_owned(), "Rest", "d"),
+        };
+        json!({"step_id": step, "name": name, "tasks": [
+            {"task_id": n.to_string(), "name": format!("Task {n}"), "assignee": "dev", "description": text},
+        ]})
+    };
+    let steps: Vec<Value> = (0..10_000).map(step).collect();
     let structure = json!({"name": long, "description": long, "workflow_template_source": long, "steps": steps});
     let arguments = json!({"plan_id": "r1", "structure_data": structure});
     done(&toolbox, "create_plan_from_structure", arguments).await;
@@ -362,18 +353,11 @@ async fn library_returns_documented_values() {
     let status = plans.get_plan_status("r1").await.unwrap();
     assert_eq!(status, Some(PlanStatus::Running));
     assert_eq!(plans.get_plan_status("r2").await.unwrap(), None);
-    let structure = plans
-        .get_plan_structure("r1", Page::default())
-        .await
-        .unwrap();
+    let structure = plans.get_plan_structure("r1", Page::default());
+    let structure = structure.await.unwrap();
     assert_eq!(structure.unwrap().0.steps.len(), 2);
-    assert!(
-        plans
-            .get_plan_structure("r2", Page::default())
-            .await
-            .unwrap()
-            .is_none()
-    );
+    let other = plans.get_plan_structure("r2", Page::default());
+    assert_eq!(other.await.unwrap(), None);
     assert!(plans.delete_plan("r1").await.unwrap());
     assert!(!plans.delete_plan("r1").await.unwrap());
 }

@@ -48,14 +48,10 @@ async fn get(toolbox: &Toolbox, id: u32) -> Value {
 
 async fn list(toolbox: &Toolbox, arguments: Value) -> Vec<String> {
     let lines = done(toolbox, "TaskList", arguments).await["result"].take();
-    let lines = lines.as_array().unwrap();
-    lines
-        .iter()
-        .map(|line| {
-            let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-            format!("{} {}", word("id"), word("status"))
-        })
-        .collect()
+    let lines = lines.as_array().unwrap().iter();
+    let word = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    let line = |line| format!("{} {}", word(line, "id"), word(line, "status"));
+    lines.map(line).collect()
 }
 
 /// Makes a list of three, one after the other.
@@ -157,20 +153,14 @@ async fn task_list_is_filtered_paged_and_bounded() {
     assert_eq!(all["left"], 10_000 - shown.len());
     assert_eq!(shown[30]["blockedBy"].as_array().unwrap().len(), 10);
     assert_eq!(shown[30]["blockedByLeft"], 20);
-    let wanted = ["9999 pending", "10000 pending"];
-    assert_eq!(
-        list(&toolbox, json!({"offset": 9_998, "limit": 5})).await,
-        wanted
-    );
+    let last = list(&toolbox, json!({"offset": 9_998, "limit": 5})).await;
+    assert_eq!(last, ["9999 pending", "10000 pending"]);
     for id in 1..=3 {
         update(&toolbox, json!({"taskId": id, "status": "completed"})).await;
     }
     update(&toolbox, json!({"taskId": 4, "status": "deleted"})).await;
-    let wanted = ["3 completed", "5 pending"];
-    assert_eq!(
-        list(&toolbox, json!({"limit": 2, "offset": 2})).await,
-        wanted
-    );
+    let page = list(&toolbox, json!({"limit": 2, "offset": 2})).await;
+    assert_eq!(page, ["3 completed", "5 pending"]);
     let completed = json!({"status": "completed", "limit": "1", "offset": 1});
     let completed = done(&toolbox, "TaskList", completed).await;
     assert_eq!(completed["result"][0]["id"], "2");
@@ -201,13 +191,9 @@ async fn bound_plan_of_other_owner_keeps_ids() {
 #[tokio::test]
 async fn concurrent_callers_make_one_list() {
     let toolbox = toolbox().await;
-    // Another dialect's plan has the name that a task list would get.
+    // Another owner's plan has the name that a task list would get.
     let head = PlanHead::new(PlanId::new("tasks"), "", Time(0));
-    let made = toolbox.change(
-        ChangeSubject::New(Dialect::PlanTool, Box::new(head)),
-        "",
-        |_| Ok::<_, ToolError>(()),
-    );
+    let made = toolbox.store().create(head, "plan-tool", "", |_| Ok(()));
     made.await.unwrap();
     let create = |name: &'static str| {
         let tools = TaskTools::new(toolbox.clone());
@@ -225,13 +211,8 @@ async fn concurrent_callers_make_one_list() {
 
 #[test]
 fn task_words_map_to_core() {
-    for status in [
-        TaskState::Pending,
-        TaskState::InProgress,
-        TaskState::Completed,
-        TaskState::Failed,
-        TaskState::Skipped,
-    ] {
+    use TaskState::{Completed, Failed, InProgress, Pending, Skipped};
+    for status in [Pending, InProgress, Completed, Failed, Skipped] {
         assert_eq!(TaskState::from(TaskWord::from(status)), status);
     }
 }
