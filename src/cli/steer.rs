@@ -174,10 +174,10 @@ impl App {
             let aside = plan.head().line.is_some() && plan.attempts_of(id).next().is_some();
             let is = match (done, aside) {
                 (false, _) => format!("skipped{stops}"),
-                (true, false) => format!("done by hand, unverified{stops}"),
-                (true, true) => format!(
-                    "done by hand, unverified{stops}; what agents did in its worktree is not merged"
-                ),
+                (true, false) => format!("done by hand{stops}"),
+                (true, true) => {
+                    format!("done by hand{stops}; what agents did in its worktree is not merged")
+                }
             };
             Ok(format!("task {id} is {is}{}", frees(plan, id)))
         };

@@ -1,10 +1,6 @@
 //! The arguments of a tool call: untrusted data. This module is forgiving in form (a number as a string, an object as a JSON
 //! string) and strict in meaning: it refuses what the schema of a tool does not allow, with the place and what to do.
 
-use std::any::TypeId;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
@@ -46,7 +42,7 @@ impl ArgumentError {
     }
 }
 
-/// Returns the JSON schema of a tool's arguments, without the parts that a caller does not need.
+/// Returns the JSON schema of a tool's arguments, without the parts that a caller does not need. A tool takes no other fields.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -56,19 +52,10 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = schema.to_value();
     simplify_schema(&mut schema);
     if let Value::Object(schema) = &mut schema {
-        schema
-            .entry("properties")
-            .or_insert_with(|| Map::new().into());
+        schema.entry("properties").or_insert(Map::new().into());
+        schema.insert("additionalProperties".to_owned(), false.into());
     }
     schema
-}
-
-/// Returns the schema of a type, made once.
-fn known_schema<T: JsonSchema + 'static>() -> Arc<Value> {
-    static KNOWN: LazyLock<Mutex<HashMap<TypeId, Arc<Value>>>> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let schema = known.entry(TypeId::of::<T>());
-    Arc::clone(schema.or_insert_with(|| Arc::new(schema_of::<T>())))
 }
 
 /// Removes the parts of a schema that only cost its reader tokens.
@@ -90,20 +77,20 @@ fn simplify_schema(schema: &mut Value) {
     }
 }
 
-/// Reads arguments as the type behind the tool's schema. Control characters that a terminal would obey are removed from every
-/// text.
+/// Reads arguments as the type of their schema. Control characters that a terminal would obey are removed from every text.
 ///
 /// # Errors
 /// The first thing that does not fit, with its place.
-pub fn read<T: DeserializeOwned + JsonSchema + 'static>(
-    arguments: Value,
-) -> Result<T, ArgumentError> {
-    let arguments = match arguments {
-        Value::Null => Value::Object(Map::new()),
-        other => other,
-    };
-    let fitted = fit(&known_schema::<T>(), arguments, "")?;
-    serde_path_to_error::deserialize(fitted).map_err(|error| {
+pub fn read<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, ArgumentError> {
+    read_fitted(fitted(&schema_of::<T>(), arguments)?)
+}
+
+/// Reads arguments that are [`fitted`].
+///
+/// # Errors
+/// A number that is too large for its field.
+pub(super) fn read_fitted<T: DeserializeOwned>(arguments: Value) -> Result<T, ArgumentError> {
+    serde_path_to_error::deserialize(arguments).map_err(|error| {
         let path = error.path().to_string();
         let problem = error.into_inner();
         match path.as_str() {
@@ -118,8 +105,11 @@ pub fn read<T: DeserializeOwned + JsonSchema + 'static>(
 ///
 /// # Errors
 /// The first thing that does not fit, with its place.
-pub fn fitted(schema: &Value, arguments: Map<String, Value>) -> Result<Value, ArgumentError> {
-    fit(schema, Value::Object(arguments), "")
+pub fn fitted(schema: &Value, arguments: impl Into<Value>) -> Result<Value, ArgumentError> {
+    match arguments.into() {
+        Value::Null => fit(schema, Map::new().into(), ""),
+        given => fit(schema, given, ""),
+    }
 }
 
 /// Returns the value in the form that the schema asks for.
@@ -132,8 +122,7 @@ fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError>
             false => Err(ArgumentError::new(path, problem())),
         };
     }
-    let value = convert(&kinds, value);
-    let value = match value {
+    let value = match convert(&kinds, value) {
         Value::Object(map) if allows(&kinds, "object") => object(schema, map, path)?,
         Value::Array(list) if allows(&kinds, "array") => array(schema, list, path)?,
         Value::String(text) if allows(&kinds, "string") => {
@@ -141,10 +130,10 @@ fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError>
                 let problem = format!("has {} bytes; at most {MAX_TEXT} fit", text.len());
                 return Err(ArgumentError::new(path, problem));
             }
-            Value::String(printable(&text))
+            printable(&text).into()
         }
-        Value::Number(number) if fits_number(&kinds, &number) => Value::Number(number),
-        Value::Bool(flag) if allows(&kinds, "boolean") => Value::Bool(flag),
+        Value::Number(number) if fits_number(&kinds, &number) => number.into(),
+        Value::Bool(flag) if allows(&kinds, "boolean") => flag.into(),
         other => return Err(mismatch(schema, &other, path)),
     };
     let minimum = schema.get("minimum").and_then(Value::as_f64);
@@ -162,21 +151,20 @@ fn nullable(schema: &Value) -> bool {
 }
 
 fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, ArgumentError> {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-        return clean(Value::Object(map), path);
-    };
-    let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-    let required = schema.get("required").and_then(Value::as_array);
-    let needed = |name: &str| {
-        let mut required = required.into_iter().flatten();
-        required.any(|word| word.as_str() == Some(name))
-    };
+    let (any, none) = (Value::Bool(true), Map::new());
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let closed = properties.is_some() && schema["additionalProperties"] == false;
+    let required = properties.and(schema.get("required"));
+    let required = required.and_then(Value::as_array);
+    let properties = properties.unwrap_or(&none);
+    let required = || required.into_iter().flatten().filter_map(Value::as_str);
     let mut fitted = Map::new();
     for (name, value) in map {
         let place = within(path, &name);
         match properties.get(&name) {
             // Many callers send null for an argument that they leave out.
-            Some(schema) if value.is_null() && !nullable(schema) && !needed(&name) => {}
+            Some(schema)
+                if value.is_null() && !nullable(schema) && required().all(|it| it != name) => {}
             Some(schema) => drop(fitted.insert(name, fit(schema, value, &place)?)),
             None if closed => {
                 let known: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -187,15 +175,13 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
                 let place = within(path, &one_line(&name, SHOWN));
                 return Err(ArgumentError::new(&place, format!("is no field; {known}")));
             }
-            None => drop(fitted.insert(name, clean(value, &place)?)),
+            None => drop(fitted.insert(printable(&name), fit(&any, value, &place)?)),
         }
     }
-    for name in required.into_iter().flatten().filter_map(Value::as_str) {
-        if !fitted.contains_key(name) {
-            let wanted = properties.get(name).map(wanted).unwrap_or_default();
-            let problem = format!("is missing; it is {wanted}");
-            return Err(ArgumentError::new(&within(path, name), problem));
-        }
+    if let Some(name) = required().find(|name| !fitted.contains_key(*name)) {
+        let wanted = properties.get(name).map(wanted).unwrap_or_default();
+        let problem = format!("is missing; it is {wanted}");
+        return Err(ArgumentError::new(&within(path, name), problem));
     }
     Ok(Value::Object(fitted))
 }
@@ -205,55 +191,35 @@ fn array(schema: &Value, list: Vec<Value>, path: &str) -> Result<Value, Argument
         let problem = format!("has {} items; at most {MAX_ITEMS} fit", list.len());
         return Err(ArgumentError::new(path, problem));
     }
-    let open = Value::Bool(true);
-    let items = schema.get("items").unwrap_or(&open);
-    let fitted = list
-        .into_iter()
-        .enumerate()
+    let any = Value::Bool(true);
+    let items = schema.get("items").unwrap_or(&any);
+    let fitted = (list.into_iter().enumerate())
         .map(|(place, value)| fit(items, value, &format!("{path}[{place}]")));
-    fitted.collect::<Result<Vec<_>, _>>().map(Value::Array)
-}
-
-/// Makes the texts within a value of any form printable.
-fn clean(value: Value, path: &str) -> Result<Value, ArgumentError> {
-    let any = Value::Object(Map::new());
-    match value {
-        Value::Object(map) => {
-            let fields = map.into_iter().map(|(name, value)| {
-                let place = within(path, &name);
-                Ok((printable(&name), fit(&any, value, &place)?))
-            });
-            fields.collect::<Result<Map<_, _>, _>>().map(Value::Object)
-        }
-        other => fit(&any, other, path),
-    }
+    fitted.collect()
 }
 
 /// Converts a value whose meaning is evident into the form that the schema allows.
 fn convert(kinds: &[&str], value: Value) -> Value {
-    if let Value::Number(number) = &value
-        && !kinds.contains(&"number")
-        && kinds.contains(&"integer")
-        && let Some(whole) = number
-            .as_f64()
-            .filter(|n| n.fract() == 0.0 && n.abs() < 9e15)
-        && !number.is_i64()
-    {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "whole and within what a double holds exactly"
-        )]
-        return Value::from(whole as i64);
-    }
-    let Value::String(text) = &value else {
-        return value;
-    };
-    if kinds.is_empty() || kinds.contains(&"string") {
-        return value;
-    }
-    match serde_json::from_str::<Value>(text.trim()) {
-        Ok(Value::String(_)) | Err(_) => value,
-        Ok(other) => convert(kinds, other),
+    match &value {
+        Value::Number(number)
+            if kinds.contains(&"integer") && !kinds.contains(&"number") && !number.is_i64() =>
+        {
+            let whole = number
+                .as_f64()
+                .filter(|n| n.fract() == 0.0 && n.abs() < 9e15);
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "whole and within what a double holds exactly"
+            )]
+            whole.map_or(value, |whole| Value::from(whole as i64))
+        }
+        Value::String(text) if !allows(kinds, "string") => {
+            match serde_json::from_str::<Value>(text.trim()) {
+                Ok(Value::String(_)) | Err(_) => value,
+                Ok(other) => convert(kinds, other),
+            }
+        }
+        _ => value,
     }
 }
 

@@ -65,7 +65,7 @@ impl Toolbox {
         };
         let subject = match exists {
             true => ChangeSubject::from(&head.id),
-            false => ChangeSubject::from((dialect, head)),
+            false => ChangeSubject::New(dialect, Box::new(head)),
         };
         let (value, since) = still.change(subject, why, change).await?;
         let replaced = own.first().cloned();
@@ -170,10 +170,8 @@ mod tests {
         assert_eq!(replaced, None);
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced.as_ref(), Some(&first));
-        assert_eq!(
-            archive_state_of(&toolbox, &first).await,
-            ArchiveState::History
-        );
+        let wanted = ArchiveState::History;
+        assert_eq!(archive_state_of(&toolbox, &first).await, wanted);
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), second);
         let other = toolbox.only_current(Dialect::PlanManager).await;
         assert!(matches!(other, Err(ToolError::NoPlan)));
@@ -190,17 +188,13 @@ mod tests {
         };
         toolbox.change(&old, "", as_if_ended).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), new);
-        assert_eq!(
-            archive_state_of(&toolbox, &old).await,
-            ArchiveState::History
-        );
+        let wanted = ArchiveState::History;
+        assert_eq!(archive_state_of(&toolbox, &old).await, wanted);
         let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.reactivate()?);
         toolbox.change(&old, "", take_up).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
-        assert_eq!(
-            archive_state_of(&toolbox, &new).await,
-            ArchiveState::History
-        );
+        let wanted = ArchiveState::History;
+        assert_eq!(archive_state_of(&toolbox, &new).await, wanted);
     }
 
     #[tokio::test]
@@ -215,7 +209,9 @@ mod tests {
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced, Some(first));
         let head = PlanHead::new(new_plan_id(), "goal", Time(0));
-        let made = slow.change((DIALECT, head), "made", |_| Ok::<_, ToolError>(()));
+        let made = slow.change(ChangeSubject::New(DIALECT, Box::new(head)), "made", |_| {
+            Ok::<_, ToolError>(())
+        });
         let Err(ToolError::Store(StoreError::Overtaken(current))) = made.await else {
             panic!("it was made");
         };

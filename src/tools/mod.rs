@@ -20,6 +20,7 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -140,14 +141,18 @@ pub struct Tool {
     pub description: &'static str,
     /// Whether a call may change something.
     pub changes: bool,
-    schema: fn() -> Value,
-    run: Box<dyn Fn(Toolbox, Value) -> BoxFuture<'static, ToolAnswer> + Send + Sync>,
+    schema: LazyLock<Value>,
+    run: Box<Run>,
 }
+
+/// Calls a tool's function with arguments that fit the schema.
+type Run =
+    dyn Fn(Toolbox, Result<Value, ArgumentError>) -> BoxFuture<'static, ToolAnswer> + Send + Sync;
 
 impl Tool {
     /// Returns the JSON schema of its arguments, an object.
     pub fn schema(&self) -> Value {
-        (self.schema)()
+        self.schema.clone()
     }
 }
 
@@ -179,13 +184,13 @@ impl<D: Functions> ToolRow<D> {
     /// Ends the row with the function to call, whose argument is the type that the arguments are read as.
     fn calls<A, F, R>(self, run: impl Fn(D, A) -> F + Send + Sync + 'static) -> Tool
     where
-        A: DeserializeOwned + JsonSchema + 'static,
+        A: DeserializeOwned + JsonSchema,
         F: Future<Output = Result<R, D::Error>> + Send + 'static,
         R: Into<ToolAnswer>,
     {
         let Self(name, description, changes, _) = self;
-        let run = move |toolbox, arguments| -> BoxFuture<'static, ToolAnswer> {
-            let given = arguments::read::<A>(arguments);
+        let run = move |toolbox, given: Result<Value, ArgumentError>| -> BoxFuture<'static, _> {
+            let given = given.and_then(arguments::read_fitted::<A>);
             let running = given.map(|given| run(D::on(toolbox), given));
             Box::pin(async move {
                 let result = match running {
@@ -199,7 +204,7 @@ impl<D: Functions> ToolRow<D> {
             name,
             description,
             changes,
-            schema: arguments::schema_of::<A>,
+            schema: LazyLock::new(arguments::schema_of::<A>),
             run: Box::new(run),
         }
     }
@@ -373,7 +378,10 @@ impl Toolbox {
     /// Calls a tool. It never fails: a refusal is an answer in the dialect's own shape, and nothing has changed.
     pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> ToolAnswer {
         match dialect.tools().iter().find(|tool| tool.name == name) {
-            Some(tool) => (tool.run)(self.clone(), arguments).await,
+            Some(tool) => {
+                let given = arguments::fitted(&tool.schema, arguments);
+                (tool.run)(self.clone(), given).await
+            }
             None => dialect.refuse_unknown(name),
         }
     }
@@ -469,12 +477,6 @@ enum ChangeSubject {
 impl From<&PlanId> for ChangeSubject {
     fn from(plan: &PlanId) -> Self {
         Self::Plan(plan.clone())
-    }
-}
-
-impl From<(Dialect, PlanHead)> for ChangeSubject {
-    fn from((dialect, head): (Dialect, PlanHead)) -> Self {
-        Self::New(dialect, Box::new(head))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Items of a list when the caller does not say how many.
 pub const DEFAULT_LIMIT: usize = 50;
@@ -16,7 +15,6 @@ const MAX_BYTES: usize = 512 * 1024;
 
 /// The part of a list that a caller wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(description = "")]
 pub struct Page {
     pub limit: Option<usize>,
@@ -25,7 +23,7 @@ pub struct Page {
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PagePart<T = Value> {
+pub struct PagePart<T> {
     pub items: Vec<T>,
     /// The number of items after these.
     pub left: usize,
@@ -38,12 +36,8 @@ impl Page {
     }
 
     /// Returns the part of a list of `total` items: from the offset, as many as the caller wants and as fit. At least one,
-    /// however large it is, so that a caller that reads page after page comes to an end.
-    pub fn of<T: Serialize>(self, total: usize, items: impl Iterator<Item = T>) -> PagePart<T> {
-        self.shown(total, items, |item| item)
-    }
-
-    /// Does the same with items that are rendered only when they are shown; those before the offset are skipped in one step.
+    /// however large it is, so that a caller that reads page after page comes to an end. Items are rendered only when they are
+    /// shown; those before the offset are skipped in one step.
     pub fn shown<I, T: Serialize>(
         self,
         total: usize,
@@ -79,6 +73,16 @@ impl Page {
         }
     }
 
+    /// Returns the part of a list of short items: from the offset, as many as the caller wants, else `most`.
+    pub(super) fn cut<I, T>(self, most: usize, items: &[I], show: impl Fn(&I) -> T) -> PagePart<T> {
+        let limit = self.limit.unwrap_or(most).min(MAX_LIMIT);
+        let shown = items.iter().skip(self.offset.unwrap_or(0));
+        PagePart {
+            left: shown.len().saturating_sub(limit),
+            items: shown.take(limit).map(show).collect(),
+        }
+    }
+
     /// Returns the [`weight`] that a list may have.
     pub(super) fn room(self) -> usize {
         match self.limit {
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
 
     fn part(page: Page, total: usize, item: &str) -> (usize, usize) {
-        let part = page.of(total, (0..total).map(|_| json!(item)));
+        let part = page.shown(total, 0..total, |_| json!(item));
         (part.items.len(), part.left)
     }
 

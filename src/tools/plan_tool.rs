@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 
 use super::paging::weight;
 use super::{
-    ArgumentError, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer, ToolError,
-    Toolbox, new_plan_id, set_status,
+    ArgumentError, ChangeSubject, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer,
+    ToolError, Toolbox, new_plan_id, set_status,
 };
 use crate::plan::{
     ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, PlanSpec, Refusal, Task, TaskFilter,
-    TaskOrder, Time, valid_key,
+    TaskOrder, Time, valid_key, word,
 };
 use crate::store::StoreError;
 use crate::wire::Problem;
@@ -26,8 +26,8 @@ use crate::wire::text::{clip, one_line};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
-    CreatePlanArguments, PageArguments, PlanArguments, RoleArguments, ShownTask, StepEntry,
-    TaskArguments, UpdateArguments,
+    CreatePlanArguments, PageArguments, PlanArguments, RoleArguments, ShownTask, TaskArguments,
+    UpdateArguments, entries,
 };
 pub use model::{PlanInstance, PlanStatus, StepInfo, TaskInfo, TaskStatus};
 
@@ -39,9 +39,9 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
         )
         .calls(async |plans, given: CreatePlanArguments| plans.answer_create(given).await),
         PlanTool::reads("get_task", "Returns a task in full, or null.").calls(
-            async |plans, given: TaskArguments| {
-                let page = Page::new(given.limit, given.offset);
-                let task = plans.task(given.plan_id.as_deref(), &given.task_id, page);
+            async |plans, a: TaskArguments| {
+                let page = Page::new(a.limit, a.offset);
+                let task = plans.task(a.plan_id.as_deref(), &a.task_id, page);
                 task.await.map(ToolAnswer::result)
             },
         ),
@@ -49,51 +49,46 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
             "update_task_status",
             "Sets a task's status. completed and skipped are final.",
         )
-        .calls(async |plans, given: UpdateArguments| {
-            let (plan, result) = (given.plan_id.as_deref(), given.result_summary.as_deref());
-            let reported = plans.update(plan, &given.task_id, given.status, result);
-            let reason = match reported.await? {
+        .calls(async |plans, a: UpdateArguments| {
+            let (plan, result) = (a.plan_id.as_deref(), a.result_summary.as_deref());
+            let reason = match plans.update(plan, &a.task_id, a.status, result).await? {
                 true => "reported: it counts once it has been judged",
                 false => "",
             };
             Ok(ToolAnswer::result(true).with(0, reason))
         }),
         PlanTool::reads("get_ready_tasks", "Lists the ready tasks.").calls(
-            async |plans, given: PageArguments| {
-                let page = Page::new(given.limit, given.offset);
-                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(TaskFilter::Pending));
-                plans.read(given.plan_id.as_deref(), read).await
+            async |plans, a: PageArguments| {
+                let read = move |plan: &Plan| short(plan, a.page, plan.tasks_in(TaskFilter::Pending));
+                plans.read(a.plan_id.as_deref(), read).await
             },
         ),
         PlanTool::reads("get_tasks_for_role", "Lists a role's tasks of one status.").calls(
-            async |plans, given: RoleArguments| {
-                let page = Page::new(given.limit, given.offset);
-                let (role, status) = (given.role_id, given.status.unwrap_or_default());
-                let read = move |plan: &Plan| short(plan, page, plan.tasks_of(&role, status.into()));
-                plans.read(given.plan_id.as_deref(), read).await
+            async |plans, a: RoleArguments| {
+                let status = a.status.unwrap_or_default().into();
+                let read = move |plan: &Plan| short(plan, a.page, plan.tasks_of(&a.role_id, status));
+                plans.read(a.plan_id.as_deref(), read).await
             },
         ),
         PlanTool::reads(
             "get_plan_status",
             "Returns running, completed or error, or null.",
         )
-        .calls(async |plans, given: PlanArguments| {
-            let status = |plan: &Plan| PlanStatus::from(plan.status());
-            let status = plans.read(given.plan_id.as_deref(), status);
-            status.await.map(ToolAnswer::result)
+        .calls(async |plans, a: PlanArguments| {
+            let status = |plan: &Plan| ToolAnswer::result(PlanStatus::from(plan.status()));
+            plans.read(a.plan_id.as_deref(), status).await
         }),
         PlanTool::reads(
             "get_plan_structure",
             "Returns the plan with its steps and tasks.",
         )
-        .calls(async |plans, given: PageArguments| {
-            let page = Page::new(given.limit, given.offset);
-            let (plan, left) = plans.structure(given.plan_id.as_deref(), page).await?;
+        .calls(async |plans, a: PageArguments| {
+            let (plan, left) = plans.structure(a.plan_id.as_deref(), a.page).await?;
             Ok(ToolAnswer::result(plan).with(left, ""))
         }),
         PlanTool::changes("delete_plan", "Deletes a plan; its history stays.").calls(
-            async |plans, given: PlanArguments| {
-                plans.delete(given.plan_id.as_deref()).await?;
+            async |plans, a: PlanArguments| {
+                plans.delete(a.plan_id.as_deref()).await?;
                 Ok(ToolAnswer::result(true))
             },
         ),
@@ -305,11 +300,8 @@ impl PlanTool {
         if !valid_key(key) {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
-        let plan = plan.map_err(|problems| several(&problems))?;
-        let mut tasks = plan.tasks;
-        for task in &mut tasks {
-            task.origin = Origin::Model;
-        }
+        let mut plan = plan.map_err(|problems| several(&problems))?;
+        (plan.tasks.iter_mut()).for_each(|task| task.origin = Origin::Model);
         let head = PlanHead {
             name: clip(&plan.name, 1000),
             description: plan.description,
@@ -319,14 +311,17 @@ impl PlanTool {
             empty_steps: plan.empty_steps,
             ..PlanHead::new(PlanId::new(key), &plan.goal, Time::default())
         };
-        let make = move |draft: &mut Draft<'_>| Ok(draft.make_tasks(tasks).map(drop)?);
+        let make = move |draft: &mut Draft<'_>| Ok(draft.make_tasks(plan.tasks).map(drop)?);
+        let subject = ChangeSubject::New(Dialect::PlanTool, Box::new(head));
         let (toolbox, why) = (self.toolbox.dry_run(dry_run), "create_plan_from_structure");
-        toolbox.change((Dialect::PlanTool, head), why, make).await
+        toolbox.change(subject, why, make).await
     }
 
     async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo> {
         let key = task.to_owned();
-        let find = move |plan: &Plan| find(plan, &key).map(|task| TaskInfo::page(plan, task, page));
+        let find = move |plan: &Plan| {
+            find(plan, &key).map(|task| TaskInfo::of(plan, task, page, usize::MAX))
+        };
         self.read(plan, find).await?
     }
 
@@ -352,10 +347,9 @@ impl PlanTool {
                     TaskStatus::Completed | TaskStatus::Skipped => ", which is final",
                     _ => "",
                 };
-                let (from, to) = (from.as_str(), to.as_str());
-                return Err(rule(format!(
-                    "task `{name}` is {from}{last}; it cannot become {to}"
-                )));
+                let (from, to) = (word(&from), word(&to));
+                let text = format!("task `{name}` is {from}{last}; it cannot become {to}");
+                return Err(rule(text));
             }
             let reason = result.as_deref().unwrap_or_default().trim();
             let explained = !reason.is_empty() || task.optional || from == to;
@@ -374,23 +368,13 @@ impl PlanTool {
 
     async fn structure(&self, plan: Option<&str>, page: Page) -> Result<(PlanInstance, usize)> {
         let read = move |plan: &Plan| {
-            let (total, head) = (
-                plan.counts().total(),
-                weight(&PlanInstance::of(plan, Vec::new())),
-            );
-            let empty = &plan.head().empty_steps;
-            let part = match empty.is_empty() {
-                true => {
-                    let show = |task| ShownTask::of(plan, task);
-                    page.shown_alongside(head, total, plan.tasks(), show)
-                }
-                false => {
-                    let entries = StepEntry::all(plan);
-                    let show = |entry: StepEntry<'_>| entry.shown(plan);
-                    page.shown_alongside(head, total + empty.len(), entries.into_iter(), show)
-                }
-            };
-            (PlanInstance::of(plan, part.items), part.left)
+            let offset = page.offset.unwrap_or(0);
+            let total = plan.counts().total() + plan.head().empty_steps.len();
+            let head = weight(&PlanInstance::of(plan, &[]));
+            let show = |entry| ShownTask::of(plan, entry);
+            let (rest, entries) = (total.saturating_sub(offset), entries(plan, offset));
+            let part = Page::new(page.limit, None).shown_alongside(head, rest, entries, show);
+            (PlanInstance::of(plan, &part.items), part.left)
         };
         self.read(plan, read).await
     }
@@ -420,25 +404,21 @@ impl PlanTool {
     }
 
     async fn answer_create(&self, given: CreatePlanArguments) -> Result<ToolAnswer> {
-        let key = match given.plan_id {
-            Some(key) => key,
-            None => {
-                self.toolbox.unbound()?;
-                new_plan_id().to_string()
-            }
-        };
+        if given.plan_id.is_none() {
+            self.toolbox.unbound()?;
+        }
+        let key = given.plan_id.unwrap_or_else(|| new_plan_id().to_string());
         let mut structure = given.structure_data.0;
         let ignored = plan_file::drop_unknown(&mut structure).map_err(|slips| several(&slips))?;
         let plan = plan_of(structure, given.parameters)?;
         let dry_run = given.dry_run.unwrap_or(false);
         self.create(&key, plan, dry_run).await?;
-        let mut reasons = Vec::new();
-        if dry_run {
-            reasons.push("dry_run: nothing was made".to_owned());
-        }
-        if !ignored.is_empty() {
-            reasons.push(format!("ignored, unknown: {}", ignored.join(", ")));
-        }
+        let dry_run = dry_run.then(|| "dry_run: nothing was made".to_owned());
+        let ignored = match ignored.join(", ") {
+            none if none.is_empty() => None,
+            ignored => Some(format!("ignored, unknown: {ignored}")),
+        };
+        let reasons: Vec<String> = dry_run.into_iter().chain(ignored).collect();
         let mut answer = ToolAnswer::result(true).with(0, &reasons.join("; "));
         answer.value["plan_id"] = key.into();
         Ok(answer)
@@ -450,18 +430,16 @@ fn plan_of(
     structure: Value,
     parameters: Option<Map<String, Value>>,
 ) -> Result<Result<PlanSpec, Vec<Problem>>> {
-    let is_workflow = |fields: &Map<String, Value>| {
-        parameters.is_some() || OF_WORKFLOW.iter().any(|name| fields.contains_key(*name))
-    };
-    match &structure {
-        Value::Object(fields) if is_workflow(fields) => {
-            Ok(plan_of_workflow(fields, &parameters.unwrap_or_default()))
-        }
-        _ => match serde_json::from_value::<Structure>(structure) {
-            Ok(structure) => Ok(plan_file::from_structure(structure)),
-            Err(error) => Err(rule(format!("structure_data: {error}"))),
-        },
+    let fields = structure.as_object();
+    let has = |name: &&str| fields.is_some_and(|fields| fields.contains_key(*name));
+    if let Some(fields) = fields
+        && (parameters.is_some() || OF_WORKFLOW.iter().any(has))
+    {
+        return Ok(plan_of_workflow(fields, &parameters.unwrap_or_default()));
     }
+    let structure = serde_json::from_value::<Structure>(structure);
+    let structure = structure.map_err(|error| rule(format!("structure_data: {error}")))?;
+    Ok(plan_file::from_structure(structure))
 }
 
 /// Returns the first problems as one error.

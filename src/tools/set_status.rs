@@ -90,10 +90,8 @@ mod tests {
         let mut draft = Draft::new(&mut plan, Time(1));
         draft.issue(TaskId(1), issue(1)).unwrap();
         let (task, status) = (TaskId(1), TaskState::InProgress);
-        assert_eq!(
-            skip(&mut draft, task, ""),
-            Err(Refusal::NotEditable { task, status })
-        );
+        let wanted = Err(Refusal::NotEditable { task, status });
+        assert_eq!(skip(&mut draft, task, ""), wanted);
         set(&mut draft, TaskId(2), TaskState::Skipped, Some("x")).unwrap();
     }
 }

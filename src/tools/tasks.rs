@@ -12,13 +12,11 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use super::paging::MAX_LIMIT;
 use super::{
-    ArgumentError, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer, ToolError, Toolbox,
+    ArgumentError, ChangeSubject, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer,
+    ToolError, Toolbox,
 };
-use crate::plan::{
-    Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskFilter, TaskId, TaskState, Time,
-};
+use crate::plan::{Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskId, TaskState, Time};
 use crate::store::StoreError;
 use crate::wire::text::one_line;
 
@@ -39,9 +37,8 @@ pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
             "TaskGet",
             "Returns a task in full; limit and offset are of blocks and blockedBy.",
         )
-        .calls(async |tasks, given: GetArguments| {
-            let page = Page::new(given.limit, given.offset);
-            let task = tasks.get_page(given.task_id.as_str(), page).await;
+        .calls(async |tasks, a: GetArguments| {
+            let task = tasks.get_page(a.task_id.as_str(), a.page).await;
             task.map(ToolAnswer::result)
         }),
         TaskTools::reads(
@@ -134,26 +131,23 @@ impl TaskTools {
         dry_run: bool,
     ) -> Result<Vec<TaskCreated>> {
         for (place, task) in tasks.iter().enumerate() {
-            let list = match tasks.len() {
-                1 => "",
-                _ => &format!("tasks[{place}]."),
-            };
-            short(list, task.active_form.as_ref())?;
+            let list = (tasks.len() > 1).then(|| format!("tasks[{place}]."));
+            short(&list.unwrap_or_default(), task.active_form.as_ref())?;
         }
         let toolbox = self.toolbox.dry_run(dry_run);
         let tasks = Arc::new(tasks);
-        let add = || {
-            let tasks = Arc::clone(&tasks);
-            move |draft: &mut Draft<'_>| Ok::<_, ToolError>(task_changes::add_all(draft, &tasks)?)
-        };
         let mut number = 1;
         loop {
-            if let Some(plan) = toolbox.current_if_any(Dialect::Tasks).await? {
-                return toolbox.change(&plan, "TaskCreate", add()).await;
-            }
-            // All callers use the same key, so that of two simultaneous callers one finds it in use.
-            let made = toolbox.change((Dialect::Tasks, list_head(number)), "TaskCreate", add());
-            match made.await {
+            let subject = match toolbox.current_if_any(Dialect::Tasks).await? {
+                Some(plan) => ChangeSubject::Plan(plan),
+                // All callers use the same key, so that of two simultaneous callers one finds it in use.
+                None => ChangeSubject::New(Dialect::Tasks, Box::new(list_head(number))),
+            };
+            let tasks = Arc::clone(&tasks);
+            let add = move |draft: &mut Draft<'_>| {
+                Ok::<_, ToolError>(task_changes::add_all(draft, &tasks)?)
+            };
+            match toolbox.change(subject, "TaskCreate", add).await {
                 Err(ToolError::Store(StoreError::PlanTaken(_))) => number += 1,
                 made => return made,
             }
@@ -185,12 +179,12 @@ impl TaskTools {
     /// A failure of the store.
     pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>> {
         let Some(plan) = self.toolbox.current_if_any(Dialect::Tasks).await? else {
-            return Ok(Page::default().of(0, std::iter::empty()));
+            return Ok(Page::default().shown(0, std::iter::empty(), |task| task));
         };
         let read = move |plan: &Plan| {
             let page = Page::new(filter.limit, filter.offset);
             let tasks = match filter.status {
-                Some(word) => plan.tasks_in(TaskFilter::from(TaskState::from(word))),
+                Some(word) => plan.tasks_in(TaskState::from(word).into()),
                 None => plan.tasks_wanted(),
             };
             page.shown(tasks.len(), tasks, |task| line(plan, task))
@@ -224,13 +218,17 @@ impl TaskTools {
         let (tasks, several) = given.tasks()?;
         let made = self.create_all(tasks, dry_run).await?;
         let answer = match several {
-            true => Page::default().of(made.len(), made.into_iter()).into(),
+            true => Page::default()
+                .shown(made.len(), made.iter(), |task| task)
+                .into(),
             false => ToolAnswer::result(made.first()),
         };
-        Ok(match dry_run {
-            true => answer.with(0, "dry_run: nothing was made"),
-            false => answer,
-        })
+        let note = if dry_run {
+            "dry_run: nothing was made"
+        } else {
+            ""
+        };
+        Ok(answer.with(0, note))
     }
 }
 
@@ -272,22 +270,25 @@ fn line(plan: &Plan, task: &Task) -> ListedTask {
         TaskState::Pending => plan.unmet(task),
         _ => Vec::new(),
     };
+    let blocked_by = Page::default().cut(IDS_IN_LIST, &unmet, TaskId::to_string);
     ListedTask {
         id: task.number.to_string(),
         subject: one_line(&task.name, SUBJECT),
         status: task.status.into(),
         owner: task.assignee.clone().map(|owner| one_line(&owner, SUBJECT)),
-        blocked_by_left: unmet.len().saturating_sub(IDS_IN_LIST),
-        blocked_by: ids(unmet.iter(), IDS_IN_LIST),
+        blocked_by: blocked_by.items,
+        blocked_by_left: blocked_by.left,
     }
 }
 
 fn detail(plan: &Plan, task: &Task, page: Page) -> TaskDetail {
-    let limit = page.limit.unwrap_or(IDS_IN_FULL).min(MAX_LIMIT);
-    let offset = page.offset.unwrap_or(0);
-    let left = |total: usize| total.saturating_sub(offset.saturating_add(limit));
-    let dependants = || plan.dependants(task.number).map(|task| &task.number);
-    let waits_for = task.dependencies.iter();
+    let dependants = plan.dependants(task.number).map(|task| task.number);
+    let blocks = page.cut(
+        IDS_IN_FULL,
+        &dependants.collect::<Vec<_>>(),
+        TaskId::to_string,
+    );
+    let blocked_by = page.cut(IDS_IN_FULL, &task.dependencies, TaskId::to_string);
     let mut metadata = task.metadata.clone();
     let active_form = match metadata.remove(ACTIVE_FORM) {
         Some(Value::String(text)) => Some(text),
@@ -300,15 +301,11 @@ fn detail(plan: &Plan, task: &Task, page: Page) -> TaskDetail {
         status: task.status.into(),
         active_form,
         owner: task.assignee.clone(),
-        blocks_left: left(dependants().count()),
-        blocks: ids(dependants().skip(offset), limit),
-        blocked_by_left: left(waits_for.len()),
-        blocked_by: ids(waits_for.skip(offset), limit),
+        blocks: blocks.items,
+        blocks_left: blocks.left,
+        blocked_by: blocked_by.items,
+        blocked_by_left: blocked_by.left,
         metadata,
         result: task.result.clone().filter(|result| !result.is_empty()),
     }
-}
-
-fn ids<'a>(tasks: impl Iterator<Item = &'a TaskId>, most: usize) -> Vec<String> {
-    tasks.take(most).map(ToString::to_string).collect()
 }

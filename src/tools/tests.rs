@@ -100,6 +100,14 @@ pub(super) async fn run(toolbox: &Toolbox, dialect: Dialect, lines: &str) {
     }
 }
 
+/// Checks that a text has these parts.
+#[track_caller]
+pub(super) fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} in: {text}");
+    }
+}
+
 /// Puts long texts in place of what stands for them.
 fn filled(lines: &str) -> String {
     let mut parts = lines.split("$x");

@@ -1,14 +1,6 @@
 //! The history in the store: the archived plans of the notebook, and for a recovered plan its state when it was last archived.
 
-use super::finish_and_recover::entry;
-use super::model::{NotebookPlan, SubTaskState, time_text};
-use super::plan_import::{head_of, rewrite, shown};
-use super::responses::NotebookErrorCode::Conflict;
-use super::responses::{NotebookError, Result};
-use super::storage::{PlanStorageBase, StorageError, Stored, taken, unknown};
-use crate::plan::{ArchiveState, Draft, Event, PlanHead};
-use crate::store::StoreError;
-use crate::tools::{ChangeSubject, Dialect, ToolError, Toolbox};
+use super::*;
 
 const OWNER: &str = Dialect::Notebook.as_str();
 
@@ -97,7 +89,7 @@ impl Archive {
     ) -> Result<PlanHead> {
         let subject = match &found {
             Some(found) => ChangeSubject::from(&found.head.id),
-            None => ChangeSubject::from((Dialect::Notebook, head_of(&plan))),
+            None => ChangeSubject::New(Dialect::Notebook, Box::new(head_of(&plan))),
         };
         let write = move |draft: &mut Draft<'_>| {
             if let Some(found) = &found {

@@ -2,23 +2,7 @@
 //! truth: it archives every plan of the notebook, and a recovered plan is in the history in the state in which it was last
 //! archived. A program's own storage gets every archived plan, and is read in place of the store's history.
 
-use super::PlanNotebook;
-use super::model::{NotebookPlan, PlanEnd, SubTaskState};
-use super::plan_import::{called, shown};
-use super::responses::NotebookErrorCode::{
-    Conflict, InvalidState, NoPlan, OpenSubtasks, UnknownPlan,
-};
-use super::responses::{NotebookError, Result, ToolResponse};
-use super::subtasks::{follow, in_use};
-use crate::plan::{
-    ArchiveState, DAEMON, Draft, PlanHead, PlanId, PlanState, Refusal, Task, TaskFilter, TaskId,
-    counted,
-};
-use crate::store::StoreError;
-use crate::tools::current_plan::{finished, interrupted};
-use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
-use crate::tools::{Dialect, Page, ToolError};
-use crate::wire::text::one_line;
+use super::*;
 
 /// Why a subtask that is open is abandoned together with its plan: recovering the plan opens it again.
 const WITH_PLAN: &str = "abandoned with the plan";
@@ -225,7 +209,7 @@ impl PlanNotebook {
             None => self.archive().entries(offset, limit).await?,
         };
         let rest = total.saturating_sub(offset);
-        let part = Page::new(page.limit, None).of(rest, entries.into_iter());
+        let part = Page::new(page.limit, None).shown(rest, entries.into_iter(), |entry| entry);
         let mut texts = part.items;
         if total == 0 {
             texts.push("The history has no plans.".to_owned());
@@ -236,7 +220,7 @@ impl PlanNotebook {
         if part.left > 0 {
             texts.push(format!("{} more: go on with a larger offset.", part.left));
         }
-        let mut response = ToolResponse::success(texts.join("\n\n"));
+        let mut response = ToolResponse::new(texts.join("\n\n"), None);
         response.metadata.left = part.left;
         Ok(response)
     }
@@ -294,19 +278,18 @@ fn also_stale(error: NotebookError, settled: Result<()>) -> NotebookError {
 
 /// Ends a plan at its caller's request and archives it.
 fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<()> {
+    let plan = draft.plan();
+    let (counts, total) = (plan.counts(), plan.counts().total());
     if state == PlanEnd::Done
-        && let Some(open) = draft.plan().unsettled().next()
+        && let Some(open) = plan.unsettled().next()
     {
-        let counts = draft.plan().counts();
-        let total = counts.total();
         let left = total - counts.settled();
-        let open = called(draft.plan().index_of(open), open);
+        let open = called(plan.index_of(open), open);
         return Err(OpenSubtasks.error(format!(
             "The plan cannot be finished as 'done': {left} of {total} subtasks are open, and the one {open} is not done yet. Finish or abandon them, or finish the plan as 'abandoned'."
         )));
     }
-    let counts = draft.plan().counts();
-    if state == PlanEnd::Done && counts.completed == 0 && counts.total() > 0 {
+    if state == PlanEnd::Done && counts.completed == 0 && total > 0 {
         let text = "The plan cannot be finished as 'done': none of its subtasks is done. Finish it as 'abandoned'.";
         return Err(InvalidState.error(text));
     }

@@ -20,13 +20,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Dialect, Functions, Tool, ToolAnswer, Toolbox};
-use crate::plan::PlanId;
+use super::current_plan::{finished, interrupted};
+use super::paging::{DEFAULT_LIMIT, MAX_LIMIT, is_zero, weight};
+use super::{
+    ChangeSubject, Dialect, Functions, Page, Tool, ToolAnswer, ToolError, Toolbox, new_plan_id,
+    set_status,
+};
+use crate::llm::BoxFuture;
+use crate::plan::{
+    ArchiveState, Criteria, DAEMON, Draft, Event, Origin, Plan, PlanHead, PlanId, PlanPast,
+    PlanState, Refusal, Task, TaskChanges, TaskFilter, TaskId, TaskOrder, TaskPast, TaskSpec,
+    TaskState, Time, counted, word,
+};
+use crate::store::StoreError;
+use crate::wire::text::{clip_bytes as clip, one_line, printable};
+
+use NotebookErrorCode::{
+    AlreadyInProgress, Conflict, InvalidArgument, InvalidIndex, InvalidState, MissingSubtask,
+    NoPlan, NoSubtasks, NotDoneYet, NotInProgress, OpenSubtasks, Settled, TooManySubtasks,
+    UnknownPlan,
+};
 use archive::Archive;
+use finish_and_recover::{abandon, entry};
+use model::{parse_time, time_text};
+use plan_import::{called, check_count, check_new, head_of, past_of, prepare, rewrite, shown};
+use plan_markdown::{fenced, heading, line};
 use responses::Result;
+use storage::{taken, unknown};
+use subtasks::{follow, in_use};
 
 pub use model::{NotebookPlan, PlanEnd, SubTask, SubTaskState};
 pub use plan_hint::{DefaultPlanToHint, Msg};
@@ -63,10 +87,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 9]> = LazyLock::new(|| {
             let (name, description) = (given.name.trim(), &given.description);
             let subtasks = given.subtasks.into_iter().map(SubTask::given).collect();
             let plan = NotebookPlan::new(name, description, &given.expected_outcome, subtasks);
-            match given.dry_run {
-                true => notebook.try_plan(plan).await,
-                false => notebook.make_plan(plan).await,
-            }
+            notebook.make_plan(plan, given.dry_run).await
         }),
         PlanNotebook::changes("revise_current_plan", "Add, revise or delete a subtask.").calls(
             async |notebook, given: Revise| {
@@ -99,7 +120,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 9]> = LazyLock::new(|| {
         .calls(async |notebook, Nothing {}| {
             let hint = notebook.get_current_hint().await?;
             let text = hint.map(|hint| hint.content).unwrap_or_default();
-            Ok(ToolResponse::success(text))
+            Ok(ToolResponse::new(text, None))
         }),
     ]
 });
@@ -119,24 +140,21 @@ impl Functions for PlanNotebook {
             "revise_current_plan" => "Error: ",
             _ => "",
         };
-        ToolResponse::failure(format!("{begin}{error}"), error.code()).into()
+        ToolResponse::new(format!("{begin}{error}"), Some(error.code())).into()
     }
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct Nothing {}
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct ViewArguments {
     /// Indices, from 0.
     #[serde(deserialize_with = "indices")]
     subtask_idx: Vec<i64>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct Update {
     /// Index, from 0.
     #[serde(deserialize_with = "index")]
@@ -146,8 +164,7 @@ struct Update {
     state: SubTaskState,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct Finish {
     /// Index, from 0.
     #[serde(deserialize_with = "index")]
@@ -156,8 +173,7 @@ struct Finish {
     subtask_outcome: String,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct Create {
     /// At most ten words.
     name: String,
@@ -172,8 +188,7 @@ struct Create {
     dry_run: bool,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct Revise {
     /// Index, from 0; `add` inserts before it, or at the end.
     #[serde(deserialize_with = "index")]
@@ -183,16 +198,14 @@ struct Revise {
     subtask: Option<SubTask>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct FinishPlan {
     state: PlanEnd,
     /// The specific outcome, or the reason for abandoning it.
     outcome: String,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
 struct Recover {
     /// From `view_historical_plans`.
     plan_id: String,
@@ -309,10 +322,10 @@ impl PlanNotebook {
     /// # Errors
     /// The store fails.
     pub async fn current_plan(&self) -> Result<Option<NotebookPlan>> {
-        match self.seen().await? {
-            Some(plan) => Ok(Some(self.read_plan(&plan).await?)),
-            None => Ok(None),
-        }
+        let Some(plan) = self.seen().await? else {
+            return Ok(None);
+        };
+        self.read_plan(&plan).await.map(Some)
     }
 
     /// Returns the hint for the agent now, if there is one.
@@ -383,7 +396,7 @@ impl PlanNotebook {
 
     /// Answers after a change of a plan, once every hook has run.
     async fn changed(&self, plan: &PlanId, text: String) -> ToolResponse {
-        let mut response = ToolResponse::success(text);
+        let mut response = ToolResponse::new(text, None);
         let hooks = self.hooks().clone();
         if hooks.is_empty() {
             return response;

@@ -1,16 +1,11 @@
 //! Plans and subtasks as in the notebook's document, and how they are read from the core.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Deserializer;
 
-use crate::plan::{ArchiveState, Plan, PlanHead, PlanState, Task, TaskState, Time};
-use crate::tools::current_plan::finished;
-use crate::tools::{Dialect, new_plan_id};
+use super::*;
 
 /// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
 /// up or left out.
@@ -26,16 +21,6 @@ pub enum SubTaskState {
 }
 
 impl SubTaskState {
-    /// Returns the word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Todo => "todo",
-            Self::InProgress => "in_progress",
-            Self::Done => "done",
-            Self::Abandoned => "abandoned",
-        }
-    }
-
     /// Returns whether this state is final.
     pub fn settled(self) -> bool {
         matches!(self, Self::Done | Self::Abandoned)
@@ -64,13 +49,11 @@ impl SubTaskState {
     /// Returns the word for the state of a plan. The notebook's own plan is open until it is finished, even if its subtasks are
     /// settled and other dialects see it ended.
     pub(super) fn of_plan(head: &PlanHead) -> Self {
-        if open(head) {
-            return match head.status {
-                PlanState::Idle => Self::Todo,
-                _ => Self::InProgress,
-            };
+        match head.status {
+            PlanState::Idle => Self::Todo,
+            _ if open(head) => Self::InProgress,
+            _ => Self::of_status(&head.status),
         }
-        Self::of_status(&head.status)
     }
 
     /// Returns the word for the core's state of a plan.
@@ -96,7 +79,7 @@ impl SubTaskState {
 
 impl fmt::Display for SubTaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(&word(self))
     }
 }
 

@@ -3,12 +3,7 @@
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
-
-use super::model::{NotebookPlan, SubTask, SubTaskState};
-use super::plan_markdown::{fenced, heading, line};
-use crate::plan::{Plan, TaskFilter};
-use crate::wire::text::clip_bytes as clip;
+use super::*;
 
 /// Bytes of a hint.
 pub(super) const MAX: usize = 4096;
@@ -63,7 +58,7 @@ impl DefaultPlanToHint {
 }
 
 /// The part of a plan that a hint needs; made without reading every subtask.
-struct Outline {
+struct Outline<'a> {
     heading: String,
     total: usize,
     done: usize,
@@ -71,136 +66,99 @@ struct Outline {
     in_progress: Option<(usize, SubTask)>,
     /// The index of the first subtask that is todo.
     next: Option<usize>,
-    /// As many lines as fit into a hint that says nothing else.
-    window: SubTaskWindow,
+    /// Returns the line of the subtask at an index.
+    line: Box<dyn Fn(usize) -> Option<String> + 'a>,
 }
 
-impl Outline {
-    fn of(plan: &NotebookPlan) -> Self {
+impl<'a> Outline<'a> {
+    fn of(plan: &'a NotebookPlan) -> Self {
         let place = |state| plan.subtasks.iter().position(|it| it.state == state);
         let count = |state| plan.subtasks.iter().filter(|it| it.state == state).count();
-        let total = plan.subtasks.len();
         let in_progress = place(SubTaskState::InProgress);
-        let next = place(SubTaskState::Todo);
-        let line = |at: usize| {
-            let subtask = plan.subtasks.get(at);
-            subtask.map(|it| short_line(it.state, &it.name))
-        };
         Self {
             heading: heading(plan, SHORT),
-            total,
+            total: plan.subtasks.len(),
             done: count(SubTaskState::Done),
             abandoned: count(SubTaskState::Abandoned),
             in_progress: in_progress.map(|at| (at, plan.subtasks[at].clone())),
-            next,
-            window: SubTaskWindow::around(in_progress.or(next), total, MAX, line),
+            next: place(SubTaskState::Todo),
+            line: Box::new(|at| {
+                let subtask = plan.subtasks.get(at)?;
+                Some(short_line(subtask.state, &subtask.name))
+            }),
         }
     }
 
-    fn of_core(plan: &Plan) -> Self {
+    fn of_core(plan: &'a Plan) -> Self {
         let counts = plan.counts();
         let in_progress = plan.in_progress().next();
-        let in_progress = in_progress.map(|task| (plan.index_of(task), SubTask::of(task)));
         let next = plan.tasks_in(TaskFilter::Pending).next();
-        let next = next.map(|task| plan.index_of(task));
-        let at = in_progress.as_ref().map(|(at, _)| *at);
-        let line = |at: usize| {
-            let task = plan.nth(at);
-            task.map(|task| short_line(SubTaskState::of_task(task.status), &task.name))
-        };
         Self {
             heading: heading(&NotebookPlan::without_subtasks(plan.head()), SHORT),
             total: counts.total(),
             done: counts.completed,
             abandoned: counts.failed + counts.skipped,
-            in_progress,
-            next,
-            window: SubTaskWindow::around(at.or(next), counts.total(), MAX, line),
+            in_progress: in_progress.map(|task| (plan.index_of(task), SubTask::of(task))),
+            next: next.map(|task| plan.index_of(task)),
+            line: Box::new(|at| {
+                let task = plan.nth(at)?;
+                Some(short_line(SubTaskState::of_task(task.status), &task.name))
+            }),
         }
     }
 
     /// Returns the plan as Markdown with as many subtasks as fit into `room` bytes.
     fn markdown(&self, room: usize) -> String {
+        let at = self.in_progress.as_ref().map(|(at, _)| *at);
         let room = room.saturating_sub(self.heading.len());
-        let mut text = self.window.text(self.total);
+        let window = |room| window(at.or(self.next), self.total, room, &self.line);
+        let mut text = window(MAX);
         if text.len() > room {
-            text = self.window.within(room).text(self.total);
+            text = window(room);
         }
         format!("{}{text}", self.heading)
     }
 }
 
-/// Texts of consecutive subtasks, around the current one.
-struct SubTaskWindow {
-    /// The place of the first.
-    from: usize,
-    /// The place of the current one.
-    at: usize,
-    texts: VecDeque<String>,
-}
-
-impl SubTaskWindow {
-    /// Selects as many texts as fit into `room` bytes, each on a line of its own: the current one (or the last), a few before
-    /// it, those after it, the others before it.
-    fn around(
-        at: Option<usize>,
-        total: usize,
-        room: usize,
-        text: impl Fn(usize) -> Option<String>,
-    ) -> Self {
-        let at = at.unwrap_or_else(|| total.saturating_sub(1));
-        let mut room = room.saturating_sub(UNLISTED);
-        let mut fitting = |at: usize| {
-            let text = text(at)?;
-            room = room.checked_sub(text.len() + 1)?;
-            Some(text)
-        };
-        let mut texts: VecDeque<String> = fitting(at).into_iter().collect();
-        if texts.is_empty() {
-            return Self {
-                from: at,
-                at,
-                texts,
-            };
-        }
+/// Returns as many texts of consecutive subtasks as fit into `room` bytes, each on a line of its own: the current one (or the
+/// last), a few before it, those after it, the others before it; with the number of those before and after them.
+fn window(
+    at: Option<usize>,
+    total: usize,
+    room: usize,
+    text: impl Fn(usize) -> Option<String>,
+) -> String {
+    let at = at.unwrap_or_else(|| total.saturating_sub(1));
+    let mut room = room.saturating_sub(UNLISTED);
+    let mut fitting = |at: usize| {
+        let text = text(at)?;
+        room = room.checked_sub(text.len() + 1)?;
+        Some(text)
+    };
+    let mut texts: VecDeque<String> = fitting(at).into_iter().collect();
+    let mut from = at;
+    if !texts.is_empty() {
         let few = at.saturating_sub(BEFORE);
         for text in (few..at).rev().map_while(&mut fitting) {
             texts.push_front(text);
         }
-        let mut from = at + 1 - texts.len();
+        from = at + 1 - texts.len();
         texts.extend((at + 1..total).map_while(&mut fitting));
         let earlier = if from == few { 0..few } else { 0..0 };
         for text in earlier.rev().map_while(&mut fitting) {
             texts.push_front(text);
             from -= 1;
         }
-        Self { from, at, texts }
     }
-
-    /// Selects those texts that fit into `room` bytes.
-    fn within(&self, room: usize) -> Self {
-        let text = |at: usize| self.texts.get(at).cloned();
-        let at = self.at - self.from;
-        let inner = Self::around(Some(at), self.texts.len(), room, text);
-        Self {
-            from: self.from + inner.from,
-            at: self.at,
-            texts: inner.texts,
-        }
-    }
-
-    /// Returns the texts as lines, with the number of those before and after them.
-    fn text(&self, total: usize) -> String {
-        let before = (self.from > 0).then(|| format!("\n… ({} before these)", self.from));
-        let behind = total.saturating_sub(self.from + self.texts.len());
-        let after = (behind > 0).then(|| format!("\n… ({behind} after these)"));
-        let lines = self.texts.iter().map(|line| format!("\n{line}"));
-        before.into_iter().chain(lines).chain(after).collect()
-    }
+    let before = (from > 0).then(|| format!("\n… ({from} before these)"));
+    let behind = total.saturating_sub(from + texts.len());
+    let after = (behind > 0).then(|| format!("\n… ({behind} after these)"));
+    let lines = texts.iter().map(|line| format!("\n{line}"));
+    before.into_iter().chain(lines).chain(after).collect()
 }
 
 /// Returns the hint, in the order of its stages: no plan, one subtask in progress, all settled, none begun, between two.
-fn of_outline(plan: Option<&Outline>) -> String {
+fn of_outline(plan: Option<&Outline<'_>>) -> String {
     let Some(plan) = plan else {
         return format!(
             "{OPEN}There is no plan. If what the user wants takes several steps, write them down first with 'create_plan'; something simple is done at once.{CLOSE}"
@@ -276,7 +234,7 @@ pub(crate) fn page(plan: &Plan, max: usize) -> String {
         Some(subtask.to_markdown(true))
     };
     let room = max.saturating_sub(text.len());
-    text += &SubTaskWindow::around(at, total, room, detailed).text(total);
+    text += &window(at, total, room, detailed);
     clip(&text, max)
 }
 

@@ -1,15 +1,6 @@
 //! Brings given plans into the core: from an agent that makes one, or from elsewhere with their past.
 
-use super::model::{NotebookPlan, SubTask, SubTaskState, parse_time};
-use super::responses::NotebookErrorCode::{
-    AlreadyInProgress, InvalidArgument, NoSubtasks, NotDoneYet, TooManySubtasks,
-};
-use super::responses::Result;
-use crate::plan::{
-    Criteria, DAEMON, Draft, Origin, PlanHead, PlanId, PlanPast, PlanState, Task, TaskId,
-    TaskOrder, TaskPast, TaskSpec, TaskState, Time,
-};
-use crate::wire::text::one_line;
+use super::*;
 
 /// Subtasks that can be added.
 pub(super) struct PreparedSubTasks {

@@ -1,7 +1,6 @@
 //! Plans and subtasks as Markdown.
 
-use super::model::{NotebookPlan, SubTask, SubTaskState};
-use crate::wire::text::clip_bytes as clip;
+use super::*;
 
 impl SubTask {
     /// Returns the subtask as one line, with AgentScope's own marks for it: they differ from those of [`Self::to_markdown`].
@@ -25,7 +24,7 @@ impl SubTask {
         add("Created At", &self.created_at);
         add("Description", &self.description);
         add("Expected Outcome", &self.expected_outcome);
-        add("State", self.state.as_str());
+        add("State", &self.state.to_string());
         if self.state == SubTaskState::Done {
             let finished_at = self.finished_at.as_deref();
             add("Finished At", finished_at.unwrap_or("unknown"));

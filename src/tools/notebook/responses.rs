@@ -1,15 +1,8 @@
 //! The answers of the notebook's tools: text for the agent, with the data that a program needs alongside it.
 
-use std::borrow::Cow;
+use serde_json::json;
 
-use serde::Serialize;
-use serde_json::{Value, json};
-
-use super::storage::StorageError;
-use crate::plan::Refusal;
-use crate::store::StoreError;
-use crate::tools::paging::is_zero;
-use crate::tools::{ToolAnswer, ToolError};
+use super::*;
 
 /// What a function of the notebook returns.
 pub(super) type Result<T, E = NotebookError> = std::result::Result<T, E>;
@@ -44,16 +37,9 @@ pub struct Metadata {
 }
 
 impl ToolResponse {
-    pub(super) fn success(text: impl Into<String>) -> Self {
-        Self::new(text.into(), None)
-    }
-
-    pub(super) fn failure(text: String, code: NotebookErrorCode) -> Self {
-        Self::new(text, Some(code))
-    }
-
-    fn new(text: String, error_code: Option<NotebookErrorCode>) -> Self {
-        let kind = "text";
+    /// Answers with a text, and with the kind of the failure if it is one.
+    pub(super) fn new(text: impl Into<String>, error_code: Option<NotebookErrorCode>) -> Self {
+        let (kind, text) = ("text", text.into());
         Self {
             content: vec![TextBlock { kind, text }],
             metadata: Metadata {
@@ -65,11 +51,11 @@ impl ToolResponse {
     }
 
     /// Returns the text.
-    pub fn text(&self) -> Cow<'_, str> {
-        match self.content.as_slice() {
-            [only] => Cow::Borrowed(only.text.as_str()),
-            blocks => blocks.iter().map(|block| block.text.as_str()).collect(),
-        }
+    pub fn text(&self) -> String {
+        self.content
+            .iter()
+            .map(|block| block.text.as_str())
+            .collect()
     }
 }
 

@@ -1,17 +1,8 @@
 //! The notebook as one JSON value, in AgentScope's shape, in both directions.
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
-use super::PlanNotebook;
-use super::finish_and_recover::abandon;
-use super::model::NotebookPlan;
-use super::plan_import::{head_of, past_of, prepare, rewrite};
-use super::responses::NotebookErrorCode::InvalidArgument;
-use super::responses::{NotebookError, Result};
-use crate::plan::{ArchiveState, Draft, PlanState};
-use crate::tools::Dialect;
-use crate::wire::text::{one_line, printable};
+use super::*;
 
 impl PlanNotebook {
     /// Returns the current plan and the history: `{"storage": {"plans": {id: plan}}, "current_plan": plan or null}`.

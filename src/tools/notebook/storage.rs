@@ -1,10 +1,7 @@
 //! The storage of plans that are no longer current. By default the notebook uses the store, where an archived plan stays with
 //! its log; a program may choose another place. The current plan is in the store in either case.
 
-use std::sync::{Mutex, PoisonError};
-
-use super::model::NotebookPlan;
-use crate::llm::BoxFuture;
+use super::*;
 
 /// The future answer of a storage.
 pub type Stored<'a, T> = BoxFuture<'a, Result<T, StorageError>>;

@@ -1,26 +1,7 @@
 //! Making a plan and working through it: `create_plan`, `revise_current_plan`, `update_subtask_state`, `finish_subtask`,
 //! `view_subtasks`.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
-use super::PlanNotebook;
-use super::model::{NotebookPlan, SubTask, SubTaskState};
-use super::plan_import::{called, check_count, check_new, head_of, prepare, shown};
-use super::plan_markdown::fenced;
-use super::responses::NotebookErrorCode::{
-    AlreadyInProgress, Conflict, InvalidIndex, InvalidState, MissingSubtask, NoSubtasks,
-    NotDoneYet, NotInProgress, Settled,
-};
-use super::responses::{NotebookError, Result, ToolResponse};
-use crate::plan::{
-    ArchiveState, Criteria, DAEMON, Draft, Plan, PlanId, PlanPast, PlanState, Refusal, Task,
-    TaskChanges, TaskState, counted,
-};
-use crate::tools::paging::weight;
-use crate::tools::{Dialect, set_status};
-use crate::wire::text::clip_bytes as clip;
+use super::*;
 
 /// Bytes of the subtasks shown in one answer, in the form in which they are sent, and of one text of them.
 const VIEW: usize = 14_000;
@@ -38,16 +19,6 @@ pub enum Action {
     Delete,
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Add => "add",
-            Self::Revise => "revise",
-            Self::Delete => "delete",
-        })
-    }
-}
-
 impl PlanNotebook {
     /// Makes a plan the current one. The one before it is abandoned and archived.
     ///
@@ -61,42 +32,42 @@ impl PlanNotebook {
         subtasks: Vec<SubTask>,
     ) -> Result<ToolResponse> {
         let plan = NotebookPlan::new(name.trim(), description, expected_outcome, subtasks);
-        self.make_plan(plan).await
+        self.make_plan(plan, false).await
     }
 
-    pub(super) async fn make_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
+    /// Makes a plan the current one; a dry run only says what would be made.
+    pub(super) async fn make_plan(
+        &self,
+        plan: NotebookPlan,
+        dry_run: bool,
+    ) -> Result<ToolResponse> {
         check_new(&plan, self.toolbox.max_subtasks)?;
-        let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
-        let replaced = self.replace_current(head, false, why, fill).await?;
-        let text = format!(
-            "Plan '{}' created successfully with {}; its ID is '{}'.{replaced}",
-            shown(&plan.name),
-            counted(plan.subtasks.len(), "subtask"),
-            plan.id
-        );
-        Ok(self.changed(&PlanId::new(plan.id), text).await)
-    }
-
-    /// Checks whether [`PlanNotebook::create_plan`] would make this plan, and returns its answer; changes nothing.
-    ///
-    /// # Errors
-    /// As [`PlanNotebook::create_plan`].
-    pub async fn try_plan(&self, plan: NotebookPlan) -> Result<ToolResponse> {
-        check_new(&plan, self.toolbox.max_subtasks)?;
-        let (head, why, fill) = (head_of(&plan), "create_plan", fill_new(&plan)?);
-        let toolbox = self.toolbox.dry_run(true);
-        let made = toolbox.replace(Dialect::Notebook, head, false, why, fill);
-        let ((), replaced) = made.await?;
-        let mut text = format!(
-            "Nothing has changed. The plan '{}' with {} can be created.",
-            shown(&plan.name),
-            counted(plan.subtasks.len(), "subtask")
-        );
-        if let Some(old) = replaced {
-            let old = shown(&self.toolbox.head(&old).await?.name);
-            text = format!("{text} It would replace the plan '{old}'.");
+        let (head, why) = (head_of(&plan), "create_plan");
+        let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
+        let fill = move |draft: &mut Draft<'_>| {
+            prepared.fill(draft)?;
+            draft.record_plan(begun)?;
+            Ok(follow(draft)?)
+        };
+        let name = shown(&plan.name);
+        let count = counted(plan.subtasks.len(), "subtask");
+        if dry_run {
+            let toolbox = self.toolbox.dry_run(true);
+            let made = toolbox.replace(Dialect::Notebook, head, false, why, fill);
+            let ((), replaced) = made.await?;
+            let mut text =
+                format!("Nothing has changed. The plan '{name}' with {count} can be created.");
+            if let Some(old) = replaced {
+                let old = shown(&self.toolbox.head(&old).await?.name);
+                text = format!("{text} It would replace the plan '{old}'.");
+            }
+            return Ok(ToolResponse::new(text, None));
         }
-        Ok(ToolResponse::success(text))
+        let replaced = self.replace_current(head, false, why, fill).await?;
+        let id = plan.id;
+        let text =
+            format!("Plan '{name}' created successfully with {count}; its ID is '{id}'.{replaced}");
+        Ok(self.changed(&PlanId::new(id), text).await)
     }
 
     /// Adds a subtask before the one at an index (or at the end), replaces the texts of one, or deletes one.
@@ -112,12 +83,15 @@ impl PlanNotebook {
     ) -> Result<ToolResponse> {
         let given = subtask.filter(|_| action != Action::Delete);
         if given.is_none() && action != Action::Delete {
-            let text = format!("The subtask is missing; the action '{action}' needs it.");
+            let text = format!(
+                "The subtask is missing; the action '{}' needs it.",
+                word(&action)
+            );
             return Err(MissingSubtask.error(text));
         }
         let max = self.toolbox.max_subtasks;
         self.change("revise_current_plan", move |draft| {
-            let of = format!(" for action '{action}'");
+            let of = format!(" for action '{}'", word(&action));
             let text = match given {
                 Some(given) if action == Action::Add => {
                     let at = index(subtask_idx, draft.plan().counts().total(), &of)?;
@@ -257,23 +231,11 @@ impl PlanNotebook {
             Ok::<_, NotebookError>((text, draft.has_changed()))
         });
         let (text, changed) = changed.await?;
-        if !changed {
-            return Ok(ToolResponse::success(text));
+        match changed {
+            true => Ok(self.changed(&plan, text).await),
+            false => Ok(ToolResponse::new(text, None)),
         }
-        Ok(self.changed(&plan, text).await)
     }
-}
-
-/// Returns the change that gives a new plan its subtasks.
-fn fill_new(
-    plan: &NotebookPlan,
-) -> Result<impl FnOnce(&mut Draft<'_>) -> Result<()> + Send + use<>> {
-    let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
-    Ok(move |draft: &mut Draft<'_>| {
-        prepared.fill(draft)?;
-        draft.record_plan(begun)?;
-        Ok(follow(draft)?)
-    })
 }
 
 /// Refuses if the plan is no longer in use.
@@ -320,15 +282,13 @@ fn subtask(plan: &Plan, at: i64, of: &str) -> Result<(usize, Task, String)> {
 
 /// Refuses a subtask before its turn: the error names the first subtask that is not settled.
 fn earlier_settled(plan: &Plan, at: usize) -> Result<()> {
-    let first = plan.unsettled().next();
-    let first = first.map(|task| (plan.index_of(task), task));
-    let Some((first, task)) = first.filter(|(first, _)| *first < at) else {
-        return Ok(());
-    };
-    let open = called(first, task);
-    Err(NotDoneYet.error(format!(
-        "The subtask {open}, is not done yet: finish or abandon it before the one at index {at}."
-    )))
+    match plan.unsettled().next() {
+        Some(task) if plan.index_of(task) < at => Err(NotDoneYet.error(format!(
+            "The subtask {}, is not done yet: finish or abandon it before the one at index {at}.",
+            called(plan.index_of(task), task)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses to begin a subtask before its turn, or while another one is in progress.
@@ -402,15 +362,11 @@ fn reset_later(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
 
 /// Returns the state of a plan that follows from the given states of its subtasks.
 fn begun(subtasks: &[SubTask]) -> PlanPast {
-    let begun = |it: &SubTask| it.state == SubTaskState::InProgress;
-    let status = match subtasks.iter().any(begun) {
-        true => PlanState::Running,
-        false => PlanState::Idle,
-    };
-    PlanPast {
-        status,
-        ..PlanPast::default()
+    let mut past = PlanPast::default();
+    if (subtasks.iter()).any(|it| it.state == SubTaskState::InProgress) {
+        past.status = PlanState::Running;
     }
+    past
 }
 
 fn add(draft: &mut Draft<'_>, at: usize, subtask: &SubTask, max: Option<usize>) -> Result<String> {
@@ -506,25 +462,20 @@ fn view(plan: &Plan, indices: &[i64]) -> ToolResponse {
         let left = counted(left, "subtask");
         shown.push(format!("{left} more did not fit: ask for fewer at once."));
     }
-    let range = format!(
-        "Must be between 0 and {}.",
-        plan.counts().total().saturating_sub(1)
-    );
+    let last = plan.counts().total().saturating_sub(1);
+    let range = format!("Must be between 0 and {last}.");
     if !wrong.is_empty() {
         let more = (wrong.len() > NAMED).then(|| "…".to_owned());
         let named = wrong.iter().take(NAMED).map(ToString::to_string);
-        let named: Vec<String> = named.chain(more).collect();
-        let named = named.join(", ");
+        let named = named.chain(more).collect::<Vec<_>>().join(", ");
         shown.push(format!("Invalid subtask_idx '[{named}]'. {range}"));
     }
     if indices.is_empty() {
         shown.push(format!("No subtask_idx is given. {range}"));
     }
     let text = shown.join("\n\n");
-    let mut response = match wrong.len() == indices.len() {
-        true => ToolResponse::failure(text, InvalidIndex),
-        false => ToolResponse::success(text),
-    };
+    let failure = wrong.len() == indices.len();
+    let mut response = ToolResponse::new(text, failure.then_some(InvalidIndex));
     response.metadata.left = left;
     response
 }

@@ -1,17 +1,9 @@
 //! Errors in the words of PlanManager.
 
-use serde::Serialize;
-use serde_json::{Value, json};
-
-use self::ManagerErrorCode::{
-    CircularDependency, InvalidArgument, InvalidDependency, InvalidStatus, PlanNotActive,
-    TaskNotEditable, TaskNotFound,
+use super::ManagerErrorCode::{
+    CircularDependency, InvalidArgument, InvalidDependency, TaskNotFound,
 };
-use super::response_types::{id, plan_word};
-use crate::plan::{PlanState, Refusal, TaskId};
-use crate::store::StoreError;
-use crate::tools::ToolError;
-use crate::wire::text::clip;
+use super::*;
 
 /// Characters of a message, and tasks that the details of an error name.
 const MESSAGE: usize = 500;

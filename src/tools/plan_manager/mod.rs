@@ -20,18 +20,21 @@ pub(super) use tool_functions::TOOLS;
 
 pub use whole_plan_views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::paging::weight;
-use super::{Dialect, Page, PagePart, Toolbox, new_plan_id, set_status};
+use super::paging::{is_zero, weight};
+use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskFilter,
-    TaskId, TaskRef, TaskSpec, TaskState, Time,
+    TaskId, TaskRef, TaskSpec, TaskState, Time, word,
 };
+use crate::store::StoreError;
 use crate::wire::text::{clip, one_line, time_text};
 use ManagerErrorCode::{InvalidStatus, PlanNotActive, TaskNotEditable};
 use error::numbers;
-use response_types::{Room, id, ids, plan_word};
+use response_types::{LIST, ONE, WHOLE, id, ids, plan_word};
 
 type Result<T> = std::result::Result<T, PlanManagerError>;
 
@@ -129,11 +132,12 @@ impl PlanManager {
         self.change("startNextTask", "", |draft| {
             not_by_daemon(draft)?;
             let plan = draft.plan();
-            if plan.status() == &PlanState::Failed && plan.counts().pending > 0 {
-                return Err(none_executable(plan));
-            }
-            if plan.status().settled() || matches!(plan.status(), PlanState::Paused(_)) {
-                return Err(PlanManagerError::plan_is(plan.status()));
+            match plan.status() {
+                PlanState::Failed if plan.counts().pending > 0 => {
+                    return Err(none_executable(plan));
+                }
+                PlanState::Idle | PlanState::Running => {}
+                ended => return Err(PlanManagerError::plan_is(ended)),
             }
             if let Some(task) = plan.in_progress().next() {
                 let message = format!("Task {} is in progress", task.number);
@@ -281,8 +285,10 @@ impl PlanManager {
                 editable(draft.plan(), task_id)?;
             }
             set_status::set(draft, number, TaskState::Skipped, Some(&reason))?;
-            let message = format!("Task skipped: {}", clip(&reason, GOAL));
-            Ok(done(number, &message))
+            Ok(done(
+                number,
+                &format!("Task skipped: {}", clip(&reason, GOAL)),
+            ))
         })
         .await
     }
@@ -313,10 +319,10 @@ impl PlanManager {
             if draft.plan().head().owner == DAEMON {
                 return Err(Refusal::NotStarted.into());
             }
-            if let PlanState::Paused(_) = draft.plan().status() {
-                let mut error = PlanManagerError::plan_is(draft.plan().status());
-                error.code = InvalidStatus;
-                return Err(error);
+            let status = draft.plan().status();
+            if let PlanState::Paused(_) = status {
+                let (code, error) = (InvalidStatus, PlanManagerError::plan_is(status));
+                return Err(PlanManagerError { code, ..error });
             }
             draft.pause("pausePlan")?;
             Ok(PlanSwitched {
@@ -450,7 +456,7 @@ fn task_in(
         return Ok(task.number);
     }
     let status = ManagerTaskStatus::of(plan, task);
-    let message = format!("Task {} is {}", task.number, status.as_str());
+    let message = format!("Task {} is {}", task.number, word(&status));
     let details = json!({ "task_id": id(task.number), "status": status });
     Err(PlanManagerError::new(otherwise, &message, details))
 }
@@ -492,7 +498,7 @@ fn not_active(plan: &Plan, message: &str) -> PlanManagerError {
 fn show(plan: &Plan, task: TaskId) -> Result<ManagerTask> {
     let unknown = || Refusal::UnknownTask(task.to_string());
     let task = plan.task(task).ok_or_else(unknown)?;
-    Ok(ManagerTask::of(plan, task, Room::ONE))
+    Ok(ManagerTask::of(plan, task, ONE, Page::default()))
 }
 
 fn done(task: TaskId, message: &str) -> TaskDone {

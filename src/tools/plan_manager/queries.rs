@@ -25,7 +25,7 @@ impl PlanManager {
     pub async fn get_current_task(&self) -> Result<Option<ManagerTask>> {
         self.read_plan(|plan| {
             let task = plan.in_progress().next();
-            task.map(|task| ManagerTask::of(plan, task, Room::ONE))
+            task.map(|task| ManagerTask::of(plan, task, ONE, Page::default()))
         })
         .await
     }
@@ -87,7 +87,7 @@ impl PlanManager {
         let find = move |plan: &Plan| {
             let task = task(plan, task_id)?;
             Ok(TaskFound {
-                task: ManagerTask::of(plan, task, Room::whole(page)),
+                task: ManagerTask::of(plan, task, WHOLE, page),
                 retry_count: Some(task.failures).filter(|failures| *failures > 0),
                 last_error: task.result.clone().filter(|_| !task.status.settled()),
             })
@@ -120,8 +120,8 @@ impl PlanManager {
         format: GraphFormat,
         page: Page,
     ) -> Result<DependencyGraph> {
-        self.read_plan(move |plan| whole_plan_views::dependency_graph(plan, format, page))
-            .await
+        let draw = move |plan: &Plan| whole_plan_views::dependency_graph(plan, format, page);
+        self.read_plan(draw).await
     }
 
     /// Returns the plan as a text for a model, of at most 4 kB.
@@ -173,15 +173,11 @@ fn listed<'a>(
     other: usize,
     tasks: impl ExactSizeIterator<Item = &'a plan::Task>,
 ) -> PagePart<ManagerTask> {
-    let show = |task: &plan::Task| ManagerTask::of(plan, task, Room::LIST);
+    let show = |task: &plan::Task| ManagerTask::of(plan, task, LIST, Page::default());
     page.shown_alongside(other, tasks.len(), tasks, show)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no plan has that many tasks")]
 fn share(part: usize, of: usize) -> f64 {
-    if of == 0 {
-        0.0
-    } else {
-        part as f64 / of as f64
-    }
+    part as f64 / of.max(1) as f64
 }

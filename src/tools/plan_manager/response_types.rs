@@ -1,11 +1,6 @@
 //! The results of PlanManager's functions, in the fields and words of its document.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::plan::{self, Plan, PlanState, TaskFilter, TaskId, TaskState};
-use crate::tools::paging::{MAX_LIMIT, Page, is_zero};
-use crate::wire::text::clip;
+use super::*;
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -32,18 +27,6 @@ impl ManagerTaskStatus {
         }
     }
 
-    /// Returns the word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-            Self::Blocked => "blocked",
-        }
-    }
-
     /// Returns which tasks the word stands for.
     pub(super) fn shown(self) -> TaskFilter {
         match self {
@@ -65,41 +48,14 @@ pub(super) fn plan_word(status: &PlanState) -> &'static str {
     }
 }
 
-/// How much of a task is shown: characters of its name and of each other text, and which of its dependencies.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    name: usize,
-    text: usize,
-    dependencies: usize,
-    after: usize,
-}
-
-impl Room {
-    /// In a list of tasks.
-    pub(super) const LIST: Self = Self {
-        name: 200,
-        text: 400,
-        dependencies: 40,
-        after: 0,
-    };
-    /// As a single task alongside other data.
-    pub(super) const ONE: Self = Self {
-        name: 1000,
-        text: 2000,
-        dependencies: 400,
-        after: 0,
-    };
-
-    /// As the subject of the question: all of it, and a page of its dependencies.
-    pub(super) fn whole(page: Page) -> Self {
-        Self {
-            name: usize::MAX,
-            text: usize::MAX,
-            dependencies: page.limit.unwrap_or(Self::ONE.dependencies).min(MAX_LIMIT),
-            after: page.offset.unwrap_or(0),
-        }
-    }
-}
+/// How much of a task is shown: characters of its name and of each other text, and dependencies.
+pub(super) type Room = [usize; 3];
+/// In a list of tasks.
+pub(super) const LIST: Room = [200, 400, 40];
+/// As a single task alongside other data.
+pub(super) const ONE: Room = [1000, 2000, 400];
+/// As the subject of the question.
+pub(super) const WHOLE: Room = [usize::MAX, usize::MAX, 400];
 
 /// A task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -117,19 +73,19 @@ pub struct ManagerTask {
 }
 
 impl ManagerTask {
-    pub(super) fn of(plan: &Plan, task: &plan::Task, room: Room) -> Self {
-        let after = task.dependencies.iter().skip(room.after);
-        let left = after.len().saturating_sub(room.dependencies);
-        let shown = after.take(room.dependencies);
+    /// Returns a task, with a page of its dependencies.
+    pub(super) fn of(plan: &Plan, task: &plan::Task, room: Room, page: Page) -> Self {
+        let [name, text, dependencies] = room;
+        let dependencies = page.cut(dependencies, &task.dependencies, |task| id(*task));
         let result = task.result.as_ref().filter(|_| task.status.settled());
         Self {
             id: id(task.number),
-            name: clip(&task.name, room.name),
+            name: clip(&task.name, name),
             status: ManagerTaskStatus::of(plan, task),
-            dependencies: shown.map(|task| id(*task)).collect(),
-            dependencies_left: left,
-            reasoning: clip(&task.reasoning, room.text),
-            result: result.map(|result| clip(result, room.text)),
+            dependencies: dependencies.items,
+            dependencies_left: dependencies.left,
+            reasoning: clip(&task.reasoning, text),
+            result: result.map(|result| clip(result, text)),
         }
     }
 }

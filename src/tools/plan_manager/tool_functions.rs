@@ -2,12 +2,8 @@
 
 use std::sync::LazyLock;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-
-use super::{GraphFormat, ManagerTaskStatus, PlanManager, PlanManagerError, PlannedTask, Updates};
-use crate::tools::{Functions, Page, Tool, ToolAnswer, Toolbox};
+use super::*;
+use crate::tools::{Functions, Tool, ToolAnswer};
 
 pub(in crate::tools) static TOOLS: LazyLock<[Tool; 20]> = LazyLock::new(|| {
     [
@@ -61,8 +57,7 @@ pub(in crate::tools) static TOOLS: LazyLock<[Tool; 20]> = LazyLock::new(|| {
         .calls(async |plan, a: OneTask| plan.remove_task(a.task_id).await.map(data)),
         PlanManager::reads("getTaskList", "Tasks in their order.").calls(
             async |plan, a: GetTaskList| {
-                let page = Page::new(a.limit, a.offset);
-                plan.get_task_list(a.status_filter, page).await.map(data)
+                plan.get_task_list(a.status_filter, a.page).await.map(data)
             },
         ),
         PlanManager::reads("getPlanStatus", "Progress in numbers.")
@@ -71,10 +66,7 @@ pub(in crate::tools) static TOOLS: LazyLock<[Tool; 20]> = LazyLock::new(|| {
             "getTaskById",
             "All of one task; limit and offset are of its dependencies.",
         )
-        .calls(async |plan, a: GetTaskById| {
-            let page = Page::new(a.limit, a.offset);
-            plan.get_task_by_id(a.task_id, page).await.map(data)
-        }),
+        .calls(async |plan, a: GetTaskById| plan.get_task_by_id(a.task_id, a.page).await.map(data)),
         PlanManager::reads(
             "getExecutableTaskList",
             "Pending tasks whose dependencies are met.",
@@ -88,8 +80,7 @@ pub(in crate::tools) static TOOLS: LazyLock<[Tool; 20]> = LazyLock::new(|| {
             .calls(async |plan, _: Nothing| plan.reset_plan().await.map(data)),
         PlanManager::reads("getDependencyGraph", "The plan as a graph.").calls(
             async |plan, a: GetDependencyGraph| {
-                let page = Page::new(a.limit, a.offset);
-                plan.get_dependency_graph(a.format, page).await.map(data)
+                plan.get_dependency_graph(a.format, a.page).await.map(data)
             },
         ),
         PlanManager::reads("getPlanPrompt", "The plan as a short text.")
@@ -123,11 +114,9 @@ fn data(data: impl Serialize) -> ToolAnswer {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Nothing {}
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct CreatePlan {
     goal: String,
     tasks: Vec<PlannedTask>,
@@ -137,28 +126,24 @@ struct CreatePlan {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct OneTask {
     task_id: i64,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GetTaskById {
     task_id: i64,
-    limit: Option<usize>,
-    offset: Option<usize>,
+    #[serde(flatten)]
+    page: Page,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct CompleteTask {
     task_id: i64,
     result: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct FailTask {
     task_id: i64,
     error_message: String,
@@ -167,7 +152,6 @@ struct FailTask {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct AddTask {
     name: String,
     dependencies: Vec<i64>,
@@ -176,34 +160,30 @@ struct AddTask {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct UpdateTask {
     task_id: i64,
     updates: Updates,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct SkipTask {
     task_id: i64,
     reason: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GetTaskList {
     status_filter: Option<ManagerTaskStatus>,
-    limit: Option<usize>,
-    offset: Option<usize>,
+    #[serde(flatten)]
+    page: Page,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GetDependencyGraph {
     #[serde(default)]
     format: GraphFormat,
-    limit: Option<usize>,
-    offset: Option<usize>,
+    #[serde(flatten)]
+    page: Page,
 }
 
 fn yes() -> bool {

@@ -2,15 +2,11 @@
 
 use std::collections::HashMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::response_types::{ManagerPlanState, ManagerTaskStatus, ids};
-use crate::plan::{Plan, Task, TaskFilter, TaskId, TaskState};
-use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT, Page, is_zero, weight};
+use super::*;
+use crate::plan::{Task, Tasks};
+use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::view::mission;
 use crate::wire::graph_text;
-use crate::wire::text::one_line;
 
 /// Bytes of the prompt.
 const PROMPT: usize = 4000;
@@ -66,12 +62,11 @@ pub struct ParallelTasks {
 
 /// Draws the tasks of a page, or those around the work if the caller names no page; fewer if they need too much room.
 pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> DependencyGraph {
-    let mut tasks: Vec<&Task> = if page == Page::default() {
-        mission::window(plan, DEFAULT_LIMIT, DEFAULT_LIMIT / 4)
-    } else {
-        let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-        let tasks = plan.tasks().skip(page.offset.unwrap_or(0));
-        tasks.take(limit).collect()
+    let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    let tasks = || plan.tasks().skip(page.offset.unwrap_or(0));
+    let mut tasks: Vec<&Task> = match page == Page::default() {
+        true => mission::window(plan, limit, limit / 4),
+        false => tasks().take(limit).collect(),
     };
     let state = |task: &Task| graph_text::state(plan, task);
     loop {
@@ -107,17 +102,12 @@ pub(super) fn prompt(plan: &Plan) -> String {
             counts.failed,
         ),
     ];
-    for (word, shown) in [
-        ("In progress", TaskFilter::InProgress),
-        ("Executable now", TaskFilter::Ready),
-    ] {
-        let tasks = plan.tasks_in(shown).map(|task| task.number);
-        let named = match numbers(tasks, NAMED) {
-            none if none.is_empty() => "none".to_owned(),
-            named => named,
-        };
-        lines.push(format!("{word}: {named}"));
-    }
+    let named = |tasks: Tasks<'_>| match tasks.len() {
+        0 => "none".to_owned(),
+        _ => numbers(tasks.map(|task| task.number), NAMED),
+    };
+    lines.push(format!("In progress: {}", named(plan.in_progress())));
+    lines.push(format!("Executable now: {}", named(plan.ready())));
     lines.push("Tasks:".to_owned());
     let tasks = mission::window(plan, WINDOW, BEFORE);
     let earlier = tasks.first().map_or(0, |first| plan.index_of(first));
@@ -141,9 +131,9 @@ pub(super) fn prompt(plan: &Plan) -> String {
 }
 
 fn line(plan: &Plan, task: &Task) -> String {
-    let mark = match task.status {
-        TaskState::Pending if plan.is_ready(task) => "executable",
-        _ => ManagerTaskStatus::of(plan, task).as_str(),
+    let mark = match ManagerTaskStatus::of(plan, task) {
+        ManagerTaskStatus::Pending => "executable".to_owned(),
+        status => word(&status),
     };
     let remark = match (&task.result, task.status) {
         (Some(result), status) if status.settled() => result,

@@ -33,17 +33,6 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// Returns the document's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Inprogress => "inprogress",
-            Self::Completed => "completed",
-            Self::Error => "error",
-            Self::Skipped => "skipped",
-        }
-    }
-
     /// Returns whether a task may go from this status to another. The same status is always allowed: nothing changes.
     pub fn may_become(self, to: Self) -> bool {
         match self {
@@ -123,22 +112,18 @@ pub struct TaskInfo {
 impl TaskInfo {
     /// Returns tasks in full, with as many of their dependencies as a page may have.
     pub(super) fn full<'a>(plan: &Plan, tasks: impl Iterator<Item = &'a Task>) -> Vec<Self> {
-        let page = Page::new(Some(usize::MAX), None);
-        tasks.map(|task| Self::page(plan, task, page)).collect()
-    }
-
-    /// Returns a task in full, with a page of its dependencies.
-    pub(super) fn page(plan: &Plan, task: &Task, page: Page) -> Self {
-        Self::of(plan, task, page, str::to_owned)
+        let full = |task| Self::of(plan, task, Page::new(Some(usize::MAX), None), usize::MAX);
+        tasks.map(full).collect()
     }
 
     /// Returns a task with its texts cut short.
     pub(super) fn short(plan: &Plan, task: &Task) -> Self {
-        let page = Page::new(Some(IDS_IN_LIST), None);
-        Self::of(plan, task, page, |text| clip(text, CLIPPED))
+        Self::of(plan, task, Page::new(Some(IDS_IN_LIST), None), CLIPPED)
     }
 
-    fn of(plan: &Plan, task: &Task, page: Page, text: impl Fn(&str) -> String) -> Self {
+    /// Returns a task with a page of its dependencies, and so many characters of its texts.
+    pub(super) fn of(plan: &Plan, task: &Task, page: Page, most: usize) -> Self {
+        let text = |text: &str| clip(text, most);
         let result = task.result.as_deref().filter(|result| !result.is_empty());
         let key = |id: &TaskId| {
             plan.task(*id)
@@ -152,7 +137,7 @@ impl TaskInfo {
             assignee: text(task.assignee.as_deref().unwrap_or_default()),
             description: text(&task.description),
             status: task.status.into(),
-            result_summary: result.map(&text),
+            result_summary: result.map(text),
             step_id: task.step_id.as_deref().map(text),
             optional: task.optional,
             dependencies: dependencies.items,
@@ -185,23 +170,15 @@ pub struct PlanInstance {
 
 impl PlanInstance {
     /// Returns a plan with some of its tasks, grouped by their steps.
-    pub(super) fn of(plan: &Plan, tasks: Vec<ShownTask>) -> Self {
+    pub(super) fn of(plan: &Plan, tasks: &[ShownTask]) -> Self {
         let head = plan.head();
-        let mut steps: Vec<StepInfo> = Vec::new();
-        for shown in tasks {
-            let tasks: Vec<TaskInfo> = shown.info.into_iter().collect();
-            let (step_id, name) = (shown.step_id, shown.step);
-            match steps.last_mut() {
-                Some(last) if last.step_id == step_id && last.name == name => {
-                    last.tasks.extend(tasks);
-                }
-                _ => steps.push(StepInfo {
-                    step_id,
-                    name,
-                    tasks,
-                }),
-            }
-        }
+        let of_one_step =
+            |a: &ShownTask, b: &ShownTask| (&a.step_id, &a.step) == (&b.step_id, &b.step);
+        let steps = tasks.chunk_by(of_one_step).map(|tasks| StepInfo {
+            step_id: tasks[0].step_id.clone(),
+            name: tasks[0].step.clone(),
+            tasks: tasks.iter().filter_map(|it| it.info.clone()).collect(),
+        });
         Self {
             plan_id: head.key().to_owned(),
             name: one_line(&head.name, NAME),
@@ -210,7 +187,7 @@ impl PlanInstance {
             status: plan.status().into(),
             creation_time: time_text(head.created_at),
             completion_time: head.finished_at.map(time_text),
-            steps,
+            steps: steps.collect(),
         }
     }
 }
@@ -225,45 +202,39 @@ pub(super) struct ShownTask {
 }
 
 /// What stands in a plan's structure: a task, or a step without tasks.
-pub(super) enum StepEntry<'a> {
-    Task(&'a Task),
-    Empty(&'a EmptyStep),
-}
+pub(super) type StepEntry<'a> = Result<&'a Task, &'a EmptyStep>;
 
-impl<'a> StepEntry<'a> {
-    /// Returns all of them in their order.
-    pub(super) fn all(plan: &'a Plan) -> Vec<Self> {
-        let mut empty = plan.head().empty_steps.iter().peekable();
-        let mut entries = Vec::new();
-        for (at, task) in plan.tasks().enumerate() {
-            while let Some(step) = empty.next_if(|step| step.after <= at) {
-                entries.push(Self::Empty(step));
-            }
-            entries.push(Self::Task(task));
+/// Returns what stands in a plan's structure after the first `offset` entries.
+pub(super) fn entries(plan: &Plan, offset: usize) -> impl Iterator<Item = StepEntry<'_>> {
+    let total = plan.counts().total();
+    let steps = plan.head().empty_steps.iter();
+    let before = |(place, step): &(usize, &EmptyStep)| step.after.min(total) + place < offset;
+    let passed = steps.clone().enumerate().take_while(before).count();
+    let mut steps = steps.skip(passed).peekable();
+    let mut at = offset - passed;
+    let mut tasks = plan.tasks().skip(at);
+    std::iter::from_fn(move || {
+        if let Some(step) = steps.next_if(|step| step.after <= at) {
+            return Some(Err(step));
         }
-        entries.extend(empty.map(Self::Empty));
-        entries
-    }
-
-    pub(super) fn shown(self, plan: &Plan) -> ShownTask {
-        match self {
-            Self::Task(task) => ShownTask::of(plan, task),
-            Self::Empty(step) => ShownTask {
-                step_id: clip(&step.step_id, CLIPPED),
-                step: clip(&step.name, CLIPPED),
-                info: None,
-            },
-        }
-    }
+        at += 1;
+        let task = tasks.next().map(Ok);
+        task.or_else(|| steps.next().map(Err))
+    })
 }
 
 impl ShownTask {
-    pub(super) fn of(plan: &Plan, task: &Task) -> Self {
-        let mut info = TaskInfo::short(plan, task);
+    pub(super) fn of(plan: &Plan, entry: StepEntry<'_>) -> Self {
+        let mut info = entry.ok().map(|task| TaskInfo::short(plan, task));
+        let (step_id, step) = match entry {
+            Ok(task) => (None, task.step.as_deref()),
+            Err(step) => (Some(clip(&step.step_id, CLIPPED)), Some(step.name.as_str())),
+        };
+        let of_task = info.as_mut().and_then(|info| info.step_id.take());
         Self {
-            step_id: info.step_id.take().unwrap_or_default(),
-            step: clip(task.step.as_deref().unwrap_or_default(), CLIPPED),
-            info: Some(info),
+            step_id: step_id.or(of_task).unwrap_or_default(),
+            step: clip(step.unwrap_or_default(), CLIPPED),
+            info,
         }
     }
 }
@@ -275,7 +246,6 @@ impl ShownTask {
 pub(super) struct StructureData(#[schemars(with = "Structure")] pub Value);
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct CreatePlanArguments {
     /// Made if left out.
     pub plan_id: Option<String>,
@@ -287,7 +257,6 @@ pub(super) struct CreatePlanArguments {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct TaskArguments {
     pub plan_id: Option<String>,
     pub task_id: String,
@@ -297,7 +266,6 @@ pub(super) struct TaskArguments {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct UpdateArguments {
     pub plan_id: Option<String>,
     pub task_id: String,
@@ -307,26 +275,23 @@ pub(super) struct UpdateArguments {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct PageArguments {
     pub plan_id: Option<String>,
-    pub limit: Option<usize>,
-    pub offset: Option<usize>,
+    #[serde(flatten)]
+    pub page: Page,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct RoleArguments {
     pub plan_id: Option<String>,
     pub role_id: String,
     /// ready if left out.
     pub status: Option<TaskStatus>,
-    pub limit: Option<usize>,
-    pub offset: Option<usize>,
+    #[serde(flatten)]
+    pub page: Page,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct PlanArguments {
     pub plan_id: Option<String>,
 }

@@ -1,12 +1,12 @@
 //! The input and output of the task tools, under the names that agents know.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::plan::TaskState;
 use crate::tools::ArgumentError;
-use crate::tools::paging::is_zero;
+use crate::tools::paging::{Page, is_zero};
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +46,9 @@ impl From<TaskWord> for TaskState {
 }
 
 /// The id of a task: its number, as text or as a number.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "Value")]
+#[schemars(description = "", extend("type" = ["string", "integer"]))]
 pub struct Id(String);
 
 impl Id {
@@ -68,22 +70,9 @@ impl From<&str> for Id {
     }
 }
 
-impl<'de> Deserialize<'de> for Id {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Value::deserialize(deserializer)? {
-            Value::String(text) => Self(text),
-            other => Self(other.to_string()),
-        })
-    }
-}
-
-impl JsonSchema for Id {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Id".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "integer"] })
+impl From<Value> for Id {
+    fn from(id: Value) -> Self {
+        Self(id.as_str().map_or_else(|| id.to_string(), str::to_owned))
     }
 }
 
@@ -159,11 +148,11 @@ impl CreateTaskArguments {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub(super) struct GetArguments {
     pub task_id: Id,
-    pub limit: Option<usize>,
-    pub offset: Option<usize>,
+    #[serde(flatten)]
+    pub page: Page,
 }
 
 /// Which tasks are listed.

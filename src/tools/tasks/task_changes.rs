@@ -1,14 +1,10 @@
 //! The changes that the task tools make to a plan.
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
-use super::{
-    ACTIVE_FORM, Id, StatusChange, TaskCreate, TaskCreated, TaskUpdateArguments, TaskUpdated,
-    TaskWord, find,
-};
-use crate::plan::{Draft, Refusal, Task, TaskChanges, TaskId, TaskRef, TaskSpec, TaskState};
+use super::*;
+use crate::plan::{TaskChanges, TaskRef, TaskSpec};
 use crate::tools::set_status;
-use crate::wire::text::one_line;
 
 /// Adds tasks at the end of the list.
 pub(super) fn add_all(

@@ -48,14 +48,10 @@ async fn get(toolbox: &Toolbox, id: u32) -> Value {
 
 async fn list(toolbox: &Toolbox, arguments: Value) -> Vec<String> {
     let lines = done(toolbox, "TaskList", arguments).await["result"].take();
-    let lines = lines.as_array().unwrap();
-    lines
-        .iter()
-        .map(|line| {
-            let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-            format!("{} {}", word("id"), word("status"))
-        })
-        .collect()
+    let lines = lines.as_array().unwrap().iter();
+    let word = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    let line = |line| format!("{} {}", word(line, "id"), word(line, "status"));
+    lines.map(line).collect()
 }
 
 /// Makes a list of three, one after the other.
@@ -128,23 +124,15 @@ async fn task_get_pages_blockers_and_dependants() {
     let texts = |range: std::ops::RangeInclusive<usize>| {
         json!(range.map(|id| id.to_string()).collect::<Vec<_>>())
     };
-    assert_eq!(
-        (&first["blockedBy"], &first["blocks"]),
-        (&texts(1..=100), &texts(252..=351))
-    );
-    assert_eq!(
-        (&first["blockedByLeft"], &first["blocksLeft"]),
-        (&json!(150), &json!(20))
-    );
+    let wanted = (&texts(1..=100), &texts(252..=351));
+    assert_eq!((&first["blockedBy"], &first["blocks"]), wanted);
+    let wanted = (&json!(150), &json!(20));
+    assert_eq!((&first["blockedByLeft"], &first["blocksLeft"]), wanted);
     let last = page(json!({"taskId": 251, "offset": "100", "limit": 200})).await;
-    assert_eq!(
-        (&last["blockedBy"], &last["blocks"]),
-        (&texts(101..=250), &texts(352..=371))
-    );
-    assert_eq!(
-        (last.get("blockedByLeft"), last.get("blocksLeft")),
-        (None, None)
-    );
+    let wanted = (&texts(101..=250), &texts(352..=371));
+    assert_eq!((&last["blockedBy"], &last["blocks"]), wanted);
+    let wanted = (None, None);
+    assert_eq!((last.get("blockedByLeft"), last.get("blocksLeft")), wanted);
     refused(&toolbox, "TaskGet", json!({"taskId": 251, "limit": -1})).await;
 }
 
@@ -165,18 +153,14 @@ async fn task_list_is_filtered_paged_and_bounded() {
     assert_eq!(all["left"], 10_000 - shown.len());
     assert_eq!(shown[30]["blockedBy"].as_array().unwrap().len(), 10);
     assert_eq!(shown[30]["blockedByLeft"], 20);
-    assert_eq!(
-        list(&toolbox, json!({"offset": 9_998, "limit": 5})).await,
-        ["9999 pending", "10000 pending"]
-    );
+    let last = list(&toolbox, json!({"offset": 9_998, "limit": 5})).await;
+    assert_eq!(last, ["9999 pending", "10000 pending"]);
     for id in 1..=3 {
         update(&toolbox, json!({"taskId": id, "status": "completed"})).await;
     }
     update(&toolbox, json!({"taskId": 4, "status": "deleted"})).await;
-    assert_eq!(
-        list(&toolbox, json!({"limit": 2, "offset": 2})).await,
-        ["3 completed", "5 pending"]
-    );
+    let page = list(&toolbox, json!({"limit": 2, "offset": 2})).await;
+    assert_eq!(page, ["3 completed", "5 pending"]);
     let completed = json!({"status": "completed", "limit": "1", "offset": 1});
     let completed = done(&toolbox, "TaskList", completed).await;
     assert_eq!(completed["result"][0]["id"], "2");
@@ -207,9 +191,9 @@ async fn bound_plan_of_other_owner_keeps_ids() {
 #[tokio::test]
 async fn concurrent_callers_make_one_list() {
     let toolbox = toolbox().await;
-    // Another dialect's plan has the name that a task list would get.
+    // Another owner's plan has the name that a task list would get.
     let head = PlanHead::new(PlanId::new("tasks"), "", Time(0));
-    let made = toolbox.change((Dialect::PlanTool, head), "", |_| Ok::<_, ToolError>(()));
+    let made = toolbox.store().create(head, "plan-tool", "", |_| Ok(()));
     made.await.unwrap();
     let create = |name: &'static str| {
         let tools = TaskTools::new(toolbox.clone());
@@ -227,13 +211,8 @@ async fn concurrent_callers_make_one_list() {
 
 #[test]
 fn task_words_map_to_core() {
-    for status in [
-        TaskState::Pending,
-        TaskState::InProgress,
-        TaskState::Completed,
-        TaskState::Failed,
-        TaskState::Skipped,
-    ] {
+    use TaskState::{Completed, Failed, InProgress, Pending, Skipped};
+    for status in [Pending, InProgress, Completed, Failed, Skipped] {
         assert_eq!(TaskState::from(TaskWord::from(status)), status);
     }
 }

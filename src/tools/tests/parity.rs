@@ -216,7 +216,7 @@ async fn check(toolbox: &Toolbox, made_by: Dialect, model: &Model, after: &str) 
     run(toolbox, Dialect::PlanManager, &line).await;
     let own = super::super::notebook::PlanNotebook::new(toolbox.clone());
     let plan = own.current_plan().await.unwrap().unwrap();
-    assert_eq!(plan.state.as_str(), notebook, "{after}");
+    assert_eq!(plan.state.to_string(), notebook, "{after}");
     assert_eq!(plan.finished_at.is_some(), notebook == "done", "{after}");
 }
 

@@ -6,13 +6,9 @@ use super::*;
 async fn large(count: usize) -> PlanNotebook {
     let notebook = notebook().await;
     let long = "漢字".repeat(300);
-    let subtasks = (0..count)
-        .map(|at| SubTask::new(&format!("{at} {long}"), &long, &long))
-        .collect();
-    notebook
-        .create_plan(&long, &long, &long, subtasks)
-        .await
-        .unwrap();
+    let subtask = |at| SubTask::new(&format!("{at} {long}"), &long, &long);
+    let made = notebook.create_plan(&long, &long, &long, (0..count).map(subtask).collect());
+    made.await.unwrap();
     notebook
 }
 
@@ -24,18 +20,17 @@ async fn hint_is_at_most_four_kilobytes() {
             finish(&notebook, at).await;
             hint(&notebook).await
         }] {
-            assert!(text.len() <= 4096, "{}", text.len());
             assert!(
-                text.ends_with("</system-hint>") && text.contains("after these"),
+                text.len() <= 4096 && text.ends_with("</system-hint>"),
                 "{text}"
             );
+            has(&text, &["after these"]);
         }
     }
     let text = hint(&notebook).await;
-    assert!(text.contains("finish_subtask"), "{text}");
-    assert!(
-        text.contains("revise_current_plan") && text.contains("comes first"),
-        "{text}"
+    has(
+        &text,
+        &["finish_subtask", "revise_current_plan", "comes first"],
     );
 }
 
@@ -133,30 +128,15 @@ async fn notebook_does_not_control_daemon_plan() {
 #[tokio::test]
 async fn notebook_reads_plan_of_other_dialect() {
     let notebook = notebook().await;
-    let tasks = json!([
-        {"name": "one", "dependencies": [], "reasoning": ""},
-        {"name": "two", "dependencies": [1], "reasoning": ""},
-    ]);
-    let made = notebook.toolbox.call(
-        Dialect::PlanManager,
-        "createPlan",
-        json!({"goal": "G", "tasks": tasks}),
-    );
-    assert!(made.await.success);
-    let plan = notebook
-        .toolbox
-        .only_current(Dialect::PlanManager)
-        .await
-        .unwrap();
-    let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan));
+    let (toolbox, other) = (&notebook.toolbox, Dialect::PlanManager);
+    let calls = r#"createPlan {"goal": "G", "tasks": [{"name": "one"}, {"name": "two", "dependencies": [1]}]}"#;
+    crate::tools::tests::run(toolbox, other, calls).await;
+    let plan = toolbox.only_current(other).await.unwrap();
+    let bound = PlanNotebook::new(toolbox.clone().with_plan(plan));
     finish(&bound, 2).await;
     assert_eq!(states(&bound).await, "dd");
     let ended = bound.finish_plan(PlanEnd::Done, "x").await.unwrap();
-    assert!(
-        ended.text().contains("the history of 'plan-manager'"),
-        "{}",
-        ended.text()
-    );
+    has(&ended.text(), &["the history of 'plan-manager'"]);
 }
 
 #[tokio::test]
@@ -189,17 +169,13 @@ async fn paused_plan_allows_finishing_but_no_start() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 0).await;
     let plan = notebook.current().await.unwrap();
-    let pause = |draft: &mut crate::plan::Draft<'_>| Ok::<_, ToolError>(draft.pause("a person")?);
-    notebook.toolbox.change(&plan, "", pause).await.unwrap();
+    amend(&notebook, &plan, |draft| draft.pause("a person")).await;
     assert!(hint(&notebook).await.contains("finish_subtask"));
     notebook.finish_subtask(0, "x").await.unwrap();
     // What is under way goes on, nothing new begins.
-    let refused = notebook
-        .update_subtask_state(1, SubTaskState::InProgress)
-        .await;
-    assert!(refused.unwrap_err().to_string().contains("paused"));
-    let resume = |draft: &mut crate::plan::Draft<'_>| Ok::<_, ToolError>(draft.resume()?);
-    notebook.toolbox.change(&plan, "", resume).await.unwrap();
+    let begun = notebook.update_subtask_state(1, SubTaskState::InProgress);
+    fails(begun.await, NotebookErrorCode::Refused, "paused");
+    amend(&notebook, &plan, |draft| draft.resume()).await;
     set(&notebook, 1, SubTaskState::InProgress).await;
     notebook.finish_subtask(1, "x").await.unwrap();
     notebook.finish_plan(PlanEnd::Done, "x").await.unwrap();

@@ -55,10 +55,7 @@ async fn recovered_plan_keeps_its_progress() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
-    notebook
-        .finish_plan(PlanEnd::Abandoned, "later")
-        .await
-        .unwrap();
+    abandon_plan(&notebook).await;
     let text = format!("The historical plan 'Plan' with ID '{id}' is recovered successfully.");
     let calls = format!(r#"recover_historical_plan {{"plan_id": "{id}"}} => {text}"#);
     run(&notebook, &calls).await;
@@ -116,15 +113,10 @@ async fn replaced_plan_is_abandoned_unless_it_was_finished() {
     }
     // A finished plan that was recovered and left as it was, is finished still.
     let again = current(&notebook).await;
-    assert_eq!(
-        (again.id.as_str(), again.state),
-        (&*finished, SubTaskState::Done)
-    );
+    let done = SubTaskState::Done;
+    assert_eq!((&again.id, again.state), (&finished, done));
     create(&notebook, "Next", &["e"]).await;
-    assert_eq!(
-        state(&finished).await,
-        (SubTaskState::Done, "well".to_owned())
-    );
+    assert_eq!(state(&finished).await, (done, "well".to_owned()));
     // One that went on is not.
     notebook.recover_historical_plan(&finished).await.unwrap();
     set(&notebook, 0, SubTaskState::Todo).await;
@@ -153,10 +145,7 @@ async fn recover_rejects_unknown_or_current_plan() {
 async fn changes_after_recovery_keep_history_entry() {
     let notebook = with_plan(&["a", "b"]).await;
     let id = current(&notebook).await.id;
-    notebook
-        .finish_plan(PlanEnd::Abandoned, "later")
-        .await
-        .unwrap();
+    abandon_plan(&notebook).await;
     let storage = notebook.storage();
     let before = kept(&*storage, &id).await;
     notebook.recover_historical_plan(&id).await.unwrap();
@@ -174,23 +163,17 @@ async fn changes_after_recovery_keep_history_entry() {
 #[tokio::test]
 async fn history_is_paged_newest_first() {
     let notebook = notebook().await;
-    run(
-        &notebook,
-        "view_historical_plans null => The history has no plans.",
-    )
-    .await;
+    let none = "view_historical_plans null => The history has no plans.";
+    run(&notebook, none).await;
     for name in ["one", "two", "three", "four"] {
         create(&notebook, name, &["a"]).await;
     }
     let page = json!({"limit": 2, "offset": 0});
-    let answer = notebook.call("view_historical_plans", page).await;
-    let text = answer.value["result"].as_str().unwrap();
+    let answer = notebook.call("view_historical_plans", page.clone()).await;
     assert_eq!(answer.value["left"], json!(1));
-    assert!(
-        text.find("'three'").unwrap() < text.find("'two'").unwrap(),
-        "{text}"
-    );
-    assert!(!text.contains("'one'") && text.contains("1 more"), "{text}");
+    let calls = format!("view_historical_plans {page} => Plan 'three'…Plan 'two'…1 more…");
+    run(&notebook, &calls).await;
+    assert!(!answer.value.to_string().contains("'one'"));
     let (_, text) = call(&notebook, "view_historical_plans", json!({"offset": 2})).await;
     assert!(text.contains("'one'") && !text.contains("'two'"), "{text}");
 }
@@ -225,11 +208,8 @@ async fn storage_rejects_current_plan() {
     let storage = notebook.storage();
     let plan = current(&notebook).await;
     let refused = storage.add_plan(plan.clone(), true).await.unwrap_err();
-    assert!(
-        refused.to_string().contains("is the current plan"),
-        "{refused}"
-    );
-    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
+    has(&refused.to_string(), &["is the current plan"]);
+    abandon_plan(&notebook).await;
     notebook.recover_historical_plan(&plan.id).await.unwrap();
     storage.delete_plan(&plan.id).await.unwrap();
     assert_eq!(storage.get_plans().await.unwrap(), []);
@@ -247,15 +227,9 @@ async fn custom_storage_holds_history() {
     finish(&notebook, 1).await;
     notebook.finish_plan(PlanEnd::Done, "well").await.unwrap();
     let plans = storage.get_plans().await.unwrap();
-    let told = plans.iter().map(|it| (it.name.as_str(), it.state));
-    let told: Vec<(&str, SubTaskState)> = told.collect();
-    assert_eq!(
-        told,
-        [
-            ("One", SubTaskState::Abandoned),
-            ("Two", SubTaskState::Done)
-        ]
-    );
+    let told = plans.iter().map(|it| format!("{} {}", it.name, it.state));
+    let told: Vec<String> = told.collect();
+    assert_eq!(told, ["One abandoned", "Two done"]);
     assert!(plans[0].outcome.as_ref().unwrap().contains(&two));
     // Another program has it from there.
     let elsewhere = super::notebook().await.with_storage(storage.clone());
@@ -267,13 +241,17 @@ async fn custom_storage_holds_history() {
     elsewhere.finish_plan(PlanEnd::Done, "too").await.unwrap();
     assert_eq!(kept(&*storage, &one).await.state, SubTaskState::Done);
     storage.delete_plan(&one).await.unwrap();
-    let gone = elsewhere.recover_historical_plan(&one).await.unwrap_err();
-    assert_eq!(gone.code(), NotebookErrorCode::UnknownPlan);
+    fails(
+        elsewhere.recover_historical_plan(&one).await,
+        UnknownPlan,
+        &one,
+    );
     let (_, text) = call(&elsewhere, "view_historical_plans", json!({})).await;
     assert!(text.contains("'Two'") && !text.contains("'One'"), "{text}");
 }
 
 /// A storage that cannot be reached when it is told so, and sees to it that the plan changes while it keeps it.
+#[derive(Default)]
 struct UnreliableStorage {
     kept: InMemoryPlanStorage,
     away: AtomicBool,
@@ -281,22 +259,18 @@ struct UnreliableStorage {
     recovered: Mutex<Option<String>>,
 }
 
-impl UnreliableStorage {
-    fn new() -> Self {
-        Self {
-            kept: InMemoryPlanStorage::default(),
-            away: AtomicBool::new(false),
-            meanwhile: Mutex::default(),
-            recovered: Mutex::default(),
-        }
-    }
+/// Returns a notebook with a plan of two subtasks, the first in progress, and its storage.
+async fn with_unreliable_storage() -> (PlanNotebook, Arc<UnreliableStorage>) {
+    let storage = Arc::new(UnreliableStorage::default());
+    let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
+    set(&notebook, 0, SubTaskState::InProgress).await;
+    (notebook, storage)
 }
 
 impl PlanStorageBase for UnreliableStorage {
     fn add_plan(&self, plan: NotebookPlan, r#override: bool) -> Stored<'_, ()> {
         if self.away.load(Ordering::SeqCst) {
-            let error = StorageError::Connection("no route".to_owned());
-            return Box::pin(std::future::ready(Err(error)));
+            return Box::pin(async { Err(StorageError::Connection("no route".to_owned())) });
         }
         let other = self.meanwhile.lock().unwrap().take();
         let recovered = self.recovered.lock().unwrap().take();
@@ -317,9 +291,7 @@ impl PlanStorageBase for UnreliableStorage {
     }
 
     fn get_plans(&self) -> Stored<'_, Vec<NotebookPlan>> {
-        Box::pin(std::future::ready(Err(StorageError::Timeout(
-            "5 s".to_owned(),
-        ))))
+        Box::pin(async { Err(StorageError::Timeout("5 s".to_owned())) })
     }
 
     fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<NotebookPlan>> {
@@ -329,8 +301,7 @@ impl PlanStorageBase for UnreliableStorage {
 
 #[tokio::test]
 async fn failed_storage_is_reported_and_plan_stays() {
-    let storage = Arc::new(UnreliableStorage::new());
-    let notebook = with_plan(&["a"]).await.with_storage(storage.clone());
+    let (notebook, storage) = with_unreliable_storage().await;
     storage.away.store(true, Ordering::SeqCst);
     let calls = r#"
         ! finish_plan {"state": "abandoned", "outcome": "x"} => CONNECTION_ERROR: …no route…
@@ -338,12 +309,10 @@ async fn failed_storage_is_reported_and_plan_stays() {
         ! view_historical_plans => TIMEOUT_ERROR: …5 s…
     "#;
     run(&notebook, calls).await;
-    let error = notebook
-        .finish_plan(PlanEnd::Abandoned, "x")
-        .await
-        .unwrap_err();
-    let typed = matches!(error, NotebookError::Storage(StorageError::Connection(_)));
-    assert!(typed, "{error}");
+    let failed = notebook.finish_plan(PlanEnd::Abandoned, "x").await;
+    let Err(NotebookError::Storage(StorageError::Connection(_))) = failed else {
+        panic!("{failed:?}");
+    };
 }
 
 /// Has another caller do something while the storage is given a plan.
@@ -357,12 +326,10 @@ fn meanwhile(storage: &UnreliableStorage, notebook: &PlanNotebook) {
 
 #[tokio::test]
 async fn storage_gets_final_plan_with_concurrent_changes() {
-    let storage = Arc::new(UnreliableStorage::new());
-    let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
+    let (notebook, storage) = with_unreliable_storage().await;
     let id = current(&notebook).await.id;
-    set(&notebook, 0, SubTaskState::InProgress).await;
     meanwhile(&storage, &notebook);
-    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
+    abandon_plan(&notebook).await;
     let kept = kept(&*storage, &id).await;
     assert_eq!(kept.subtasks[0].outcome.as_deref(), Some("meanwhile"));
     assert_eq!(kept.subtasks[1].state, SubTaskState::Abandoned);
@@ -373,22 +340,17 @@ async fn concurrent_recover_has_one_winner() {
     for _ in 0..5 {
         let notebook = with_plan(&["a", "b"]).await;
         let id = current(&notebook).await.id;
-        notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
+        abandon_plan(&notebook).await;
         let other = PlanNotebook::new(notebook.toolbox.clone());
-        let (one, two) = tokio::join!(
+        let (won, lost) = won_and_lost(tokio::join!(
             notebook.recover_historical_plan(&id),
             other.recover_historical_plan(&id)
-        );
-        let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
-        assert!(won.unwrap().text().contains("recovered successfully"));
-        let lost = lost.unwrap_err();
-        assert_eq!(lost.code(), NotebookErrorCode::Conflict, "{lost}");
+        ));
+        has(&won, &["recovered successfully"]);
+        assert_eq!(lost.code(), Conflict, "{lost}");
         finish(&notebook, 1).await;
         let late = other.recover_historical_plan(&id).await.unwrap_err();
-        assert!(
-            late.to_string().contains("the current plan already"),
-            "{late}"
-        );
+        has(&late.to_string(), &["the current plan already"]);
         assert_eq!(states(&notebook).await, "di");
     }
 }
@@ -397,13 +359,13 @@ async fn concurrent_recover_has_one_winner() {
 async fn stale_write_does_not_overwrite_plan() {
     let notebook = with_plan(&["a"]).await;
     let plan = current(&notebook).await;
-    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
+    abandon_plan(&notebook).await;
     let archive = Archive(notebook.toolbox.clone());
     let seen = archive.find(&plan.id).await.unwrap();
     notebook.recover_historical_plan(&plan.id).await.unwrap();
     finish(&notebook, 1).await;
     let kept = archive.archive_plan("test", plan, seen).await;
-    assert_eq!(kept.unwrap_err().code(), NotebookErrorCode::Conflict);
+    fails(kept, Conflict, "Another caller has changed");
     assert_eq!(states(&notebook).await, "d");
 }
 
@@ -411,31 +373,24 @@ async fn stale_write_does_not_overwrite_plan() {
 async fn overtaken_caller_learns_current_plan() {
     let notebook = with_plan(&["a"]).await;
     let plan = current(&notebook).await;
-    let error = crate::store::StoreError::Overtaken(None);
-    let error = notebook.overtaken(error.into()).await;
-    assert_eq!(error.code(), NotebookErrorCode::Conflict);
-    let text = error.to_string();
-    assert!(text.contains("'Plan'") && text.contains(&plan.id), "{text}");
+    let error = notebook.overtaken(StoreError::Overtaken(None).into()).await;
+    assert_eq!(error.code(), Conflict);
+    has(&error.to_string(), &["'Plan'", &plan.id]);
     let new = |name: &'static str| notebook.create_plan(name, "", "", subtasks(&["x"]));
     let (one, two) = tokio::join!(new("one"), new("two"));
     let now = current(&notebook).await.id;
     for made in [one, two] {
         match made {
-            Ok(made) => assert!(made.text().contains("its ID is"), "{}", made.text()),
-            Err(error) => {
-                assert_eq!(error.code(), NotebookErrorCode::Conflict);
-                assert!(error.to_string().contains(&now), "{error}");
-            }
+            Ok(made) => has(&made.text(), &["its ID is"]),
+            lost => fails(lost, Conflict, &now),
         }
     }
 }
 
 #[tokio::test]
 async fn storage_gets_replaced_plan_with_concurrent_changes() {
-    let storage = Arc::new(UnreliableStorage::new());
-    let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
+    let (notebook, storage) = with_unreliable_storage().await;
     let id = current(&notebook).await.id;
-    set(&notebook, 0, SubTaskState::InProgress).await;
     meanwhile(&storage, &notebook);
     create(&notebook, "Other", &["c"]).await;
     let kept = kept(&*storage, &id).await;
@@ -445,25 +400,25 @@ async fn storage_gets_replaced_plan_with_concurrent_changes() {
 
 #[tokio::test]
 async fn failed_replace_leaves_no_export() {
-    let storage = Arc::new(UnreliableStorage::new());
-    let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
+    let (notebook, storage) = with_unreliable_storage().await;
+    set(&notebook, 0, SubTaskState::Todo).await;
     let old = current(&notebook).await.id;
     create(&notebook, "Other", &["c"]).await;
     let other = current(&notebook).await.id;
     meanwhile(&storage, &notebook);
     *storage.recovered.lock().unwrap() = Some(old.clone());
-    let slow = notebook.recover_historical_plan(&old).await.unwrap_err();
-    assert_eq!(slow.code(), NotebookErrorCode::Conflict);
+    let slow = notebook.recover_historical_plan(&old).await;
+    fails(slow, Conflict, "the current plan already");
     assert_eq!(current(&notebook).await.id, old);
     assert_eq!(states(&notebook).await, "di");
     // That one was replaced all the same, by the other caller.
     let replaced = kept(&*storage, &other).await;
     assert!(replaced.outcome.unwrap().contains(&old));
-    let by = crate::plan::PlanHead::new(PlanId::new("by"), "why", crate::plan::Time(0));
+    let by = PlanHead::new(PlanId::new("by"), "why", Time(0));
     let (runtime, seen, id) = (Handle::current(), storage.clone(), old.clone());
-    let refused = move |_: &mut crate::plan::Draft<'_>| {
+    let refused = move |_: &mut Draft<'_>| {
         let exported = runtime.block_on(kept(&*seen, &id)).outcome;
-        Err(NotebookErrorCode::Conflict.error(exported.unwrap_or_default()))
+        Err(Conflict.error(exported.unwrap_or_default()))
     };
     let left = notebook.replace_current(by, false, "", refused).await;
     assert!(left.unwrap_err().to_string().contains("'why'"));
@@ -476,12 +431,11 @@ async fn reading_archives_nothing() {
     let notebook = with_plan(&["a"]).await;
     let old = notebook.current().await.unwrap();
     create(&notebook, "Other", &["b"]).await;
-    let as_if_ended = |draft: &mut crate::plan::Draft<'_>| {
+    let as_if_ended = |draft: &mut Draft<'_>| {
         draft.describe(|head| head.archive_state = ArchiveState::Current);
-        Ok::<_, ToolError>(())
+        Ok(())
     };
-    let changed = notebook.toolbox.change(&old, "", as_if_ended);
-    changed.await.unwrap();
+    amend(&notebook, &old, as_if_ended).await;
     let before = trace(&notebook).await;
     let calls = r#"
         view_subtasks {"subtask_idx": [0]} => …do b…
@@ -497,7 +451,7 @@ async fn reading_archives_nothing() {
 async fn finished_bound_plan_refuses_changes() {
     let notebook = with_plan(&["a"]).await;
     let plan = notebook.current().await.unwrap();
-    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
+    abandon_plan(&notebook).await;
     let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan.clone()));
     let calls = format!(
         r#"

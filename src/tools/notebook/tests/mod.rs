@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::{Config, ConfiguredLimit};
 use crate::plan::{ArchiveState, TaskState};
-use crate::tools::ToolError;
+use crate::tools::tests::has;
 
 pub(super) async fn notebook() -> PlanNotebook {
     PlanNotebook::new(Toolbox::in_memory().await.unwrap())
@@ -33,7 +33,7 @@ pub(super) fn subtasks(names: &[&str]) -> Vec<SubTask> {
 
 pub(super) async fn create(notebook: &PlanNotebook, name: &str, names: &[&str]) -> String {
     let made = notebook.create_plan(name, "description", "outcome", subtasks(names));
-    made.await.unwrap().text().into_owned()
+    made.await.unwrap().text()
 }
 
 /// Calls tools in turn as an agent does, and checks what they say.
@@ -46,9 +46,8 @@ pub(super) async fn cases(cases: &str) {
     let given = async |given: &str| match given {
         "nothing" => notebook().await.toolbox,
         names => {
-            with_plan(&names.split(' ').collect::<Vec<_>>())
-                .await
-                .toolbox
+            let names: Vec<&str> = names.split(' ').collect();
+            with_plan(&names).await.toolbox
         }
     };
     crate::tools::tests::cases(Dialect::Notebook, given, cases).await;
@@ -72,16 +71,13 @@ pub(super) async fn current(notebook: &PlanNotebook) -> NotebookPlan {
 /// Returns the states of the subtasks, a letter each: `t`, `i`, `d`, `a`.
 pub(super) async fn states(notebook: &PlanNotebook) -> String {
     let plan = current(notebook).await;
-    let letter = |subtask: &SubTask| subtask.state.as_str().chars().next().unwrap();
+    let letter = |subtask: &SubTask| subtask.state.to_string().remove(0);
     plan.subtasks.iter().map(letter).collect()
 }
 
 pub(super) async fn names(notebook: &PlanNotebook) -> Vec<String> {
-    let plan = current(notebook).await;
-    plan.subtasks
-        .into_iter()
-        .map(|subtask| subtask.name)
-        .collect()
+    let subtasks = current(notebook).await.subtasks.into_iter();
+    subtasks.map(|subtask| subtask.name).collect()
 }
 
 pub(super) async fn hint(notebook: &PlanNotebook) -> String {
@@ -91,6 +87,40 @@ pub(super) async fn hint(notebook: &PlanNotebook) -> String {
 /// Sets the state of a subtask.
 pub(super) async fn set(notebook: &PlanNotebook, at: i64, state: SubTaskState) {
     notebook.update_subtask_state(at, state).await.unwrap();
+}
+
+/// Abandons the current plan.
+pub(super) async fn abandon_plan(notebook: &PlanNotebook) {
+    notebook.finish_plan(PlanEnd::Abandoned, "x").await.unwrap();
+}
+
+/// Changes a plan of the core, as another caller does.
+pub(super) async fn amend(
+    notebook: &PlanNotebook,
+    plan: &PlanId,
+    change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+) {
+    let change = |draft: &mut Draft<'_>| Ok::<_, ToolError>(change(draft)?);
+    notebook.toolbox.change(plan, "", change).await.unwrap();
+}
+
+/// Checks that a function fails with this code, and for this reason.
+#[track_caller]
+pub(super) fn fails<T: fmt::Debug>(result: Result<T>, code: NotebookErrorCode, reason: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.code(), code, "{error}");
+    has(&error.to_string(), &[reason]);
+}
+
+/// Returns the answer of the one of two callers that was first, and the error of the other.
+#[track_caller]
+pub(super) fn won_and_lost(
+    results: (Result<ToolResponse>, Result<ToolResponse>),
+) -> (String, NotebookError) {
+    match results {
+        (Ok(won), Err(lost)) | (Err(lost), Ok(won)) => (won.text(), lost),
+        both => panic!("{both:?}"),
+    }
 }
 
 /// Begins and finishes subtasks from the first on.

@@ -24,11 +24,8 @@ async fn add_inserts_before_index_or_at_end() {
     let given = revise(7, "add", "v");
     let text =
         "INVALID_INDEX: Error: Invalid subtask_idx '7' for action 'add'…Must be between 0 and 6.";
-    run(
-        &notebook,
-        &format!("! revise_current_plan {given} => {text}"),
-    )
-    .await;
+    let calls = format!("! revise_current_plan {given} => {text}");
+    run(&notebook, &calls).await;
 }
 
 #[tokio::test]
@@ -41,10 +38,8 @@ async fn add_respects_subtask_limit() {
     config.tools.max_subtasks = ConfiguredLimit(Some(1));
     let store = notebook.toolbox.store().clone();
     let bounded = PlanNotebook::new(Toolbox::new(store, &config, "test"));
-    let many = bounded
-        .create_plan("P", "", "", subtasks(&["a", "b"]))
-        .await;
-    assert_eq!(many.unwrap_err().code(), NotebookErrorCode::TooManySubtasks);
+    let many = bounded.create_plan("P", "", "", subtasks(&["a", "b"]));
+    fails(many.await, TooManySubtasks, "at most 1");
     let free = bounded.with_max_subtasks(None);
     create(&free, "P", &["a", "b"]).await;
 }
@@ -72,15 +67,10 @@ async fn revise_changes_texts_but_no_state() {
     finish(&notebook, 1).await;
     for at in [1, 2] {
         let given = revise(at, "revise", "n");
-        run(
-            &notebook,
-            &format!("revise_current_plan {given} => …revised successfully."),
-        )
-        .await;
-        let subtask = current(&notebook)
-            .await
-            .subtasks
-            .remove(usize::try_from(at).unwrap());
+        let calls = format!("revise_current_plan {given} => …revised successfully.");
+        run(&notebook, &calls).await;
+        let mut subtasks = current(&notebook).await.subtasks;
+        let subtask = subtasks.remove(usize::try_from(at).unwrap());
         let texts = [subtask.name, subtask.description, subtask.expected_outcome];
         assert_eq!(texts, ["n", "new", "new outcome"]);
     }

@@ -1,18 +1,15 @@
 //! What holds for every tool, and going through a plan.
 
 use super::*;
-use crate::plan::PlanState;
 
 #[tokio::test]
 async fn tools_match_agentscope_order_and_arguments() {
     let tools = notebook().await.list_tools();
     let shape = |tool: &Tool| {
         let schema = tool.schema();
-        let properties = schema["properties"].as_object().unwrap();
-        let kinds: Vec<String> = properties
-            .iter()
-            .map(|(name, property)| format!("{name}: {}", property["type"]))
-            .collect();
+        let properties = schema["properties"].as_object().unwrap().iter();
+        let kinds = properties.map(|(name, property)| format!("{name}: {}", property["type"]));
+        let kinds: Vec<String> = kinds.collect();
         let required = schema.get("required").cloned().unwrap_or_default();
         format!("{}({}) required {required}", tool.name, kinds.join(", "))
     };
@@ -29,26 +26,38 @@ async fn tools_match_agentscope_order_and_arguments() {
     "#);
     let create = tools[3].schema();
     let subtask = &create["properties"]["subtasks"]["items"];
-    assert_eq!(
-        subtask["required"],
-        json!(["name", "description", "expected_outcome"])
-    );
-    let fields: Vec<&String> = subtask["properties"].as_object().unwrap().keys().collect();
-    let known = serde_json::to_value(SubTask::new("", "", "")).unwrap();
-    assert_eq!(
-        fields,
-        known.as_object().unwrap().keys().collect::<Vec<_>>()
-    );
-    let words = json!(["todo", "in_progress", "done", "abandoned"]);
-    assert_eq!(subtask["properties"]["state"]["enum"], words);
-    assert_eq!(
-        tools[1].schema()["properties"]["state"]["enum"],
-        json!(["todo", "in_progress", "abandoned"])
-    );
-    let actions = json!(["add", "revise", "delete"]);
-    assert_eq!(tools[4].schema()["properties"]["action"]["enum"], actions);
-    let ends = json!(["done", "abandoned"]);
-    assert_eq!(tools[5].schema()["properties"]["state"]["enum"], ends);
+    let required = json!(["name", "description", "expected_outcome"]);
+    assert_eq!(subtask["required"], required);
+    let fields = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let known = fields(&json!(SubTask::new("", "", "")));
+    assert_eq!(fields(&subtask["properties"]), known);
+    for (schema, field, words) in [
+        (
+            subtask,
+            "state",
+            json!(["todo", "in_progress", "done", "abandoned"]),
+        ),
+        (
+            &tools[1].schema(),
+            "state",
+            json!(["todo", "in_progress", "abandoned"]),
+        ),
+        (
+            &tools[4].schema(),
+            "action",
+            json!(["add", "revise", "delete"]),
+        ),
+        (&tools[5].schema(), "state", json!(["done", "abandoned"])),
+    ] {
+        assert_eq!(schema["properties"][field]["enum"], words);
+    }
 }
 
 #[tokio::test]
@@ -108,16 +117,10 @@ async fn abandoned_subtask_keeps_its_outcome_and_gets_none() {
     finish(&notebook, 1).await;
     set(&notebook, 0, SubTaskState::Abandoned).await;
     set(&notebook, 1, SubTaskState::Abandoned).await;
-    let outcomes = current(&notebook)
-        .await
-        .subtasks
-        .into_iter()
-        .map(|it| it.outcome);
-    let outcomes: Vec<Option<String>> = outcomes.collect();
-    assert_eq!(
-        (states(&notebook).await.as_str(), outcomes),
-        ("aa", vec![Some("done".to_owned()), None])
-    );
+    let subtasks = current(&notebook).await.subtasks.into_iter();
+    let outcomes: Vec<Option<String>> = subtasks.map(|it| it.outcome).collect();
+    assert_eq!(outcomes, [Some("done".to_owned()), None]);
+    assert_eq!(states(&notebook).await, "aa");
     let unused = with_plan(&["a"]).await;
     set(&unused, 0, SubTaskState::Abandoned).await;
     assert_eq!(current(&unused).await.subtasks[0].outcome, None);
@@ -129,31 +132,22 @@ async fn concurrent_begin_has_one_winner() {
         let notebook = with_plan(&["a", "b"]).await;
         let other = PlanNotebook::new(notebook.toolbox.clone());
         let begin = SubTaskState::InProgress;
-        let (one, two) = tokio::join!(
+        let (won, lost) = won_and_lost(tokio::join!(
             notebook.update_subtask_state(0, begin),
             other.update_subtask_state(0, begin)
-        );
-        let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
-        assert!(won.unwrap().text().contains("'in_progress' successfully"));
-        let lost = lost.unwrap_err();
-        assert_eq!(lost.code(), NotebookErrorCode::Conflict, "{lost}");
-        assert!(
-            lost.to_string().contains("Another caller was first"),
-            "{lost}"
-        );
+        ));
+        has(&won, &["'in_progress' successfully"]);
+        fails(Err::<(), _>(lost), Conflict, "Another caller was first");
         // Whoever calls afterwards goes on with what was begun.
         let later = other.update_subtask_state(0, begin).await.unwrap();
-        assert!(later.text().contains("in progress already"));
+        has(&later.text(), &["in progress already"]);
     }
 }
 
 #[tokio::test]
 async fn hint_is_a_tool_beside_the_eight() {
     let names = |tools: &[Tool]| tools.iter().map(|tool| tool.name).collect::<Vec<_>>();
-    let (listed, all) = (
-        PlanNotebook::new(notebook().await.toolbox).list_tools(),
-        Dialect::Notebook.tools(),
-    );
+    let (listed, all) = (notebook().await.list_tools(), Dialect::Notebook.tools());
     assert_eq!((listed.len(), all.len()), (8, 9));
     assert_eq!(names(all)[..8], names(listed));
     let calls = r#"
@@ -165,10 +159,8 @@ async fn hint_is_a_tool_beside_the_eight() {
     let notebook = notebook().await;
     run(&notebook, calls).await;
     let silent = notebook.with_plan_to_hint(|_| None);
-    assert_eq!(
-        call(&silent, "get_current_hint", json!({})).await,
-        (true, String::new())
-    );
+    let answer = call(&silent, "get_current_hint", json!({})).await;
+    assert_eq!(answer, (true, String::new()));
 }
 
 #[tokio::test]
@@ -192,7 +184,7 @@ async fn invalid_state_error_lists_allowed_states() {
     "#;
     run(&notebook, calls).await;
     let done = notebook.update_subtask_state(0, SubTaskState::Done).await;
-    assert_eq!(done.unwrap_err().code(), NotebookErrorCode::InvalidState);
+    fails(done, InvalidState, "'done'");
 }
 
 #[tokio::test]
@@ -233,12 +225,8 @@ async fn finish_subtask_starts_next_one() {
 #[tokio::test]
 async fn view_subtasks_shows_details_and_wrong_indices() {
     let notebook = with_plan(&["a", "b", "c"]).await;
-    let (success, text) = call(
-        &notebook,
-        "view_subtasks",
-        json!({"subtask_idx": [1, 5, -1]}),
-    )
-    .await;
+    let indices = json!({"subtask_idx": [1, 5, -1]});
+    let (success, text) = call(&notebook, "view_subtasks", indices).await;
     let created = &current(&notebook).await.subtasks[1].created_at;
     let wanted = format!(
         "Subtask at index 1:\n```\n- [ ] b\n\t- Created At: {created}\n\t- Description: do b\n\t- Expected Outcome: b done\n\t- State: todo\n```\n\nInvalid subtask_idx '[5, -1]'. Must be between 0 and 2."
@@ -264,20 +252,13 @@ async fn answer_has_text_and_metadata() {
 
 #[tokio::test]
 async fn notebook_states_map_to_core_and_back() {
-    for state in [
-        SubTaskState::Todo,
-        SubTaskState::InProgress,
-        SubTaskState::Done,
-        SubTaskState::Abandoned,
-    ] {
+    use SubTaskState::{Abandoned, Done, InProgress, Todo};
+    for state in [Todo, InProgress, Done, Abandoned] {
         assert_eq!(SubTaskState::of_task(state.task_status()), state);
         assert_eq!(SubTaskState::of_status(&state.plan_status()), state);
-        assert_eq!(json!(state), json!(state.as_str()));
+        assert_eq!(json!(state), json!(state.to_string()));
     }
-    assert_eq!(
-        SubTaskState::of_task(TaskState::Failed),
-        SubTaskState::Abandoned
-    );
+    assert_eq!(SubTaskState::of_task(TaskState::Failed), Abandoned);
 }
 
 #[tokio::test]
@@ -285,17 +266,15 @@ async fn concurrent_finish_has_one_winner() {
     let notebook = with_plan(&["a", "b"]).await;
     set(&notebook, 0, SubTaskState::InProgress).await;
     let other = PlanNotebook::new(notebook.toolbox.clone());
-    let (one, two) = tokio::join!(
+    let (won, lost) = won_and_lost(tokio::join!(
         notebook.finish_subtask(0, "mine"),
         other.finish_subtask(0, "theirs")
-    );
-    let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
-    assert!(won.unwrap().text().contains("next subtask"));
-    let lost = lost.unwrap_err();
-    assert_eq!(lost.code(), NotebookErrorCode::NotInProgress);
-    assert!(
-        lost.to_string().contains("is 'done', not in progress"),
-        "{lost}"
+    ));
+    has(&won, &["next subtask"]);
+    fails(
+        Err::<(), _>(lost),
+        NotInProgress,
+        "is 'done', not in progress",
     );
     assert_eq!(states(&notebook).await, "di");
 }
@@ -311,7 +290,7 @@ async fn archived_plan_is_not_changed() {
     "#;
     run(&bound, calls).await;
     let made = bound.create_plan("Third", "", "", subtasks(&["c"])).await;
-    assert_eq!(made.unwrap_err().code(), NotebookErrorCode::Bound);
+    fails(made, NotebookErrorCode::Bound, "bound");
 }
 
 #[tokio::test]
@@ -323,10 +302,8 @@ async fn log_names_tool_and_caller() {
     let plan = notebook.current().await.unwrap();
     let log = notebook.toolbox.store().since(&plan, 0, 10).await.unwrap();
     let told: Vec<&str> = log.iter().map(|change| change.why.as_str()).collect();
-    assert_eq!(
-        told,
-        ["create_plan", "update_subtask_state", "finish_subtask"]
-    );
+    let tools = ["create_plan", "update_subtask_state", "finish_subtask"];
+    assert_eq!(told, tools);
     assert!(log.iter().all(|change| change.by == "agent seven"));
 }
 
@@ -337,12 +314,8 @@ async fn settled_plan_stays_open_only_in_notebook() {
     let seen = async || {
         let store = notebook.toolbox.store();
         let status = store.read(&plan, |plan, _| plan.status().clone());
-        let here = current(&notebook).await;
-        (
-            status.await.unwrap(),
-            here.state,
-            here.finished_at.is_some(),
-        )
+        let (status, here) = (status.await.unwrap(), current(&notebook).await);
+        (status, here.state, here.finished_at.is_some())
     };
     finish(&notebook, 2).await;
     let ended = (PlanState::Completed, SubTaskState::InProgress, false);

@@ -33,17 +33,20 @@ fn agentscope() -> Value {
     })
 }
 
+/// Loads a state, and checks that it is what the notebook writes then.
+async fn loads_back(notebook: &PlanNotebook, state: &Value) {
+    notebook.load_state_dict(state).await.unwrap();
+    assert_eq!(notebook.state_dict().await.unwrap(), *state);
+}
+
 #[tokio::test]
 async fn agentscope_state_round_trips() {
     let notebook = notebook().await;
-    notebook.load_state_dict(&agentscope()).await.unwrap();
-    assert_eq!(notebook.state_dict().await.unwrap(), agentscope());
+    loads_back(&notebook, &agentscope()).await;
     notebook.finish_subtask(0, "x").await.unwrap();
     assert_eq!(states(&notebook).await, "di");
-    notebook
-        .recover_historical_plan("5TDNfkaXCvCQgHX5GoXRZe")
-        .await
-        .unwrap();
+    let recovered = notebook.recover_historical_plan("5TDNfkaXCvCQgHX5GoXRZe");
+    recovered.await.unwrap();
     assert_eq!(states(&notebook).await, "da");
 }
 
@@ -52,24 +55,19 @@ async fn empty_notebook_has_empty_state() {
     let empty = json!({"storage": {"plans": {}}, "current_plan": null});
     let notebook = notebook().await;
     assert_eq!(notebook.state_dict().await.unwrap(), empty);
-    notebook.load_state_dict(&empty).await.unwrap();
-    assert_eq!(notebook.state_dict().await.unwrap(), empty);
+    loads_back(&notebook, &empty).await;
 }
 
 #[tokio::test]
 async fn state_loads_into_another_store() {
     let notebook = with_plan(&["a", "b"]).await;
-    notebook
-        .finish_plan(PlanEnd::Abandoned, "later")
-        .await
-        .unwrap();
+    abandon_plan(&notebook).await;
     create(&notebook, "Second", &["c", "d", "e"]).await;
     finish(&notebook, 1).await;
     set(&notebook, 1, SubTaskState::Abandoned).await;
     let state = notebook.state_dict().await.unwrap();
     let other = super::notebook().await;
-    other.load_state_dict(&state).await.unwrap();
-    assert_eq!(other.state_dict().await.unwrap(), state);
+    loads_back(&other, &state).await;
     assert_eq!(states(&other).await, "dat");
 }
 
@@ -78,53 +76,39 @@ async fn reloading_state_changes_only_differences() {
     let notebook = notebook().await;
     notebook.load_state_dict(&agentscope()).await.unwrap();
     let rows = trace(&notebook).await.len();
-    finish_first(&notebook).await;
-    assert_ne!(notebook.state_dict().await.unwrap(), agentscope());
-    notebook.load_state_dict(&agentscope()).await.unwrap();
-    assert_eq!(notebook.state_dict().await.unwrap(), agentscope());
-    assert_eq!(trace(&notebook).await.len(), rows);
-}
-
-async fn finish_first(notebook: &PlanNotebook) {
     notebook.finish_subtask(0, "x").await.unwrap();
     notebook.finish_subtask(1, "y").await.unwrap();
+    assert_ne!(notebook.state_dict().await.unwrap(), agentscope());
+    loads_back(&notebook, &agentscope()).await;
+    assert_eq!(trace(&notebook).await.len(), rows);
 }
 
 #[tokio::test]
 async fn recovered_plan_round_trips_in_state() {
     let notebook = with_plan(&["a", "b"]).await;
     let id = current(&notebook).await.id;
-    notebook
-        .finish_plan(PlanEnd::Abandoned, "later")
-        .await
-        .unwrap();
+    abandon_plan(&notebook).await;
     notebook.recover_historical_plan(&id).await.unwrap();
     finish(&notebook, 1).await;
     let state = notebook.state_dict().await.unwrap();
     assert_eq!(state["current_plan"]["id"], json!(id));
     assert_eq!(state["storage"]["plans"][&id]["state"], json!("abandoned"));
     let other = super::notebook().await;
-    other.load_state_dict(&state).await.unwrap();
-    assert_eq!(other.state_dict().await.unwrap(), state);
-    notebook.load_state_dict(&state).await.unwrap();
-    assert_eq!(notebook.state_dict().await.unwrap(), state);
+    loads_back(&other, &state).await;
+    loads_back(&notebook, &state).await;
 }
 
 #[tokio::test]
 async fn loading_state_archives_other_current_plan() {
-    for state in [
-        agentscope(),
-        json!({"storage": {"plans": {}}, "current_plan": null}),
-    ] {
+    let empty = json!({"storage": {"plans": {}}, "current_plan": null});
+    for state in [agentscope(), empty] {
         let notebook = with_plan(&["a"]).await;
         let id = current(&notebook).await.id;
         notebook.load_state_dict(&state).await.unwrap();
         let written = notebook.state_dict().await.unwrap();
         assert_eq!(written["current_plan"], state["current_plan"]);
-        assert_eq!(
-            written["storage"]["plans"][&id]["state"],
-            json!("abandoned")
-        );
+        let left = &written["storage"]["plans"][&id];
+        assert_eq!(left["state"], json!("abandoned"));
     }
 }
 
@@ -133,22 +117,13 @@ async fn inconsistent_agentscope_state_loads() {
     let notebook = notebook().await;
     let mut state = agentscope();
     state["current_plan"]["subtasks"][1]["state"] = json!("in_progress");
-    notebook.load_state_dict(&state).await.unwrap();
-    assert_eq!(notebook.state_dict().await.unwrap(), state);
-    let (_, text) = call(
-        &notebook,
-        "finish_subtask",
-        json!({"subtask_idx": 0, "subtask_outcome": "x"}),
-    )
-    .await;
-    assert!(
-        text.contains("next subtask at index 1, named 'D', is now in progress"),
-        "{text}"
-    );
+    loads_back(&notebook, &state).await;
+    let finished = notebook.finish_subtask(0, "x").await.unwrap();
+    let next = "next subtask at index 1, named 'D', is now in progress";
+    has(&finished.text(), &[next]);
     notebook.finish_subtask(1, "y").await.unwrap();
     state["current_plan"]["subtasks"] = json!([]);
-    notebook.load_state_dict(&state).await.unwrap();
-    assert_eq!(notebook.state_dict().await.unwrap(), state);
+    loads_back(&notebook, &state).await;
     assert!(hint(&notebook).await.contains("finish_plan"));
 }
 
@@ -156,55 +131,33 @@ async fn inconsistent_agentscope_state_loads() {
 async fn malformed_state_error_names_path() {
     let notebook = with_plan(&["a"]).await;
     let before = trace(&notebook).await;
-    let plan = "/storage/plans/5TDNfkaXCvCQgHX5GoXRZe";
-    for (place, value, part) in [
-        ("", json!([]), "`the state` is no object"),
-        ("/storage", json!({}), "`storage.plans` is missing"),
-        ("/storage/plans", json!([]), "`storage.plans` is no object"),
-        (&format!("{plan}/id"), json!("other"), "another `id`"),
-        (
-            &format!("{plan}/state"),
-            json!("later"),
-            "`storage.plans[5TDNfkaXCvCQgHX5GoXRZe]` is no plan",
-        ),
-        ("/current_plan", json!("P3"), "`current_plan` is no plan"),
-        ("/current_plan/id", json!("a/b"), "has an `id` that is not"),
-        ("/current_plan/name", json!(""), "has no name"),
-        (
-            "/current_plan/created_at",
-            json!("yesterday"),
-            "created_at 'yesterday'",
-        ),
-        (
-            "/current_plan/subtasks/1/created_at",
-            json!("2026-02-30 10:00:00.000"),
-            "subtasks[1].created_at '2026-02-30 10:00:00.000'",
-        ),
-        (
-            "/current_plan/subtasks/1/name",
-            json!(""),
-            "subtasks[1].name",
-        ),
-        (
-            "/current_plan/subtasks/0",
-            json!({"name": "x"}),
-            "missing field `description`",
-        ),
-    ] {
+    let table = r#"
+          | [] | `the state` is no object
+        /storage | {} | `storage.plans` is missing
+        /storage/plans | [] | `storage.plans` is no object
+        /storage/plans/5TDNfkaXCvCQgHX5GoXRZe/id | "other" | another `id`
+        /storage/plans/5TDNfkaXCvCQgHX5GoXRZe/state | "later" | `storage.plans[5TDNfkaXCvCQgHX5GoXRZe]` is no plan
+        /current_plan | "P3" | `current_plan` is no plan
+        /current_plan/id | "a/b" | has an `id` that is not
+        /current_plan/name | "" | has no name
+        /current_plan/created_at | "yesterday" | created_at 'yesterday'
+        /current_plan/subtasks/1/created_at | "2026-02-30 10:00:00.000" | subtasks[1].created_at '2026-02-30 10:00:00.000'
+        /current_plan/subtasks/1/name | "" | subtasks[1].name
+        /current_plan/subtasks/0 | {"name": "x"} | missing field `description`"#;
+    for line in table.trim_start_matches('\n').lines() {
+        let mut cells = line.split(" | ").map(str::trim);
+        let mut cell = || cells.next().unwrap();
+        let (place, value, reason) = (cell(), cell(), cell());
         let mut state = agentscope();
-        *state.pointer_mut(place).unwrap() = value;
-        let error = notebook.load_state_dict(&state).await.unwrap_err();
-        assert_eq!(error.code(), NotebookErrorCode::InvalidArgument);
-        assert!(error.to_string().contains(part), "{error}");
-        assert_eq!(trace(&notebook).await, before, "{error}");
+        *state.pointer_mut(place).unwrap() = serde_json::from_str(value).unwrap();
+        let loaded = notebook.load_state_dict(&state).await;
+        fails(loaded, InvalidArgument, reason);
+        assert_eq!(trace(&notebook).await, before, "{line}");
     }
     let mut state = agentscope();
     state.as_object_mut().unwrap().remove("current_plan");
-    let error = notebook.load_state_dict(&state).await.unwrap_err();
-    assert!(
-        error.to_string().contains("`current_plan` is missing"),
-        "{error}"
-    );
+    let loaded = notebook.load_state_dict(&state).await;
+    fails(loaded, InvalidArgument, "`current_plan` is missing");
 }
 
 #[tokio::test]
@@ -215,10 +168,8 @@ async fn loaded_state_drops_terminal_controls() {
     state["current_plan"]["subtasks"][0]["description"] = json!("\u{1b}]0;title\u{7}text");
     notebook.load_state_dict(&state).await.unwrap();
     let plan = current(&notebook).await;
-    assert_eq!(
-        (plan.name.as_str(), plan.subtasks[0].description.as_str()),
-        ("Red", "text")
-    );
+    let texts = [&plan.name, &plan.subtasks[0].description];
+    assert_eq!(texts, ["Red", "text"]);
 }
 
 #[tokio::test]
@@ -235,17 +186,10 @@ fn notebook_times_are_local_with_milliseconds() {
     let text = "2026-01-31 09:30:00.125";
     let moment = model::parse_time(text).unwrap();
     assert_eq!(model::time_text(moment), text);
-    assert_eq!(
-        model::parse_time("2026-01-31 09:30:00"),
-        model::parse_time("2026-01-31 09:30:00.000")
-    );
-    for wrong in [
-        "",
-        "soon",
-        "2026-01-31",
-        "2026-13-01 00:00:00.000",
-        "2026-01-31T09:30:00Z x",
-    ] {
+    let whole = model::parse_time("2026-01-31 09:30:00");
+    assert_eq!(whole, model::parse_time("2026-01-31 09:30:00.000"));
+    let wrong = "/soon/2026-01-31/2026-13-01 00:00:00.000/2026-01-31T09:30:00Z x";
+    for wrong in wrong.split('/') {
         assert_eq!(model::parse_time(wrong), None, "{wrong:?}");
     }
     assert_eq!(model::now_text().len(), text.len());

@@ -84,10 +84,8 @@ async fn get_task_by_id_returns_whole_text() {
     let list = manager.ok("getTaskList", json!({})).await;
     assert!(list["tasks"][0]["name"].as_str().unwrap().ends_with("x…"));
     let task = manager.task(1).await;
-    assert_eq!(
-        (&task["name"], &task["reasoning"]),
-        (&json!(text), &json!(text))
-    );
+    let wanted = (&json!(text), &json!(text));
+    assert_eq!((&task["name"], &task["reasoning"]), wanted);
 }
 
 #[tokio::test]

@@ -31,9 +31,8 @@ impl Manager {
         let manager = Self::empty().await;
         let task = |(place, dependencies): (usize, &&[i64])| json!({"name": format!("Task {}", place + 1), "dependencies": dependencies});
         let tasks: Vec<Value> = dependencies.iter().enumerate().map(task).collect();
-        manager
-            .ok("createPlan", json!({"goal": "goal", "tasks": tasks}))
-            .await;
+        let plan = json!({"goal": "goal", "tasks": tasks});
+        manager.ok("createPlan", plan).await;
         manager
     }
 
