@@ -171,3 +171,22 @@ fn agent_arguments_that_look_like_secrets_are_refused() {
     }
     assert!(!scene.env.path("volumes/plan-agent.db").exists());
 }
+
+/// What is remembered replaces single keys: the folder of the project, its checks and what a person confirmed stay.
+#[test]
+fn remembered_keys_leave_the_rest_of_the_configuration() {
+    let mut scene = scene();
+    scene.write("config.toml", "run.max_attempts = 1\nworker.retries = 0\n");
+    scene.env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+    begin(&scene, "--agent claude");
+    scene.env.set("PLAN_AGENT_LLM_PROVIDER", "");
+    scene.env.confirm_nothing();
+    let check = "run.checks = ['evil']\nchecks.evil = { run = ['touch', 'evil'] }\n";
+    scene.write("config.toml", check);
+    scene.refuses(4, "resume --no-input", "checks.evil");
+    fs::create_dir(scene.env.path("deep")).unwrap();
+    scene.works("trust");
+    scene.works("-C deep resume --no-input");
+    assert!(!scene.env.path("deep/volumes").exists());
+    assert!(scene.env.path("volumes/workspace/evil").exists());
+}
