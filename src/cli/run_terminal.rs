@@ -4,7 +4,6 @@ mod questions;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -57,8 +56,6 @@ pub(super) struct Foreground<'a> {
     json: bool,
     quiet: bool,
     asks: bool,
-    /// Where an edited plan is carried out.
-    workspace: PathBuf,
     policy: PlanPolicy,
     /// The command line that goes on with the plan.
     resume: String,
@@ -107,7 +104,6 @@ impl<'a> Foreground<'a> {
             json,
             quiet: how.quiet,
             asks: settings.human_wait == HumanWait::Wait,
-            workspace: settings.workspace.clone(),
             policy: settings.policy.clone(),
             resume: format!("{} resume {plan}", app.program),
             live: LiveArea::new(app, &output).filter(|_| !silent),

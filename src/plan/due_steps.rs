@@ -457,7 +457,7 @@ impl DueSearch<'_> {
         } else if head.review == ReviewPolicy::Wanted {
             let review = |q: &HumanQuestion| q.about == HumanQuestionKind::Review;
             if !plan.open_questions().any(review) {
-                let tasks = counted(counts.total(), "task");
+                let tasks = counted(counts.total() - counts.skipped, "task");
                 let reason = format!("the plan has {tasks}; may it start?");
                 self.ask_human(HumanQuestionKind::Review, None, reason);
             }

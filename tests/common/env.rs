@@ -480,9 +480,29 @@ impl Terminal {
         });
     }
 
+    /// Waits until a text is shown below another one: what is typed is lost before there is a question.
+    pub fn await_below(&self, above: &str, text: &str) {
+        wait_until(&format!("`{text}` is shown below `{above}`"), || {
+            let shown = self.shown();
+            let below = shown.split_once(above);
+            below.is_some_and(|(_, below)| below.contains(text))
+        });
+    }
+
     /// Types keys at once, as they are.
     pub fn type_keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+}
+
+/// A failed test shows what stood on its terminals last.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let shown = self.shown();
+            let last = shown.len().saturating_sub(8000);
+            row(shown.get(last..).unwrap_or(&shown));
+        }
     }
 }
 
