@@ -7,6 +7,7 @@ mod clock;
 mod control;
 mod crew;
 mod damage;
+mod evening;
 mod evidence;
 mod false_success;
 mod faults;
