@@ -190,3 +190,29 @@ fn remembered_keys_leave_the_rest_of_the_configuration() {
     assert!(!scene.env.path("deep/volumes").exists());
     assert!(scene.env.path("volumes/workspace/evil").exists());
 }
+
+/// A worker that died may have left its agent behind: a worker of another agent ends that one, and does the command itself.
+#[test]
+fn other_agent_takes_over_what_a_dead_worker_left_behind() {
+    for killed in [true, false] {
+        let mut scene = scene();
+        let here = scene.env.path("").display().to_string();
+        let busy = "[ \"$1\" = --version ] && { echo codex-cli 0.98.0; exit; }
+            echo $$ > @HERE@/busy; while :; do sleep 0.02; done";
+        scene.write("ready", "");
+        (scene.env).show_script("codex", &busy.replace("@HERE@", &here));
+        let daemon = scene.leave("run --plan one.md --agent codex");
+        scene.await_events("claimed", 1);
+        let busy = || fs::read_to_string(scene.env.path("busy")).unwrap_or_default();
+        wait_until("its agent works", || busy().ends_with('\n'));
+        match killed {
+            true => kill(&scene, daemon),
+            false => drop(scene.works("stop")),
+        }
+        assert_eq!(lives(busy().trim()), killed);
+        scene.works("resume --no-input --agent command -- agent {report}");
+        assert!(!lives(busy().trim()), "two agents work at once");
+        assert_eq!(scene.tasks(), ["completed"]);
+        assert!(scene.events_named("timed_out").is_empty());
+    }
+}
