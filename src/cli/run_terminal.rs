@@ -174,6 +174,7 @@ impl<'a> Foreground<'a> {
         // A line that a person types is not torn.
         let mut live = self.live.as_mut().filter(|_| self.asked.is_none());
         if let Some(live) = &mut live {
+            self.prompt.hush();
             live.read(self.app, &self.plan).await?;
         }
         tokio::select! {

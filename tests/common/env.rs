@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use plan_agent::cli::trust_folder;
 use plan_agent::config::Environment;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tempfile::TempDir;
 
 /// Longer than any wait here takes on a busy machine; a test that reaches it has failed.
@@ -487,6 +487,12 @@ impl Terminal {
             let below = shown.split_once(above);
             below.is_some_and(|(_, below)| below.contains(text))
         });
+    }
+
+    /// Returns whether the terminal shows keys that are typed.
+    pub fn echoes(&self) -> bool {
+        let modes = tcgetattr(&self.keys).unwrap().local_modes;
+        modes.contains(LocalModes::ECHO)
     }
 
     /// Types keys at once, as they are.

@@ -66,8 +66,11 @@ impl Foreground<'_> {
     /// Puts the oldest open question on the terminal, unless it stands there.
     pub(super) fn ask(&mut self, open: Option<OpenQuestion>) -> Result<(), Failure> {
         let Some(open) = open else {
-            self.asked = None;
-            return self.prompt.end(&mut self.output);
+            // Only once: the terminal would show keys for a moment each time.
+            return match self.asked.take() {
+                Some(_) => self.prompt.end(&mut self.output),
+                None => Ok(()),
+            };
         };
         let question = &open.question;
         if self.asked.as_ref() != Some(&question.id) {
