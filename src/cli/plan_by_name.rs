@@ -52,6 +52,26 @@ impl App {
         )))
     }
 
+    /// Returns the only plan of a daemon that has not ended: what cannot be undone is done to no other one unnamed.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub async fn only_unfinished_plan(&self) -> Result<PlanId, Failure> {
+        let plans = self.store().await?.plans().await?;
+        let heads = plans.iter().map(|plan| &plan.head);
+        let open: Vec<&PlanHead> = heads
+            .filter(|head| head.owner == DAEMON && !head.status.settled())
+            .filter(|head| head.archive_state != ArchiveState::Deleted)
+            .collect();
+        match open.as_slice() {
+            [one] => Ok(one.id.clone()),
+            [] => Err(Failure::usage(anyhow!("no plan here is unfinished"))
+                .hint(format!("`{} plans` lists them", self.program))),
+            several => Err(Failure::usage(anyhow!("which plan is meant?"))
+                .hint(candidates(several, |head| self.carries_out(head)))),
+        }
+    }
+
     /// Returns that a plan has no such task.
     pub fn no_task(&self, plan: &PlanId, task: TaskId) -> Failure {
         Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
@@ -137,10 +157,15 @@ pub(super) fn pick_plan(
 fn unclear(
     found: &str,
     named: &str,
-    candidates: &[&PlanHead],
+    heads: &[&PlanHead],
     carries_out: impl Fn(&PlanHead) -> bool,
 ) -> Failure {
-    let lines = candidates.iter().map(|head| {
+    Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
+        .hint(candidates(heads, carries_out))
+}
+
+fn candidates(heads: &[&PlanHead], carries_out: impl Fn(&PlanHead) -> bool) -> String {
+    let lines = heads.iter().map(|head| {
         let name = one_line(&head.name, NAME);
         let key = one_line(head.key(), NAME);
         format!(
@@ -148,8 +173,7 @@ fn unclear(
             StateWord::of_plan(head, carries_out(head)).as_str()
         )
     });
-    Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
-        .hint(list("the plans here:", lines))
+    list("the plans here:", lines)
 }
 
 fn pick_question(
