@@ -9,7 +9,7 @@ use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
 use super::{App, Exit, Failure, Output, complain};
 use crate::exec::{
-    CommittedWork, DiffDetail, Project, TakeOver, TaskWorktree, difference, remove_folder,
+    CommittedWork, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::wire::text::{one_line, printable};
@@ -148,7 +148,8 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result<(
         results.branch
     );
     let onto = one_line(&onto, 200);
-    match project.take_over(&commit, &message).await? {
+    let taken = project.take_over(&commit, &message).await;
+    match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
             let place = format!("`{onto}` at {}", short(&to));
             results.log(app, ResultsMove::TakenOver, &place).await?;
@@ -396,6 +397,22 @@ async fn prune_plan(
             .map_err(anyhow::Error::from)?;
     }
     Ok((gone.len(), kept))
+}
+
+/// Names the lock that a git which was killed has left, and the way out.
+fn locked(error: GitError, app: &App, plan: &PlanId) -> Failure {
+    let said = error.to_string();
+    let lock = said.split('\'').find(|word| word.ends_with(".lock"));
+    let hint = lock.map(|lock| {
+        let (lock, program) = (one_line(lock, 400), &app.program);
+        format!(
+            "another git works there, or one that was killed has left `{lock}`: if none does, remove that file, then `{program} merge {plan}`"
+        )
+    });
+    match (Failure::failed(error), hint) {
+        (failure, Some(hint)) => failure.hint(hint),
+        (failure, None) => failure,
+    }
 }
 
 fn short(commit: &str) -> &str {
