@@ -677,7 +677,6 @@ mod tests {
             vec!["run", "--workflow", "w", "--plan", "p.md"],
             vec!["answer", "perhaps"],
             vec!["why", "0"],
-            vec!["abort"],
             vec!["show", "--at", "-1"],
             vec!["mcp", "--http", "0.0.0.0:1"],
             vec!["mcp", "--http", "192.168.1.1:1"],
