@@ -246,7 +246,7 @@ fn typed_keys_do_not_tear_the_live_area() {
         let (mut running, mut terminal) = run_plan(&env);
         terminal.await_shown("Then I write");
         wait_until("keys are not shown", || !terminal.echoes());
-        terminal.type_keys("typed\n");
+        terminal.type_unread("typed");
         match signal {
             Some(signal) => kill_process(Pid::from_child(&running.child), signal).unwrap(),
             None => env.write("go", ""),

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use plan_agent::cli::trust_folder;
 use plan_agent::config::Environment;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::ioctl_fionread;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tempfile::TempDir;
@@ -493,6 +495,17 @@ impl Terminal {
     pub fn echoes(&self) -> bool {
         let modes = tcgetattr(&self.keys).unwrap().local_modes;
         modes.contains(LocalModes::ECHO)
+    }
+
+    /// Types a line, and waits until the terminal has taken it in: it decides then whether to show it.
+    pub fn type_unread(&mut self, line: &str) {
+        writeln!(self.keys, "{line}").unwrap();
+        let name = ptsname(&self.keys, Vec::new()).unwrap();
+        let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let other = rustix::fs::open(&*name, flags, Mode::empty()).unwrap();
+        wait_until("the keys have arrived", || {
+            ioctl_fionread(&other).unwrap() > line.len() as u64
+        });
     }
 
     /// Types keys at once, as they are.
