@@ -8,6 +8,7 @@ mod control;
 mod crew;
 mod criteria;
 mod damage;
+mod evening;
 mod evidence;
 mod false_success;
 mod faults;

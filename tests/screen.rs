@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::env::{Running, Terminal, TestEnv, has, lacks, skip, wait_until};
@@ -236,6 +237,24 @@ fn live_area_shows_what_agents_do() {
     ~ 3 accepted · 73k tokens · $0.36
     The work is in `volumes/workspace`, and MISSION.md there tells about it.
     ");
+}
+
+#[test]
+fn typed_keys_do_not_tear_the_live_area() {
+    for signal in [None, Some(Signal::INT), Some(Signal::TERM)] {
+        let env = env(100);
+        let (mut running, mut terminal) = run_plan(&env);
+        terminal.await_shown("Then I write");
+        wait_until("keys are not shown", || !terminal.echoes());
+        terminal.type_unread("typed");
+        match signal {
+            Some(signal) => kill_process(Pid::from_child(&running.child), signal).unwrap(),
+            None => env.write("go", ""),
+        }
+        running.wait();
+        wait_until("keys are shown again", || terminal.echoes());
+        lacks(terminal.shown(), "typed");
+    }
 }
 
 #[test]

@@ -40,7 +40,9 @@ impl CommandTemplate {
             true => (ReportStatus::Failed, ", said nothing"),
             false => (ReportStatus::PartialSuccess, ""),
         };
-        let done = format!("The agent ended with exit code 0{silence} and wrote no report.");
+        let done = format!(
+            "The agent ended with exit code 0{silence} and wrote no report: it is to write one to the file that `{{report}}` stands for in its command line."
+        );
         of_processes(job, ended, status, done)
     }
 }

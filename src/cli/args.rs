@@ -448,8 +448,8 @@ pub struct AnswerArgs {
 Commands that nobody has taken are taken back, agents at work are asked to stop. Files, branches and worktrees stay as they \
 are, and `status`, `log` and `diff` go on showing the plan. `stop` ends only the daemon: `resume` goes on then.")]
 pub struct AbortArgs {
-    /// The plan, by its key or the beginning of its id
-    pub plan: String,
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon]
+    pub plan: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -684,7 +684,6 @@ mod tests {
             vec!["run", "--workflow", "w", "--plan", "p.md"],
             vec!["answer", "perhaps"],
             vec!["why", "0"],
-            vec!["abort"],
             vec!["show", "--at", "-1"],
             vec!["mcp", "--http", "0.0.0.0:1"],
             vec!["mcp", "--http", "192.168.1.1:1"],

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::args::OnPlanOrTask;
 use super::editor::Editor;
-use super::{Access, App, BY, Exit, Failure, Output, Process, complain};
+use super::{Access, App, BY, Exit, Failure, Process, complain};
 use crate::plan::{Draft, PlanHead, PlanId, PlanSpec, Refusal, TaskEdit, TaskState, counted};
 use crate::store::StoreError;
 use crate::wire::Problem;
@@ -43,7 +43,7 @@ pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Resul
     }
     let mut text = given.text.clone();
     loop {
-        let mut editor = Editor::reopen(&text, &given.text).map_err(|error| {
+        let mut editor = Editor::open(&text, &given.text).map_err(|error| {
             Failure::failed(error).hint("name an editor that is there: EDITOR=nano")
         })?;
         let closed = tokio::select! {
@@ -65,10 +65,16 @@ pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Resul
             process.output.line("nothing was changed")?;
             return Ok(Exit::Done);
         }
-        let applied = app.apply_edit(&plan, &given, written, &mut process.output);
-        let problems = match applied.await {
-            Ok(problems) if problems.is_empty() => return Ok(Exit::Done),
-            Ok(problems) => problems,
+        let problems = match app.apply_edit(&plan, &given, written, BY).await {
+            Ok(Ok(Some(said))) => {
+                app.report(&plan, &said, &mut process.output).await?;
+                return Ok(Exit::Done);
+            }
+            Ok(Ok(None)) => {
+                process.output.line("nothing was changed")?;
+                return Ok(Exit::Done);
+            }
+            Ok(Err(problems)) => problems,
             Err(failure) => return Err(failure.hint(unchanged(editor.keep()))),
         };
         let again = with_comments(&problems, written);
@@ -82,22 +88,22 @@ pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Resul
 }
 
 impl App {
-    /// Makes an edit, and says what it did; or returns what is wrong with it.
-    async fn apply_edit(
+    /// Makes an edit, and returns what it did, `None` for nothing; or what is wrong with it.
+    pub(super) async fn apply_edit(
         &self,
         plan: &PlanId,
         given: &PlanToEdit,
         text: &str,
-        output: &mut Output,
-    ) -> Result<Vec<Problem>, Failure> {
+        by: &'static str,
+    ) -> Result<Result<Option<String>, Vec<Problem>>, Failure> {
         let edited = match given.read(text) {
             Ok(edited) => edited,
-            Err(problems) => return Ok(problems),
+            Err(problems) => return Ok(Err(problems)),
         };
         let workspace = self.read(plan, |plan, _| PathBuf::from(&plan.head().workspace));
         let problems = self.mismatches(&edited.changed, &workspace.await?);
         if !problems.is_empty() {
-            return Ok(problems);
+            return Ok(Err(problems));
         }
         for role in edited
             .changed
@@ -107,25 +113,24 @@ impl App {
             .filter_map(|task| task.assignee.as_ref())
         {
             if let Err(failure) = self.check_role(plan, role).await {
-                return Ok(vec![failure.problem(Problem::new)]);
+                return Ok(Err(vec![failure.problem(Problem::new)]));
             }
         }
         if edited.is_empty() {
-            output.line("nothing was changed")?;
-            return Ok(Vec::new());
+            return Ok(Ok(None));
         }
         let said = format!("plan {plan}: {}", summary(&edited));
         let change = move |draft: &mut Draft<'_>| make(draft, edited);
-        let changed = self.store().await?.change(plan, BY, "edited", change).await;
+        let changed = self.store().await?.change(plan, by, "edited", change).await;
         let refused = match changed {
             Ok(refused) => refused,
             Err(StoreError::Refused(refusal)) => vec![refusal],
             Err(error) => return Err(error.into()),
         };
-        if refused.is_empty() {
-            self.report(plan, &said, output).await?;
-        }
-        Ok(refused.iter().map(problem).collect())
+        Ok(match refused.as_slice() {
+            [] => Ok(Some(said)),
+            refused => Err(refused.iter().map(problem).collect()),
+        })
     }
 }
 
@@ -205,7 +210,7 @@ fn problem(refusal: &Refusal) -> Problem {
 }
 
 /// Returns a text below what is wrong with it; the lines are those of the text that the person sees then.
-fn with_comments(problems: &[Problem], text: &str) -> String {
+pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
     let lines = |shift: usize| {
         let shown = problems.iter().flat_map(move |problem| {
             let line = problem.line.map(|line| line + shift);
@@ -229,7 +234,7 @@ fn one(text: &str) -> String {
     printable(text).replace('\n', " ")
 }
 
-fn without_comments(text: &str) -> &str {
+pub(super) fn without_comments(text: &str) -> &str {
     let mut text = text;
     while let Some(rest) = text.strip_prefix(COMMENT) {
         text = rest.split_once('\n').map_or("", |(_, rest)| rest);
@@ -238,7 +243,7 @@ fn without_comments(text: &str) -> &str {
 }
 
 /// Says that nothing was changed, and where the person's text is.
-fn unchanged(kept: Option<PathBuf>) -> String {
+pub(super) fn unchanged(kept: Option<PathBuf>) -> String {
     let kept = kept.map(|path| printable(&path.display().to_string()));
     let kept = kept.map(|path| format!("; what you had written is in `{path}`"));
     format!("nothing was changed{}", kept.unwrap_or_default())

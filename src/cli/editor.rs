@@ -27,19 +27,11 @@ pub struct Editor {
 }
 
 impl Editor {
-    /// Starts the editor of a person's choice with a text.
+    /// Starts the editor of a person's choice with a text, which the person may have changed since it was `given`.
     ///
     /// # Errors
     /// No file can be made for it, or it cannot be started.
-    pub fn open(text: &str) -> anyhow::Result<Self> {
-        Self::reopen(text, text)
-    }
-
-    /// As [`Editor::open`], with a text that the person has changed already since it was `given`.
-    ///
-    /// # Errors
-    /// As [`Editor::open`].
-    pub fn reopen(text: &str, given: &str) -> anyhow::Result<Self> {
+    pub fn open(text: &str, given: &str) -> anyhow::Result<Self> {
         let file = tempfile::Builder::new()
             .prefix("plan-")
             .suffix(".md")

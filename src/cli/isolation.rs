@@ -24,6 +24,15 @@ const NAMED: usize = 12;
 const NAME: usize = 40;
 const HASH: usize = 4;
 
+/// What each answer means for files that are in no commit.
+const EXPLAINED: &str = "
+    commit   it waits while you commit; then agents begin with your changes
+    go       agents begin at the last commit; where a result changes one of these
+             files, `merge` refuses until you have committed yours
+    shared   agents work on your files as they are: no branch, nothing to merge
+    Words may be shortened; Ctrl-C makes no plan.
+";
+
 /// What a worktree of a project would not contain.
 struct ProjectFiles {
     uncommitted: Vec<String>,
@@ -278,9 +287,12 @@ async fn ask(files: &[String], workspace: &Path) -> Result<&'static str> {
     };
     let (files, place) = (list(files), shown_from_here(workspace));
     let question = format!(
-        "\n? {many} in no commit, and worktrees begin at a commit:\n  {files}\n    commit   commit them first, in another terminal\n    go       go on without them\n    shared   no worktrees: agents work in `{place}` itself\n  commit · go · shared > "
+        "\n? {many} in no commit, and worktrees begin at a commit:\n  {files}\n    commit   commit them first, in another terminal\n    go       go on without them\n    shared   no worktrees: agents work in `{place}` itself\n  commit · go · shared · ? > "
     );
     let word = answer(&question).await?;
+    if word == "?" {
+        complain(EXPLAINED);
+    }
     let mut words = ["commit", "go", "shared"].into_iter();
     let meant = words.find(|known| !word.is_empty() && known.starts_with(&word));
     if meant == Some("commit") {

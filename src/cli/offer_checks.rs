@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::future::pending;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use tempfile::NamedTempFile;
 
 use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
@@ -49,7 +50,7 @@ impl App {
             let mut lines = text.lines().map(str::trim_start);
             lines.any(|line| starts.iter().any(|start| line.starts_with(start)))
         };
-        let decided = has(&["checks", "[checks", "run.checks"]);
+        let decided = has(&["checks", "[checks.", "run.checks"]);
         let found = found(project);
         if !self.config.checks.is_empty() || decided || found.is_empty() {
             return Ok(());
@@ -58,8 +59,7 @@ impl App {
             .map(|check| format!("`{}`", check.argv.join(" ")))
             .collect();
         let all = lines.join(", ");
-        // What a person wrote stays word for word: lines are only added behind it.
-        if !(may_ask && can_ask()) || has(&["[run]", "run.", "run "]) {
+        if !(may_ask && can_ask()) || has(&["run.", "run "]) {
             complain(&format!(
                 "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml\n"
             ));
@@ -84,19 +84,42 @@ impl App {
             format!("{name} = {{ run = {argv:?}, env = {env:?} }}\n")
         });
         let lines: String = lines.collect();
-        let more = format!("\n[run]\nchecks = {names:?}\n\n[checks]\n{lines}");
+        let text = with_lines(&text, "[run]", &format!("checks = {names:?}\n"));
+        let text = with_lines(&text, "[checks]", &lines);
         self.make_home()?;
-        let written = || {
-            own_files::file(OpenOptions::new().append(true).create(true), &path)?
-                .write_all(more.as_bytes())
-        };
-        written().with_context(|| format!("failed to write `{}`", path.display()))?;
+        replace(&path, &text).with_context(|| format!("failed to write `{}`", path.display()))?;
         self.config = Config::load(Some(&path), &self.environment)?;
         let kept = self.confirm_as_it_is();
         kept.context("failed to keep what was confirmed")?;
         complain(&format!("kept in `{}`\n", shown_from_here(&path)));
         Ok(())
     }
+}
+
+/// Adds lines to a section, or the section with them. What a person wrote stays word for word.
+fn with_lines(text: &str, section: &str, lines: &str) -> String {
+    let mut lines = Some(lines);
+    let mut all = String::new();
+    for line in text.split_inclusive('\n') {
+        all += line;
+        if line.trim_start().starts_with(section) && line.ends_with('\n') {
+            all += lines.take().unwrap_or_default();
+        }
+    }
+    match lines {
+        Some(lines) => format!("{text}\n{section}\n{lines}"),
+        None => all,
+    }
+}
+
+/// Writes a file anew, in one step; never through a link.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let old = own_files::file(OpenOptions::new().append(true).create(true), path)?;
+    let mut new = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    new.write_all(text.as_bytes())?;
+    new.as_file()
+        .set_permissions(old.metadata()?.permissions())?;
+    new.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// Returns the check if it passes and its output shows that a test ran; else says what came of it.
@@ -225,6 +248,24 @@ mod tests {
             ("ok 1 - adds", true),
         ] {
             assert_eq!(shows_test(line), shows, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_are_added_to_a_section() {
+        for (text, expected) in [
+            ("", "\n[run]\nx = 1\n"),
+            (
+                "[run]\nsession = 'plan'\n",
+                "[run]\nx = 1\nsession = 'plan'\n",
+            ),
+            ("a = 1\n  [run] # mine\n", "a = 1\n  [run] # mine\nx = 1\n"),
+            (
+                "[worker]\nretries = 1",
+                "[worker]\nretries = 1\n[run]\nx = 1\n",
+            ),
+        ] {
+            assert_eq!(with_lines(text, "[run]", "x = 1\n"), expected);
         }
     }
 

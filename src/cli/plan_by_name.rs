@@ -55,6 +55,26 @@ impl App {
         )
     }
 
+    /// Returns the only plan of a daemon that has not ended: what cannot be undone is done to no other one unnamed.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub async fn only_unfinished_plan(&self) -> Result<PlanId> {
+        let plans = self.store().await?.plans().await?;
+        let heads = plans.iter().map(|plan| &plan.head);
+        let open: Vec<&PlanHead> = heads
+            .filter(|head| head.owner == DAEMON && !head.status.settled())
+            .filter(|head| head.archive_state != ArchiveState::Deleted)
+            .collect();
+        match open.as_slice() {
+            [one] => Ok(one.id.clone()),
+            [] => Err(Failure::usage(anyhow!("no plan here is unfinished"))
+                .hint(format!("`{} plans` lists them", self.program))),
+            several => Err(Failure::usage(anyhow!("which plan is meant?"))
+                .hint(candidates(several, |head| self.carries_out(head)))),
+        }
+    }
+
     /// Returns that a plan has no such task.
     pub fn no_task(&self, plan: &PlanId, task: TaskId) -> Failure {
         Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
@@ -123,18 +143,22 @@ pub fn pick_plan(
     let begins =
         |head: &&PlanHead| head.key().starts_with(named) || head.id.as_str().starts_with(named);
     let fits: Vec<&PlanHead> = offered.clone().filter(begins).collect();
-    let (found, candidates) = match fits.as_slice() {
+    let (found, heads) = match fits.as_slice() {
         [one] => return Ok((*one).clone()),
         [] => ("no plan", offered.collect()),
         _ => ("more than one plan", fits),
     };
-    let lines = candidates.iter().map(|head| {
+    let error = anyhow!("{found} has an id that begins with `{named}`");
+    Err(Failure::usage(error).hint(candidates(&heads, carries_out)))
+}
+
+fn candidates(heads: &[&PlanHead], carries_out: impl Fn(&PlanHead) -> bool) -> String {
+    let lines = heads.iter().map(|head| {
         let (key, name) = (one_line(head.key(), NAME), one_line(&head.name, NAME));
         let state = StateWord::of_plan(head, carries_out(head)).as_str();
         format!("{key}  {state:<11}  {name}")
     });
-    let error = anyhow!("{found} has an id that begins with `{named}`");
-    Err(Failure::usage(error).hint(list("the plans here:", lines)))
+    list("the plans here:", lines)
 }
 
 fn pick_question(

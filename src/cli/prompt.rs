@@ -185,18 +185,28 @@ impl Prompt {
 
     /// Has the terminal give every key at once, and show none. What was typed before there was a question answers none.
     fn take_keys(&mut self) {
+        if !self.text.is_empty() {
+            self.turn_off(LocalModes::ICANON | LocalModes::ECHO);
+        }
+    }
+
+    /// Has the terminal show no key that is typed while rows are drawn below the lines, until [`Prompt::end`].
+    pub fn hush(&mut self) {
+        self.turn_off(LocalModes::ECHO);
+    }
+
+    fn turn_off(&mut self, modes: LocalModes) {
         let terminal = stdin();
         let Ok(now) = tcgetattr(&terminal) else {
             return;
         };
-        let lines = LocalModes::ICANON | LocalModes::ECHO;
         // To set the terminal in the background would stop this process.
         let elsewhere = tcgetpgrp(&terminal).is_ok_and(|group| group != rustix::process::getpgrp());
-        if self.text.is_empty() || !now.local_modes.intersects(lines) || elsewhere {
+        if !now.local_modes.intersects(modes) || elsewhere {
             return;
         }
         let mut keys = now.clone();
-        keys.local_modes.remove(lines);
+        keys.local_modes.remove(modes);
         if tcsetattr(&terminal, OptionalActions::Flush, &keys).is_ok() {
             self.before.get_or_insert(now);
         }

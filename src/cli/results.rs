@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use super::args::{MergeArgs, OnPlan, PruneArgs};
 use super::{App, Exit, Failure, Output, Result, can_ask, complain, confirm, shown_from_here};
 use crate::exec::{
-    CommittedWork, DiffDetail, Project, TakeOver, TaskWorktree, difference, remove_folder,
+    CommittedWork, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::wire::text::{one_line, printable};
@@ -133,7 +133,8 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
     let goal = one_line(&results.head.name, 60);
     let message = format!("Merge {branch}: {goal}\n\nThe results of plan {plan}.");
     let onto = one_line(&onto, 200);
-    match project.take_over(&commit, &message).await? {
+    let taken = project.take_over(&commit, &message).await;
+    match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
             let place = format!("`{onto}` at {}", short(&to));
             results.log(app, ResultsMove::TakenOver, &place).await?;
@@ -358,6 +359,22 @@ pub fn worktree_of(head: &PlanHead, line: &IntegrationBranch, task: TaskId) -> T
     TaskWorktree {
         folder: line.worktree(task).into(),
         branch: IntegrationBranch::task_branch(&head.id, task),
+    }
+}
+
+/// Names the lock that a git which was killed has left, and the way out.
+fn locked(error: GitError, app: &App, plan: &PlanId) -> Failure {
+    let said = error.to_string();
+    let lock = said.split('\'').find(|word| word.ends_with(".lock"));
+    let hint = lock.map(|lock| {
+        let (lock, program) = (one_line(lock, 400), &app.program);
+        format!(
+            "another git works there, or one that was killed has left `{lock}`: if none does, remove that file, then `{program} merge {plan}`"
+        )
+    });
+    match (Failure::failed(error), hint) {
+        (failure, Some(hint)) => failure.hint(hint),
+        (failure, None) => failure,
     }
 }
 

@@ -195,7 +195,10 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
         let mut app = App::open(process.start, Access::Control).await?;
         app.hooks_if_trusted().await;
-        let plan = app.plan_to_carry_out(Some(&args.plan)).await?;
+        let plan = match &args.plan {
+            Some(_) => app.plan_to_carry_out(args.plan.as_deref()).await?,
+            None => app.only_unfinished_plan().await?,
+        };
         Ok((app, plan))
     };
     let (app, plan) = unless(&mut process.ended, "the plan is as it was", opened).await?;

@@ -4,7 +4,7 @@ mod questions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -58,8 +58,6 @@ pub struct Foreground<'a> {
     json: bool,
     quiet: bool,
     asks: bool,
-    /// Where an edited plan is carried out.
-    workspace: PathBuf,
     policy: PlanPolicy,
     /// The command line that goes on with the plan.
     resume: String,
@@ -104,7 +102,6 @@ impl<'a> Foreground<'a> {
             json,
             quiet: how.quiet,
             asks: settings.human_wait == HumanWait::Wait,
-            workspace: settings.workspace.clone(),
             policy: settings.policy.clone(),
             resume: format!("{} resume {plan}", app.program),
             live: LiveArea::new(app, &output).filter(|_| !silent),
@@ -174,6 +171,7 @@ impl<'a> Foreground<'a> {
         // A line that a person types is not torn.
         let mut live = self.live.as_mut().filter(|_| self.asked.is_none());
         if let Some(live) = &mut live {
+            self.prompt.hush();
             live.read(self.app, &self.plan).await?;
         }
         tokio::select! {

@@ -293,7 +293,10 @@ pub fn attempts(plan: &Plan, task: &Task) -> String {
 /// Returns what a pending task waits for.
 fn waits(plan: &Plan, task: &Task) -> String {
     match plan.unmet(task).as_slice() {
-        [] if plan.is_ready(task) => "it waits for no other task".to_owned(),
+        [] if plan.is_ready(task) => match task.dependencies.as_slice() {
+            [] => "it waits for no other task".to_owned(),
+            _ => "what it comes after is done".to_owned(),
+        },
         [] => "its turn has not come".to_owned(),
         unmet => format!("it waits for {}", numbers(unmet)),
     }

@@ -542,22 +542,32 @@ impl Config {
             None => Self::default(),
         };
         let sensitive = config.find_sensitive(home.folder());
-        let mut config = read_config::override_by(config, environment)?;
+        let config = read_config::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
-        for (name, check) in &mut config.checks {
-            check.name.clone_from(name);
-        }
-        if let Some(prepare) = &mut config.run.prepare {
-            prepare.name = "prepare".to_owned();
-        }
-        config.timing = Timing::of(environment)?;
-        config.origin = ConfigOrigin {
+        let origin = ConfigOrigin {
             file,
             home,
             sensitive,
         };
-        Ok(config)
+        config.complete(origin, environment)
+    }
+
+    /// Adds what is no key of the file.
+    fn complete(
+        mut self,
+        origin: ConfigOrigin,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        for (name, check) in &mut self.checks {
+            check.name.clone_from(name);
+        }
+        if let Some(prepare) = &mut self.run.prepare {
+            prepare.name = "prepare".to_owned();
+        }
+        self.timing = Timing::of(environment)?;
+        self.origin = origin;
+        Ok(self)
     }
 
     /// Returns the file that was read, if any.

@@ -67,6 +67,9 @@ impl Config {
             .iter()
             .filter(|(key, _)| counts(key) && !environment.overrides(key));
         let said = kept.map(|(key, value)| (variable_of(key), value.clone()));
-        read_config::override_by(self, &said.collect())
+        let origin = self.origin.clone();
+        let recalled = read_config::override_by(self, &said.collect())?;
+        // Without it the folder, and what needs a person's confirmation, would be lost.
+        recalled.complete(origin, environment)
     }
 }

@@ -358,7 +358,10 @@ impl DueSearch<'_> {
         let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
         let silent = world.after(sign.max(claimed).max(world.started), timeout);
         let deadline = plan.deadline_of(attempt.task);
-        let too_long = world.after(claimed, deadline.saturating_add(attempt.with_person));
+        let too_long = world.after(
+            claimed.max(world.started),
+            deadline.saturating_add(attempt.with_person),
+        );
         let at = silent.min(too_long);
         if self.reached(at) && self.scanned_since(at) {
             let reason = match silent <= too_long {
@@ -457,7 +460,7 @@ impl DueSearch<'_> {
         } else if head.review == ReviewPolicy::Wanted {
             let review = |q: &HumanQuestion| q.about == HumanQuestionKind::Review;
             if !plan.open_questions().any(review) {
-                let tasks = counted(counts.total(), "task");
+                let tasks = counted(counts.total() - counts.skipped, "task");
                 let reason = format!("the plan has {tasks}; may it start?");
                 self.ask_human(HumanQuestionKind::Review, None, reason);
             }

@@ -1,7 +1,7 @@
 //! A plan in full, for a person who is to approve it.
 
 use super::{Paint, Style, name, numbers};
-use crate::plan::{Plan, Task};
+use crate::plan::{Plan, Task, TaskState};
 use crate::wire::criterion_text;
 use crate::wire::role_text::role;
 use crate::wire::text::{one_line, printable};
@@ -12,11 +12,13 @@ const SHOWN: usize = 50;
 /// Characters of a task's description that are shown.
 const LONGEST: usize = 2000;
 
-/// Returns every task with its description, who does it, what it waits for, what it makes and what is checked.
+/// Returns every task that is not left out with its description, who does it, what it waits for, what it makes and what is checked.
 pub fn review(plan: &Plan, paint: Paint) -> String {
-    let tasks = plan.tasks().take(SHOWN);
-    let mut lines: Vec<String> = tasks.flat_map(|one| task(one, paint)).collect();
-    let more = plan.counts().total().saturating_sub(SHOWN);
+    let kept = || (plan.tasks()).filter(|task| task.status != TaskState::Skipped);
+    let mut lines: Vec<String> = (kept().take(SHOWN))
+        .flat_map(|one| task(one, paint))
+        .collect();
+    let more = kept().count().saturating_sub(SHOWN);
     if more > 0 {
         lines.push(format!("  … {more} more: `edit` shows all"));
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::RoleFilter;
 use crate::own_files;
 use crate::plan::CommandId;
-use crate::volumes::{Folder, Volumes, VolumesError};
+use crate::volumes::{Folder, Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
 
@@ -31,6 +31,8 @@ pub(super) struct Claim {
     id: CommandId,
     /// Closed, and so unlocked, with the claim; signed by the worker that has it.
     lock: File,
+    /// A worker of another agent had it, and died.
+    of_another: bool,
 }
 
 /// Takes commands for a worker: for its agent, as locks name it, and of some roles.
@@ -64,7 +66,8 @@ impl PassedOver {
 
 impl Claimer<'_> {
     /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that no worker has,
-    /// of those that are named first if there is one.
+    /// of those that are named first if there is one, and at last one that a dead worker of another agent left behind, which
+    /// that one would go on with better.
     ///
     /// # Errors
     /// What the file system says.
@@ -74,11 +77,15 @@ impl Claimer<'_> {
         passed: &PassedOver,
         first: &BTreeSet<CommandId>,
     ) -> Result<Option<Claim>, VolumesError> {
+        let mut of_another = None;
         for id in volumes.locked()? {
-            if !passed.has(&id)
-                && let Some(claim) = self.take_up(volumes, &id)?
-            {
-                return Ok(Some(claim));
+            if passed.has(&id) {
+                continue;
+            }
+            match self.take_up(volumes, &id)? {
+                Some(claim) if claim.of_another => drop(of_another.get_or_insert(claim)),
+                Some(claim) => return Ok(Some(claim)),
+                None => {}
             }
         }
         let mut waiting = Vec::new();
@@ -92,10 +99,10 @@ impl Claimer<'_> {
                 return Ok(Some(claim));
             }
         }
-        Ok(None)
+        Ok(of_another)
     }
 
-    /// Takes a command that a dead worker like this one left behind.
+    /// Takes a command that a dead worker left behind.
     fn take_up(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>, VolumesError> {
         let Some((mut claim, signed)) = Claim::lock(volumes, id, false)? else {
             return Ok(None);
@@ -114,13 +121,13 @@ impl Claimer<'_> {
             return Ok(None);
         };
         let mut signed = signed.lines();
-        let mine = match signed.next() {
-            Some(agent) => agent == self.agent && self.role.takes_from(taken, signed.next()),
-            None => {
-                let assignee = assignee(taken, Folder::CommandsProcessed, id);
-                self.role.takes_from(taken, assignee.as_deref())
-            }
+        let agent = signed.next();
+        let role = match agent {
+            Some(_) => signed.next().map(str::to_owned),
+            None => assignee(taken, Folder::CommandsProcessed, id),
         };
+        let mine = self.role.takes_from(taken, role.as_deref());
+        claim.of_another = agent.is_some_and(|agent| agent != self.agent);
         claim.volumes = taken.clone();
         Ok(Some(claim).filter(|_| mine))
     }
@@ -196,6 +203,7 @@ impl Claim {
                 volumes: volumes.clone(),
                 id: id.clone(),
                 lock: file,
+                of_another: false,
             };
             (claim, before)
         }))
@@ -206,8 +214,26 @@ impl Claim {
         let text: Vec<&str> = [agent].into_iter().chain(assignee).collect();
         self.lock
             .set_len(0)
+            .and_then(|()| self.lock.rewind())
             .and_then(|()| self.lock.write_all(text.join("\n").as_bytes()))
             .map_err(|error| VolumesError::new("write", &self.volumes.claim_lock(&self.id), error))
+    }
+
+    /// Returns whether a worker of another agent had it, and died.
+    pub(super) fn is_of_another(&self) -> bool {
+        self.of_another
+    }
+
+    /// Makes a command of a worker that died this agent's, which cannot go on with what the other had begun.
+    ///
+    /// # Errors
+    /// What the file system says; it is still the other's then.
+    pub(super) fn take_over(&mut self, agent: &str) -> Result<(), VolumesError> {
+        let assignee = assignee(&self.volumes, Folder::CommandsProcessed, &self.id);
+        // First: what the other printed must never be read as this one's.
+        self.volumes.live(&self.id, &Heartbeat::default())?;
+        self.of_another = false;
+        self.sign(agent, assignee.as_deref())
     }
 
     pub(super) fn id(&self) -> &CommandId {

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::agent_activity::Pulse;
+use super::agent_doer::end_left_behind;
 use super::command_claim::{Claim, Claimer, PassedOver};
 use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
 use crate::agents::{CodingAgent, MOST_PRINTED};
@@ -234,7 +235,11 @@ impl Worker {
             return Ok(false);
         };
         let id = claim.id().clone();
-        match self.carry_out(doer, claim).await {
+        let carried = async {
+            let claim = self.take_over(doer, claim).await?;
+            self.carry_out(doer, claim).await
+        };
+        match carried.await {
             Err(WorkerError::Volumes(error)) if error.kind() == RUNS_ON => {
                 tracing::warn!(command = %id, "passed over: its agent still runs");
                 passed.note(id);
@@ -243,6 +248,21 @@ impl Worker {
         }
         // There may be other work.
         Ok(true)
+    }
+
+    /// Ends what a dead worker of another agent left running for a command, which is this worker's then.
+    ///
+    /// # Errors
+    /// What the file system says, or that something still runs; the command is the other's then.
+    async fn take_over(&self, doer: &impl Doer, mut claim: Claim) -> Result<Claim, VolumesError> {
+        if claim.is_of_another() {
+            let id = claim.id();
+            let pid = self.volumes.read_life(id).pid;
+            end_left_behind(&self.volumes.log(id, "err"), pid).await?;
+            tracing::info!(command = %id, "taken over from a worker of another agent");
+            claim.take_over(doer.name())?;
+        }
+        Ok(claim)
     }
 
     /// Has a command done until its report is there. One that was left behind is gone on with.

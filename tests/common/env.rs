@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use plan_agent::cli::trust_folder;
 use plan_agent::config::Environment;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::ioctl_fionread;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tempfile::TempDir;
 
 /// Longer than any wait here takes on a busy machine; a test that reaches it has failed.
@@ -480,9 +482,46 @@ impl Terminal {
         });
     }
 
+    /// Waits until a text is shown below another one: what is typed is lost before there is a question.
+    pub fn await_below(&self, above: &str, text: &str) {
+        wait_until(&format!("`{text}` is shown below `{above}`"), || {
+            let shown = self.shown();
+            let below = shown.split_once(above);
+            below.is_some_and(|(_, below)| below.contains(text))
+        });
+    }
+
+    /// Returns whether the terminal shows keys that are typed.
+    pub fn echoes(&self) -> bool {
+        let modes = tcgetattr(&self.keys).unwrap().local_modes;
+        modes.contains(LocalModes::ECHO)
+    }
+
+    /// Types a line, and waits until the terminal has taken it in: it decides then whether to show it.
+    pub fn type_unread(&mut self, line: &str) {
+        writeln!(self.keys, "{line}").unwrap();
+        let name = ptsname(&self.keys, Vec::new()).unwrap();
+        let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let other = rustix::fs::open(&*name, flags, Mode::empty()).unwrap();
+        wait_until("the keys have arrived", || {
+            ioctl_fionread(&other).unwrap() > line.len() as u64
+        });
+    }
+
     /// Types keys at once, as they are.
     pub fn type_keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+}
+
+/// A failed test shows what stood on its terminals last.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let shown = self.shown();
+            let last = shown.len().saturating_sub(8000);
+            row(shown.get(last..).unwrap_or(&shown));
+        }
     }
 }
 

@@ -123,17 +123,18 @@ fn plan_with_errors_is_edited_again() {
     let mut scene = Scene::by_rules("");
     scene.env.show_script(
         "my-editor",
-        "if [ -e again ]; then cp \"$1\" seen; printf '# Two\\n\\n## Mended\\n\\nDo it.\\n' > \"$1\"\n\
-         else touch again; printf '# Spoiled\\n' > \"$1\"; fi",
+        "if [ -e again ]; then cp \"$1\" seen; sed -i '/after: 9/d; s/1. Only/1. Mended/' \"$1\"\n\
+         else touch again; sed -i 's/^## .*/&\\n\\n- after: 9/' \"$1\"; fi",
     );
     scene.env.set("EDITOR", "my-editor");
     let (mut running, mut terminal) = scene.env.start_on_terminal("run --plan one.md --review");
     terminal.await_shown("? > ");
     terminal.type_keys("e");
-    terminal.await_shown("· Mended");
+    terminal.await_below("  1 · Mended\n", "? > ");
     let seen = fs::read_to_string(scene.env.path("seen")).unwrap();
-    has(&seen, ["the plan has no tasks", "-->\n# Spoiled\n"]);
-    assert!(seen.starts_with("<!-- What is wrong"), "{seen}");
+    begins(&seen, "#! ");
+    has(&seen, ["there is no task `9`", "\n\n- after: 9\n"]);
+    assert_eq!(scene.status()["tasks"][0]["id"], 1);
 
     let _agent = scene.agent(|_| Act::success("done"));
     terminal.type_keys("y");

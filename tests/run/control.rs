@@ -496,3 +496,16 @@ fn signal_ends_run_while_store_is_busy() {
         assert_eq!(scene.events_named("judged").len(), 3);
     }
 }
+
+#[test]
+fn abort_without_a_name_means_the_only_unfinished_plan() {
+    let scene = Scene::by_rules("");
+    let first = scene.leave("run --plan one.md");
+    kill(&scene, first);
+    let second = scene.leave("run --plan two.md");
+    kill(&scene, second);
+    scene.refuses(2, "abort", ["which plan is meant?", "  One\n", "  Two\n"]);
+    scene.works(["abort", &plan_id(&scene)]);
+    has(scene.works("abort"), "has ended for good");
+    scene.refuses(2, "abort", "no plan here is unfinished");
+}

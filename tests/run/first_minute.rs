@@ -157,3 +157,29 @@ fn declined_checks_and_those_without_a_test_are_not_taken() {
         lacks(terminal.shown(), "This project has");
     }
 }
+
+#[test]
+fn checks_are_offered_after_init_and_where_a_section_is_there_already() {
+    for (config, checks) in [
+        (None, "\n[run]\nchecks = [\"make\"]\n"),
+        (
+            Some("[run]\nmax_attempts = 2\n[checks]\n"),
+            "[run]\nchecks = [\"make\"]\nmax_attempts = 2\n[checks]\nmake = {",
+        ),
+    ] {
+        let scene = Scene::by_rules("");
+        scene.write("project/Makefile", "test:\n\t@echo 3 passed\n");
+        fs::remove_file(scene.env.path("config.toml")).unwrap();
+        match config {
+            Some(config) => scene.write("config.toml", config),
+            None => drop(scene.works("init")),
+        }
+        let _agent = scene.agent(|_| Act::success("It is there."));
+        let run = "run --plan one.md --workspace project";
+        let (mut running, mut terminal) = scene.env.start_on_terminal(run);
+        terminal.answer("This project has `make test`", "y");
+        assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
+        assert_eq!(scene.status()["tasks"][0]["verified"], true);
+        has(scene.read("config.toml"), checks);
+    }
+}

@@ -237,15 +237,20 @@ fn plan_can_be_edited_before_approval() {
     let mut scene = Scene::by_rules("");
     let (mut running, mut terminal) = edits(
         &mut scene,
-        "sed -i 's/^## .*/## Another/' \"$1\"; touch edited",
+        "sed -i 's/^## 1. .*/## 1. Another/' \"$1\"; touch edited",
     );
     wait_until("it is edited", || {
         scene.env.path("edited").exists() && terminal.shown().contains("· Another")
     });
     let _agent = scene.agent(|_| Act::success("done"));
-    terminal.answer("· Another", "approve");
+    terminal.await_below("  1 · Another\n", "? > ");
+    terminal.type_keys("y");
     assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
-    assert_eq!(scene.status()["tasks"][0]["name"], "Another");
+    let status = scene.status();
+    assert_eq!(
+        picked(&status["tasks"][0], "id name"),
+        json!([1, "Another"])
+    );
 }
 
 #[test]

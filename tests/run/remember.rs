@@ -171,3 +171,48 @@ fn agent_arguments_that_look_like_secrets_are_refused() {
     }
     assert!(!scene.env.path("volumes/plan-agent.db").exists());
 }
+
+/// What is remembered replaces single keys: the folder of the project, its checks and what a person confirmed stay.
+#[test]
+fn remembered_keys_leave_the_rest_of_the_configuration() {
+    let mut scene = scene();
+    scene.write("config.toml", "run.max_attempts = 1\nworker.retries = 0\n");
+    scene.env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+    begin(&scene, "--agent claude");
+    scene.env.set("PLAN_AGENT_LLM_PROVIDER", "");
+    scene.env.confirm_nothing();
+    let check = "run.checks = ['evil']\nchecks.evil = { run = ['touch', 'evil'] }\n";
+    scene.write("config.toml", check);
+    scene.refuses(4, "resume --no-input", "checks.evil");
+    fs::create_dir(scene.env.path("deep")).unwrap();
+    scene.works("trust");
+    scene.works("-C deep resume --no-input");
+    assert!(!scene.env.path("deep/volumes").exists());
+    assert!(scene.env.path("volumes/workspace/evil").exists());
+}
+
+/// A worker that died may have left its agent behind: a worker of another agent ends that one, and does the command itself.
+#[test]
+fn other_agent_takes_over_what_a_dead_worker_left_behind() {
+    for killed in [true, false] {
+        let mut scene = scene();
+        let here = scene.env.path("").display().to_string();
+        let busy = "[ \"$1\" = --version ] && { echo codex-cli 0.98.0; exit; }
+            echo $$ > @HERE@/busy; while :; do sleep 0.02; done";
+        scene.write("ready", "");
+        (scene.env).show_script("codex", &busy.replace("@HERE@", &here));
+        let daemon = scene.leave("run --plan one.md --agent codex");
+        scene.await_events("claimed", 1);
+        let busy = || fs::read_to_string(scene.env.path("busy")).unwrap_or_default();
+        wait_until("its agent works", || busy().ends_with('\n'));
+        match killed {
+            true => kill(&scene, daemon),
+            false => drop(scene.works("stop")),
+        }
+        assert_eq!(lives(busy().trim()), killed);
+        scene.works("resume --no-input --agent command -- agent {report}");
+        assert!(!lives(busy().trim()), "two agents work at once");
+        assert_eq!(scene.tasks(), ["completed"]);
+        assert!(scene.events_named("timed_out").is_empty());
+    }
+}

@@ -189,7 +189,7 @@ fn plan_that_has_ended_goes_on_by_retry_or_add() {
         ("retry 1", "task 1 is tried again, up to 3 attempts"),
         (
             "add 'Write the docs' --after 1",
-            "task 2 is added: it waits for no other task",
+            "task 2 is added: what it comes after is done",
         ),
     ] {
         has(

@@ -216,7 +216,7 @@ fn terminal_asks_about_uncommitted_files() {
         scene.env.write("project/b.txt", "mine\n");
         let run = format!("run --plan one.md {}", scene.agent);
         let (mut running, mut terminal) = scene.env.start_on_terminal(run);
-        let prompt = "commit · go · shared >";
+        let prompt = "commit · go · shared · ? >";
         terminal.answer(prompt, word);
         if word == "commit" {
             wait_until("it waits", || terminal.shown().contains("press Enter"));
@@ -585,4 +585,38 @@ fn failed_preparation_fails_the_attempt() {
     scene.env.write("config.toml", &config);
     scene.works("answer retry");
     scene.exits(0, format!("resume {}", scene.agent));
+}
+
+#[test]
+fn lock_of_a_killed_git_is_named_with_the_way_out() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    let lock = scene.project.folder.join(".git/index.lock");
+    fs::write(&lock, "").unwrap();
+    let named = format!("has left `{}`", lock.display());
+    scene.refuses(1, "merge", [named.as_str(), "remove that file", " merge "]);
+    fs::remove_file(&lock).unwrap();
+    scene.works("merge");
+}
+
+#[test]
+fn choices_for_uncommitted_files_are_explained() {
+    let Some(scene) = clean("") else { return };
+    scene.env.write("project/b.txt", "mine\n");
+    let run = format!("run --plan one.md {}", scene.agent);
+    let (mut running, mut terminal) = scene.env.start_on_terminal(run);
+    terminal.answer("commit · go · shared · ? > ", "?");
+    terminal.await_below("Words may be shortened", "commit · go · shared · ? > ");
+    terminal.type_keys("go\n");
+    assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
+}
+
+#[test]
+fn folder_named_git_makes_no_project() {
+    let scene = Scene::by_rules("");
+    fs::create_dir(scene.env.path(".git")).unwrap();
+    fs::create_dir(scene.env.path("work")).unwrap();
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.exits(0, "run --plan one.md --workspace work");
+    ran.lacks_stderr("git project");
 }

@@ -2,20 +2,17 @@
 
 use super::super::Failure;
 use super::super::answer_words::{Typed, explanation, keys, offer, read};
+use super::super::edit_plan::{unchanged, with_comments, without_comments};
 use super::super::editor::Editor;
 use super::Foreground;
-use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, Plan, QuestionId, Refusal};
+use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, Paint, Style};
-use crate::wire::plan_file;
+use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::{one_line, printable};
 
 /// The longest name of a task in a prompt, in characters.
 const NAME: usize = 30;
-
-/// What stands above a plan that is edited again, until [`END`].
-const BEGIN: &str = "<!-- What is wrong (this part is not read):";
-const END: &str = "-->\n";
 
 /// The oldest open question, and what a person has to know of it.
 pub(super) struct OpenQuestion {
@@ -69,8 +66,11 @@ impl Foreground<'_> {
     /// Puts the oldest open question on the terminal, unless it stands there.
     pub(super) fn ask(&mut self, open: Option<OpenQuestion>) -> Result<(), Failure> {
         let Some(open) = open else {
-            self.asked = None;
-            return self.prompt.end(&mut self.output);
+            // Only once: the terminal would show keys for a moment each time.
+            return match self.asked.take() {
+                Some(_) => self.prompt.end(&mut self.output),
+                None => Ok(()),
+            };
         };
         let question = &open.question;
         if self.asked.as_ref() != Some(&question.id) {
@@ -116,96 +116,54 @@ impl Foreground<'_> {
             Typed::Answer(choice, note) => {
                 let answer =
                     move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, "terminal");
-                match self.change("answered", answer).await? {
-                    Ok(()) => Ok(()),
-                    Err(refusal) => self.output.line(&format!("  {refusal}")),
+                match (self
+                    .store
+                    .change(&self.plan, "terminal", "answered", answer))
+                .await
+                {
+                    Err(StoreError::Refused(refusal)) => self.output.line(&format!("  {refusal}")),
+                    answered => Ok(answered?),
                 }
             }
         }
     }
 
-    /// Changes the plan for the person, unless the core refuses it.
-    async fn change(
-        &mut self,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<Result<(), Refusal>, Failure> {
-        match (self.store.change(&self.plan, "terminal", why, change)).await {
-            Ok(()) => Ok(Ok(())),
-            Err(StoreError::Refused(refusal)) => Ok(Err(refusal)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Lets the person edit the plan that is to be approved. What cannot be read or is refused is edited again, with the
-    /// reason above it; a text that comes back as it was changes nothing.
+    /// Lets the person edit the plan that is to be approved, until the text is right or comes back as it was given.
     async fn edit_plan(&mut self) -> Result<(), Failure> {
-        let text = self.app.read(&self.plan, |plan, _| plan_file::render(plan));
-        let mut given = text.await?;
-        let mut problems = String::new();
+        let read = self
+            .app
+            .read(&self.plan, |plan, _| PlanToEdit::new(plan, None));
+        let given = read.await?;
+        let mut text = given.text.clone();
         loop {
             self.prompt.end(&mut self.output)?;
             // Kept outside of this future, which is dropped when a signal comes or the daemon ends meanwhile.
-            let edited = match Editor::open(&(problems.clone() + &given)) {
+            let edited = match Editor::open(&text, &given.text) {
                 Ok(editor) => self.editor.insert(editor).closed().await,
                 Err(error) => Err(error),
             };
-            self.editor = None;
+            let editor = self.editor.take();
             let edited = match edited {
                 Ok(edited) => edited,
                 Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
             };
-            let edited = without_problems(&edited);
-            if *edited == given {
+            let written = without_comments(&edited);
+            if written == given.text {
                 return self.output.line("  the plan stays as it was");
             }
-            let Err(said) = self.replace_plan(edited).await? else {
-                // The plan as it is now is shown.
-                self.asked = None;
-                return Ok(());
-            };
-            // What would end the comment would be read.
-            let said = printable(&said).replace("--", "- -");
-            problems = format!("{BEGIN}\n{said}{END}");
-            edited.clone_into(&mut given);
+            if edited == text {
+                let kept = unchanged(editor.and_then(Editor::keep));
+                return self.output.line(&format!("  {kept}"));
+            }
+            let applied = (self.app).apply_edit(&self.plan, &given, written, "terminal");
+            match applied.await? {
+                Ok(_) => {
+                    // The plan as it is now is shown.
+                    self.asked = None;
+                    return Ok(());
+                }
+                Err(problems) => text = with_comments(&problems, written),
+            }
         }
     }
-
-    /// Replaces the plan by what a text says; else returns what is wrong with it, in lines.
-    async fn replace_plan(&mut self, text: &str) -> Result<Result<(), String>, Failure> {
-        let checked = plan_file::parse("plan.md", text).and_then(|file| {
-            match self.app.mismatches(&file, &self.workspace) {
-                problems if problems.is_empty() => Ok(file),
-                problems => Err(problems),
-            }
-        });
-        let file = match checked {
-            Ok(file) => file,
-            Err(problems) => {
-                let problems = problems.iter().map(|problem| problem.in_file("plan.md"));
-                return Ok(Err(problems
-                    .map(|problem| format!("{problem}\n"))
-                    .collect()));
-            }
-        };
-        let replace = move |draft: &mut Draft<'_>| {
-            draft.describe(|head| {
-                head.name = file.plan.name;
-                head.goal = file.plan.goal;
-                head.description = file.plan.description;
-                head.constraints = file.plan.constraints;
-            });
-            draft.replace_tasks(file.plan.tasks).map(drop)
-        };
-        let changed = self.change("edited", replace).await?;
-        Ok(changed.map_err(|refusal| format!("{refusal}\n")))
-    }
-}
-
-/// Returns an edited text without the reason why it is edited again.
-fn without_problems(text: &str) -> &str {
-    let behind = text
-        .strip_prefix(BEGIN)
-        .and_then(|rest| rest.split_once(END));
-    behind.map_or(text, |(_, plan)| plan)
 }

@@ -117,7 +117,11 @@ fn without_its_own(folder: &Path) -> ProjectError {
         return ProjectError::Bare(folder.to_owned());
     }
     let mut around = folder.ancestors().skip(1);
-    match around.find(|folder| locate(folder).is_ok_and(|found| found.is_some())) {
+    let is_top = |folder: &&Path| {
+        let found = locate(folder).ok().flatten();
+        found.is_some_and(|place| place.git_dir.join("HEAD").exists())
+    };
+    match around.find(is_top) {
         Some(root) => ProjectError::Within {
             folder: folder.to_owned(),
             root: root.to_owned(),

@@ -33,6 +33,15 @@ fn timeout_counts_from_last_heartbeat_and_needs_scan() {
         Some(minute(18)),
         "a daemon that was down blames nobody"
     );
+    // Nor does the deadline go on while no daemon works: the plan was stopped over night.
+    world.started = minute(600);
+    world.now = minute(715);
+    world.signs.insert(command(1), minute(715));
+    let deadline = plan.deadline_of(TaskId(1));
+    assert_eq!(
+        due(&plan, &world).look_again,
+        Some(minute(600).plus(deadline))
+    );
 }
 
 #[test]
