@@ -664,7 +664,7 @@ async fn overflow_makes_question_smaller() {
             let Err(error) = outcome else { continue };
             assert_eq!(error.spent.calls, 4);
             assert!(!error.retryable());
-            has(&error.to_string(), ["has too small a context", words]);
+            has(error.to_string(), ["has too small a context", words]);
             has(error.hint(), "a larger context");
         }
         let server = LlmServer::replying(vec![overflow]);

@@ -253,7 +253,8 @@ pub(super) fn smaller(view: &Value, divisor: usize) -> Value {
             changed.insert(more, Value::from(before + left_out));
         }
     }
-    merge_maps([Value::from(changed), view.clone()])
+    // The later map counts.
+    merge_maps([view.clone(), Value::from(changed)])
 }
 
 /// What is known of a plan as a whole: the tasks that went wrong before those that went well.

@@ -51,7 +51,12 @@ fn model_that_comes_back_closes_its_question() {
         assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
         // The first tries, and then one call at a time.
         assert!(server.count("judge") >= 6);
-        has(scene.works("log"), "the model answers again");
+        let log = scene.works("log");
+        has(&log, "the model answers again");
+        // What is repeated every few minutes is no news.
+        let times = |words: &str| log.matches(words).count();
+        assert_eq!(times("asks the model to judge"), 1, "{log}");
+        assert_eq!(times("the model failed to judge"), 1, "{log}");
         assert_eq!(scene.status()["questions"], json!([]));
         assert!(scene.texts("questions/pending", ".md").is_empty());
     }

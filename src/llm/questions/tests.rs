@@ -394,7 +394,7 @@ fn ask_replan(edits: &Value) -> Result<Vec<ReplanEdit>, String> {
 fn replan_answer_becomes_edits() {
     let edits = ask_replan(&json!([
         {"action": "add", "task": null, "name": "A", "description": "do a", "expected_output": "a", "depends_on": ["1"], "reason": "r"},
-        {"action": "add", "name": "B", "description": "do b", "depends_on": ["n1", 2], "reason": "r"},
+        {"action": "add", "name": "B", "description": "do b", "expected_output": "b", "depends_on": ["n1", 2], "reason": "r"},
         {"action": "Update", "task": 3, "name": "", "description": null, "depends_on": ["N2", "#1", "1"], "reason": "r"},
         {"action": "skip", "task": 2, "reason": "replaced"},
     ]))
@@ -422,8 +422,7 @@ fn replan_answer_becomes_edits() {
 #[test]
 fn invalid_edits_are_explained_to_model() {
     let refused = |edits: Value| ask_replan(&edits).unwrap_err();
-    let add =
-        |on: Value| json!({"action": "add", "name": "A", "description": "a", "depends_on": on});
+    let add = |on: Value| json!({"action": "add", "name": "A", "description": "a", "expected_output": "a", "depends_on": on});
     let update = |task: u32, on: Value| json!({"action": "update", "task": task, "depends_on": on});
     insta::assert_snapshot!(refused(json!([])), @"`edits` is empty: give at least one");
     insta::assert_snapshot!(refused(json!([{"action": "delete", "task": 3}])), @"edit 1: `action` must be add, update or skip");
@@ -603,7 +602,7 @@ fn edits_and_missing_tasks_use_team_roles() {
             .render(&PROMPTS)
             .unwrap();
         assert!(question.request.prompt.contains("- coder: Writes code."));
-        let add = json!({"action": "add", "name": "n", "description": "d", "assignee": role});
+        let add = json!({"action": "add", "name": "n", "description": "d", "expected_output": "o", "assignee": role});
         let pending = plan
             .tasks()
             .find(|task| task.status == TaskState::Pending)

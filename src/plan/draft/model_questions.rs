@@ -40,10 +40,13 @@ impl Draft<'_> {
         });
         ask.calls += 1;
         let id = ask.id.clone();
-        self.log(Event::Asking {
-            subject: subject.clone(),
-            calls: ask.calls,
-        });
+        // That a model which is away is asked again every few minutes is no news.
+        if ask.away.is_none() {
+            self.log(Event::Asking {
+                subject: subject.clone(),
+                calls: ask.calls,
+            });
+        }
         self.insert(ask);
         Ok(id)
     }
@@ -126,10 +129,12 @@ impl Draft<'_> {
     }
 
     fn note_failure(&mut self, mut ask: ModelQuestion, error: &str) -> ModelQuestion {
-        self.log(Event::ModelFailed {
-            subject: ask.subject.clone(),
-            error: error.to_owned(),
-        });
+        if ask.error.as_deref() != Some(error) {
+            self.log(Event::ModelFailed {
+                subject: ask.subject.clone(),
+                error: error.to_owned(),
+            });
+        }
         ask.error = Some(error.to_owned());
         self.insert(ask.clone());
         ask
