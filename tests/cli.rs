@@ -319,7 +319,7 @@ fn doctor_reports_setup_without_secrets() {
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
     ok  prompts    built in
-    ok  model      openai at https://api.openai.com/v1 (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
+    ok  model      openai at https://api.openai.com/v1, the address of its vendor (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
     --  agents     not installed: claude, codex, gemini, opencode, aider
     "#);
     let json = env.run("doctor --json").stdout;

@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::common::env::{has, lacks};
-use crate::common::llm::{Answer, LlmServer};
+use crate::common::llm::{Answer, LlmServer, Then};
 
 const CANARY: &str = "sk-canary-0123456789";
 
@@ -123,11 +123,11 @@ async fn request_has_shape_of_its_api() {
                 assert_eq!(asked.path, "/v1/messages");
                 let with_key = asked.headers.iter().filter(|(_, value)| value == CANARY);
                 assert_eq!(with_key.count(), 1);
-                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"stream":true,"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
             }
             Api::OpenAi => {
                 assert_eq!(asked.path, "/v1/chat/completions");
-                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"strict":true},"type":"json_schema"},"temperature":0.2}"#);
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"strict":true},"type":"json_schema"},"stream":true,"stream_options":{"include_usage":true},"temperature":0.2}"#);
             }
         }
     }
@@ -211,6 +211,10 @@ async fn every_llm_fault_is_classified() {
         (raw(r#"{"error": "no"}"#), "Unavailable {", true),
         (Answer::Text(" \n".to_owned()), "Unexpected {", true),
         (Answer::CutBody, "CutBody {", true),
+        (Answer::Begun(Then::Close), "CutBody {", true),
+        (Answer::Begun(Then::Fails), "Unavailable {", true),
+        (Answer::Begun(Then::Garbage), "Unexpected {", true),
+        (Answer::Begun(Then::Floods), "TooLarge {", false),
         (Answer::Close, "Unreachable {", true),
         (Answer::Endless, "TooLarge {", false),
         (
@@ -239,13 +243,75 @@ async fn every_llm_fault_is_classified() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn silent_llm_server_times_out() {
-    for answer in [Answer::Hang, Answer::HangInBody] {
-        let server = LlmServer::replying(vec![answer]);
-        let endpoint = endpoint(&server, Api::OpenAi);
-        let hasty = HttpModel::new(&endpoint, "test-model", Duration::from_millis(50)).unwrap();
-        let outcome = hasty.exchange(&request()).await;
-        assert!(matches!(outcome.unwrap_err().fault, Fault::TimedOut { .. }));
-        assert!(server.client_left());
+    for (answer, expected) in [
+        (Answer::Hang, "TimedOut"),
+        (Answer::HangInBody, "TimedOut"),
+        (Answer::Begun(Then::Hang), "TimedOut"),
+        // What only shows that the server lives is silence, too.
+        (Answer::Begun(Then::Pings), "TimedOut"),
+    ] {
+        for api in APIS {
+            let server = LlmServer::replying(vec![answer.clone()]);
+            let endpoint = endpoint(&server, api);
+            let hasty =
+                HttpModel::new(&endpoint, "test-model", Duration::from_millis(300)).unwrap();
+            let error = hasty.exchange(&request()).await.unwrap_err();
+            let fault = format!("{:?}", error.fault);
+            assert!(fault.starts_with(expected), "{api:?} {answer:?}: {fault}");
+            assert!(error.retryable());
+            assert!(matches!(answer, Answer::Begun(Then::Pings)) || server.client_left());
+        }
+    }
+}
+
+/// Five pauses, each shorter than the longest silence, and longer than it together.
+#[tokio::test]
+async fn silence_is_limited_not_length() {
+    for api in APIS {
+        let server = LlmServer::replying(vec![Answer::Begun(Then::Crawls)]);
+        let endpoint = endpoint(&server, api);
+        let silence = Duration::from_secs(2);
+        let model = HttpModel::new(&endpoint, "test-model", silence).unwrap();
+        let begun = std::time::Instant::now();
+        let reply = model.exchange(&request()).await.unwrap();
+        assert_eq!(reply.text, r#"{"a": 1, "b": 2}"#);
+        assert!(begun.elapsed() > silence);
+    }
+}
+
+#[tokio::test]
+async fn server_that_streams_nothing_is_read() {
+    for api in APIS {
+        let reply = exchange(api, Answer::Whole(json!({"a": 1}))).await.unwrap();
+        let read = (&*reply.text, reply.input_tokens, reply.output_tokens);
+        assert_eq!(read, (r#"{"a":1}"#, 11, 5), "{api:?}");
+    }
+}
+
+#[tokio::test]
+async fn stream_is_left_out_for_servers_that_refuse_it() {
+    for (api, refused, complaint) in [
+        (
+            Api::OpenAi,
+            "stream_options",
+            "stream_options: Extra inputs are not permitted",
+        ),
+        (
+            Api::OpenAi,
+            "stream",
+            "Your organization must be verified to stream this model.",
+        ),
+        (Api::Anthropic, "stream", "`stream` is not supported"),
+    ] {
+        let server = LlmServer::start(move |asked| match asked.body.get(refused) {
+            None | Some(Value::Bool(false)) => Answer::Json(json!({"a": 1})),
+            Some(_) => Answer::error(400, complaint),
+        });
+        let llm = model(&endpoint(&server, api));
+        for _ in 0..2 {
+            assert_eq!(llm.exchange(&request()).await.unwrap().text, r#"{"a":1}"#);
+        }
+        assert_eq!(server.asked().len(), 3, "{api:?} {refused}");
     }
 }
 
@@ -467,8 +533,8 @@ async fn retry_after_is_respected() {
 #[tokio::test]
 async fn unusable_answer_is_retried_with_problem() {
     let cyclic = json!({"name": "x", "description": "", "tasks": [
-        {"name": "a", "description": "a", "expected_output": "", "depends_on": [2]},
-        {"name": "b", "description": "b", "expected_output": "", "depends_on": [1]},
+        {"name": "a", "description": "a", "expected_output": "a", "depends_on": [2]},
+        {"name": "b", "description": "b", "expected_output": "b", "depends_on": [1]},
     ]});
     for (answer, complaint) in [
         (Answer::Json(cyclic), "in a circle: 1 → 2 → 1"),
@@ -527,6 +593,89 @@ async fn truncated_answer_is_retried_with_larger_limit() {
     assert!(
         matches!(&error.fault, AskFault::Exchange(error) if matches!(error.fault, Fault::CutAnswer { .. }))
     );
+}
+
+#[tokio::test]
+async fn overflow_makes_question_smaller() {
+    let goal = "a long goal ".repeat(1_000);
+    let context = PlanContext {
+        goal: &goal,
+        ..PlanContext::default()
+    };
+    let prompts = Prompts::load(None).unwrap();
+    let question = questions::plan(&context).render(&prompts).unwrap();
+    // The words of Anthropic (twice), OpenAI, vLLM, llama-server and LM Studio.
+    for (status, kind, words) in [
+        (
+            400,
+            "invalid_request_error",
+            "prompt is too long: 208310 tokens > 200000 maximum",
+        ),
+        (413, "request_too_large", "Request exceeds the maximum size"),
+        (
+            400,
+            "context_length_exceeded",
+            "Your input exceeds the limit",
+        ),
+        (
+            400,
+            "BadRequestError",
+            "This model's maximum context length is 8192 tokens. However, you requested 9000",
+        ),
+        (
+            400,
+            "exceed_context_size_error",
+            "the request exceeds the available context size",
+        ),
+        (
+            500,
+            "",
+            "Trying to keep the first 5000 tokens when context length is only 4096",
+        ),
+    ] {
+        let body = json!({"error": {"message": words, "type": kind, "code": status}});
+        let overflow = Answer::Status(status, None, body.to_string());
+        for (answers, calls) in [
+            (
+                vec![overflow.clone(), overflow.clone(), Answer::Json(a_plan())],
+                3,
+            ),
+            (
+                vec![
+                    overflow.clone(),
+                    Answer::Text("no".to_owned()),
+                    Answer::Json(a_plan()),
+                ],
+                3,
+            ),
+            (vec![overflow.clone()], 4),
+        ] {
+            let fits = answers.len() > 1;
+            let server = LlmServer::replying(answers);
+            let model = Model::new(model(&endpoint(&server, Api::OpenAi)), &hasty());
+            let outcome = model.ask(&question).await;
+            assert_eq!(outcome.is_ok(), fits, "{words}: {outcome:?}");
+            let asked = server.asked();
+            assert_eq!(asked.len(), calls, "{words}");
+            let size = |index: usize| asked[index].prompt().len();
+            assert!(size(1) < size(0) && size(calls - 1) < size(0), "{words}");
+            let limit = |index: usize| asked[index].body["max_tokens"].as_u64().unwrap();
+            assert_eq!(2 * limit(1), limit(0));
+            let Err(error) = outcome else { continue };
+            assert_eq!(error.spent.calls, 4);
+            assert!(!error.retryable());
+            has(error.to_string(), ["has too small a context", words]);
+            has(error.hint(), "a larger context");
+        }
+        let server = LlmServer::replying(vec![overflow]);
+        let model = Model::new(model(&endpoint(&server, Api::Anthropic)), &hasty());
+        let error = model.at_most(2).ask(&question).await.unwrap_err();
+        assert_eq!(
+            (error.spent.calls, server.asked().len()),
+            (2, 2),
+            "the budget holds"
+        );
+    }
 }
 
 #[tokio::test]

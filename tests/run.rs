@@ -2,6 +2,7 @@
 //! behind real HTTP.
 
 mod asking;
+mod away;
 mod budget;
 mod clock;
 mod control;
@@ -52,7 +53,7 @@ use crate::common::agent::{Act, Agent, Command, Exchange};
 use crate::common::env::{
     Args, DEADLINE, Parts, Ran, Running, TestEnv, begins, has, lacks, lives, skip, wait_until,
 };
-use crate::common::llm::{Answer, Asked, LlmServer};
+use crate::common::llm::{Answer, Asked, LlmServer, Then};
 
 /// Three tasks, one after the other.
 const CHAIN: &str = "\
@@ -335,6 +336,13 @@ impl Drop for Left {
             let (Ok(()) | Err(_)) = pidfd_send_signal(handle, Signal::KILL);
         }
     }
+}
+
+/// Returns the open questions of the newest plan; none if there is no plan yet.
+fn open_questions(scene: &Scene) -> Vec<Value> {
+    let status: Option<Value> = serde_json::from_str(&scene.run("status --json").stdout).ok();
+    let questions = status.and_then(|status| status["questions"].as_array().cloned());
+    questions.unwrap_or_default()
 }
 
 /// Returns the newest plan's id.

@@ -194,8 +194,11 @@ fn model(app: &App) -> Finding {
             let usual = endpoint.api.usual_model();
             let mut models = models.map(|model| model.unwrap_or(usual)).to_vec();
             models.dedup();
-            let named = endpoint.url_variable;
-            let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
+            let named = match (endpoint.url_variable, &llm.base_url) {
+                (Some(variable), _) => format!(", as {variable} says"),
+                (None, Some(_)) => ", as llm.base_url says".to_owned(),
+                (None, None) => ", the address of its vendor".to_owned(),
+            };
             let (api, url, models) = (endpoint.api.as_str(), endpoint.base_url, models.join(", "));
             let key = format!("key {} {key}", endpoint.key_variable);
             let text = format!("{api} at {url}{named} ({why}), model {models}, {key}");

@@ -71,7 +71,12 @@ impl Timing {
             filing,
             work,
             inside,
-            plan: Timeouts { repair, untaken },
+            plan:
+                Timeouts {
+                    repair,
+                    untaken,
+                    away,
+                },
         } = self;
         Self {
             scan: scan.mul_f64(factor),
@@ -81,6 +86,7 @@ impl Timing {
             plan: Timeouts {
                 repair: repair.mul_f64(factor),
                 untaken: untaken.mul_f64(factor),
+                away: away.mul_f64(factor),
             },
         }
     }

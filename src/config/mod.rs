@@ -86,7 +86,7 @@ pub struct LlmConfig {
     /// The environment variable that holds the key; the provider's usual one if left out.
     #[serde(deserialize_with = "read_config::variable_name")]
     pub api_key_env: Option<String>,
-    /// How long one call may take.
+    /// How long a service may be silent within a call, and how long a call of a coding agent may take.
     #[serde(with = "read_config::duration")]
     pub timeout: Duration,
     /// Calls for one question while they fail in a way that may be temporary.

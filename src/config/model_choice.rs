@@ -67,7 +67,7 @@ pub struct ModelEndpoint {
 }
 
 impl Api {
-    const ALL: [Self; 2] = [Self::Anthropic, Self::OpenAi];
+    pub(super) const ALL: [Self; 2] = [Self::Anthropic, Self::OpenAi];
 
     /// Returns the word in the configuration.
     pub fn as_str(self) -> &'static str {
@@ -84,11 +84,39 @@ impl Api {
         }
     }
 
-    /// Returns the variable that redirects the vendor's programs, and the coding agents, to another address.
-    fn url_variable(self) -> &'static str {
+    /// Returns the variables that redirect the vendor's programs, and the coding agents, to another address.
+    pub(super) fn url_variables(self) -> &'static [&'static str] {
         match self {
-            Self::Anthropic => "ANTHROPIC_BASE_URL",
-            Self::OpenAi => "OPENAI_BASE_URL",
+            Self::Anthropic => &["ANTHROPIC_BASE_URL"],
+            Self::OpenAi => &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
+        }
+    }
+
+    /// Returns the address that the environment names, with the variable.
+    ///
+    /// # Errors
+    /// It is no address, or two variables name different ones: the key and the goal must not go to the wrong one.
+    fn elsewhere(
+        self,
+        environment: &Environment,
+    ) -> Result<Option<(&'static str, String)>, ConfigError> {
+        let wrong = |name: &str, message| ConfigError::Variable {
+            name: name.to_owned(),
+            message,
+        };
+        let named = self.url_variables().iter().filter_map(|name| {
+            let url = read_config::address(environment.get(name)?);
+            Some(
+                url.map(|url| (*name, url))
+                    .map_err(|message| wrong(name, message)),
+            )
+        });
+        let named = named.collect::<Result<Vec<_>, _>>()?;
+        match &named[..] {
+            [(first, url), (name, other)] if url != other => {
+                Err(wrong(name, format!("names another address than `{first}`")))
+            }
+            _ => Ok(named.into_iter().next()),
         }
     }
 
@@ -224,21 +252,17 @@ impl Config {
             .api_key_env
             .as_deref()
             .unwrap_or(api.usual_key_variable());
-        let variable = api.url_variable();
-        let elsewhere = environment.get(variable).filter(|_| llm.base_url.is_none());
-        let wrong = |message| ConfigError::Variable {
-            name: variable.to_owned(),
-            message,
-        };
-        let base_url = match (&llm.base_url, elsewhere) {
-            (Some(configured), _) => configured.clone(),
-            (None, Some(url)) => read_config::address(url).map_err(wrong)?,
-            (None, None) => api.usual_base_url().to_owned(),
+        let (url_variable, base_url) = match &llm.base_url {
+            Some(configured) => (None, configured.clone()),
+            None => match api.elsewhere(environment)? {
+                Some((variable, url)) => (Some(variable), url),
+                None => (None, api.usual_base_url().to_owned()),
+            },
         };
         Ok(ModelEndpoint {
             api,
             base_url,
-            url_variable: elsewhere.map(|_| variable),
+            url_variable,
             key: environment.get(key_variable).map(SecretString::from),
             key_variable: key_variable.to_owned(),
         })
@@ -350,6 +374,13 @@ mod tests {
         insta::assert_snapshot!(chosen("provider = 'anthropic'\nbase_url = 'https://models.example'", &["ANTHROPIC_API_KEY", here]), @r#"anthropic at https://models.example, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): provider = "anthropic""#);
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "OPENAI_BASE_URL=http://models.example/v1"]), @r"
         environment variable `OPENAI_BASE_URL`: http would send the key unencrypted and is for this machine only; use https
+        Hint: mend it, or name the address in `llm.base_url`, which goes before
+        ");
+        let of_aider = "OPENAI_API_BASE=http://localhost/v1";
+        insta::assert_snapshot!(chosen("provider = 'openai'", &[of_aider]), @r#"openai at http://localhost/v1, plan gpt-5, judge gpt-5, key None: provider = "openai""#);
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", of_aider, "OPENAI_BASE_URL=http://localhost/v1/"]), @"openai at http://localhost/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", of_aider, "OPENAI_BASE_URL=https://models.example/v1"]), @"
+        environment variable `OPENAI_API_BASE`: names another address than `OPENAI_BASE_URL`
         Hint: mend it, or name the address in `llm.base_url`, which goes before
         ");
         // An address alone chooses no model.

@@ -87,7 +87,9 @@ impl ConfigError {
                 ))
             }
             Self::Unreadable { .. } => None,
-            Self::Variable { name, .. } if name.ends_with("_BASE_URL") => {
+            Self::Variable { name, .. }
+                if name.ends_with("_BASE_URL") || name.ends_with("_API_BASE") =>
+            {
                 Some("mend it, or name the address in `llm.base_url`, which goes before".into())
             }
             Self::Variable { .. } => None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::model_choice::Api;
 use super::read_config::{self, variable_of};
 use super::{Config, ConfigError, Environment, ModelProvider, Planner};
 
@@ -57,8 +58,8 @@ impl Config {
         let named = provider.as_ref().and_then(toml::Value::as_str);
         let same = self.llm.provider == ModelProvider::Auto
             || settings.get(PROVIDER).map(String::as_str) == named;
-        let elsewhere = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"];
-        let elsewhere = elsewhere.iter().any(|name| environment.get(name).is_some());
+        let mut elsewhere = Api::ALL.into_iter().flat_map(Api::url_variables);
+        let elsewhere = elsewhere.any(|name| environment.get(name).is_some());
         let counts = |key: &str| {
             let moved = key == BASE_URL && elsewhere;
             REMEMBERED.contains(&key) && (same || !key.starts_with("llm.")) && !moved

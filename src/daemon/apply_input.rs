@@ -2,7 +2,7 @@
 
 use super::carry_out_steps::new_question;
 use super::changed_files::QuickInspection;
-use super::effect_work::{ModelDecision, ModelOutcome};
+use super::effect_work::{ModelDecision, ModelOutcome, NoAnswer};
 use super::exchange::Filed;
 use super::input_routing::FoundInput;
 use super::plan_run::EffectResult;
@@ -175,7 +175,9 @@ pub(super) fn apply_model_answer(
     let question = new_question(draft.plan(), volumes);
     let (said, text) = match asked.said {
         Ok(said) => said,
-        Err(error) => return draft.failed_ask(&asked.ask, &error, question),
+        Err(NoAnswer { error, away }) => {
+            return draft.failed_ask(&asked.ask, &error, away, question);
+        }
     };
     draft.answered_ask(&asked.ask, &text)?;
     match draft.part(|draft| apply_model_decision(draft, said, question.clone())) {

@@ -2,6 +2,7 @@
 //! for the count of a model's call, which is committed before the call is made.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 
@@ -42,7 +43,15 @@ pub(super) struct ModelOutcome {
     pub ask: AskId,
     pub spent: ModelCost,
     /// The answer with its text, or why there is none.
-    pub said: Result<(ModelDecision, String), String>,
+    pub said: Result<(ModelDecision, String), NoAnswer>,
+}
+
+/// Why a model gave no usable answer.
+#[derive(Clone, Debug)]
+pub(super) struct NoAnswer {
+    pub error: String,
+    /// How long a model that is away asks to wait; `None` if asking again by itself makes no sense.
+    pub away: Option<Duration>,
 }
 
 /// Only makes a plan for a goal, without carrying it out. The caller holds the folder's lock.
@@ -54,7 +63,7 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Resu
     make_workspace(&settings.workspace)?;
     let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
     let asked = asked.context("the budget allows no call")?;
-    let failed = asked.said.as_ref().err().cloned();
+    let failed = asked.said.as_ref().err().map(|no| no.error.clone());
     let volumes = settings.volumes.clone();
     let apply = move |draft: &mut Draft<'_>| apply_model_answer(draft, asked, &volumes);
     let why = "the model answered";
@@ -87,11 +96,12 @@ pub(super) async fn ask(
         let ask = draft.begin_ask(&about)?;
         let plan = draft.plan();
         let question = question(plan, &about, &facts, &checks, team.as_deref())?;
-        Ok((ask, plan.calls_left(), question))
+        let was_away = plan.ask(&ask).is_some_and(|ask| ask.away.is_some());
+        Ok((ask, was_away, plan.calls_left(), question))
     };
     let why = "a model is asked";
     let begun = store.change(&settings.plan, BY, why, begin).await;
-    let (ask, left, question) = match begun {
+    let (ask, was_away, left, question) = match begun {
         Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
@@ -102,10 +112,18 @@ pub(super) async fn ask(
         _ => &models.plan,
     };
     // One call is counted; the retries after its failure must fit into the budget, too.
-    let model = model.at_most(left.saturating_add(1));
+    let mut model = model.at_most(left.saturating_add(1));
+    if was_away {
+        model = model.without_retries();
+    }
     let (spent, said) = match model.ask(&question.render(&settings.prompts)?).await {
         Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
-        Err(error) => (error.spent, Err(format!("{error}. Hint: {}", error.hint()))),
+        Err(error) => {
+            let away = error.retryable();
+            let away = away.then(|| error.retry_after().unwrap_or_default());
+            let said = format!("{error}. Hint: {}", error.hint());
+            (error.spent, Err(NoAnswer { error: said, away }))
+        }
     };
     Ok(Some(ModelOutcome { ask, spent, said }))
 }

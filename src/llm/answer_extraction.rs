@@ -1,5 +1,6 @@
-//! Finds the object in a model's answer: plain JSON, JSON in a fence or amid prose, else YAML. Every text is bounded before a
-//! parser sees it, and parsed directly into its type, so that no answer can take much time or memory.
+//! Finds the object in a model's answer: plain JSON, JSON in a fence or amid prose, else YAML. Small slips of weak models with
+//! one possible meaning are mended: tags of the prompt among the texts, and raw line breaks in strings. Every text is bounded
+//! before a parser sees it, and parsed directly into its type, so that no answer can take much time or memory.
 
 use serde::de::DeserializeOwned;
 
@@ -12,15 +13,19 @@ const MAX_YAML_DEPTH: usize = 32;
 /// The most places at which an object may begin amid prose.
 const MAX_STARTS: usize = 16;
 
+/// The longest tag of a prompt, in bytes.
+const MAX_TAG: usize = 100;
+
 /// Reads the object that an answer holds. The error says what is wrong in words that the model can act on.
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     if text.len() > MAX_ANSWER {
         return Err(format!("the answer has more than {MAX_ANSWER} bytes"));
     }
+    let text = without_tags(text);
     let text = text.trim_start_matches('\u{feff}').trim();
     let mut complaint = None;
     for candidate in candidates(text) {
-        match serde_json::from_str(candidate) {
+        match serde_json::from_str(&with_escaped_breaks(candidate)) {
             Ok(value) => return Ok(value),
             // JSON of the wrong shape gives a better error than text that is no JSON; the outermost object comes first.
             Err(error) if error.is_data() => {
@@ -40,6 +45,51 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         }
     }
     Err(complaint.unwrap_or_else(|| "the answer holds no JSON object".to_owned()))
+}
+
+/// Leaves out the tags of the prompt that a model has copied, `<data name="goal">` and the `</data>` that belongs to it: the
+/// quotes in them would end a string. Tags with other attributes are a text's own.
+fn without_tags(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find("<data") {
+        let length = copied_tag(&rest[at..]);
+        out.push_str(&rest[..at]);
+        out.push_str(&rest[at..at + length.map_or("<data".len(), |_| 0)]);
+        rest = &rest[at + length.unwrap_or("<data".len())..];
+    }
+    out.push_str(rest);
+    match out.contains("<data") {
+        true => out,
+        false => out.replace("</data>", ""),
+    }
+}
+
+/// Returns the length of a copied tag at the start of a text.
+fn copied_tag(text: &str) -> Option<usize> {
+    let tag = &text[..=text.find('>').filter(|end| *end < MAX_TAG)?];
+    let name = tag["<data".len()..].trim_start().strip_prefix("name=")?;
+    let own = name.contains(['=', '<', '\n']);
+    (!own).then_some(tag.len())
+}
+
+/// Escapes the line breaks and tabs that stand in strings as they are.
+fn with_escaped_breaks(json: &str) -> String {
+    let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
+    for c in json.chars() {
+        let was_escaped = std::mem::take(&mut escaped);
+        match c {
+            '"' if !was_escaped => in_string = !in_string,
+            '\\' => escaped = in_string && !was_escaped,
+            _ => {}
+        }
+        match c {
+            '\n' if in_string => out.push_str("\\n"),
+            '\r' if in_string => out.push_str("\\r"),
+            '\t' if in_string => out.push_str("\\t"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Returns where JSON may be: the whole text, the fences, then the objects amid prose.
@@ -180,6 +230,39 @@ mod tests {
             format!("<think>{{x}} {{\"a\":1}}</think>\n{json}"),
         ] {
             assert_eq!(read(&text).as_ref(), Ok(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn mends_slips_with_one_meaning() {
+        let decision = |json: &str| read(json).map(|answer| answer.decision);
+        for (text, wanted) in [
+            ("{\"decision\": \"a\n\tb\r\", \"steps\":\n[1]}", "a\n\tb\r"),
+            (
+                "{\"decision\": \"a \\\"\nb\\\\\", \"steps\": [1]}",
+                "a \"\nb\\",
+            ),
+            (
+                r#"{"decision": "<data name="goal">a</data>", "steps": [1]}"#,
+                "a",
+            ),
+            (
+                r#"{"decision": "<data name=\"your answer\">a", "steps": [1]}"#,
+                "a",
+            ),
+            (r#"{"decision": "a </data>", "steps": [1]}"#, "a "),
+            // These are texts of the answer itself.
+            (
+                r#"{"decision": "<data value='1'>a</data>", "steps": [1]}"#,
+                "<data value='1'>a</data>",
+            ),
+            (
+                r#"{"decision": "<data name='a' xml:space='preserve'></data>", "steps": [1]}"#,
+                "<data name='a' xml:space='preserve'></data>",
+            ),
+            (r#"{"decision": "a <datax", "steps": [1]}"#, "a <datax"),
+        ] {
+            assert_eq!(decision(text).as_deref(), Ok(wanted), "{text}");
         }
     }
 

@@ -64,7 +64,7 @@ pub struct LlmError {
 pub enum Fault {
     #[error("cannot be reached: {reason}")]
     Unreachable { reason: String },
-    #[error("did not answer within {after:?}")]
+    #[error("gave no answer, or no more of it, for {after:?}")]
     TimedOut { after: Duration },
     #[error("is not available now: status {status}: {message}")]
     Unavailable {
@@ -83,6 +83,8 @@ pub enum Fault {
     TooLarge { limit: usize },
     #[error("refused the key: status {status}: {message}")]
     Unauthorised { status: u16, message: String },
+    #[error("has too small a context for this question: status {status}: {message}")]
+    Overflow { status: u16, message: String },
     #[error("rejected the request: status {status}: {message}")]
     Rejected { status: u16, message: String },
     #[error("redirects to another place (status {status}), which is not followed")]
@@ -161,6 +163,9 @@ impl LlmError {
                 "is `[llm] base_url` right, and the server running and reachable from here?"
             }
             Fault::TimedOut { .. } => "raise `[llm] timeout` or choose a faster model",
+            Fault::Overflow { .. } => {
+                "give the server a larger context (llama-server `-c`, ollama `num_ctx`), choose a model that has one, or shorten the goal"
+            }
             Fault::Unavailable { status: 429, .. } => {
                 "the provider limits how much you may ask: wait, or look at your plan there"
             }
@@ -186,6 +191,18 @@ impl LlmError {
             Fault::Refused { .. } => "put the goal in other words, or choose another model",
         }
     }
+}
+
+/// Returns whether words of a server, with the code and the type of its error, say that the question or the room for its
+/// answer exceeds the context of the model.
+pub(super) fn is_overflow(words: &str) -> bool {
+    let words = words.to_ascii_lowercase().replace('_', " ");
+    let names = |name: &str| words.contains(name);
+    let of_context = ["length", "size", "window", "limit"].map(|what| format!("context {what}"));
+    // Anthropic (two), Bedrock, Gemini, xAI, vLLM, TGI, Groq, Copilot, Kimi, Cohere.
+    let others = "prompt is too long|request too large|input is too long|maximum number of tokens|maximum prompt length\
+        |maximum model length|max new tokens|reduce the length|prompt token count|model token limit|too many tokens";
+    of_context.iter().any(|name| names(name)) || others.split('|').any(names)
 }
 
 /// Returns what a server or an agent said as one short line.

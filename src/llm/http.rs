@@ -1,5 +1,5 @@
-//! One POST to a model's endpoint: where it may go, how long it may take, how large the response may be, and the name of each
-//! kind of failure. This module owns the key; no text that leaves it contains the key.
+//! One POST to a model's endpoint: where it may go, how long it may be silent, how large the response may be, and the name of
+//! each kind of failure. This module owns the key; no text that leaves it contains the key.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -11,16 +11,16 @@ use reqwest::{Client, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::time::timeout;
 
-use super::error::{EndpointError, Fault, LlmError, MAX_MESSAGE, own_words};
+use super::error::{EndpointError, Fault, LlmError, MAX_MESSAGE, is_overflow, own_words};
+use super::event_stream::ApiAnswer;
 use crate::config::{ModelEndpoint, is_loopback};
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
 /// A server that has not accepted the connection by then is not reachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest silence inside a body; the deadline of the whole exchange bounds the wait for its first byte.
-const BODY_SILENCE: Duration = Duration::from_secs(30);
 /// Shorter than the idle limits of servers, which close idle connections without notice.
 const IDLE_CONNECTION: Duration = Duration::from_secs(15);
 /// The shortest key that is searched for in replies, in characters. Shorter keys are placeholders for a person's own servers
@@ -46,7 +46,8 @@ pub(super) struct Endpoint {
     /// The model's name at the provider.
     pub(super) model: String,
     key: Option<SecretString>,
-    timeout: Duration,
+    /// The longest silence.
+    pub(super) timeout: Duration,
 }
 
 impl fmt::Debug for Endpoint {
@@ -61,7 +62,7 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// Sets up a client for `path` below the base URL. The key goes into a header, after a prefix; `headers` are sent alongside
-    /// it. One exchange may take the timeout as a whole.
+    /// it. The timeout is the longest silence of the server.
     pub(super) fn new(
         endpoint: &ModelEndpoint,
         model: &str,
@@ -118,17 +119,6 @@ impl Endpoint {
         })
     }
 
-    /// Sends a body and returns the JSON that came back with a success status.
-    pub(super) async fn post(&self, body: &impl Serialize) -> Result<Value, LlmError> {
-        let body = serde_json::to_vec(body).expect("requests have text keys and no fallible parts");
-        match tokio::time::timeout(self.timeout, self.exchange(body)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(self.error(Fault::TimedOut {
-                after: self.timeout,
-            })),
-        }
-    }
-
     /// Makes an error about this endpoint.
     pub(super) fn error(&self, fault: Fault) -> LlmError {
         LlmError {
@@ -138,15 +128,18 @@ impl Endpoint {
         }
     }
 
-    async fn exchange(&self, body: Vec<u8>) -> Result<Value, LlmError> {
-        let response = self
-            .client
-            .post(self.url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(body)
-            .send()
-            .await
-            .map_err(|error| self.transport(error))?;
+    /// Sends a body and returns the answer that came back with a success status.
+    pub(super) async fn post<A: ApiAnswer>(&self, body: &impl Serialize) -> Result<A, LlmError> {
+        let body = serde_json::to_vec(body).expect("requests have text keys and no fallible parts");
+        let request = self.client.post(self.url.clone()).body(body);
+        let sent = request.header(CONTENT_TYPE, "application/json").send();
+        let response = match timeout(self.timeout, sent).await {
+            Ok(response) => response.map_err(|error| {
+                let reason = chain(&error.without_url());
+                self.saying(&reason, |reason| Fault::Unreachable { reason })
+            })?,
+            Err(_) => return Err(self.timed_out()),
+        };
         let status = response.status();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         if status.is_redirection() {
@@ -154,46 +147,63 @@ impl Endpoint {
                 status: status.as_u16(),
             }));
         }
+        let kind = response.headers().get(CONTENT_TYPE);
+        let is_stream = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/event-stream");
+        if status.is_success() && kind.is_some_and(is_stream) {
+            return self.stream(response).await;
+        }
         let bytes = match self.body(response).await {
             // The status says more than the body that is missing.
             Err(_) if !status.is_success() => Vec::new(),
             other => other?,
         };
-        let json = serde_json::from_slice::<Value>(&bytes);
         if !status.is_success() {
-            return Err(self.refusal(status, json.ok().as_ref(), &bytes, retry_after));
+            return Err(self.refusal(status, &bytes, retry_after));
         }
-        let json = json.map_err(|_| {
-            self.error(Fault::NotJson {
-                excerpt: self.own_words(&String::from_utf8_lossy(&bytes)),
-            })
+        let json = self.json(&bytes)?;
+        serde_json::from_value(json).map_err(|error| self.unexpected(&error))
+    }
+
+    /// Reads an answer or a part of one. Refuses an error under status 200, as it comes from some gateways and within streams.
+    pub(super) fn json(&self, bytes: &[u8]) -> Result<Value, LlmError> {
+        let json: Value = serde_json::from_slice(bytes).map_err(|_| {
+            let text = String::from_utf8_lossy(bytes);
+            self.saying(&text, |excerpt| Fault::NotJson { excerpt })
         })?;
-        // Some gateways report an error under status 200.
-        if json.get("error").is_some_and(|error| !error.is_null()) {
-            let status = json["error"]["code"]
-                .as_u64()
-                .and_then(|code| u16::try_from(code).ok())
-                .and_then(|code| StatusCode::from_u16(code).ok())
-                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            return Err(self.refusal(status, Some(&json), &bytes, retry_after));
-        }
-        Ok(json)
+        let Some(error) = json.get("error").filter(|error| !error.is_null()) else {
+            return Ok(json);
+        };
+        let status = error["code"]
+            .as_u64()
+            .and_then(|code| u16::try_from(code).ok())
+            .and_then(|code| StatusCode::from_u16(code).ok())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Err(self.refusal(status, bytes, None))
+    }
+
+    pub(super) fn timed_out(&self) -> LlmError {
+        let after = self.timeout;
+        self.error(Fault::TimedOut { after })
+    }
+
+    /// Makes an error with words that come from outside.
+    pub(super) fn saying(&self, words: &str, fault: impl FnOnce(String) -> Fault) -> LlmError {
+        self.error(fault(self.own_words(words)))
+    }
+
+    pub(super) fn unexpected(&self, error: &dyn std::error::Error) -> LlmError {
+        self.saying(&error.to_string(), |reason| Fault::Unexpected { reason })
     }
 
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, LlmError> {
         let mut bytes = Vec::new();
         loop {
-            let chunk = tokio::time::timeout(BODY_SILENCE, response.chunk())
+            let chunk = timeout(self.timeout, response.chunk())
                 .await
-                .map_err(|_| {
-                    self.error(Fault::TimedOut {
-                        after: BODY_SILENCE,
-                    })
-                })?
+                .map_err(|_| self.timed_out())?
                 .map_err(|error| {
-                    self.error(Fault::CutBody {
-                        reason: self.own_words(&chain(&error.without_url())),
-                    })
+                    let reason = chain(&error.without_url());
+                    self.saying(&reason, |reason| Fault::CutBody { reason })
                 })?;
             let Some(chunk) = chunk else {
                 return Ok(bytes);
@@ -205,33 +215,21 @@ impl Endpoint {
         }
     }
 
-    fn transport(&self, error: reqwest::Error) -> LlmError {
-        let fault = if error.is_timeout() && !error.is_connect() {
-            Fault::TimedOut {
-                after: self.timeout,
-            }
-        } else {
-            Fault::Unreachable {
-                reason: self.own_words(&chain(&error.without_url())),
-            }
-        };
-        self.error(fault)
-    }
-
-    fn refusal(
-        &self,
-        status: StatusCode,
-        json: Option<&Value>,
-        bytes: &[u8],
-        retry_after: Option<Duration>,
-    ) -> LlmError {
-        let said = json
-            .and_then(error_message)
-            .unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned());
+    fn refusal(&self, status: StatusCode, bytes: &[u8], retry_after: Option<Duration>) -> LlmError {
+        let json: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let said = error_message(&json);
+        let said = said.unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned());
         let message = self.own_words(&said);
         let code = status.as_u16();
+        let kinds = ["code", "type"].map(|name| json["error"][name].as_str().unwrap_or_default());
+        let words = format!("{message} {}", kinds.join(" "));
         self.error(match code {
             401 | 403 => Fault::Unauthorised {
+                status: code,
+                message,
+            },
+            // Beside 413, servers say so with 400, 422, or a fault of their own.
+            _ if code == 413 || is_overflow(&words) => Fault::Overflow {
                 status: code,
                 message,
             },
@@ -343,7 +341,7 @@ fn error_message(json: &Value) -> Option<String> {
 }
 
 /// Returns an error with its causes; each shows one level only.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -4,9 +4,11 @@
 
 mod answer_extraction;
 mod answer_schema;
+mod api_answers;
 mod coding_agent_model;
 mod command_body;
 mod error;
+mod event_stream;
 mod http;
 mod http_apis;
 mod prompt_context;

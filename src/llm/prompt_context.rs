@@ -3,8 +3,10 @@
 //! make them fit to be shown. The size depends on the task at hand, never on the plan: a window of neighbours and counts
 //! stand for the rest.
 
+use std::collections::BTreeMap;
+
 use minijinja::context;
-use minijinja::value::{Serde, Value};
+use minijinja::value::{Serde, Value, merge_maps};
 use serde::Serialize;
 
 use super::quoting::{LINE, NAME, one_line};
@@ -25,6 +27,18 @@ const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
 /// Offers shown.
 const OFFERS: usize = 100;
+
+/// The lists that a smaller question shortens: those of which the last entries count most, and those of which the first do. The
+/// number of what is left out is added to the value of the same name with `_more`, where there is one.
+const LAST: [&str; 5] = ["before", "earlier", "settled", "tasks", "done"];
+const FIRST: [&str; 6] = [
+    "after",
+    "dependencies",
+    "changed",
+    "stale",
+    "running",
+    "pending",
+];
 
 /// The facts that are known before there is a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -222,6 +236,30 @@ pub(super) fn replan(
 pub(super) fn editable(plan: &Plan) -> impl Iterator<Item = &Task> {
     plan.unsettled()
         .filter(|task| task.status == TaskState::Pending)
+}
+
+/// Returns the values with so small a part of each list, and at least one entry.
+pub(super) fn smaller(view: &Value, divisor: usize) -> Value {
+    let mut changed = BTreeMap::new();
+    for name in LAST.into_iter().chain(FIRST) {
+        let attribute = |name: &str| view.get_attr(name).ok();
+        let entries = attribute(name).and_then(|list| Some(list.try_iter().ok()?.collect()));
+        let entries: Vec<Value> = entries.unwrap_or_default();
+        let kept = entries.len().div_ceil(divisor);
+        let left_out = entries.len() - kept;
+        if left_out == 0 {
+            continue;
+        }
+        let skipped = if LAST.contains(&name) { left_out } else { 0 };
+        let entries = entries.into_iter().skip(skipped).take(kept);
+        changed.insert(name.to_owned(), entries.collect::<Value>());
+        let more = format!("{name}_more");
+        if let Some(Ok(before)) = attribute(&more).map(usize::try_from) {
+            changed.insert(more, Value::from(before + left_out));
+        }
+    }
+    // The later map counts.
+    merge_maps([view.clone(), Value::from(changed)])
 }
 
 /// What is known of a plan as a whole: the tasks that went wrong before those that went well.

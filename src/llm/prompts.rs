@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
-use minijinja::{Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
+use minijinja::{Environment, Error, ErrorKind, Output, UndefinedBehavior};
 use thiserror::Error;
 
 use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
@@ -178,6 +178,13 @@ impl Prompts {
         Ok(prompts)
     }
 
+    /// Returns the templates with every text cut to so small a part of its usual length.
+    pub(super) fn smaller(&self, divisor: usize) -> Self {
+        let mut prompts = self.clone();
+        cut_texts(&mut prompts.environment, divisor);
+        prompts
+    }
+
     /// Renders both parts of a question's template: `(system, prompt)`.
     pub(super) fn question(
         &self,
@@ -300,22 +307,24 @@ fn environment() -> Environment<'static> {
     for name in ["safe", "escape", "e"] {
         environment.remove_filter(name);
     }
-    environment.add_filter("text", |text: Value, limit: Option<usize>| {
-        fit(&text, |text| {
-            quote(text, limit.unwrap_or(TEXT).min(MAX_TEXT))
-        })
-    });
-    environment.add_filter("line", |text: Value, limit: Option<usize>| {
-        fit(&text, |text| {
-            one_line(text, limit.unwrap_or(LINE).min(MAX_TEXT))
-        })
-    });
     environment.add_filter("names", |names: Vec<String>| {
         let names = names.iter().map(|name| one_line(name, NAME));
         Value::from_safe_string(names.collect::<Vec<_>>().join(", "))
     });
-    environment.set_formatter(write);
+    cut_texts(&mut environment, 1);
     environment
+}
+
+/// Sets where texts are cut: at the limit that the template names or the usual one, divided by a number.
+fn cut_texts(environment: &mut Environment<'_>, divisor: usize) {
+    let cut = move |limit: Option<usize>, usual| limit.unwrap_or(usual).min(MAX_TEXT) / divisor;
+    environment.add_filter("text", move |text: Value, limit: Option<usize>| {
+        fit(&text, |text| quote(text, cut(limit, TEXT)))
+    });
+    environment.add_filter("line", move |text: Value, limit: Option<usize>| {
+        fit(&text, |text| one_line(text, cut(limit, LINE)))
+    });
+    environment.set_formatter(move |out, _, value| write(out, value, TEXT / divisor));
 }
 
 /// Makes a value a text that goes out as it is; nothing stands for an empty one.
@@ -332,11 +341,11 @@ fn fit(value: &Value, quoted: impl Fn(&str) -> String) -> Result<Value, Error> {
 
 /// Writes what stands between `{{` and `}}`: what no filter has made fit is quoted here, so that no template can let a text run
 /// wild.
-fn write(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+fn write(out: &mut Output<'_>, value: &Value, limit: usize) -> Result<(), Error> {
     let text = value.to_string();
     let text = match value.is_safe() {
         true => text,
-        false => quote_within(&text),
+        false => quote_within(&text, limit),
     };
     Ok(out.write_str(&text)?)
 }

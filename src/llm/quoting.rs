@@ -14,8 +14,8 @@ pub(super) fn quote(text: &str, limit: usize) -> String {
 }
 
 /// Quotes a text whose ends stay as they are: it may be the words of a template, put together with what is quoted already.
-pub(super) fn quote_within(text: &str) -> String {
-    defuse(&clip(&printable(text), TEXT))
+pub(super) fn quote_within(text: &str, limit: usize) -> String {
+    defuse(&clip(&printable(text), limit))
 }
 
 fn printable(text: &str) -> String {

@@ -19,28 +19,28 @@ use crate::plan::ModelCost;
 /// Characters of an unusable answer that the repair question shows again.
 const MAX_SHOWN_ANSWER: usize = 6_000;
 
+/// The smallest part to which the texts and lists of a question are cut for a model with a small context: an eighth.
+const SMALLEST: u32 = 8;
+
+/// What a question says beside itself after an answer that had no room.
+const SHORTER: &str = "\n\nYour last answer was too long and got cut off. Answer again in far fewer words. Give the JSON object only.";
+
 /// Reads the text of an answer; the error says what is wrong with it.
 pub(super) type Read<A> = dyn Fn(&str) -> Result<A, String> + Send + Sync;
+
+/// Makes a request whose texts and lists are cut to so small a part; `None` if there is none.
+type Smaller = dyn Fn(u32) -> Option<Request> + Send + Sync;
 
 /// A question to a model, with the way to read its answer.
 pub struct TypedQuestion<A> {
     /// The request that is sent.
     pub request: Request,
-    read: Box<Read<A>>,
+    pub(super) smaller: Box<Smaller>,
+    /// Reads an answer; the error is shown to the model.
+    pub(super) read: Box<Read<A>>,
 }
 
 impl<A> TypedQuestion<A> {
-    /// Makes a question. `read` takes the answer's text; its error is shown to the model.
-    pub fn new(
-        request: Request,
-        read: impl Fn(&str) -> Result<A, String> + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            request,
-            read: Box::new(read),
-        }
-    }
-
     /// Reads and validates an answer; the error says what is wrong with it.
     pub fn read(&self, text: &str) -> Result<A, String> {
         (self.read)(text)
@@ -173,6 +173,15 @@ impl Model {
         }
     }
 
+    /// Returns the model without the retries of a failed exchange.
+    #[must_use]
+    pub fn without_retries(&self) -> Self {
+        Self {
+            backoff: self.backoff.with_max_times(0),
+            ..self.clone()
+        }
+    }
+
     /// Returns the model's name.
     pub fn name(&self) -> &str {
         self.llm.name()
@@ -193,22 +202,25 @@ impl Model {
         question: &TypedQuestion<A>,
         spent: &mut ModelCost,
     ) -> Result<(A, String), AskFault> {
-        let again = match self.exchange(&question.request, spent).await {
+        let mut divisor = 1;
+        let first = self.fitting(question, &mut divisor, ("", 1), spent);
+        let (added, factor) = match first.await {
             Ok(reply) => match question.read(&reply.text) {
                 Ok(value) => return Ok((value, reply.text)),
                 Err(reason) if spent.calls >= self.most => {
                     return Err(self.unusable(question, reason, reply.text));
                 }
-                Err(reason) => repair(&question.request, &reply.text, &reason),
+                Err(reason) => (repair(&reply.text, &reason), 1),
             },
             Err(error)
                 if matches!(error.fault, Fault::CutAnswer { .. }) && spent.calls < self.most =>
             {
-                shorter(&question.request)
+                (SHORTER.to_owned(), 2)
             }
             Err(error) => return Err(error.into()),
         };
-        let reply = self.exchange(&again, spent).await?;
+        let again = self.fitting(question, &mut divisor, (&added, factor), spent);
+        let reply = again.await?;
         match question.read(&reply.text) {
             Ok(value) => Ok((value, reply.text)),
             Err(reason) => Err(self.unusable(question, reason, reply.text)),
@@ -221,6 +233,36 @@ impl Model {
             question: question.request.schema_name.clone(),
             reason,
             text,
+        }
+    }
+
+    /// Asks a question, and then smaller forms of it while it does not fit into the context of the model, beginning with the one
+    /// that fitted last. A text is added to each, and its answer may have so many times the usual length.
+    async fn fitting<A>(
+        &self,
+        question: &TypedQuestion<A>,
+        divisor: &mut u32,
+        (added, factor): (&str, u32),
+        spent: &mut ModelCost,
+    ) -> Result<ModelReply, LlmError> {
+        let mut form = match *divisor {
+            1 => None,
+            divisor => (question.smaller)(divisor),
+        };
+        loop {
+            let mut request = form.as_ref().unwrap_or(&question.request).clone();
+            request.prompt += added;
+            request.max_tokens = request.max_tokens.saturating_mul(factor);
+            let error = match self.exchange(&request, spent).await {
+                Err(error) if matches!(error.fault, Fault::Overflow { .. }) => error,
+                outcome => return outcome,
+            };
+            if *divisor == SMALLEST || spent.calls >= self.most {
+                return Err(error);
+            }
+            *divisor *= 2;
+            form = Some((question.smaller)(*divisor).ok_or(error)?);
+            tracing::warn!(divisor, "asking the model a smaller question");
         }
     }
 
@@ -256,30 +298,14 @@ impl Model {
     }
 }
 
-/// Returns the question that shows an answer together with its problem.
-fn repair(request: &Request, answer: &str, reason: &str) -> Request {
+/// Returns what a question says beside itself after an answer with a problem.
+fn repair(answer: &str, reason: &str) -> String {
     let answer = quote(answer, MAX_SHOWN_ANSWER);
     let reason = quote(reason, MAX_SHOWN_ANSWER);
-    Request {
-        prompt: format!(
-            "{}\n\n# Your last answer could not be used\n\nIt was:\n<data name=\"your answer\">\n{answer}\n</data>\n\n\
-             What is wrong: {reason}\n\nAnswer the question above again, whole and corrected. Give the JSON object only.",
-            request.prompt
-        ),
-        ..request.clone()
-    }
-}
-
-/// Returns the question again with room for an answer twice as long, and the request for a shorter one.
-fn shorter(request: &Request) -> Request {
-    Request {
-        prompt: format!(
-            "{}\n\nYour last answer was too long and got cut off. Answer again in far fewer words. Give the JSON object only.",
-            request.prompt
-        ),
-        max_tokens: request.max_tokens.saturating_mul(2),
-        ..request.clone()
-    }
+    format!(
+        "\n\n# Your last answer could not be used\n\nIt was:\n<data name=\"your answer\">\n{answer}\n</data>\n\n\
+         What is wrong: {reason}\n\nAnswer the question above again, whole and corrected. Give the JSON object only."
+    )
 }
 
 #[cfg(test)]

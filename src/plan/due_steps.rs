@@ -12,8 +12,8 @@ use super::counted;
 use super::draft::acceptable;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
-    IntegrationBranch, JudgePolicy, ModelQuestionKind, PlanState, ReportStatus, ReviewPolicy,
-    SessionId, SessionScope, Task, TaskId, Time,
+    IntegrationBranch, JudgePolicy, ModelAway, ModelQuestionKind, PlanState, ReportStatus,
+    ReviewPolicy, SessionId, SessionScope, Task, TaskId, Time,
 };
 use super::plan_in_memory::Plan;
 use super::rule_decisions::certain;
@@ -28,6 +28,8 @@ pub struct Timeouts {
     /// lanes of its role. Withdrawing it would make it vanish before a person's eyes; not counting it at all would start two
     /// tasks in its place. The price: a late claim may exceed `max_parallel`.
     pub untaken: Duration,
+    /// A model that is away is asked again after this, and then after twice as long each time, up to [`LONGEST_AWAY`].
+    pub away: Duration,
 }
 
 impl Default for Timeouts {
@@ -35,9 +37,13 @@ impl Default for Timeouts {
         Self {
             repair: Duration::from_secs(5),
             untaken: Duration::from_secs(10),
+            away: Duration::from_secs(15),
         }
     }
 }
+
+/// The longest wait before a model that is away is asked again, as a multiple of the first: five minutes.
+const LONGEST_AWAY: u32 = 20;
 
 /// Active time is recorded at least this often, so a kill loses less than this.
 const RECORD: Duration = Duration::from_secs(60);
@@ -435,10 +441,14 @@ impl DueSearch<'_> {
         });
     }
 
-    /// Adds a step to ask the model, unless the model has failed at this question and a human must say how to continue.
+    /// Adds a step to ask the model, unless the model has failed at this question: then a human must say how to continue, or it
+    /// is away and asked again later.
     fn ask(&mut self, subject: ModelQuestionKind) {
         let mut asks = self.plan.open_asks();
-        if asks.any(|ask| ask.subject == subject && ask.error.is_some()) {
+        let failed = asks.find(|ask| ask.subject == subject && ask.error.is_some());
+        if let Some(ask) = failed
+            && !ask.away.is_some_and(|away| self.asks_again(away))
+        {
             return;
         }
         if self.world.asking.contains(&subject)
@@ -446,6 +456,13 @@ impl DueSearch<'_> {
         {
             self.due.step(DueStep::Ask(subject));
         }
+    }
+
+    fn asks_again(&mut self, away: ModelAway) -> bool {
+        let first = self.world.waits.away;
+        let doubled = first.saturating_mul(2u32.saturating_pow(away.times.saturating_sub(1)));
+        let wait = doubled.min(first * LONGEST_AWAY).max(away.wait);
+        self.reached(known(away.at, self.world).plus(wait))
     }
 
     fn go_on(&mut self) {

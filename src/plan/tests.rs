@@ -1,5 +1,6 @@
 //! The rules of the core one by one, and, in `random`, under random operations.
 
+mod away;
 mod budget;
 mod hand;
 mod lanes;
@@ -341,7 +342,7 @@ fn failed_judge_call_frees_lane() {
         draft.issue(TaskId(1), issue(1))?;
         hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
         let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
-        draft.failed_ask(&ask, "unreachable", question(1))
+        draft.failed_ask(&ask, "unreachable", None, question(1))
     });
     assert_eq!(due_now(&plan), [DueStep::Issue(TaskId(2))]);
     apply(&mut plan, |draft| {

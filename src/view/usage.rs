@@ -228,7 +228,7 @@ mod tests {
         };
         draft.count_ask(&ask, spent).unwrap();
         draft
-            .failed_ask(&ask, "unreachable", QuestionId::new("q1"))
+            .failed_ask(&ask, "unreachable", None, QuestionId::new("q1"))
             .unwrap();
         draft.count_time(ActiveTime {
             since: began,

@@ -148,7 +148,11 @@ fn hanging_agent_is_killed_with_children() {
             pid.display()
         ),
     );
-    scene.refuses(1, "plan 'Make a greeting'", "did not answer within 1s");
+    scene.refuses(
+        1,
+        "plan 'Make a greeting'",
+        "gave no answer, or no more of it, for 1s",
+    );
     assert!(!lives(scene.read("pid").trim()));
 }
 

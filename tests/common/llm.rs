@@ -1,5 +1,5 @@
-//! A scripted language model behind real HTTP on 127.0.0.1: it speaks both API shapes, answers as a closure says, records its
-//! requests, and misbehaves on request. It contains no code of the product.
+//! A scripted language model behind real HTTP on 127.0.0.1: it speaks both API shapes, answers as a closure says, in parts
+//! where that is asked for, records its requests, and misbehaves on request. It contains no code of the product.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::env::DEADLINE;
 use super::http::{Request, Server, send};
+use super::llm_events::{EVENTS, events};
 
 /// How the server answers one request.
 #[derive(Clone, Debug)]
@@ -23,6 +24,10 @@ pub enum Answer {
     Text(String),
     /// Messages: the object as a tool call; Chat Completions: as text.
     ToolCall(Value),
+    /// The model answers with this object in one body, also where a stream is asked for.
+    Whole(Value),
+    /// The model begins to answer in parts; then this happens.
+    Begun(Then),
     /// The model's answer ends in the middle because its limit is reached.
     Cut(String),
     /// The model refuses, in these words.
@@ -47,6 +52,25 @@ pub enum Answer {
     Close,
     /// Another answer, after this delay.
     Slow(Duration, Box<Answer>),
+}
+
+/// What happens after the first half of a stream.
+#[derive(Clone, Copy, Debug)]
+pub enum Then {
+    /// The connection is closed.
+    Close,
+    /// Nothing, until the client disconnects; the server's `gone` is notified of that.
+    Hang,
+    /// Only signs of life, until the client disconnects.
+    Pings,
+    /// More and more of the answer.
+    Floods,
+    /// The server reports that it is overloaded.
+    Fails,
+    /// A line that no stream has.
+    Garbage,
+    /// The rest of the answer, with pauses of 0.7 s.
+    Crawls,
 }
 
 impl Answer {
@@ -221,20 +245,21 @@ impl Shared {
 
     fn answer(&self, stream: &mut TcpStream, asked: &Asked, answer: Answer) -> std::io::Result<()> {
         let json = "application/json";
+        let mut say = |whole: String| match asked.body["stream"] == json!(true) {
+            true => send(stream, 200, EVENTS, &events(asked, &whole).concat(), ""),
+            false => send(stream, 200, json, &whole, ""),
+        };
         match answer {
-            Answer::Json(value) => send(
-                stream,
-                200,
-                json,
-                &reply(asked, &value.to_string(), End::Whole),
-                "",
-            ),
-            Answer::Text(text) => send(stream, 200, json, &reply(asked, &text, End::Whole), ""),
-            Answer::ToolCall(value) => send(stream, 200, json, &tool_call(asked, &value), ""),
-            Answer::Cut(text) => send(stream, 200, json, &reply(asked, &text, End::Cut), ""),
-            Answer::Refused(text) => {
-                send(stream, 200, json, &reply(asked, &text, End::Refused), "")
+            Answer::Json(value) => say(reply(asked, &value.to_string(), End::Whole)),
+            Answer::Text(text) => say(reply(asked, &text, End::Whole)),
+            Answer::ToolCall(value) => say(tool_call(asked, &value)),
+            Answer::Cut(text) => say(reply(asked, &text, End::Cut)),
+            Answer::Refused(text) => say(reply(asked, &text, End::Refused)),
+            Answer::Whole(value) => {
+                let whole = reply(asked, &value.to_string(), End::Whole);
+                send(stream, 200, json, &whole, "")
             }
+            Answer::Begun(then) => self.begin(stream, asked, then),
             Answer::Status(status, retry_after, body) => {
                 let header = retry_after.map(|wait| format!("retry-after: {wait}\r\n"));
                 send(stream, status, json, &body, &header.unwrap_or_default())
@@ -270,6 +295,39 @@ impl Shared {
         }
     }
 
+    /// Sends the first events of a stream, and then what is to happen.
+    fn begin(&self, stream: &mut TcpStream, asked: &Asked, then: Then) -> std::io::Result<()> {
+        let events = events(asked, &reply(asked, "{\"a\": 1, \"b\": 2}", End::Whole));
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: {EVENTS}\r\nconnection: close\r\n\r\n{}",
+            events[..5].concat()
+        )?;
+        stream.flush()?;
+        match then {
+            Then::Close => Ok(()),
+            Then::Hang => self.hang(stream),
+            Then::Pings => loop {
+                stream.write_all(
+                    b": ping\n\nevent: ping\ndata: {\"type\": \"ping\", \"choices\": []}\n\n",
+                )?;
+                thread::sleep(Duration::from_millis(5));
+            },
+            Then::Floods => loop {
+                stream.write_all(events[4].repeat(1_000).as_bytes())?;
+            },
+            Then::Fails => {
+                let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+                write!(stream, "event: error\ndata: {error}\n\n")
+            }
+            Then::Crawls => events[5..].iter().try_for_each(|event| {
+                thread::sleep(Duration::from_millis(700));
+                stream.write_all(event.as_bytes())
+            }),
+            Then::Garbage => stream.write_all(b"<html>\n\n"),
+        }
+    }
+
     fn hang(&self, stream: &mut TcpStream) -> std::io::Result<()> {
         // A waiting client sends nothing more: an end or an error means that it disconnected.
         let outcome = stream.read(&mut [0; 1]);
@@ -285,7 +343,7 @@ enum End {
     Refused,
 }
 
-fn is_messages(asked: &Asked) -> bool {
+pub fn is_messages(asked: &Asked) -> bool {
     asked.path.contains("/messages")
 }
 

@@ -7,6 +7,7 @@ pub mod git;
 pub mod hostile;
 pub mod http;
 pub mod llm;
+pub mod llm_events;
 pub mod mcp;
 pub mod random;
 pub mod vendor;

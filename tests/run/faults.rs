@@ -61,6 +61,8 @@ struct Lasting {
     config: &'static str,
     told: &'static str,
     asked: usize,
+    /// Whether the model may answer later: then it is asked again beside the question.
+    passes: bool,
 }
 
 /// Three tries without a wait.
@@ -76,6 +78,15 @@ impl Lasting {
             config: "",
             told,
             asked,
+            passes: false,
+        }
+    }
+
+    /// A fault that may pass, and does not within three tries.
+    fn passing(answer: Answer, told: &'static str) -> Self {
+        Self {
+            passes: true,
+            ..Self::of(answer, told, 3)
         }
     }
 
@@ -83,7 +94,7 @@ impl Lasting {
     fn hanging(answer: Answer) -> Self {
         Self {
             config: "llm.timeout = '300ms'",
-            ..Self::of(answer, "did not answer within 300ms", 3)
+            ..Self::passing(answer, "gave no answer, or no more of it, for 300ms")
         }
     }
 
@@ -101,24 +112,24 @@ fn lasting() -> Vec<Lasting> {
     let page = "<!doctype html>";
     vec![
         // A temporary fault is retried as often as the configuration says.
-        Lasting::of(passing(429), "status 429: slow down", 3),
-        Lasting::of(Answer::error(429, "no date"), "status 429: no date", 3),
-        Lasting::of(passing(500), "status 500", 3),
-        Lasting::of(passing(503), "status 503", 3),
+        Lasting::passing(passing(429), "status 429: slow down"),
+        Lasting::passing(Answer::error(429, "no date"), "status 429: no date"),
+        Lasting::passing(passing(500), "status 500"),
+        Lasting::passing(passing(503), "status 503"),
         Lasting::hanging(Answer::Hang),
         Lasting::hanging(Answer::HangInBody),
-        Lasting::of(Answer::CutBody, "sent only part of its answer", 3),
-        Lasting::of(Answer::Close, "cannot be reached", 3),
-        Lasting::of(Answer::Html, page, 3),
-        Lasting::of(
+        Lasting::hanging(Answer::Begun(Then::Pings)),
+        Lasting::passing(Answer::Begun(Then::Close), "sent only part of its answer"),
+        Lasting::passing(Answer::CutBody, "sent only part of its answer"),
+        Lasting::passing(Answer::Close, "cannot be reached"),
+        Lasting::passing(Answer::Html, page),
+        Lasting::passing(
             Answer::Raw("{\"hello\": 1}".to_owned()),
             "JSON that is no answer",
-            3,
         ),
-        Lasting::of(
+        Lasting::passing(
             Answer::Raw("{\"choices\": [], \"content\": []}".to_owned()),
             "JSON that is no answer",
-            3,
         ),
         // An unusable answer is requested once more.
         Lasting::of(
@@ -126,7 +137,7 @@ fn lasting() -> Vec<Lasting> {
             "no usable answer",
             2,
         ),
-        Lasting::of(Answer::Text(String::new()), "no text", 3),
+        Lasting::passing(Answer::Text(String::new()), "no text"),
         Lasting::of(Answer::Json(json!({"hello": 1})), "no usable answer", 2),
         Lasting::of(Answer::Json(json!([])), "no usable answer", 2),
         Lasting::of(Answer::Cut("{\"name\": \"hal".to_owned()), "was cut off", 2),
@@ -135,7 +146,8 @@ fn lasting() -> Vec<Lasting> {
         Lasting::of(Answer::Endless, "answered with more than", 1),
         Lasting {
             answers: vec![Answer::Text("Sure!".to_owned()), passing(500)],
-            ..Lasting::of(Answer::Html, "status 500", 4)
+            asked: 4,
+            ..Lasting::passing(Answer::Html, "status 500")
         },
         Lasting {
             answers: vec![passing(500), Answer::Html, Answer::Text("Sure!".to_owned())],
@@ -227,8 +239,24 @@ fn no_judgement_comes(shape: Shape, fault: &Lasting) {
     let (told, asked) = (fault.told, fault.asked);
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("judge", fault, &mended);
-    let scene = fault.scene(&server, shape);
+    let mut scene = fault.scene(&server, shape);
+    scene.env.set("PLAN_AGENT_TIMING", "0.01");
     let agent = scene.agent(|_| Act::success("done"));
+    if fault.passes {
+        let run = scene.start("run --plan one.md");
+        wait_until("a person is asked", || {
+            open_questions(&scene).iter().any(|question| {
+                let reason = question["reason"].as_str().unwrap();
+                reason.contains(told) && reason.contains("is asked again until it answers")
+            })
+        });
+        assert!(server.count("judge") >= asked, "{told}");
+        mended.store(true, Ordering::SeqCst);
+        let ran = run.end();
+        assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
+        assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
+        return;
+    }
     // The plan is a file, so that the first call of the model is the judge's.
     let ran = scene.run("run --plan one.md");
     assert_eq!(ran.code, Some(4), "{told}: {ran:?}");

@@ -35,6 +35,8 @@ const MAX_OUTCOME: usize = 6_000;
 /// Tokens of an answer with many tasks, of a verdict, and of a summary. Reasoning models count their thoughts as well.
 const LONG_ANSWER: u32 = 16_000;
 const SHORT_ANSWER: u32 = 4_000;
+/// Tokens of an answer for which a small context still has to have room.
+const LEAST_ANSWER: u32 = 1_000;
 
 /// Whether the goal is met.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -228,15 +230,24 @@ impl<A: 'static> Unrendered<A> {
     /// # Errors
     /// The template fails.
     pub fn render(self, prompts: &Prompts) -> Result<TypedQuestion<A>, PromptError> {
-        let (system, prompt) = prompts.question(self.template, &self.view)?;
-        let request = Request {
-            system,
-            prompt,
-            schema_name: self.template.file_name().trim_end_matches(".md").to_owned(),
-            schema: self.schema,
-            max_tokens: self.max_tokens,
+        let prompts = prompts.clone();
+        let form = move |divisor: u32| {
+            let parts = divisor as usize;
+            let view = prompt_context::smaller(&self.view, parts);
+            let (system, prompt) = prompts.smaller(parts).question(self.template, &view)?;
+            Ok(Request {
+                system,
+                prompt,
+                schema_name: self.template.file_name().trim_end_matches(".md").to_owned(),
+                schema: self.schema.clone(),
+                max_tokens: (self.max_tokens / divisor).max(LEAST_ANSWER),
+            })
         };
-        Ok(TypedQuestion::new(request, self.read))
+        Ok(TypedQuestion {
+            request: form(1)?,
+            smaller: Box::new(move |divisor| form(divisor).ok()),
+            read: self.read,
+        })
     }
 }
 

@@ -110,8 +110,20 @@ impl TaskNames {
     pub(super) fn tasks(&self, answers: Vec<TaskSpec>) -> Result<Vec<TaskSpec>, String> {
         at_most(answers.len(), "tasks")?;
         let total = answers.len();
-        let tasks = (1..).zip(answers).map(|(number, answer)| {
-            let dependencies = dependencies(&answer.dependencies, number, total)?;
+        let linked = |first| {
+            let each = (1..).zip(&answers);
+            let each = each.map(|(own, task)| dependencies(&task.dependencies, own, first, total));
+            each.collect::<Result<Vec<_>, _>>()
+        };
+        let mut named = answers.iter().flat_map(|task| &task.dependencies);
+        // A model that counts from 0 is understood if all of its numbers fit so.
+        let from_zero = named.any(|on| matches!(on, TaskRef::Key(word) if word.trim() == "0"));
+        let linked = linked(1).or_else(|wrong| match from_zero {
+            true => linked(0).map_err(|_| wrong),
+            false => Err(wrong),
+        })?;
+        let tasks = (1..).zip(answers.into_iter().zip(linked));
+        let tasks = tasks.map(|(number, (answer, dependencies)): (usize, _)| {
             let task = self.task(answer, &format!("task {number}"))?;
             Ok(TaskSpec {
                 dependencies,
@@ -134,6 +146,12 @@ impl TaskNames {
         if description.is_empty() {
             return Err(format!("{place}: `description` is empty"));
         }
+        let criteria = self.criteria(&answer.criteria, place)?;
+        if criteria.is_empty() {
+            return Err(format!(
+                "{place}: `expected_output` is empty: say what can be verified then"
+            ));
+        }
         for check in &answer.checks {
             self.check(check, place)?;
         }
@@ -142,7 +160,7 @@ impl TaskNames {
             name: name(&answer.name, place)?,
             description,
             constraints: bounded(&answer.constraints, "constraints", place)?,
-            criteria: self.criteria(&answer.criteria, place)?,
+            criteria,
             reasoning: cut(&answer.reasoning, MAX_REASON),
             produces: produced(&answer.produces, place)?,
             origin: Origin::Model,
@@ -197,7 +215,12 @@ fn produced(paths: &[String], place: &str) -> Result<Vec<String>, String> {
         ));
     }
     let within = |path: &String| {
-        within_workspace(path).map_err(|reason| {
+        let odd = path.contains(['<', '>', '|', '"', '`', '\\', '…']) || path.contains("://");
+        let plain = match odd {
+            true => Err("is not the plain path of a file, as in `src/main.py`"),
+            false => within_workspace(path),
+        };
+        plain.map_err(|reason| {
             let path = one_line(path, MAX_NAME);
             format!("{place}: `produces`: `{path}` {reason}")
         })
@@ -205,18 +228,23 @@ fn produced(paths: &[String], place: &str) -> Result<Vec<String>, String> {
     paths.iter().map(within).collect()
 }
 
-/// Turns numbers counted from 1 into references, each once.
-fn dependencies(words: &[TaskRef], own: usize, total: usize) -> Result<Vec<TaskRef>, String> {
+/// Turns numbers counted from `first` into references, each once; `own` is the number of the task itself, counted from 1.
+fn dependencies(
+    words: &[TaskRef],
+    own: usize,
+    first: usize,
+    total: usize,
+) -> Result<Vec<TaskRef>, String> {
     let index = |reference: &TaskRef| {
         let word = match reference {
             TaskRef::Key(word) => word.as_str(),
             TaskRef::Number(_) | TaskRef::New(_) => "",
         };
         match word.trim().parse() {
-            Ok(number) if number == own => Err(format!(
+            Ok(number) if number + 1 == own + first => Err(format!(
                 "task {own} depends on itself: leave {number} out of its `depends_on`"
             )),
-            Ok(number) if (1..=total).contains(&number) => Ok(number - 1),
+            Ok(number) if (first..first + total).contains(&number) => Ok(number - first),
             _ => {
                 let word = match word.parse::<f64>() {
                     Ok(_) => word.to_owned(),

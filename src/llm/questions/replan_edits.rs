@@ -2,6 +2,7 @@
 //! name tasks that exist or that it adds itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -82,6 +83,12 @@ impl ReplanScope {
         }
         at_most(answers.len(), "edits")?;
         let added = answers.iter().filter(|answer| answer.is("add")).count();
+        let mut named = answers
+            .iter()
+            .flat_map(|answer| answer.depends_on.iter().flatten());
+        let from_zero = |word: &str| word.trim().eq_ignore_ascii_case("n0");
+        let first = usize::from(!named.any(|value| value.as_str().is_some_and(from_zero)));
+        let added = &(first..first + added);
         let mut seen = BTreeSet::new();
         let mut own = 0..;
         let mut edits = Vec::with_capacity(answers.len());
@@ -122,12 +129,13 @@ impl ReplanScope {
         }
     }
 
-    /// Reads dependencies: `"3"`, `3` or `"n1"`. `own` is the index of the task if it is added.
+    /// Reads dependencies: `"3"`, `3` or `"n1"`. `added` has the numbers after `n`, counted from 0 or 1; `own` is the index of
+    /// the task if it is added.
     fn references(
         &self,
         values: &[Value],
         place: &str,
-        added: usize,
+        added: &Range<usize>,
         own: Option<usize>,
     ) -> Result<Vec<TaskRef>, String> {
         let mut found = Vec::new();
@@ -138,8 +146,8 @@ impl ReplanScope {
             };
             let reference = match word.strip_prefix('n') {
                 Some(number) => {
-                    let index = number.parse().ok().and_then(|n: usize| n.checked_sub(1));
-                    let index = index.filter(|index| *index < added);
+                    let number = number.parse().ok().filter(|n| added.contains(n));
+                    let index = number.map(|number: usize| number - added.start);
                     if index.is_some() && index == own {
                         return Err(format!("{place}: `{word}` is the task itself"));
                     }
@@ -203,7 +211,7 @@ impl ReplanScope {
         &self,
         answer: EditAnswer,
         place: &str,
-        added: usize,
+        added: &Range<usize>,
         own: Option<usize>,
     ) -> Result<ReplanEdit, String> {
         let description = answer.description.unwrap_or_default();
@@ -230,7 +238,7 @@ impl ReplanScope {
         answer: EditAnswer,
         id: TaskId,
         place: &str,
-        added: usize,
+        added: &Range<usize>,
     ) -> Result<ReplanEdit, String> {
         let text = |text: Option<String>, field| {
             Ok::<_, String>(changed(bounded(&text.unwrap_or_default(), field, place)?))

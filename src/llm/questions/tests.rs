@@ -80,11 +80,53 @@ fn invalid_plan_answer_is_explained_to_model() {
     insta::assert_snapshot!(with("name", json!(" ")), @"task 1: `name` is empty");
     insta::assert_snapshot!(with("description", json!("")), @"task 1: `description` is empty");
     insta::assert_snapshot!(with("description", json!("x".repeat(8_001))), @"task 1: `description` has more than 8000 characters");
+    insta::assert_snapshot!(with("expected_output", json!(" ")), @"task 1: `expected_output` is empty: say what can be verified then");
+    for path in ["<data>/a", "the `a`", "http://x/a", "src\\a", "a…"] {
+        has_reason(
+            &with("produces", json!([path])),
+            "is not the plain path of a file",
+        );
+    }
+    has_reason(
+        &with("produces", json!(["/a"])),
+        "is not relative to the workspace",
+    );
     insta::assert_snapshot!(with("checks", json!(["rm -rf /"])), @"task 1: there is no check `rm -rf /`");
     insta::assert_snapshot!(with("assignee", json!("boss")), @"task 1: there is no role `boss`");
     insta::assert_snapshot!(with("assignee", json!(" ")), @"task 1: `assignee` is missing: it is one of coder, tester");
     let runaway = json!({"name": "x".repeat(500), "tasks": [task(&json!([]))]});
     assert!(ask_plan(&runaway).unwrap().name.chars().count() < 200);
+}
+
+fn has_reason(refusal: &str, reason: &str) {
+    assert!(refusal.contains(reason), "{refusal}");
+}
+
+#[test]
+fn tasks_may_be_counted_from_zero() {
+    let on = |all: Value| {
+        let tasks: Vec<Value> = all.as_array().unwrap().iter().map(task).collect();
+        let planned = ask_plan(&json!({"name": "x", "tasks": tasks}))?;
+        let references = planned.tasks.into_iter().map(|task| task.dependencies);
+        Ok(references.collect::<Vec<_>>())
+    };
+    let new = TaskRef::New;
+    let from_zero = on(json!([[], [0], ["0", 1]]));
+    assert_eq!(
+        from_zero,
+        Ok(vec![vec![], vec![new(0)], vec![new(0), new(1)]])
+    );
+    let from_one = on(json!([[], [1], [1, 2]]));
+    assert_eq!(from_one, from_zero);
+    for mixed in [json!([[], [0], [3]]), json!([[], [0, 1]]), json!([[0], []])] {
+        let refusal: Result<_, String> = on(mixed);
+        has_reason(&refusal.unwrap_err(), "depends on");
+    }
+    let add = |on: Value| json!({"action": "add", "name": "A", "description": "a", "expected_output": "a", "depends_on": on, "reason": "r"});
+    let zero = ask_replan(&json!([add(json!([])), add(json!(["n0", "1"]))]));
+    let one = ask_replan(&json!([add(json!([])), add(json!(["n1", "1"]))]));
+    assert!(one.is_ok());
+    assert_eq!(zero, one);
 }
 
 fn judged(attempt: &Attempt, answer: &Value) -> Result<Verdict, String> {
@@ -189,6 +231,30 @@ fn judge_prompt_size_is_independent_of_plan() {
     let small = size(20);
     // The three counts have more digits.
     assert!(size(5_000).abs_diff(small) <= 9, "{small} {}", size(5_000));
+}
+
+#[test]
+fn smaller_replan_shows_fewer_tasks() {
+    let (plan, id) = chain(300);
+    let question = replan(&plan, Some(id), "why", "", None);
+    let question = question.render(&PROMPTS).unwrap();
+    let smaller = [2, 4, 8].map(|divisor| (question.smaller)(divisor).unwrap());
+    let mut sizes = vec![question.request.prompt.len()];
+    sizes.extend(smaller.iter().map(|request| request.prompt.len()));
+    assert!(sizes.is_sorted_by(|more, less| more > less), "{sizes:?}");
+    assert!(sizes[3] * 4 < sizes[0], "{sizes:?}");
+    for (prompt, before, after) in [
+        (&question.request.prompt, 109, 110),
+        (&smaller[2].prompt, 144, 145),
+    ] {
+        has_reason(prompt, &format!("{before} more before"));
+        has_reason(prompt, &format!("{after} more after"));
+    }
+    let limits = smaller.map(|request| request.max_tokens);
+    assert_eq!(
+        (question.request.max_tokens, limits),
+        (16_000, [8_000, 4_000, 2_000])
+    );
 }
 
 #[test]
@@ -328,7 +394,7 @@ fn ask_replan(edits: &Value) -> Result<Vec<ReplanEdit>, String> {
 fn replan_answer_becomes_edits() {
     let edits = ask_replan(&json!([
         {"action": "add", "task": null, "name": "A", "description": "do a", "expected_output": "a", "depends_on": ["1"], "reason": "r"},
-        {"action": "add", "name": "B", "description": "do b", "depends_on": ["n1", 2], "reason": "r"},
+        {"action": "add", "name": "B", "description": "do b", "expected_output": "b", "depends_on": ["n1", 2], "reason": "r"},
         {"action": "Update", "task": 3, "name": "", "description": null, "depends_on": ["N2", "#1", "1"], "reason": "r"},
         {"action": "skip", "task": 2, "reason": "replaced"},
     ]))
@@ -356,8 +422,7 @@ fn replan_answer_becomes_edits() {
 #[test]
 fn invalid_edits_are_explained_to_model() {
     let refused = |edits: Value| ask_replan(&edits).unwrap_err();
-    let add =
-        |on: Value| json!({"action": "add", "name": "A", "description": "a", "depends_on": on});
+    let add = |on: Value| json!({"action": "add", "name": "A", "description": "a", "expected_output": "a", "depends_on": on});
     let update = |task: u32, on: Value| json!({"action": "update", "task": task, "depends_on": on});
     insta::assert_snapshot!(refused(json!([])), @"`edits` is empty: give at least one");
     insta::assert_snapshot!(refused(json!([{"action": "delete", "task": 3}])), @"edit 1: `action` must be add, update or skip");
@@ -537,7 +602,7 @@ fn edits_and_missing_tasks_use_team_roles() {
             .render(&PROMPTS)
             .unwrap();
         assert!(question.request.prompt.contains("- coder: Writes code."));
-        let add = json!({"action": "add", "name": "n", "description": "d", "assignee": role});
+        let add = json!({"action": "add", "name": "n", "description": "d", "expected_output": "o", "assignee": role});
         let pending = plan
             .tasks()
             .find(|task| task.status == TaskState::Pending)

@@ -234,7 +234,9 @@ impl Draft<'_> {
         use HumanQuestionKind as About;
         match (choice, question.about, question.task) {
             (Retry | Accept, About::Branch, _) => return self.release_branch(choice == Accept),
-            (Retry, About::Model, _) => self.change_ask(question, |ask| ask.error = None),
+            (Retry, About::Model, _) => self.change_ask(question, |ask| {
+                (ask.error, ask.away) = (None, None);
+            }),
             (Approve, About::Review, _) => {
                 self.change_head(|head| head.review = ReviewPolicy::Approved);
             }

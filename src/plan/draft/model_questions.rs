@@ -1,13 +1,18 @@
 //! Operations on questions to the language model: counting, answering, failing.
 
+use std::time::Duration;
+
 use super::budget::money;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AskId, Attempt, HumanQuestion, HumanQuestionKind, ModelCost, ModelQuestion, ModelQuestionKind,
-    QuestionId,
+    AskId, Attempt, HumanQuestion, HumanQuestionKind, ModelAway, ModelCost, ModelQuestion,
+    ModelQuestionKind, QuestionId,
 };
 use crate::plan::word;
+
+/// The longest wait that a model may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 impl Draft<'_> {
     /// Counts a call of the model before it is made, and returns the id of the question.
@@ -17,7 +22,8 @@ impl Draft<'_> {
     pub fn begin_ask(&mut self, subject: &ModelQuestionKind) -> Result<AskId, Refusal> {
         self.not_settled()?;
         self.begin_call_of_role()?;
-        let same = |ask: &&ModelQuestion| ask.subject == *subject && ask.error.is_none();
+        let asks_again = |ask: &ModelQuestion| ask.error.is_none() || ask.away.is_some();
+        let same = |ask: &&ModelQuestion| ask.subject == *subject && asks_again(ask);
         let open = self.plan.open_asks().find(same);
         let mut ask = open.cloned().unwrap_or_else(|| ModelQuestion {
             id: AskId::new(format!("{}-{}", word(subject), self.plan.ask_count() + 1)),
@@ -25,6 +31,7 @@ impl Draft<'_> {
             asked: self.now,
             calls: 0,
             error: None,
+            away: None,
             answer: None,
             answered: None,
             input_tokens: 0,
@@ -33,10 +40,13 @@ impl Draft<'_> {
         });
         ask.calls += 1;
         let id = ask.id.clone();
-        self.log(Event::Asking {
-            subject: subject.clone(),
-            calls: ask.calls,
-        });
+        // That a model which is away is asked again every few minutes is no news.
+        if ask.away.is_none() {
+            self.log(Event::Asking {
+                subject: subject.clone(),
+                calls: ask.calls,
+            });
+        }
         self.insert(ask);
         Ok(id)
     }
@@ -56,19 +66,22 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Closes a question to the model with its answer. The effect of the answer must be made in the same change.
+    /// Closes a question to the model with its answer, and the question to a human about a model that was away. The effect of
+    /// the answer must be made in the same change.
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
     pub fn answered_ask(&mut self, id: &AskId, raw: &str) -> Result<(), Refusal> {
         let mut ask = self.open_ask(id)?;
+        self.close_question_about(id, "the model answers again");
         ask.answer = Some(raw.to_owned());
         ask.answered = Some(self.now);
         self.insert(ask);
         Ok(())
     }
 
-    /// Records that the model gave no usable answer. Asks a human where the plan cannot go on without one.
+    /// Records that the model gave no usable answer. Asks a human where the plan cannot go on without one. A model that is away
+    /// and asks to wait so long is asked again by itself beside that.
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
@@ -76,9 +89,20 @@ impl Draft<'_> {
         &mut self,
         id: &AskId,
         error: &str,
+        away: Option<Duration>,
         question: QuestionId,
     ) -> Result<(), Refusal> {
-        let ask = self.note_failure(self.open_ask(id)?, error);
+        let mut ask = self.open_ask(id)?;
+        let before = ask.away.take();
+        ask.away = away.map(|wait| ModelAway {
+            times: before.map_or(0, |before| before.times).saturating_add(1),
+            at: self.now,
+            wait: wait.min(LONGEST_WAIT),
+        });
+        if before.is_some() && away.is_none() {
+            self.close_question_about(id, "the model fails in another way now");
+        }
+        let ask = self.note_failure(ask, error);
         match &ask.subject {
             ModelQuestionKind::Summary => self.answered_ask(id, ""),
             ModelQuestionKind::Plan if self.plan.counts().total() == 0 => {
@@ -92,7 +116,12 @@ impl Draft<'_> {
                 };
                 let task = judged.map(|attempt| attempt.task);
                 let what = word(subject);
-                let reason = format!("the model gave no usable answer ({what}): {error}");
+                let reason = match ask.away {
+                    Some(_) => format!(
+                        "the model is away ({what}) and is asked again until it answers: {error}"
+                    ),
+                    None => format!("the model gave no usable answer ({what}): {error}"),
+                };
                 let about = HumanQuestionKind::Model;
                 self.ask_about(question, about, task, Some(id.clone()), &reason)
             }
@@ -100,10 +129,12 @@ impl Draft<'_> {
     }
 
     fn note_failure(&mut self, mut ask: ModelQuestion, error: &str) -> ModelQuestion {
-        self.log(Event::ModelFailed {
-            subject: ask.subject.clone(),
-            error: error.to_owned(),
-        });
+        if ask.error.as_deref() != Some(error) {
+            self.log(Event::ModelFailed {
+                subject: ask.subject.clone(),
+                error: error.to_owned(),
+            });
+        }
         ask.error = Some(error.to_owned());
         self.insert(ask.clone());
         ask
@@ -134,7 +165,7 @@ impl Draft<'_> {
         let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.answered = None;
         self.insert(ask);
-        self.failed_ask(id, reason, question)
+        self.failed_ask(id, reason, None, question)
     }
 
     /// Counts a call of the model before it is made. A role in the process makes the call to work on a task.
@@ -188,12 +219,15 @@ impl Draft<'_> {
         let subject = ModelQuestionKind::Judge(attempt.id.clone());
         let open = self.plan.open_asks().filter(|ask| ask.subject == subject);
         for mut ask in open.cloned().collect::<Vec<_>>() {
-            self.close_questions("the result was judged in another way", |question| {
-                question.ask.as_ref() == Some(&ask.id)
-            });
+            self.close_question_about(&ask.id, "the result was judged in another way");
             ask.answered = Some(self.now);
             self.insert(ask);
         }
+    }
+
+    /// Closes the question to a human about a question to the model.
+    fn close_question_about(&mut self, id: &AskId, reason: &str) {
+        self.close_questions(reason, |question| question.ask.as_ref() == Some(id));
     }
 
     /// Changes the question to the model that a human was asked about.

@@ -1,5 +1,7 @@
 //! Questions to a human and to a language model.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{AskId, BudgetLimit, CommandId, QuestionId, TaskId, Time};
@@ -176,6 +178,17 @@ pub enum ModelQuestionKind {
     Step(TaskId),
 }
 
+/// A model that cannot be asked for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelAway {
+    /// How often it was away in a row.
+    pub times: u32,
+    /// When it was last away.
+    pub at: Time,
+    /// How long it asked to wait from then.
+    pub wait: Duration,
+}
+
 /// One question to a language model. Its answer and its effect are committed in the same change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelQuestion {
@@ -184,8 +197,11 @@ pub struct ModelQuestion {
     pub asked: Time,
     /// Calls begun for it; each is counted before it is made.
     pub calls: u32,
-    /// Why it failed; stays set until a human wants the question asked again.
+    /// Why it failed; stays set until a human wants the question asked again, or it has its answer.
     pub error: Option<String>,
+    /// Set if it failed because the model is away: then it is asked again without a human.
+    #[serde(default)]
+    pub away: Option<ModelAway>,
     /// The answer as it came, once it has taken effect.
     pub answer: Option<String>,
     pub answered: Option<Time>,

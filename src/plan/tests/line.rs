@@ -75,7 +75,7 @@ fn verdict_closes_questions_about_result() {
             merge(draft, &command(1), 1)?;
             draft.checked(&command(1), vec![])?;
             let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
-            draft.failed_ask(&ask, "unreachable", question(1))
+            draft.failed_ask(&ask, "unreachable", None, question(1))
         });
         assert_eq!(plan.open_questions().count(), 1);
         apply(&mut plan, |draft| {

@@ -240,7 +240,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         Op::FailAsk => {
             let subject = ModelQuestionKind::Replan;
             let id = draft.begin_ask(&subject)?;
-            draft.failed_ask(&id, "unreachable", question(n))
+            draft.failed_ask(&id, "unreachable", None, question(n))
         }
         Op::Ask(tokens, seconds) => {
             let world = Observations {
@@ -273,7 +273,10 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                     draft.answered_ask(&id, "over")?;
                     draft.settle("over")
                 }
-                _ => draft.failed_ask(&id, "unreachable", question(n)),
+                _ => {
+                    let away = (tokens % 2 == 0).then_some(Duration::ZERO);
+                    draft.failed_ask(&id, "unreachable", away, question(n))
+                }
             }
         }
         Op::Merge(task) => {

@@ -1,0 +1,240 @@
+//! A model that goes away and comes back, and one with a small context.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+/// Two tries without a wait.
+const FEW: &str = "llm.tries = 2\nllm.retry_delay = '1ms'\n";
+
+/// Makes a scene whose model closes every connection when it is to judge, while `away` is set. It is asked again soon.
+fn scene(shape: Shape, config: &str, away: &Arc<AtomicBool>) -> (LlmServer, Scene) {
+    let is_away = Arc::clone(away);
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "judge" if is_away.load(Ordering::SeqCst) => Answer::Close,
+        _ => all_well(asked),
+    });
+    let mut scene = Scene::with_model(&server, shape, &format!("{FEW}{config}"));
+    scene.env.set("PLAN_AGENT_TIMING", "0.01");
+    (server, scene)
+}
+
+/// Waits for the question to a person about the model, and returns its id.
+fn asked_about(scene: &Scene) -> String {
+    let mut questions = Vec::new();
+    wait_until("a person is asked", || {
+        questions = open_questions(scene);
+        !questions.is_empty()
+    });
+    let question = &questions[0];
+    let reason = question["reason"].as_str().unwrap();
+    let begins = "the model is away (judge) and is asked again until it answers: model `scripted`";
+    assert!(reason.starts_with(begins), "{reason}");
+    question["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn model_that_comes_back_closes_its_question() {
+    for shape in SHAPES {
+        let away = Arc::new(AtomicBool::new(true));
+        let (server, scene) = scene(shape, "", &away);
+        let agent = scene.agent(|_| Act::success("done"));
+        let run = scene.start("run --plan one.md");
+        let id = asked_about(&scene);
+        wait_until("it is asked on", || server.count("judge") >= 5);
+        assert_eq!(asked_about(&scene), id, "it is one question");
+
+        away.store(false, Ordering::SeqCst);
+        let ran = run.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
+        // The first tries, and then one call at a time.
+        assert!(server.count("judge") >= 6);
+        let log = scene.works("log");
+        has(&log, "the model answers again");
+        // What is repeated every few minutes is no news.
+        let times = |words: &str| log.matches(words).count();
+        assert_eq!(times("asks the model to judge"), 1, "{log}");
+        assert_eq!(times("the model failed to judge"), 1, "{log}");
+        assert_eq!(scene.status()["questions"], json!([]));
+        assert!(scene.texts("questions/pending", ".md").is_empty());
+    }
+}
+
+#[test]
+fn restart_asks_model_that_is_away_again() {
+    let away = Arc::new(AtomicBool::new(true));
+    let (server, scene) = scene(Shape::Chat, "", &away);
+    let agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave("run --plan one.md");
+    let id = asked_about(&scene);
+    kill(&scene, daemon);
+    let before = server.count("judge");
+    let daemon = scene.leave("resume");
+    wait_until("it is asked on", || server.count("judge") >= before + 2);
+    assert_eq!(asked_about(&scene), id);
+    away.store(false, Ordering::SeqCst);
+    scene.await_end();
+    assert_eq!(scene.tasks(), ["completed"]);
+    assert_eq!(agent.attempts(), [(1, 1)]);
+    drop(daemon);
+}
+
+#[test]
+fn person_answers_while_model_is_away() {
+    for answer in ["accept", "skip"] {
+        let away = Arc::new(AtomicBool::new(true));
+        let (server, scene) = scene(Shape::Messages, "run.audit = false", &away);
+        let _agent = scene.agent(|_| Act::success("done"));
+        let run = scene.start("run --plan one.md");
+        asked_about(&scene);
+        scene.works(["answer", answer]);
+        let ran = run.end();
+        assert_eq!(ran.code, Some(0), "{answer}: {ran:?}");
+        assert!(server.count("judge") >= 2);
+    }
+}
+
+#[test]
+fn calls_to_model_that_is_away_stay_in_budget() {
+    let away = Arc::new(AtomicBool::new(true));
+    let (server, scene) = scene(Shape::Chat, "budget.llm_calls = 5", &away);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run("run --plan one.md");
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert_eq!(server.count("judge"), 5);
+    assert_eq!(scene.status()["usage"]["llm_calls"], 5);
+}
+
+#[test]
+fn another_fault_of_model_asks_anew() {
+    let refuses = Arc::new(AtomicBool::new(false));
+    let is_refusing = Arc::clone(&refuses);
+    let server = LlmServer::start(move |_| match is_refusing.load(Ordering::SeqCst) {
+        true => Answer::error(401, "who are you"),
+        false => Answer::error(503, "starting"),
+    });
+    let mut scene = Scene::with_model(&server, Shape::Chat, FEW);
+    scene.env.set("PLAN_AGENT_TIMING", "0.01");
+    let _agent = scene.agent(|_| Act::success("done"));
+    let run = scene.start("run --plan one.md");
+    asked_about(&scene);
+    refuses.store(true, Ordering::SeqCst);
+    assert_eq!(run.end().code, Some(4), "only a person can go on");
+    let status = scene.status();
+    let questions = status["questions"].as_array().unwrap();
+    assert_eq!(questions.len(), 1);
+    let reason = questions[0]["reason"].as_str().unwrap();
+    has(
+        reason,
+        ["the model gave no usable answer (judge)", "who are you"],
+    );
+}
+
+#[test]
+fn small_context_gets_smaller_question() {
+    for shape in SHAPES {
+        let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
+            ("judge", 0 | 1) => {
+                let message = "the request exceeds the available context size, try increasing it";
+                Answer::error(400, message)
+            }
+            _ => all_well(asked),
+        });
+        let scene = Scene::with_model(&server, shape, "");
+        let results = "A long line of the report. ".repeat(400);
+        let _agent = scene.agent(move |_| Act::success(&results));
+        scene.exits(0, "run --plan one.md");
+        let asked = server.asked();
+        let sizes: Vec<usize> = asked[..3]
+            .iter()
+            .map(|asked| asked.prompt().len())
+            .collect();
+        assert!(sizes.is_sorted_by(|more, less| more > less), "{sizes:?}");
+        assert!(sizes[2] < sizes[0] * 2 / 3, "{sizes:?}");
+    }
+}
+
+#[test]
+fn too_small_context_is_said() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "judge" => Answer::error(400, "prompt is too long: 9000 tokens > 4096 maximum"),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let _agent = scene.agent(|_| Act::success("done"));
+    scene.exits(4, "run --plan one.md");
+    assert_eq!(
+        server.count("judge"),
+        4,
+        "whole, a half, a quarter, an eighth"
+    );
+    let status = scene.status();
+    let reason = status["questions"][0]["reason"].as_str().unwrap();
+    has(
+        reason,
+        [
+            "has too small a context for this question: status 400: prompt is too long",
+            "Hint: give the server a larger context",
+        ],
+    );
+}
+
+#[test]
+fn openai_api_base_is_read_or_refused() {
+    let server = planning(&[("Only", &[])]);
+    let url = server.openai_url();
+    let mut scene = Scene::new("");
+    scene.env.set("OPENAI_API_KEY", "sk-canary");
+    has(
+        scene.works("doctor"),
+        "openai at https://api.openai.com/v1, the address of its vendor",
+    );
+    scene.env.set("OPENAI_API_BASE", &url);
+    has(
+        scene.works("doctor"),
+        format!("at {url}, as OPENAI_API_BASE says"),
+    );
+    let _agent = scene.agent(|_| Act::success("done"));
+    scene.works("run 'Do it'");
+    assert_eq!(server.count("plan"), 1);
+
+    scene.env.set("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
+    let told = [
+        "`OPENAI_API_BASE`: names another address than `OPENAI_BASE_URL`",
+        "name the address in `llm.base_url`",
+    ];
+    scene.refuses(2, "run 'Do it'", told);
+    scene.write(
+        "config.toml",
+        &format!("llm.provider = 'openai'\nllm.base_url = '{url}'"),
+    );
+    has(
+        scene.works("doctor"),
+        format!("at {url}, as llm.base_url says"),
+    );
+}
+
+#[test]
+fn small_slips_of_a_plan_are_mended() {
+    let text = r#"{"name": "P", "description": "two
+lines", "tasks": [
+        {"name": "First", "description": "<data name="goal">
+Write it.
+</data>", "expected_output": "it", "produces": ["<data name="workspace">one.txt"], "depends_on": []},
+        {"name": "Second", "description": "Then this.", "expected_output": "that", "depends_on": [0]}]}"#;
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "plan" => Answer::Text(text.to_owned()),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    scene.works("plan 'Do it'");
+    assert_eq!(server.count("plan"), 1, "nothing is asked again");
+    let shown = scene.works("show");
+    has(
+        &shown,
+        ["\nWrite it.\n", "- produces: one.txt\n", "- after: 1\n"],
+    );
+    lacks(&shown, "data");
+}
