@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan_agent::config::{Api, LlmConfig, ModelEndpoint};
+use plan_agent::config::{Api, Config, LlmConfig, ModelEndpoint};
 use plan_agent::llm::questions::{self, PlanContext};
 use plan_agent::llm::{
     Answered, AskError, AskFault, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply,
@@ -77,7 +77,7 @@ fn hasty() -> LlmConfig {
     LlmConfig {
         tries: 3,
         retry_delay: Duration::from_millis(1),
-        ..LlmConfig::default()
+        ..Config::default().llm
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::common::core::{new_command, new_task};
 use crate::common::env::{begins, has, lacks, row};
-use plan_agent::config::LlmConfig;
+use plan_agent::config::{Config, LlmConfig};
 use plan_agent::llm::{BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request};
 use plan_agent::plan::{
     CommandId, Event, Plan, PlanHead, PlanId, PlanPolicy, ROLE, RoleRequestEnd, Time,
@@ -59,7 +59,7 @@ impl Scripted {
     fn mind(self: &Arc<Self>) -> RoleModel {
         let config = LlmConfig {
             tries: 1,
-            ..LlmConfig::default()
+            ..Config::default().llm
         };
         RoleModel {
             model: Model::new(Arc::clone(self) as Arc<dyn LanguageModel>, &config),

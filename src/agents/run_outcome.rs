@@ -210,7 +210,7 @@ mod tests {
         let config = WorkerConfig {
             retries: 2,
             retry_delay: Duration::from_secs(10),
-            ..WorkerConfig::default()
+            ..crate::config::Config::default().worker
         };
         let next = |outcome: &RunOutcome, faults, changes| outcome.next(faults, changes, &config);
         let overloaded = RunOutcome::Model(ModelFault::new(Some(529), ""));

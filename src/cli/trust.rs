@@ -14,7 +14,7 @@ use super::{
     App, CommandStart, Exit, Failure, Output, Result, beside, can_ask, complain, confirm,
     shown_from_here,
 };
-use crate::config::{Config, Environment, FILE_NAME, HooksConfig};
+use crate::config::{Config, Environment, FILE_NAME};
 use crate::foreign_files;
 use crate::llm::PromptFiles;
 use crate::trust::{ConfirmedRecords, Parts, content_hash, is_hash};
@@ -157,7 +157,8 @@ impl App {
             return;
         }
         self.prompts = PromptFiles::default();
-        if std::mem::take(&mut self.config.hooks) != HooksConfig::default() {
+        let none = Config::default().hooks;
+        if std::mem::replace(&mut self.config.hooks, none.clone()) != none {
             complain("! hooks are left out: the configuration is not what was confirmed\n");
         }
     }

@@ -3,9 +3,14 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use toml::Value;
+
+use super::read_config::duration_text;
+use crate::wire::text::parse_span;
 
 /// The word for no limit.
 const NONE: &str = "none";
@@ -14,78 +19,61 @@ const NONE: &str = "none";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConfiguredLimit<T>(pub Option<T>);
 
-/// A value of the configuration that may be a limit.
-pub enum WrittenAmount<'a> {
-    Count(u64),
-    Number(f64),
-    Text(&'a str),
-}
-
 /// The unit of a limit.
-pub trait Amount: Sized {
+pub trait Amount: Copy {
     /// How a person writes it, in the words of an error.
     const WRITTEN: &str;
 
     /// Writes it.
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+    fn write(self) -> Value;
 
     /// Reads it; `None` if the value is no such amount.
-    fn read(written: &WrittenAmount<'_>) -> Option<Self>;
+    fn read(written: &Value) -> Option<Self>;
 }
 
 impl Amount for u64 {
     const WRITTEN: &str = "a whole number from 1";
 
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(*self)
+    fn write(self) -> Value {
+        i64::try_from(self).unwrap_or(i64::MAX).into()
     }
 
-    fn read(written: &WrittenAmount<'_>) -> Option<Self> {
-        match written {
-            WrittenAmount::Count(count) => Some(*count).filter(|count| *count > 0),
-            WrittenAmount::Number(_) | WrittenAmount::Text(_) => None,
-        }
+    fn read(written: &Value) -> Option<Self> {
+        let count = written.as_integer()?;
+        Self::try_from(count).ok().filter(|count| *count > 0)
     }
 }
 
 impl Amount for f64 {
     const WRITTEN: &str = "a number above 0";
 
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(*self)
+    fn write(self) -> Value {
+        self.into()
     }
 
-    fn read(written: &WrittenAmount<'_>) -> Option<Self> {
-        let number = match written {
-            WrittenAmount::Count(count) => u32::try_from(*count).ok()?.into(),
-            WrittenAmount::Number(number) => *number,
-            WrittenAmount::Text(_) => return None,
-        };
+    fn read(written: &Value) -> Option<Self> {
+        let count = || u32::try_from(written.as_integer()?).ok();
+        let number = written.as_float().or_else(|| count().map(Self::from))?;
         (number.is_finite() && number > 0.0).then_some(number)
     }
 }
 
-impl Amount for std::time::Duration {
+impl Amount for Duration {
     const WRITTEN: &str = "a duration such as \"90s\", \"10m\" or \"1h 30m\"";
 
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        super::read_config::duration::serialize(self, serializer)
+    fn write(self) -> Value {
+        duration_text(self).into()
     }
 
-    fn read(written: &WrittenAmount<'_>) -> Option<Self> {
-        match written {
-            WrittenAmount::Text(text) => crate::wire::text::parse_span(text),
-            WrittenAmount::Count(_) | WrittenAmount::Number(_) => None,
-        }
+    fn read(written: &Value) -> Option<Self> {
+        written.as_str().and_then(parse_span)
     }
 }
 
 impl<T: Amount> Serialize for ConfiguredLimit<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.0 {
-            Some(amount) => amount.write(serializer),
-            None => serializer.serialize_str(NONE),
-        }
+        let written = self.0.map_or_else(|| NONE.into(), T::write);
+        written.serialize(serializer)
     }
 }
 
@@ -104,39 +92,31 @@ impl<T: Amount> Visitor<'_> for WrittenLimit<T> {
         write!(f, "{}, or \"{NONE}\" for no limit", T::WRITTEN)
     }
 
-    fn visit_u64<E: Error>(self, count: u64) -> Result<Self::Value, E> {
-        limit(&WrittenAmount::Count(count), count)
-    }
-
     fn visit_i64<E: Error>(self, count: i64) -> Result<Self::Value, E> {
-        match u64::try_from(count) {
-            Ok(count) => self.visit_u64(count),
-            // Below 0 it is no limit, whatever the unit is.
-            Err(_) => limit(&WrittenAmount::Count(0), count),
-        }
+        limit(&count.into(), count)
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        limit(&WrittenAmount::Number(number), number)
+        limit(&number.into(), number)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         match text.trim().eq_ignore_ascii_case(NONE) {
             true => Ok(ConfiguredLimit(None)),
-            false => limit(&WrittenAmount::Text(text), format!("{text:?}")),
+            false => limit(&text.into(), format!("{text:?}")),
         }
     }
 }
 
 fn limit<T: Amount, E: Error>(
-    written: &WrittenAmount<'_>,
+    written: &Value,
     shown: impl fmt::Display,
 ) -> Result<ConfiguredLimit<T>, E> {
-    match T::read(written) {
-        Some(amount) => Ok(ConfiguredLimit(Some(amount))),
-        None => Err(E::custom(format!(
-            "{shown} is no limit, which is {}, or \"{NONE}\" for no limit",
-            T::WRITTEN
-        ))),
-    }
+    let amount = T::read(written).ok_or_else(|| {
+        let written = T::WRITTEN;
+        E::custom(format!(
+            "{shown} is no limit, which is {written}, or \"{NONE}\" for no limit"
+        ))
+    })?;
+    Ok(ConfiguredLimit(Some(amount)))
 }

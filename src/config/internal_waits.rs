@@ -66,27 +66,16 @@ impl Timing {
     }
 
     fn times(self, factor: f64) -> Self {
-        let Self {
-            scan,
-            filing,
-            work,
-            inside,
-            plan:
-                Timeouts {
-                    repair,
-                    untaken,
-                    away,
-                },
-        } = self;
+        let times = |span: Duration| span.mul_f64(factor);
         Self {
-            scan: scan.mul_f64(factor),
-            filing: filing.mul_f64(factor),
-            work: work.mul_f64(factor),
-            inside: inside.mul_f64(factor),
+            scan: times(self.scan),
+            filing: times(self.filing),
+            work: times(self.work),
+            inside: times(self.inside),
             plan: Timeouts {
-                repair: repair.mul_f64(factor),
-                untaken: untaken.mul_f64(factor),
-                away: away.mul_f64(factor),
+                repair: times(self.plan.repair),
+                untaken: times(self.plan.untaken),
+                away: times(self.plan.away),
             },
         }
     }

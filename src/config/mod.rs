@@ -37,9 +37,9 @@ pub const TEMPLATE: &str = include_str!("../../config.toml");
 /// Attempts that are allowed for each task at least, unless the file sets a limit.
 const ATTEMPTS_PER_TASK: u64 = 5;
 
-/// Everything that can be configured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+/// Everything that can be configured. Its defaults are the values in [`TEMPLATE`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct Config {
     pub llm: LlmConfig,
     pub volumes: VolumesConfig,
@@ -73,18 +73,18 @@ struct ConfigOrigin {
 
 /// The language model that plans and judges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct LlmConfig {
     pub provider: ModelProvider,
     /// The address of the service; the provider's own address if left out.
-    #[serde(deserialize_with = "read_config::base_url")]
+    #[serde(default, deserialize_with = "read_config::base_url")]
     pub base_url: Option<String>,
     /// The model for every question; the provider's default if left out.
     pub model: Option<String>,
     /// The coding agent to ask, where the provider is a coding agent.
     pub agent: Option<String>,
     /// The environment variable that holds the key; the provider's usual one if left out.
-    #[serde(deserialize_with = "read_config::variable_name")]
+    #[serde(default, deserialize_with = "read_config::variable_name")]
     pub api_key_env: Option<String>,
     /// How long a service may be silent within a call, and how long a call of a coding agent may take.
     #[serde(with = "read_config::duration")]
@@ -100,23 +100,6 @@ pub struct LlmConfig {
     /// For judging results.
     #[serde(deserialize_with = "read_config::judge")]
     pub judge: JudgeConfig,
-}
-
-impl Default for LlmConfig {
-    fn default() -> Self {
-        Self {
-            provider: ModelProvider::Auto,
-            base_url: None,
-            model: None,
-            agent: None,
-            api_key_env: None,
-            timeout: Duration::from_secs(180),
-            tries: 5,
-            retry_delay: Duration::from_secs(1),
-            plan: QuestionConfig::default(),
-            judge: JudgeConfig::default(),
-        }
-    }
 }
 
 impl LlmConfig {
@@ -150,7 +133,7 @@ pub enum ModelProvider {
 
 /// The settings for one kind of question to the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct QuestionConfig {
     /// The model for this question; `[llm] model` if left out.
     pub model: Option<String>,
@@ -158,11 +141,7 @@ pub struct QuestionConfig {
 
 /// The settings for judging. In the file the word for `when` may stand for all of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    expecting = "\"always\", \"on_doubt\" or a section"
-)]
+#[serde(deny_unknown_fields)]
 pub struct JudgeConfig {
     /// When the model is asked.
     pub when: JudgePolicy,
@@ -172,22 +151,14 @@ pub struct JudgeConfig {
 
 /// The folder in which daemon and agents exchange files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct VolumesConfig {
     pub root: PathBuf,
 }
 
-impl Default for VolumesConfig {
-    fn default() -> Self {
-        Self {
-            root: PathBuf::from("volumes"),
-        }
-    }
-}
-
 /// The settings for carrying out a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct RunConfig {
     /// The folder in which agents work; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
@@ -211,7 +182,7 @@ pub struct RunConfig {
     /// Replans before a human is asked.
     pub max_replans: u32,
     /// Tasks that may be in progress at the same time; if left out, one, or with a team as many as its roles do together.
-    #[serde(deserialize_with = "read_config::positive_if_any")]
+    #[serde(default, deserialize_with = "read_config::positive_if_any")]
     pub max_parallel: Option<u32>,
     pub confirm_abort: ConfirmAbort,
     /// Whether the model audits the goal before a plan is completed.
@@ -219,29 +190,6 @@ pub struct RunConfig {
     /// The checks that every task has to pass.
     pub checks: Vec<String>,
     pub language: LanguageChoice,
-}
-
-impl Default for RunConfig {
-    fn default() -> Self {
-        let policy = PlanPolicy::default();
-        Self {
-            workspace: None,
-            isolation: Isolation::default(),
-            worktrees: None,
-            prepare: None,
-            team: None,
-            session: policy.session,
-            task_timeout: policy.task_timeout,
-            task_deadline: policy.task_deadline,
-            max_attempts: policy.max_attempts,
-            max_replans: policy.max_replans,
-            max_parallel: None,
-            confirm_abort: policy.confirm_abort,
-            audit: policy.audit,
-            checks: policy.checks,
-            language: LanguageChoice::default(),
-        }
-    }
 }
 
 /// The language of the files that a plan writes.
@@ -268,7 +216,7 @@ impl LanguageChoice {
 
 /// What a plan may use before a human is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct BudgetConfig {
     /// Calls of the model that plans and judges.
     pub llm_calls: ConfiguredLimit<u64>,
@@ -280,19 +228,6 @@ pub struct BudgetConfig {
     pub wall_time: ConfiguredLimit<Duration>,
     /// Attempts at tasks; if left out, it grows with the plan.
     pub attempts: Option<ConfiguredLimit<u64>>,
-}
-
-impl Default for BudgetConfig {
-    fn default() -> Self {
-        let budget = plan::Budget::default();
-        Self {
-            llm_calls: ConfiguredLimit(budget.llm_calls),
-            llm_tokens: ConfiguredLimit(budget.llm_tokens),
-            cost_usd: ConfiguredLimit(budget.cost_usd),
-            wall_time: ConfiguredLimit(budget.wall_time),
-            attempts: None,
-        }
-    }
 }
 
 /// Where agents work.
@@ -337,7 +272,7 @@ impl CheckConfig {
 
 /// The settings of the workers, which run agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct WorkerConfig {
     /// What a coding agent may do without asking.
     pub allow: Vec<String>,
@@ -351,39 +286,17 @@ pub struct WorkerConfig {
     pub retry_delay: Duration,
 }
 
-impl Default for WorkerConfig {
-    fn default() -> Self {
-        let names = [
-            "PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "@agent",
-        ];
-        Self {
-            allow: vec!["edit".to_owned()],
-            env: names.map(str::to_owned).to_vec(),
-            retries: 4,
-            retry_delay: Duration::from_secs(15),
-        }
-    }
-}
-
 /// The plan as tools for agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct ToolsConfig {
     /// Subtasks that a plan of the notebook may have.
     pub max_subtasks: ConfiguredLimit<u64>,
 }
 
-impl Default for ToolsConfig {
-    fn default() -> Self {
-        Self {
-            max_subtasks: ConfiguredLimit(None),
-        }
-    }
-}
-
 /// The roles of a team that work inside the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct RolesConfig {
     /// Whether the model decides if a task is simple; rules decide otherwise.
     pub classify: bool,
@@ -396,17 +309,6 @@ pub struct RolesConfig {
     /// How deep requests may be nested.
     #[serde(deserialize_with = "read_config::positive")]
     pub max_depth: u32,
-}
-
-impl Default for RolesConfig {
-    fn default() -> Self {
-        Self {
-            classify: false,
-            max_steps: 50,
-            step_timeout: Duration::from_secs(600),
-            max_depth: 5,
-        }
-    }
 }
 
 /// A server of the Model Context Protocol.
@@ -432,16 +334,16 @@ impl McpConfig {
 
 /// Commands that get what happens as JSON on their standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct HooksConfig {
     /// Runs at each question to a person.
-    #[serde(deserialize_with = "read_config::some_argv")]
+    #[serde(default, deserialize_with = "read_config::some_argv")]
     pub on_question: Option<Vec<String>>,
     /// Runs at the end of a plan.
-    #[serde(deserialize_with = "read_config::some_argv")]
+    #[serde(default, deserialize_with = "read_config::some_argv")]
     pub on_finish: Option<Vec<String>>,
     /// Runs at changes.
-    #[serde(deserialize_with = "read_config::some_argv")]
+    #[serde(default, deserialize_with = "read_config::some_argv")]
     pub on_change: Option<Vec<String>>,
     /// How long one call may take.
     #[serde(with = "read_config::duration")]
@@ -450,31 +352,17 @@ pub struct HooksConfig {
     pub env: Vec<String>,
 }
 
-impl Default for HooksConfig {
-    fn default() -> Self {
-        Self {
-            on_question: None,
-            on_finish: None,
-            on_change: None,
-            timeout: Duration::from_secs(30),
-            env: Vec::new(),
-        }
-    }
-}
-
 /// The prompts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a section")]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct PromptsConfig {
     /// A file in this folder replaces the built-in prompt of its name.
     pub dir: PathBuf,
 }
 
-impl Default for PromptsConfig {
+impl Default for Config {
     fn default() -> Self {
-        Self {
-            dir: PathBuf::from("prompts"),
-        }
+        read_config::DEFAULTS.clone()
     }
 }
 
@@ -673,10 +561,16 @@ impl Config {
             return Ok(());
         }
         if self.run.session == SessionScope::Plan {
-            return Err(ConfigError::SessionOverWorktrees);
+            return Err(ConfigError::unfit(
+                "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder",
+                "set session = \"task\", or isolation = \"shared\"",
+            ));
         }
         match self.checks.contains_key(MERGE_CHECK) {
-            true => Err(ConfigError::CheckCalledMerge),
+            true => Err(ConfigError::unfit(
+                "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name",
+                "give that check another name",
+            )),
             false => Ok(()),
         }
     }
@@ -684,17 +578,14 @@ impl Config {
     /// Refuses a check that the configuration names but does not define.
     fn check_names(&self) -> Result<(), ConfigError> {
         let unknown = |name: &&String| !self.checks.contains_key(*name);
-        match self.run.checks.iter().find(unknown) {
-            Some(name) => Err(ConfigError::UnknownCheck {
-                name: name.clone(),
-                hint: read_config::nearest(name, self.checks.keys().map(String::as_str))
-                    .map_or_else(
-                        || format!("define it: [checks] {name} = {{ run = [\"…\"] }}"),
-                        |known| format!("did you mean `{known}`?"),
-                    ),
-            }),
-            None => Ok(()),
-        }
+        let Some(name) = self.run.checks.iter().find(unknown) else {
+            return Ok(());
+        };
+        let message = format!("`run.checks` names `{name}`, which [checks] does not define");
+        let define = || format!("define it: [checks] {name} = {{ run = [\"…\"] }}");
+        let known = self.checks.keys().map(String::as_str);
+        let hint = read_config::meant(name, known).unwrap_or_else(define);
+        Err(ConfigError::unfit(message, hint))
     }
 }
 

@@ -164,8 +164,14 @@ impl Config {
             ModelProvider::OpenAi => self.chosen(Api::OpenAi, environment),
             ModelProvider::Agent => {
                 let name = self.agent(candidates, FoundAgent::Installed)?;
-                let name = name.ok_or_else(|| ConfigError::NoAgent {
-                    known: candidates.names(),
+                let name = name.ok_or_else(|| {
+                    let names = candidates.names().join(", ");
+                    ConfigError::unfit(
+                        "`llm.provider` is \"agent\", but no coding agent is installed",
+                        format!(
+                            "install one ({names}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out"
+                        ),
+                    )
                 })?;
                 let why = "provider = \"agent\"".into();
                 Ok(Planner::Agent { name, why })
@@ -203,10 +209,15 @@ impl Config {
         let endpoint = self.endpoint(api, environment)?;
         // A server on this machine usually needs no key; but if the configuration names the variable, a key is required.
         if endpoint.key.is_none() && (self.llm.api_key_env.is_some() || !endpoint.is_local()) {
-            return Err(ConfigError::NoKey {
-                provider: api.as_str(),
-                variable: endpoint.key_variable,
-            });
+            let (provider, variable) = (api.as_str(), endpoint.key_variable);
+            return Err(ConfigError::unfit(
+                format!(
+                    "`llm.provider` is \"{provider}\", but the environment variable `{variable}` is not set"
+                ),
+                format!(
+                    "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
+                ),
+            ));
         }
         Ok(Planner::Model {
             endpoint,
@@ -220,11 +231,15 @@ impl Config {
         candidates: &Candidates<'_>,
     ) -> Result<Planner, ConfigError> {
         let llm = &self.llm;
-        if llm.base_url.is_some() {
-            return Err(ConfigError::NoProvider { key: "base_url" });
-        }
-        if llm.api_key_env.is_some() {
-            return Err(ConfigError::NoProvider { key: "api_key_env" });
+        let set = [
+            ("base_url", &llm.base_url),
+            ("api_key_env", &llm.api_key_env),
+        ];
+        if let Some((key, _)) = set.into_iter().find(|(_, value)| value.is_some()) {
+            return Err(ConfigError::unfit(
+                format!("`llm.{key}` is set, but `llm.provider` is \"auto\""),
+                "say which API it speaks: provider = \"anthropic\" or \"openai\"",
+            ));
         }
         let has_key = |api: &Api| environment.get(api.usual_key_variable()).is_some();
         if let Some(api) = Api::ALL.into_iter().find(has_key) {
@@ -281,16 +296,21 @@ impl Candidates<'_> {
     fn named(&self, name: &str) -> Result<&'static str, ConfigError> {
         let known = self.known.iter().find(|candidate| candidate.name == name);
         match known {
-            Some(candidate) if candidate.found == FoundAgent::Missing => {
-                Err(ConfigError::AgentMissing {
-                    agent: candidate.name,
-                })
-            }
+            Some(candidate) if candidate.found == FoundAgent::Missing => Err(ConfigError::unfit(
+                format!("`llm.agent` is \"{name}\", but no program `{name}` is installed"),
+                format!(
+                    "install `{name}` where the PATH leads; `plan-agent doctor` shows which agents there are"
+                ),
+            )),
             Some(candidate) => Ok(candidate.name),
-            None => Err(ConfigError::UnknownAgent {
-                agent: name.to_owned(),
-                known: self.names(),
-            }),
+            None => {
+                let names = self.names();
+                let all = || format!("the agents that can be asked are {}", names.join(", "));
+                Err(ConfigError::unfit(
+                    format!("`llm.agent` is \"{name}\", which is no agent that can be asked"),
+                    read_config::meant(name, names.iter().copied()).unwrap_or_else(all),
+                ))
+            }
         }
     }
 

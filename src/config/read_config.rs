@@ -1,24 +1,30 @@
-//! Turns text and environment into a configuration. The defaults list the known keys, so the structs are the only list of them;
-//! an error names the place, and the nearest known key.
+//! Turns text and environment into a configuration: the file lies over the template, which has the default of every key. An
+//! error names the place, and the nearest known key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use super::{Config, Environment, JudgeConfig};
+use super::{Config, Environment, JudgeConfig, TEMPLATE};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
 use crate::wire::text::quoted;
 
 /// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;
+
+/// The values of the template.
+pub(super) static DEFAULTS: LazyLock<Config> =
+    LazyLock::new(|| toml::from_str(TEMPLATE).expect("a test reads the template"));
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -38,45 +44,17 @@ pub enum ConfigError {
     /// A value from the environment does not fit.
     #[error("environment variable `{name}`: {message}")]
     Variable { name: String, message: String },
-    /// The configuration asks for a check that it does not define.
-    #[error("`run.checks` names `{name}`, which [checks] does not define")]
-    UnknownCheck { name: String, hint: String },
-    /// The chosen provider needs a key that is not in the environment.
-    #[error(
-        "`llm.provider` is \"{provider}\", but the environment variable `{variable}` is not set"
-    )]
-    NoKey {
-        provider: &'static str,
-        variable: String,
-    },
-    /// The configured coding agent is not installed.
-    #[error("`llm.agent` is \"{agent}\", but no program `{agent}` is installed")]
-    AgentMissing { agent: &'static str },
-    /// The program does not know how to ask this agent.
-    #[error("`llm.agent` is \"{agent}\", which is no agent that can be asked")]
-    UnknownAgent {
-        agent: String,
-        known: Vec<&'static str>,
-    },
-    /// The provider is a coding agent, and none is installed.
-    #[error("`llm.provider` is \"agent\", but no coding agent is installed")]
-    NoAgent { known: Vec<&'static str> },
-    /// The configuration has an address or a key, but no provider that understands it.
-    #[error("`llm.{key}` is set, but `llm.provider` is \"auto\"")]
-    NoProvider { key: &'static str },
-    /// One session cannot work in the folders of several tasks.
-    #[error(
-        "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder"
-    )]
-    SessionOverWorktrees,
-    /// The name is reserved for something else.
-    #[error(
-        "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name"
-    )]
-    CheckCalledMerge,
+    /// Settings do not go together, or name what is not there.
+    #[error("{message}")]
+    Unfit { message: String, hint: String },
 }
 
 impl ConfigError {
+    pub(super) fn unfit(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (message, hint) = (message.into(), hint.into());
+        Self::Unfit { message, hint }
+    }
+
     /// Returns what the person can do, if there is something to name.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -86,38 +64,14 @@ impl ConfigError {
                     "`plan-agent --config {file} init` writes a commented one there"
                 ))
             }
-            Self::Unreadable { .. } => None,
             Self::Variable { name, .. }
                 if name.ends_with("_BASE_URL") || name.ends_with("_API_BASE") =>
             {
                 Some("mend it, or name the address in `llm.base_url`, which goes before".into())
             }
-            Self::Variable { .. } => None,
+            Self::Unreadable { .. } | Self::Variable { .. } => None,
             Self::Invalid { hint, .. } => hint.clone(),
-            Self::UnknownCheck { hint, .. } => Some(hint.clone()),
-            Self::NoKey { variable, .. } => Some(format!(
-                "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
-            )),
-            Self::SessionOverWorktrees => {
-                Some("set session = \"task\", or isolation = \"shared\"".into())
-            }
-            Self::CheckCalledMerge => Some("give that check another name".into()),
-            Self::AgentMissing { agent } => Some(format!(
-                "install `{agent}` where the PATH leads; `plan-agent doctor` shows which agents there are"
-            )),
-            Self::UnknownAgent { agent, known } => {
-                Some(nearest(agent, known.iter().copied()).map_or_else(
-                    || format!("the agents that can be asked are {}", known.join(", ")),
-                    |known| format!("did you mean `{known}`?"),
-                ))
-            }
-            Self::NoAgent { known } => Some(format!(
-                "install one ({}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out",
-                known.join(", ")
-            )),
-            Self::NoProvider { .. } => {
-                Some("say which API it speaks: provider = \"anthropic\" or \"openai\"".into())
-            }
+            Self::Unfit { hint, .. } => Some(hint.clone()),
         }
     }
 }
@@ -166,13 +120,25 @@ pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let hint = nearest_key(&key, &allowed);
         return Err(invalid(offset, &format!("unknown key `{key}`"), hint));
     }
-    toml::from_str(text).map_err(|error: toml::de::Error| {
+    let mut all = DeTable::parse(TEMPLATE).expect("a test reads the template");
+    lay_over(all.get_mut(), table.get_ref());
+    Config::deserialize(toml::Deserializer::from(all)).map_err(|error| {
         let offset = start(&error);
         match key_at(table.get_ref(), "", offset) {
             Some(key) => invalid(offset, &format!("`{key}`: {}", error.message()), None),
             None => invalid(offset, error.message(), None),
         }
     })
+}
+
+/// Puts the values of a table over those of another one.
+fn lay_over<'a>(below: &mut DeTable<'a>, above: &DeTable<'a>) {
+    for (key, value) in above {
+        match (below.get_mut(key).map(Spanned::get_mut), value.get_ref()) {
+            (Some(DeValue::Table(below)), DeValue::Table(above)) => lay_over(below, above),
+            _ => drop(below.insert(key.clone(), value.clone())),
+        }
+    }
 }
 
 /// Returns the key whose value stands at an offset.
@@ -318,12 +284,12 @@ fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
         .map(|(_, _, other)| format!("did you mean `{other}`?"))
 }
 
-/// Returns the known word that is most similar to the given one, if one is similar at all.
-pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// Returns which of the known words was probably meant, if one is similar at all.
+pub(super) fn meant<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     known
         .filter_map(|other| Some((alike(word, other)?, other)))
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, other)| other)
+        .map(|(_, other)| format!("did you mean `{other}`?"))
 }
 
 /// Returns how similar two words are, from 0 to 1; `None` if one is unlikely to be a typing error for the other.
@@ -332,15 +298,20 @@ fn alike(word: &str, other: &str) -> Option<f64> {
     (likeness > 0.8).then_some(likeness)
 }
 
+/// Returns a duration as a person writes it.
+pub(super) fn duration_text(span: Duration) -> String {
+    let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
+    format!("{span:#}")
+}
+
 /// A duration as a person writes it: `"90s"`, `"10m"`, `"1h 30m"`; more than nothing.
 pub(super) mod duration {
-    use super::{Deserialize, Deserializer, Duration, SignedDuration};
+    use super::*;
     use crate::wire::text::parse_span;
-    use serde::{Serializer, de::Error};
+    use serde::Serializer;
 
     pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        let span = SignedDuration::try_from(*span).unwrap_or(SignedDuration::MAX);
-        serializer.serialize_str(&format!("{span:#}"))
+        serializer.serialize_str(&duration_text(*span))
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

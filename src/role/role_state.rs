@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::config::RolesConfig;
+use crate::config::{Config, RolesConfig};
 use crate::plan::{CommandId, PlanId, Time};
 use crate::store::StoreError;
 use crate::wire::team_file::{self, OnTimeout, StepTemplate};
@@ -32,7 +32,7 @@ impl RoleSettings {
             id,
             prompt: String::new(),
             templates: Vec::new(),
-            config: RolesConfig::default(),
+            config: Config::default().role,
             collaboration_timeout: Duration::from_secs(600),
             on_timeout: OnTimeout::default(),
         }

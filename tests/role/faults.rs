@@ -75,7 +75,7 @@ async fn unstored_answer_is_stored_later() {
         let inner = Arc::clone(scene.model.as_ref().unwrap());
         let mut mind = inner.mind();
         let unlucky = Unlucky { inner, place };
-        mind.model = Model::new(Arc::new(unlucky), &LlmConfig::default());
+        mind.model = Model::new(Arc::new(unlucky), &Config::default().llm);
         let mut role = Role::new(
             scene.settings.clone(),
             scene.store.clone(),
