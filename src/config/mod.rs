@@ -188,6 +188,7 @@ pub struct RunConfig {
     /// Whether the model audits the goal before a plan is completed.
     pub audit: bool,
     /// The checks that every task has to pass.
+    #[serde(default)]
     pub checks: Vec<String>,
     pub language: LanguageChoice,
 }
