@@ -1,7 +1,7 @@
 //! Plans of any size.
 
 use plan_agent::plan::{
-    Draft, Origin, PlanHead, PlanId, Refusal, TaskOrder, TaskRef, TaskSpec, Time,
+    Criteria, Draft, Origin, PlanHead, PlanId, Refusal, TaskOrder, TaskRef, TaskSpec, Time,
 };
 
 pub const BY: &str = "bench";
@@ -27,7 +27,7 @@ pub fn make_tasks(
     let task = |number: usize| TaskSpec {
         name: format!("Task number {number}"),
         description: TEXT.to_owned(),
-        expected_outcome: "The program prints the words with their counts.".to_owned(),
+        criteria: Criteria::plain("The program prints the words with their counts."),
         dependencies: number
             .checked_sub(1)
             .map(TaskRef::New)
