@@ -162,10 +162,15 @@ pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
         format!("check `{}` {passed}: {}", check.name, check.outcome())
     });
     let changes = attempt.changes.clone().unwrap_or_default();
-    let noted = [changes.text(MAX_CHANGED), changed_note(attempt)].join("; ");
-    checks
-        .chain([noted.trim_end_matches("; ").to_owned()])
-        .collect()
+    let limit = match changes.seen {
+        ChangeDetection::Times => Some("removed files are not seen".to_owned()),
+        ChangeDetection::Part => Some("only some of the files were looked at".to_owned()),
+        ChangeDetection::Git | ChangeDetection::Listing | ChangeDetection::Nothing => None,
+    };
+    let limit = limit.filter(|_| !changes.files.is_empty());
+    let changes = std::iter::once(changes.text(MAX_CHANGED)).chain(limit);
+    let changes: Vec<String> = changes.chain(attempt.company()).collect();
+    checks.chain([changes.join("; ")]).collect()
 }
 
 /// A task with its criteria; those that were measured when it was accepted may be proven.
@@ -188,18 +193,6 @@ fn check(check: &CheckResult) -> Value {
 fn verdict(attempt: &Attempt) -> Option<Value> {
     let verdict = attempt.verdict.as_ref()?;
     Some(context! { attempt => attempt.number, ..Serde(verdict) })
-}
-
-fn changed_note(attempt: &Attempt) -> String {
-    let limits = match attempt.changes.as_ref().map(|changes| changes.seen) {
-        Some(ChangeDetection::Times) => Some("removed files are not seen".to_owned()),
-        Some(ChangeDetection::Part) => Some("only some of the files were looked at".to_owned()),
-        Some(ChangeDetection::Git | ChangeDetection::Listing | ChangeDetection::Nothing) | None => {
-            None
-        }
-    };
-    let notes: Vec<String> = limits.into_iter().chain(attempt.company()).collect();
-    notes.join("; ")
 }
 
 /// Returns why `next` is impossible, if it is.

@@ -92,10 +92,8 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
                 doubts if doubts.is_empty() => doubts,
                 doubts => format!("; doubtful: {}", short(&doubts)),
             };
-            (
-                format!("planned {}{doubtful}", counted(*tasks, "task")),
-                Plain,
-            )
+            let planned = counted(*tasks, "task");
+            (format!("planned {planned}{doubtful}"), Plain)
         }
         Event::Started => ("started".into(), Plain),
         Event::StrategyChosen { strategy, reason } => {

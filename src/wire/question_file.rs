@@ -186,9 +186,7 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) ->
             );
         }
         (AnswerChoice::Retry, _) => "try once more, 1 attempt; the note goes along to the agent",
-        (AnswerChoice::DropCheck, _) => {
-            "the checks that fail do not count for this task; its result is judged again"
-        }
+        (AnswerChoice::DropCheck, _) => "the failing checks do not count; judge it again",
         (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
         (AnswerChoice::Replan, _) => {
             "have the model change the rest of the plan; the note says how"

@@ -195,7 +195,7 @@ fn unsure_judge_asks_person_with_both_sides() {
         (
             about("no output", "unsure", "retry", &json!(12)),
             1,
-            "for it: the agent says that it is done",
+            "for it: the agent says so",
             "against it: I think so.",
         ),
     ] {
@@ -216,6 +216,9 @@ fn unsure_judge_asks_person_with_both_sides() {
         scene.exits(0, "resume");
         let attempts = if answer == "accept" { 1 } else { 2 };
         assert_eq!(agent.attempts().len(), attempts);
+        if against.ends_with("I think so.") {
+            has(agent.command(1, 2).body(), "Show the output.");
+        }
     }
 }
 

@@ -133,7 +133,11 @@ fn too_many_replans_ask_human() {
         ]})),
         _ => all_well(asked),
     });
-    let scene = Scene::with_model(&server, Shape::Chat, "[run]\nmax_replans = 2");
+    let scene = Scene::with_model(
+        &server,
+        Shape::Chat,
+        "[run]\nmax_replans = 2\naudit = false",
+    );
     let _agent = scene.agent(|_| Act::failed("no way"));
     scene.exits(4, "run 'Do it'");
     assert_eq!(server.count("replan"), 2);

@@ -22,9 +22,8 @@ const MAX_FEEDBACK: usize = 8_000;
 const MAX_SUMMARY: usize = 800;
 const MAX_POINTER: usize = 300;
 
-/// So many letters in a row make a quotation; a shorter pointer has to be one as a whole.
+/// So many letters in a row make a quotation; a pointer of fewer, but of at least three, has to be one as a whole.
 const QUOTED: usize = 8;
-const SHORTEST: usize = 3;
 
 /// A judge that gives a lower confidence, of 100, is not sure.
 const SURE: f64 = 30.0;
@@ -60,13 +59,8 @@ pub fn judge(
         ("result_summary", Schema::Text("for next")),
     ]);
     let view = prompt_context::judge(plan, task, attempt, stale);
-    unrendered(
-        PromptTemplate::Judge,
-        view,
-        schema,
-        SHORT_ANSWER,
-        move |answer: JudgeAnswer| shown.verdict(answer),
-    )
+    let read = move |answer: JudgeAnswer| shown.verdict(answer);
+    unrendered(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
 }
 
 #[derive(Deserialize)]
@@ -200,7 +194,7 @@ impl Shown {
         }
         let quoted: Vec<char> = letters(pointer).collect();
         let size = quoted.len().min(QUOTED);
-        let mut parts = quoted.windows(size.max(SHORTEST));
+        let mut parts = quoted.windows(size.max(3));
         let found = parts.any(|part| self.letters.contains(&part.iter().collect::<String>()));
         found.then(|| pointer.to_owned())
     }

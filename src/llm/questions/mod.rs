@@ -43,10 +43,7 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     let workflows = Workflows::of(context.team);
     let mut properties = vec![
         ("name", Schema::Text("name of the plan, a few words")),
-        (
-            "description",
-            Schema::Text("how the goal is reached, one or two sentences"),
-        ),
+        ("description", Schema::Text("how the goal is reached")),
     ];
     if workflows.is_some() {
         properties.extend(workflows::schema());
@@ -78,37 +75,24 @@ pub fn replan(
 ) -> Unrendered<Vec<ReplanEdit>> {
     let names = TaskNames::new(check_names, team);
     let schema = Schema::Object(vec![
-        (
-            "reason",
-            Schema::Text("why these edits lead to the goal, one or two sentences"),
-        ),
+        ("reason", Schema::Text("how these edits lead to the goal")),
         ("edits", Schema::list(edit_schema(&names, team))),
     ]);
     let view = prompt_context::replan(plan, cause, why, note, check_names, team);
     let scope = ReplanScope::new(plan, cause, names);
-    unrendered(
-        PromptTemplate::Replan,
-        view,
-        schema,
-        LONG_ANSWER,
-        move |answer: ReplanAnswer| scope.edits(answer.edits),
-    )
+    let read = move |answer: ReplanAnswer| scope.edits(answer.edits);
+    unrendered(PromptTemplate::Replan, view, schema, LONG_ANSWER, read)
 }
 
 /// Asks for the summary of an ended plan.
 pub fn summarise(plan: &Plan) -> Unrendered<String> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
     let view = prompt_context::whole(plan, None);
-    unrendered(
-        PromptTemplate::Summarise,
-        view,
-        schema,
-        SHORT_ANSWER,
-        |answer: SummaryAnswer| match cut(&answer.summary, MAX_OUTCOME) {
-            summary if summary.is_empty() => Err("`summary` is empty".to_owned()),
-            summary => Ok(summary),
-        },
-    )
+    let read = |answer: SummaryAnswer| match cut(&answer.summary, MAX_OUTCOME) {
+        summary if summary.is_empty() => Err("`summary` is empty".to_owned()),
+        summary => Ok(summary),
+    };
+    unrendered(PromptTemplate::Summarise, view, schema, SHORT_ANSWER, read)
 }
 
 /// A question with everything that it is made from, so that it can be rendered where the plan is not at hand.

@@ -232,16 +232,12 @@ fn both_sides(task: &Task, attempt: &Attempt, verdict: &Verdict) -> Option<Strin
     let nothing = measured.first().map_or("", |end| &end.why);
     let (yes, no) = match accepts {
         true => (reason, said(false).unwrap_or(nothing)),
-        false => (
-            said(true).unwrap_or("the agent says that it is done"),
-            reason,
-        ),
+        false => (said(true).unwrap_or("the agent says so"), reason),
     };
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (yes, no) = (line(yes), line(no));
-    Some(format!(
-        "the judge is not sure; for it: {yes}\nagainst it: {no}"
-    ))
+    let sides = format!("the judge is not sure; for it: {yes}\nagainst it: {no}");
+    Some(sides)
 }
 
 /// Returns whether a report may be accepted: it claims full or partial success, and no check failed.

@@ -143,8 +143,8 @@ impl HumanQuestion {
         self.answer.is_none() && self.closed.is_none()
     }
 
-    /// Returns whether a choice gives a right or a budget, drops a check, or is a consent that ends the plan. Agents can write files, so that no
-    /// file of a question gives any of these.
+    /// Returns whether a choice gives a right or a budget, drops a check, or is a consent that ends the plan. Agents can write
+    /// files, so that no file of a question gives any of these.
     pub fn is_grant(&self, choice: AnswerChoice) -> bool {
         use AnswerChoice::{Abort, AllowAlways, AllowOnce, Approve, DropCheck, More};
         match choice {
