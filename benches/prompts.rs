@@ -72,6 +72,7 @@ fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusa
                 result_summary: format!("Part {number} of the program counts words."),
                 by: DecidedBy::Rules,
                 at: Time(1),
+                ..Verdict::default()
             };
             draft.judge(&id, &verdict, QuestionId::new("q"))?;
         }

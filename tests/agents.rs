@@ -146,10 +146,13 @@ fn answer(kind: &str) -> Value {
             "expected_output": "`hello.txt` is there.", "depends_on": [],
         }]}),
         "judge" => json!({
-            "shown": "hello.txt", "missing": "", "reason": "It is there.", "decision": "next", "feedback": "",
+            "criteria": [{"number": 1, "pointer": "F1", "met": "yes"}], "reason": "It is there.", "can_mend": "",
+            "decision": "next", "confidence": "high", "feedback": "",
             "result_summary": "`hello.txt` is written.",
         }),
-        "audit" => json!({"reason": "hello.txt is there", "unmet": "", "met": true, "missing": []}),
+        "audit" => json!({
+            "parts": [{"part": "the greeting", "by": ["1.1"]}], "reason": "hello.txt is there", "met": true, "missing": [],
+        }),
         "summarise" => json!({"summary": "The greeting is written, says the agent."}),
         other => panic!("nobody expects the question `{other}`"),
     }

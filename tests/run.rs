@@ -21,6 +21,7 @@ mod hostile;
 mod human;
 mod internal;
 mod isolation;
+mod judge_and_facts;
 mod judging;
 mod lanes;
 mod own;
@@ -446,16 +447,37 @@ fn a_task(name: &str, depends_on: &[u32]) -> Value {
     })
 }
 
-/// Returns a model's answer when it judges.
+/// Returns a model's answer when it judges a task with one criterion.
 fn verdict(decision: &str, words: &str) -> Answer {
+    let met = if decision == "next" { "yes" } else { "no" };
     Answer::Json(json!({
-        "reason": words, "decision": decision, "feedback": words, "result_summary": words,
+        "criteria": [{"number": 1, "pointer": "F1", "met": met}], "reason": words, "can_mend": "yes, because it is small",
+        "decision": decision, "confidence": "high", "feedback": words, "result_summary": words,
     }))
 }
 
-/// Returns a model's answer when it audits and nothing is missing.
-fn goal_met() -> Answer {
-    Answer::Json(json!({"reason": "Everything is there.", "met": true, "missing": []}))
+/// Returns a model's answer when it audits and nothing is missing: all of the goal points to the first criterion shown.
+fn goal_met(asked: &Asked) -> Answer {
+    let mut words = asked
+        .prompt()
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    let is_pointer = |word: &&str| {
+        let numbers = word
+            .split_once('.')
+            .map(|(task, one)| [task.parse::<u32>(), one.parse()]);
+        numbers.is_some_and(|numbers| numbers.iter().all(Result::is_ok))
+    };
+    let by: Vec<&str> = words.find(is_pointer).into_iter().collect();
+    Answer::Json(json!({
+        "parts": [{"part": "all of it", "by": by}], "reason": "Everything is there.", "met": true, "missing": [],
+    }))
+}
+
+/// Returns a model's answer when it audits and these tasks are missing.
+fn goal_open(reason: &str, missing: &[Value]) -> Answer {
+    let parts = json!([{"part": "the rest", "by": []}]);
+    Answer::Json(json!({"parts": parts, "reason": reason, "met": false, "missing": missing}))
 }
 
 /// Returns a model's answer when it summarises.
@@ -467,7 +489,7 @@ fn summary() -> Answer {
 fn all_well(asked: &Asked) -> Answer {
     match asked.kind.as_str() {
         "judge" => verdict("next", "It is there."),
-        "audit" => goal_met(),
+        "audit" => goal_met(asked),
         "summarise" => summary(),
         kind => Answer::error(400, &format!("nobody expects the question `{kind}`")),
     }

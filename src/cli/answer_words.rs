@@ -73,7 +73,8 @@ pub fn read(line: &str, question: &HumanQuestion) -> Typed {
     let (mut word, mut note) = split(line);
     let second = split(note);
     let joined = format!("{word}-{}", second.0);
-    if word.eq_ignore_ascii_case("allow") && !second.0.is_empty() {
+    let halves = ["allow", "drop"].contains(&word.to_lowercase().as_str());
+    if halves && !second.0.is_empty() {
         (word, note) = (&joined, second.1);
     }
     // The key before it stands for this.

@@ -434,7 +434,8 @@ pub struct AnswerArgs {
     /// The question, by the beginning or end of its id [default: the only open one]
     pub question: Option<String>,
 
-    /// approve, accept, retry, skip, replan, wait, reply, more, allow-once, allow-always, deny or abort, as the question offers
+    /// approve, accept, retry, drop-check, skip, replan, wait, reply, more, allow-once, allow-always, deny or abort, as the
+    /// question offers
     #[arg(value_parser = choice)]
     pub choice: AnswerChoice,
 

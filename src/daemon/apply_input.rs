@@ -203,6 +203,7 @@ fn apply_model_decision(
                     head.name = plan.name;
                 }
                 head.description = plan.description;
+                head.problems = plan.problems;
                 if let Some(order) = plan.order {
                     head.order = order;
                     head.source = plan.source;

@@ -168,7 +168,8 @@ fn question(
         }
         ModelQuestionKind::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
-            questions::replan(plan, open.task, &open.why, "", team).map(ModelDecision::Edits)
+            questions::replan(plan, open.task, &open.why, "", checks, team)
+                .map(ModelDecision::Edits)
         }
         ModelQuestionKind::Audit => questions::audit(plan, checks, team).map(ModelDecision::Audit),
         ModelQuestionKind::Summary => questions::summarise(plan).map(ModelDecision::Summary),

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::quoting::{LINE, NAME, one_line};
 use crate::plan::{
-    Attempt, ChangeDetection, CheckResult, Plan, ReportStatus, Task, TaskId, TaskState,
+    Attempt, ChangeDetection, CheckResult, CriterionResult, CriterionState, Plan, ReportStatus,
+    Task, TaskId, TaskState, proof, word,
 };
 use crate::wire::team_file::{Parameter, Team, Workflow};
 
@@ -126,10 +127,6 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
     let mut before = before.take(WINDOW).collect::<Vec<_>>();
     before.reverse();
     let needed = task.dependencies.iter().filter_map(|id| plan.task(*id));
-    let seen = attempt.changes.as_ref();
-    let seen = seen.filter(|changes| changes.seen != ChangeDetection::Nothing);
-    let changed = seen.map_or(&[][..], |changes| &changes.files);
-    let (changed, unnamed) = changed.split_at(changed.len().min(MAX_CHANGED));
     let mut earlier = plan
         .attempts_of(task.number)
         .rev()
@@ -149,10 +146,8 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
         attempt => attempt.number,
         report => Serde(&attempt.report),
         checks => checks.map(check).collect::<Vec<_>>(),
-        changed => Serde(changed),
-        changed_known => seen.is_some(),
-        changed_more => seen.map_or(0, |changes| changes.more) + unnamed.len(),
-        changed_note => changed_note(attempt),
+        criteria => criteria(task, attempt),
+        facts => self::facts(attempt),
         earlier => earlier,
         stale => Serde(stale.collect::<Vec<_>>()),
         obstacle => obstacle(attempt).unwrap_or_default(),
@@ -161,7 +156,47 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
 
 /// A task with the words of its criteria.
 fn shown(task: &Task) -> Value {
-    context! { expected_outcome => task.criteria.text(), ..Serde(task) }
+    context! { expected_outcome => task.criteria.text(), soft => task.is_soft(), ..Serde(task) }
+}
+
+/// How each criterion of a task ended, as far as that was measured.
+fn criteria(task: &Task, attempt: &Attempt) -> Vec<Value> {
+    let ended = |end: CriterionResult| {
+        context! { state => word(&end.state).replace('_', " "), ..Serde(end) }
+    };
+    let ends = proof::criteria(task, attempt).into_iter();
+    ends.map(ended).collect()
+}
+
+/// The measured facts about a result, a line each: a judge points to them by their places.
+pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
+    let checks = attempt.checks.iter().flatten().take(MAX_CHECKS);
+    let checks = checks.map(|check| {
+        let passed = if check.passed { "passed" } else { "FAILED" };
+        format!("check `{}` {passed}: {}", check.name, check.outcome())
+    });
+    let changes = attempt.changes.clone().unwrap_or_default();
+    let limit = match changes.seen {
+        ChangeDetection::Times => Some("removed files are not seen".to_owned()),
+        ChangeDetection::Part => Some("only some of the files were looked at".to_owned()),
+        ChangeDetection::Git | ChangeDetection::Listing | ChangeDetection::Nothing => None,
+    };
+    let limit = limit.filter(|_| !changes.files.is_empty());
+    let changes = std::iter::once(changes.text(MAX_CHANGED)).chain(limit);
+    let changes: Vec<String> = changes.chain(attempt.company()).collect();
+    checks.chain([changes.join("; ")]).collect()
+}
+
+/// A task with its criteria; those that were measured when it was accepted may be proven.
+fn ended(task: &Task) -> Value {
+    let evidence = task.evidence.as_ref();
+    let ends = evidence.map_or(&[][..], |evidence| &evidence.criteria);
+    let criteria = (0..task.criteria.list().len().max(1)).map(|at| {
+        let text = task.criteria.list().get(at).map(|one| &one.text);
+        let end = ends.get(at).map(|end| end.state);
+        context! { text, proven => end == Some(CriterionState::Met) }
+    });
+    context! { criteria => criteria.collect::<Vec<_>>(), ..Serde(task) }
 }
 
 fn check(check: &CheckResult) -> Value {
@@ -174,22 +209,9 @@ fn verdict(attempt: &Attempt) -> Option<Value> {
     Some(context! { attempt => attempt.number, ..Serde(verdict) })
 }
 
-fn changed_note(attempt: &Attempt) -> String {
-    let limits = match attempt.changes.as_ref().map(|changes| changes.seen) {
-        Some(ChangeDetection::Times) => Some("removed files are not seen".to_owned()),
-        Some(ChangeDetection::Part) => Some("only some of the files were looked at".to_owned()),
-        Some(ChangeDetection::Git | ChangeDetection::Listing | ChangeDetection::Nothing) | None => {
-            None
-        }
-    };
-    let notes: Vec<String> = limits.into_iter().chain(attempt.company()).collect();
-    notes.join("; ")
-}
-
 /// Returns why `next` is impossible, if it is.
 pub(super) fn obstacle(attempt: &Attempt) -> Option<String> {
-    let failed = attempt.checks.iter().flatten().find(|check| !check.passed);
-    match (&attempt.report, failed) {
+    match (&attempt.report, attempt.failing().next()) {
         (None, _) => Some("there is no report".to_owned()),
         (Some(report), _) if report.status == ReportStatus::Failed => {
             Some("the report says FAILED".to_owned())
@@ -209,6 +231,7 @@ pub(super) fn replan(
     cause: Option<TaskId>,
     why: &str,
     note: &str,
+    checks: &[String],
     team: Option<&Team>,
 ) -> Value {
     let settled = plan.tasks().rev().filter(|task| task.status.settled());
@@ -228,6 +251,7 @@ pub(super) fn replan(
         running => Serde(running.collect::<Vec<_>>()),
         pending_more => editable(plan).filter(other).count() - pending.len(),
         pending => pending.into_iter().map(shown).collect::<Vec<_>>(),
+        checks => Serde(checks),
         roles => roles(team),
     }
 }
@@ -275,7 +299,7 @@ pub(super) fn whole(plan: &Plan, team: Option<&Team>) -> Value {
     context! {
         plan => head(plan),
         tasks_more => plan.counts().total().saturating_sub(tasks.len()),
-        tasks => Serde(tasks),
+        tasks => tasks.into_iter().map(ended).collect::<Vec<_>>(),
         audited => plan.head().audited.as_deref().unwrap_or_default(),
         roles => roles(team),
     }

@@ -36,9 +36,9 @@ workflows:
 pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
     let (rich, bare) = (plan(Fill::Rich), plan(Fill::Bare));
     let team = team_file::parse(TEAM).expect("the sample is a team");
+    let names = ["test".to_owned()];
     match template {
         PromptTemplate::Plan => {
-            let names = ["test".to_owned()];
             let rich = PlanContext {
                 goal: "a goal",
                 constraints: "a constraint",
@@ -64,8 +64,8 @@ pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
             contexts.into_iter().flatten().collect()
         }
         PromptTemplate::Replan => vec![
-            prompt_context::replan(&rich, Some(TaskId(2)), "why", "note", Some(&team)),
-            prompt_context::replan(&bare, None, "", "", None),
+            prompt_context::replan(&rich, Some(TaskId(2)), "why", "note", &names, Some(&team)),
+            prompt_context::replan(&bare, None, "", "", &[], None),
         ],
         PromptTemplate::Audit | PromptTemplate::Summarise => {
             vec![
@@ -247,9 +247,9 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
             decision: Decision::Retry,
             reason: "a reason".to_owned(),
             feedback: "feedback".to_owned(),
-            result_summary: String::new(),
             by: DecidedBy::Model,
             at: Time(0),
+            ..Verdict::default()
         }),
         state: match number {
             1 => AttemptState::Judged,

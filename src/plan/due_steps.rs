@@ -16,7 +16,7 @@ use super::model::{
     ReviewPolicy, SessionId, SessionScope, Task, TaskId, Time,
 };
 use super::plan_in_memory::Plan;
-use super::rule_decisions::certain;
+use super::rule_decisions::{certain, settled};
 use super::worker_pool_state::{WorkerPoolState, WorkerPools};
 
 /// How long a plan waits for its workers.
@@ -419,8 +419,9 @@ impl DueSearch<'_> {
         let merge = self.plan.head().line.is_some();
         let check =
             report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
-        let by_rules =
-            !policy.model || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
+        let by_rules = !policy.model
+            || settled(self.plan, attempt)
+            || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
         self.due.step(if report.question.is_some() {
             DueStep::AgentAsks(id)
         } else if report.blocked_until.is_some() {

@@ -14,7 +14,12 @@ pub enum Event {
     /// The plan exists, at least as a goal.
     Created { goal: String },
     /// Tasks were made for the goal.
-    Planned { tasks: usize },
+    Planned {
+        tasks: usize,
+        /// What is wrong with them, as far as that was found.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        problems: Vec<String>,
+    },
     /// The plan runs from now on.
     Started,
     /// A role chose how to plan its task.

@@ -1,9 +1,11 @@
-//! Decisions by rules, for plans without a language model.
+//! Decisions by rules: for plans without a language model, and where facts settle a result.
 
 use super::draft::acceptable;
 use super::model::{
     Attempt, CheckResult, DecidedBy, Decision, MERGE_CHECK, ReportStatus, Time, Verdict,
 };
+use super::plan_in_memory::Plan;
+use super::proof::proven;
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -12,6 +14,20 @@ const SAID: usize = 160;
 pub fn certain(attempt: &Attempt) -> bool {
     let checked = attempt.checks.iter().flatten().next().is_some();
     reports_success(attempt) && checked && acceptable(attempt)
+}
+
+/// Returns whether facts settle a result, so that no model is asked: every criterion is proven and the agent reports SUCCESS,
+/// or a check fails that did not fail when checks ran on an attempt before. One that fails again may mean that the task itself
+/// is wrong, which a model may see.
+pub fn settled(plan: &Plan, attempt: &Attempt) -> bool {
+    let task = plan.task(attempt.task);
+    if attempt.failing().next().is_none() {
+        return reports_success(attempt) && task.is_some_and(|task| proven(task, attempt));
+    }
+    let mut earlier = plan.attempts_of(attempt.task).rev();
+    let before = earlier.find(|other| other.id != attempt.id && other.checks.is_some());
+    let mut before = before.into_iter().flat_map(Attempt::failing);
+    !before.any(|other| attempt.failing().any(|check| check.name == other.name))
 }
 
 fn reports_success(attempt: &Attempt) -> bool {
@@ -65,9 +81,9 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         decision,
         reason,
         feedback,
-        result_summary: String::new(),
         by: DecidedBy::Rules,
         at: now,
+        ..Verdict::default()
     }
 }
 

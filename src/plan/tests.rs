@@ -3,6 +3,7 @@
 mod away;
 mod budget;
 mod hand;
+mod judging;
 mod lanes;
 mod line;
 mod random;
@@ -265,9 +266,9 @@ fn abort_verdict_on_success_asks_human() {
         decision: Decision::Abort,
         reason: "the report says so".to_owned(),
         feedback: String::new(),
-        result_summary: String::new(),
         by: DecidedBy::Model,
         at: Time(1),
+        ..Verdict::default()
     };
     apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;

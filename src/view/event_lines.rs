@@ -87,7 +87,14 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
     match event {
         Event::Created { goal } if goal.trim().is_empty() => ("created".into(), Bold),
         Event::Created { goal } => (format!("goal: {}", name(goal)), Bold),
-        Event::Planned { tasks } => (format!("planned {}", counted(*tasks, "task")), Plain),
+        Event::Planned { tasks, problems } => {
+            let doubtful = match problems.join("; ") {
+                doubts if doubts.is_empty() => doubts,
+                doubts => format!("; doubtful: {}", short(&doubts)),
+            };
+            let planned = counted(*tasks, "task");
+            (format!("planned {planned}{doubtful}"), Plain)
+        }
         Event::Started => ("started".into(), Plain),
         Event::StrategyChosen { strategy, reason } => {
             let (strategy, reason) = (short(strategy), short(reason));
@@ -323,7 +330,10 @@ mod tests {
             Event::Created {
                 goal: "count\n\u{1b}[2Jwords".into(),
             },
-            Event::Planned { tasks: 1 },
+            Event::Planned {
+                tasks: 1,
+                problems: vec![],
+            },
             Event::Asking {
                 subject: ModelQuestionKind::Judge(command.clone()),
                 calls: 2,

@@ -134,7 +134,10 @@ mod tests {
             why: "w".to_owned(),
             delta: Delta {
                 rows: Vec::new(),
-                events: vec![Event::Planned { tasks: 1 }],
+                events: vec![Event::Planned {
+                    tasks: 1,
+                    problems: vec![],
+                }],
             },
         };
         let change = ChangePart {

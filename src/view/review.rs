@@ -22,6 +22,9 @@ pub fn review(plan: &Plan, paint: Paint) -> String {
     if more > 0 {
         lines.push(format!("  … {more} more: `edit` shows all"));
     }
+    let problems = &plan.head().problems;
+    let doubt = |text: &String| format!("  doubtful: {}", one_line(text, LONGEST));
+    lines.extend(problems.iter().map(doubt));
     let checks = &plan.head().policy.checks;
     if !checks.is_empty() {
         let checks = one_line(&checks.join(", "), LONGEST);

@@ -112,6 +112,7 @@ fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: 
         result_summary: "counts words".into(),
         by: DecidedBy::Rules,
         at: draft.now(),
+        ..Verdict::default()
     };
     let unused = QuestionId::new("question-unused");
     draft.judge(&id, &verdict, unused).unwrap();

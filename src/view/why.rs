@@ -285,7 +285,12 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     }
     if let Some(verdict) = &attempt.verdict {
         let (decision, by) = (word(&verdict.decision), word(&verdict.by));
+        let by = by + if verdict.unsure { ", not sure" } else { "" };
         add(format!("{decision} by {by}: {}", line(&verdict.reason)));
+        for said in &verdict.criteria {
+            let (met, pointer) = (word(&said.met).replace('_', " "), line(&said.pointer));
+            add(format!("  criterion {}: {met}: {pointer}", said.number));
+        }
     }
     lines
 }

@@ -186,6 +186,7 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) ->
             );
         }
         (AnswerChoice::Retry, _) => "try once more, 1 attempt; the note goes along to the agent",
+        (AnswerChoice::DropCheck, _) => "the failing checks do not count; judge it again",
         (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
         (AnswerChoice::Replan, _) => {
             "have the model change the rest of the plan; the note says how"
@@ -211,6 +212,7 @@ fn meaning_zh(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
         (AnswerChoice::Retry, HumanQuestionKind::Branch) => "在你把分支移回原处后，再检查一次",
         (AnswerChoice::Retry, HumanQuestionKind::Model) => "再问一次模型",
         (AnswerChoice::Retry, _) => "再尝试一次该任务，附言会一并交给智能体",
+        (AnswerChoice::DropCheck, _) => "未通过的检查对该任务不再算数，其结果重新评判",
         (AnswerChoice::Skip, _) => "放弃该任务，等待它的任务不再等它，继续执行",
         (AnswerChoice::Replan, _) => "让模型调整其余计划，在附言中说明如何调整",
         (AnswerChoice::Wait, _) => "继续等待",

@@ -148,16 +148,16 @@ fn plan(after: &[&[u32]]) -> String {
 }
 
 fn next(task: u32, attempt: u32) -> Value {
-    json!({"reason": "It is there.", "decision": "next", "feedback": "",
+    json!({"criteria": [{"number": 1, "pointer": "F1", "met": "yes"}], "reason": "It is there.", "decision": "next", "feedback": "",
            "result_summary": format!("Part {task} came with attempt {attempt}.")})
 }
 
 fn retry() -> Value {
-    json!({"reason": "A file is missing.", "decision": "retry", "feedback": "Add the file.", "result_summary": ""})
+    json!({"criteria": [{"number": 1, "met": "no"}], "reason": "A file is missing.", "decision": "retry", "feedback": "Add the file.", "result_summary": ""})
 }
 
 fn replan() -> Value {
-    json!({"reason": "The library is gone.", "decision": "replan", "feedback": "Use another one.", "result_summary": ""})
+    json!({"criteria": [{"number": 1, "met": "no"}], "reason": "The library is gone.", "decision": "replan", "feedback": "Use another one.", "result_summary": ""})
 }
 
 impl Scene {
@@ -174,7 +174,10 @@ impl Scene {
             "replan" => ("replan".to_owned(), Answer::Json(self.edits.clone())),
             "audit" => (
                 "audit".to_owned(),
-                Answer::Json(json!({"reason": "All parts are there.", "met": true, "missing": []})),
+                Answer::Json(
+                    json!({"parts": [{"part": "everything", "by": ["1.1"]}], "reason": "All parts are there.",
+                                    "met": true, "missing": []}),
+                ),
             ),
             "summarise" => (
                 "summary".to_owned(),

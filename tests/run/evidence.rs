@@ -96,10 +96,10 @@ fn judge_prompt_lists_changed_files() {
     scene.works("run 'Do it'");
     let asked = server.asked();
     let judged: Vec<_> = asked.iter().filter(|asked| asked.kind == "judge").collect();
-    for (asked, told) in judged.iter().zip([
-        "- Files changed: src/one.txt\n",
-        "- Nothing changed: no file in the workspace was written.\n",
-    ]) {
+    for (asked, told) in judged
+        .iter()
+        .zip(["F1. changed: src/one.txt\n", "F1. no file changed\n"])
+    {
         has(asked.prompt(), told);
     }
     assert_eq!(judged.len(), 2);

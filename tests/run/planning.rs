@@ -83,7 +83,7 @@ fn replan_skips_cause_and_passes_feedback() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "plan" => planned(&[("Open a socket", &[]), ("Write the client", &[1])]),
         "judge" if judged(asked) == (1, 1) => Answer::Json(json!({
-            "reason": "It cannot be done.", "decision": "replan",
+            "criteria": [{"number": 1, "met": "no"}], "reason": "It cannot be done.", "decision": "replan",
             "feedback": "Sockets are forbidden here.", "result_summary": "",
         })),
         "replan" => Answer::Json(json!({"reason": "A file instead.", "edits": [
@@ -132,9 +132,9 @@ fn goal_is_planned_judged_replanned_and_audited() {
                 {"action": "update", "task": 3, "reason": "needs it", "name": null,
                  "description": "Publish it with its tests.", "constraints": null, "expected_output": null, "depends_on": ["n1"]},
             ]})),
-            "audit" if asked.nth == 0 => Answer::Json(json!({
-                "reason": "There is no README.", "met": false, "missing": [a_task("Write the README", &[])],
-            })),
+            "audit" if asked.nth == 0 => {
+                goal_open("There is no README.", &[a_task("Write the README", &[])])
+            }
             _ => all_well(asked),
         });
         let scene = Scene::with_model(&server, shape, "");

@@ -291,10 +291,8 @@ fn model_assigns_tasks_only_to_team_roles() {
         match asked.kind.as_str() {
             "plan" if asked.prompt().contains("no role `boss`") => planned("writer"),
             "plan" => planned("boss"),
-            "audit" if asked.prompt().contains("2 completed") => goal_met(),
-            "audit" => {
-                Answer::Json(json!({"reason": "More.", "met": false, "missing": [task("coder")]}))
-            }
+            "audit" if asked.prompt().contains("2 completed") => goal_met(asked),
+            "audit" => goal_open("More.", &[task("coder")]),
             _ => all_well(asked),
         }
     });

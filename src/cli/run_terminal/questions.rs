@@ -5,7 +5,7 @@ use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::edit_plan::{unchanged, with_comments, without_comments};
 use super::super::editor::Editor;
 use super::Foreground;
-use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, Plan, QuestionId};
+use crate::plan::{Attempt, Draft, HumanQuestion, HumanQuestionKind, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, Paint, Style};
 use crate::wire::plan_file::PlanToEdit;
@@ -42,10 +42,8 @@ impl OpenQuestion {
             None => (format!("plan {}", plan.id()), "plan".to_owned()),
         };
         let last = question.task.and_then(|id| plan.attempts_of(id).last());
-        let failing = last
-            .iter()
-            .flat_map(|attempt| attempt.checks.iter().flatten());
-        let output = failing.rev().find(|check| !check.passed);
+        let failing = last.into_iter().flat_map(Attempt::failing);
+        let output = failing.last();
         let output = output.map(|check| view::last_lines(&check.tail));
         let review = question.about == HumanQuestionKind::Review && asked != Some(&question.id);
         Some(Self {

@@ -3,7 +3,10 @@
 //! answer once more; the plan itself decides what is allowed in the end.
 
 mod answer_fields;
+mod goal_audit;
+mod judgement;
 mod new_tasks;
+mod plan_problems;
 mod replan_edits;
 pub mod role_steps;
 mod workflows;
@@ -11,43 +14,29 @@ mod workflows;
 use minijinja::value::Value;
 use serde::Deserialize;
 
-use self::answer_fields::{MAX_REASON, bounded, cut, name};
+use self::answer_fields::{bounded, cut, name};
+pub use self::goal_audit::{Audit, audit};
+pub use self::judgement::judge;
 use self::new_tasks::TaskNames;
 use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
 use self::workflows::{PlanOrWorkflow, Workflows};
 use super::answer_extraction;
 pub use super::command_body::command_body;
-use super::prompt_context::{self, obstacle};
+use super::prompt_context;
 pub use super::prompt_context::{JudgeFacts, PlanContext};
 use super::prompts::{PromptError, PromptTemplate, Prompts};
 use super::typed_questions::{Read, TypedQuestion};
 use super::{Request, Schema};
-use crate::plan::{
-    Attempt, DecidedBy, Decision, Plan, PlanSpec, ReplanEdit, Task, TaskId, TaskSpec, Time, Verdict,
-};
+use crate::plan::{Plan, PlanSpec, ReplanEdit, TaskId, TaskSpec};
 use crate::wire::team_file::Team;
-use crate::wire::text::known_word;
 
-/// Characters at which feedback and summaries are cut.
-const MAX_FEEDBACK: usize = 8_000;
-const MAX_SUMMARY: usize = 800;
+/// Characters at which the summary of a plan is cut.
 const MAX_OUTCOME: usize = 6_000;
 /// Tokens of an answer with many tasks, of a verdict, and of a summary. Reasoning models count their thoughts as well.
 const LONG_ANSWER: u32 = 16_000;
 const SHORT_ANSWER: u32 = 4_000;
 /// Tokens of an answer for which a small context still has to have room.
 const LEAST_ANSWER: u32 = 1_000;
-
-/// Whether the goal is met.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Audit {
-    pub met: bool,
-    #[serde(default)]
-    pub reason: String,
-    /// What is still to be done; empty if and only if the goal is met.
-    #[serde(default)]
-    pub missing: Vec<TaskSpec>,
-}
 
 /// Asks for a plan: tasks, or one of the team's workflows. Dependencies in the answer are numbers of its own tasks, counted
 /// from 1.
@@ -56,10 +45,7 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     let workflows = Workflows::of(context.team);
     let mut properties = vec![
         ("name", Schema::Text("name of the plan, a few words")),
-        (
-            "description",
-            Schema::Text("how the goal is reached, one or two sentences"),
-        ),
+        ("description", Schema::Text("how the goal is reached")),
     ];
     if workflows.is_some() {
         properties.extend(workflows::schema());
@@ -80,126 +66,35 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     }
 }
 
-/// Asks what follows from a result; the caller sets the time of the verdict. `next` is accepted only for SUCCESS and
-/// PARTIAL_SUCCESS without a failed check.
-pub fn judge(
-    plan: &Plan,
-    task: &Task,
-    attempt: &Attempt,
-    facts: &JudgeFacts,
-) -> Unrendered<Verdict> {
-    let obstacle = obstacle(attempt);
-    // A model that is held to the schema cannot even give an answer that would be refused.
-    let decisions = match obstacle {
-        None => ["next", "retry", "replan", "abort"].as_slice(),
-        Some(_) => &["retry", "replan", "abort"],
-    };
-    let schema = Schema::Object(vec![
-        // This field only makes the model think of it before the decision; small models judge better with it.
-        ("shown", Schema::Text("what was made and run")),
-        ("missing", Schema::Text("what is missing; empty if nothing")),
-        ("reason", Schema::Text("what follows from that, and why")),
-        ("decision", Schema::one_of(decisions.iter().copied())),
-        (
-            "feedback",
-            Schema::Text("for retry and replan: what exactly to do differently; else empty"),
-        ),
-        (
-            "result_summary",
-            Schema::Text("for next: what now exists, one or two sentences; else empty"),
-        ),
-    ]);
-    let view = prompt_context::judge(plan, task, attempt, facts);
-    unrendered(
-        PromptTemplate::Judge,
-        view,
-        schema,
-        SHORT_ANSWER,
-        move |answer: JudgeAnswer| answer.verdict(obstacle.as_deref()),
-    )
-}
-
 /// Asks how the rest of the plan changes. `cause` is the task whose result led to it, if any; it may be skipped, not updated.
 pub fn replan(
     plan: &Plan,
     cause: Option<TaskId>,
     why: &str,
     note: &str,
+    check_names: &[String],
     team: Option<&Team>,
 ) -> Unrendered<Vec<ReplanEdit>> {
+    let names = TaskNames::new(check_names, team);
     let schema = Schema::Object(vec![
-        (
-            "reason",
-            Schema::Text("why these edits lead to the goal, one or two sentences"),
-        ),
-        ("edits", Schema::list(edit_schema(team))),
+        ("reason", Schema::Text("how these edits lead to the goal")),
+        ("edits", Schema::list(edit_schema(&names, team))),
     ]);
-    let view = prompt_context::replan(plan, cause, why, note, team);
-    let scope = ReplanScope::new(plan, cause, team);
-    unrendered(
-        PromptTemplate::Replan,
-        view,
-        schema,
-        LONG_ANSWER,
-        move |answer: ReplanAnswer| scope.edits(answer.edits),
-    )
-}
-
-/// Asks whether the goal is met, and what is missing. New tasks may use the checks and the roles of the team.
-pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrendered<Audit> {
-    let words = TaskNames::new(check_names, team);
-    let schema = Schema::Object(vec![
-        (
-            "reason",
-            Schema::Text("each part of the goal with its evidence, or with what is missing"),
-        ),
-        (
-            "unmet",
-            Schema::Text("parts of the goal that no result meets"),
-        ),
-        ("met", Schema::Boolean),
-        ("missing", Schema::list(words.task_schema())),
-    ]);
-    let view = prompt_context::whole(plan, team);
-    unrendered(
-        PromptTemplate::Audit,
-        view,
-        schema,
-        LONG_ANSWER,
-        move |answer: Audit| {
-            let missing = words.tasks(answer.missing)?;
-            match (answer.met, missing.is_empty()) {
-                (true, false) => Err(
-                    "`met` is true, but `missing` holds tasks: it must be empty then".to_owned(),
-                ),
-                (false, true) => Err(
-                    "`met` is false, but `missing` is empty: give the tasks that are missing"
-                        .to_owned(),
-                ),
-                _ => Ok(Audit {
-                    met: answer.met,
-                    reason: cut(&answer.reason, MAX_REASON),
-                    missing,
-                }),
-            }
-        },
-    )
+    let view = prompt_context::replan(plan, cause, why, note, check_names, team);
+    let scope = ReplanScope::new(plan, cause, names);
+    let read = move |answer: ReplanAnswer| scope.edits(answer.edits);
+    unrendered(PromptTemplate::Replan, view, schema, LONG_ANSWER, read)
 }
 
 /// Asks for the summary of an ended plan.
 pub fn summarise(plan: &Plan) -> Unrendered<String> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
     let view = prompt_context::whole(plan, None);
-    unrendered(
-        PromptTemplate::Summarise,
-        view,
-        schema,
-        SHORT_ANSWER,
-        |answer: SummaryAnswer| match cut(&answer.summary, MAX_OUTCOME) {
-            summary if summary.is_empty() => Err("`summary` is empty".to_owned()),
-            summary => Ok(summary),
-        },
-    )
+    let read = |answer: SummaryAnswer| match cut(&answer.summary, MAX_OUTCOME) {
+        summary if summary.is_empty() => Err("`summary` is empty".to_owned()),
+        summary => Ok(summary),
+    };
+    unrendered(PromptTemplate::Summarise, view, schema, SHORT_ANSWER, read)
 }
 
 /// A question with everything that it is made from, so that it can be rendered where the plan is not at hand.
@@ -290,60 +185,24 @@ impl PlanAnswer {
             return Err("`tasks` is empty: a plan needs at least one task".to_owned());
         }
         let tasks = words.tasks(self.tasks)?;
-        Ok(PlanSpec { tasks, ..plan })
+        let problems = plan_problems::problems(&tasks);
+        if !problems.is_empty() && words.may_ask_again() {
+            return Err(problems.join("\n"));
+        }
+        if tasks.iter().all(|task| task.criteria.is_empty()) {
+            return Err("`expected_output` is empty in every task".to_owned());
+        }
+        Ok(PlanSpec {
+            tasks,
+            problems,
+            ..plan
+        })
     }
-}
-
-#[derive(Deserialize)]
-struct JudgeAnswer {
-    #[serde(default)]
-    reason: String,
-    decision: String,
-    feedback: Option<String>,
-    result_summary: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct SummaryAnswer {
     summary: String,
-}
-
-impl JudgeAnswer {
-    fn verdict(self, obstacle: Option<&str>) -> Result<Verdict, String> {
-        let decision = known_word(&self.decision.trim().to_ascii_lowercase())
-            .ok_or("`decision` must be next, retry, replan or abort")?;
-        let verdict = Verdict {
-            decision,
-            reason: cut(&self.reason, MAX_REASON),
-            // Each of the two fields is for one side only; models that must fill every field write text into both.
-            feedback: match decision {
-                Decision::Next => String::new(),
-                _ => cut(&self.feedback.unwrap_or_default(), MAX_FEEDBACK),
-            },
-            result_summary: match decision {
-                Decision::Next => cut(&self.result_summary.unwrap_or_default(), MAX_SUMMARY),
-                _ => String::new(),
-            },
-            by: DecidedBy::Model,
-            at: Time::default(),
-        };
-        match (decision, obstacle) {
-            (Decision::Next, Some(obstacle)) => {
-                return Err(format!("`next` is not possible: {obstacle}"));
-            }
-            (Decision::Next, None) if verdict.result_summary.is_empty() => {
-                return Err("`next` needs a `result_summary`".to_owned());
-            }
-            (Decision::Retry, _) if verdict.feedback.is_empty() => {
-                return Err("`retry` needs `feedback` that says what to do differently".to_owned());
-            }
-            _ => {}
-        }
-        if verdict.reason.is_empty() {
-            return Err("`reason` is empty".to_owned());
-        }
-        Ok(verdict)
-    }
 }
 
 #[cfg(test)]

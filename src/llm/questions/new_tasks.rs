@@ -1,6 +1,7 @@
 //! New tasks in an answer: their schema, and the checks before they are applied.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ use crate::wire::team_file::Team;
 const MAX_TASKS: usize = 50;
 
 /// The word of an answer for a criterion that no check proves.
-const NO_CHECK: &str = "none";
+pub(super) const NO_CHECK: &str = "none";
 
 /// The most criteria of a task of an answer.
 const MAX_CRITERIA: usize = 20;
@@ -28,6 +29,7 @@ const MAX_FILES: usize = 20;
 pub(super) struct TaskNames {
     checks: Vec<String>,
     roles: Vec<String>,
+    asked_again: AtomicBool,
 }
 
 impl TaskNames {
@@ -36,7 +38,13 @@ impl TaskNames {
         Self {
             checks: checks.to_vec(),
             roles: roles.map(str::to_owned).collect(),
+            asked_again: AtomicBool::new(false),
         }
+    }
+
+    /// Returns whether an answer may go back for what a model may insist on: the first time.
+    pub(super) fn may_ask_again(&self) -> bool {
+        !self.asked_again.swap(true, Ordering::Relaxed)
     }
 
     /// Refuses a check that does not exist.
@@ -54,7 +62,7 @@ impl TaskNames {
             ("reasoning", Schema::Text("why it is needed, one sentence")),
             ("description", Schema::Text("all that the agent must know")),
             ("constraints", Schema::Text("what not to do; may be empty")),
-            ("expected_output", self.criteria_schema()),
+            ("expected_output", Schema::list(self.criterion_schema())),
             (
                 "produces",
                 Schema::list(Schema::Text("path of a file, from the workspace")),
@@ -70,15 +78,15 @@ impl TaskNames {
         Schema::Object(properties)
     }
 
-    /// Criteria of an answer: each with what proves it, or null.
-    pub(super) fn criteria_schema(&self) -> Schema {
+    /// A criterion of an answer, with what proves it.
+    pub(super) fn criterion_schema(&self) -> Schema {
         let mut properties = vec![("text", Schema::Text("one thing that can be verified then"))];
         if !self.checks.is_empty() {
             let none = std::iter::once(NO_CHECK.to_owned());
             let words = self.checks.iter().cloned().chain(none);
             properties.push(("check", Schema::one_of(words)));
         }
-        Schema::list(Schema::Object(properties))
+        Schema::Object(properties)
     }
 
     /// Checks the criteria of a task.
@@ -208,7 +216,7 @@ pub(super) fn at_most(count: usize, what: &str) -> Result<(), String> {
 }
 
 /// Reads the files that a task produces.
-fn produced(paths: &[String], place: &str) -> Result<Vec<String>, String> {
+pub(super) fn produced(paths: &[String], place: &str) -> Result<Vec<String>, String> {
     if paths.len() > MAX_FILES {
         return Err(format!(
             "{place}: `produces` names more than {MAX_FILES} files: give those that matter"

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, way_round};
-use super::new_tasks::{TaskNames, at_most};
+use super::new_tasks::{NO_CHECK, TaskNames, at_most, produced};
 use crate::llm::Schema;
 use crate::llm::prompt_context::editable;
 use crate::llm::quoting::one_line;
@@ -31,11 +31,14 @@ pub(super) struct EditAnswer {
     expected_output: Criteria,
     constraints: Option<String>,
     depends_on: Option<Vec<Value>>,
+    checks: Option<Vec<String>>,
+    produces: Option<Vec<String>>,
     assignee: Option<String>,
     reason: Option<String>,
 }
 
-pub(super) fn edit_schema(team: Option<&Team>) -> Schema {
+pub(super) fn edit_schema(names: &TaskNames, team: Option<&Team>) -> Schema {
+    let list = |items| Schema::OptionalList(Box::new(items));
     let mut properties = vec![
         ("action", Schema::one_of(["add", "update", "skip"])),
         ("task", Schema::OptionalInteger),
@@ -43,11 +46,10 @@ pub(super) fn edit_schema(team: Option<&Team>) -> Schema {
         ("name", Schema::OptionalText("null: as it is")),
         ("description", Schema::OptionalText("null: as it is")),
         ("constraints", Schema::OptionalText("null: as they are")),
-        ("expected_output", Schema::OptionalText("null: as it is")),
-        (
-            "depends_on",
-            Schema::OptionalList(Box::new(Schema::Text("`3` or `n1`"))),
-        ),
+        ("expected_output", list(names.criterion_schema())),
+        ("produces", list(Schema::Text("path of a file"))),
+        ("checks", list(Schema::Text("name of a check"))),
+        ("depends_on", list(Schema::Text("`3` or `n1`"))),
     ];
     if team.is_some() {
         properties.push(("assignee", Schema::OptionalText("a role; null: as it is")));
@@ -58,6 +60,8 @@ pub(super) fn edit_schema(team: Option<&Team>) -> Schema {
 /// The tasks and names that a replan may use.
 pub(super) struct ReplanScope {
     editable: BTreeSet<TaskId>,
+    /// Those of them of which a person chose what is expected and checked.
+    of_person: BTreeSet<TaskId>,
     cause: Option<TaskId>,
     /// Every task with its dependencies.
     graph: BTreeMap<TaskId, Vec<TaskId>>,
@@ -65,10 +69,12 @@ pub(super) struct ReplanScope {
 }
 
 impl ReplanScope {
-    pub(super) fn new(plan: &Plan, cause: Option<TaskId>, team: Option<&Team>) -> Self {
+    pub(super) fn new(plan: &Plan, cause: Option<TaskId>, names: TaskNames) -> Self {
         let graph = plan.tasks();
+        let of_person = editable(plan).filter(|task| !task.is_soft());
         Self {
-            names: TaskNames::new(&[], team),
+            names,
+            of_person: of_person.map(|task| task.number).collect(),
             editable: editable(plan).map(|task| task.number).collect(),
             cause,
             graph: graph
@@ -225,6 +231,8 @@ impl ReplanScope {
             criteria: answer.expected_output,
             reasoning: answer.reason.unwrap_or_default(),
             assignee: answer.assignee,
+            checks: answer.checks.unwrap_or_default(),
+            produces: answer.produces.unwrap_or_default(),
             ..TaskSpec::default()
         };
         let mut spec = self.names.task(spec, place)?;
@@ -249,7 +257,19 @@ impl ReplanScope {
         if (dependencies.iter().flatten()).any(|other| *other == TaskRef::Number(id)) {
             return Err(format!("{place}: task {id} would depend on itself"));
         }
+        let (checks, produces) = (chosen(answer.checks), chosen(answer.produces));
+        let chosen = checks.is_some() || produces.is_some() || !answer.expected_output.is_empty();
+        if chosen && self.of_person.contains(&id) {
+            let why = "a person chose what is expected and checked: give null";
+            return Err(format!("{place}: task {id}: {why}"));
+        }
+        for check in checks.iter().flatten() {
+            self.names.check(check, place)?;
+        }
+        let produces = produces.map(|paths| produced(&paths, place));
         let changes = TaskChanges {
+            checks,
+            produces: produces.transpose()?,
             name: changed(one_line(&answer.name.unwrap_or_default(), MAX_NAME)),
             description: text(answer.description, "description")?,
             constraints: text(answer.constraints, "constraints")?,
@@ -282,4 +302,10 @@ fn skip(answer: EditAnswer, id: TaskId) -> Result<ReplanEdit, String> {
 /// Returns a changed text. An empty text stands for "unchanged": models that must fill every field write it so.
 fn changed(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
+}
+
+/// Returns a changed list, which is empty after the one word `none`.
+fn chosen(list: Option<Vec<String>>) -> Option<Vec<String>> {
+    let list = list.filter(|list| !list.is_empty())?;
+    Some(list.into_iter().filter(|word| word != NO_CHECK).collect())
 }

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::llm::template_trial_data::{self, Fill};
-use crate::plan::{CommandId, ReportStatus, Row, TaskChanges, TaskOrder, TaskRef, TaskState};
+use crate::plan::{
+    Attempt, CommandId, Criteria, Criterion, Decision, ReportStatus, Row, TaskChanges, TaskOrder,
+    TaskRef, TaskState, Verdict,
+};
 
 static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
 
@@ -37,7 +40,7 @@ fn ask_plan_of(team: &Team, answer: &Value) -> Result<PlanSpec, String> {
 }
 
 fn task(depends_on: &Value) -> Value {
-    json!({"name": "a\nname", "description": " do it ", "expected_output": "it", "depends_on": depends_on, "assignee": "tester"})
+    json!({"name": "a\nname", "description": " do it ", "expected_output": "it prints 3", "depends_on": depends_on, "assignee": "tester"})
 }
 
 #[test]
@@ -150,7 +153,13 @@ fn reported(status: Option<ReportStatus>, passed: Option<bool>) -> Attempt {
 }
 
 fn verdict(decision: &str) -> Value {
-    json!({"reason": "because", "decision": decision, "feedback": "mend it", "result_summary": "done"})
+    let met = if decision.trim().eq_ignore_ascii_case("next") {
+        "yes"
+    } else {
+        "no"
+    };
+    let criteria = json!([{"number": 1, "pointer": "F1", "met": met}]);
+    json!({"criteria": criteria, "reason": "because", "decision": decision, "feedback": "mend it", "result_summary": "done"})
 }
 
 #[test]
@@ -221,16 +230,28 @@ fn chain(length: u32) -> (Plan, TaskId) {
 fn judge_prompt_size_is_independent_of_plan() {
     let size = |length: u32| {
         let (plan, id) = chain(length);
-        let task = plan.task(id).unwrap();
-        let attempt = reported(Some(ReportStatus::Success), Some(false));
-        let question = judge(&plan, task, &attempt, &JudgeFacts::default())
+        let mut task = plan.task(id).unwrap().clone();
+        // As long as planners write them.
+        task.description = "Write it so that each line is read once. ".repeat(30);
+        let criterion = |at: usize| Criterion {
+            text: format!(
+                "{at}: {}",
+                "`main.py` prints the counts of the words, ".repeat(3)
+            ),
+            proof: None,
+        };
+        task.criteria = Criteria::new((1..=6).map(criterion));
+        let mut attempt = reported(Some(ReportStatus::Success), Some(false));
+        attempt.report = None;
+        let question = judge(&plan, &task, &attempt, &JudgeFacts::default())
             .render(&PROMPTS)
             .unwrap();
         question.request.prompt.len() + question.request.system.len()
     };
-    let small = size(20);
+    let sizes = [10, 20, 1_000, 10_000].map(size);
+    assert!(sizes.iter().all(|size| *size <= 8_000), "{sizes:?}");
     // The three counts have more digits.
-    assert!(size(5_000).abs_diff(small) <= 9, "{small} {}", size(5_000));
+    assert!(sizes[3].abs_diff(sizes[1]) <= 9, "{sizes:?}");
 }
 
 #[test]
@@ -336,17 +357,18 @@ fn judge_prompt_snapshot() {
 
     Constraints of the whole plan: a constraint
 
-    Expected output: an outcome
-
     Note: a note
     </data>
 
-    # Facts about attempt 2
+    # What was measured of attempt 2
 
-    - Status in the report: PARTIAL_SUCCESS
-    - Check `test`: FAILED (exit 1)
-    - Files changed: src/main.py
-    - About these changes: removed files are not seen; task 3 was at work in the same folder.
+    What is expected, by criterion:
+    1. an outcome
+       not met: test: exit 1
+
+    Facts:
+    F1. check `test` FAILED: exit 1
+    F2. changed: src/main.py; removed files are not seen; task 3 was at work in the same folder
 
     End of the output of `test`:
     <data name="check output">
@@ -359,13 +381,14 @@ fn judge_prompt_snapshot() {
     Attempt 1: retry. a reason Feedback given: feedback
     </data>
 
+    # What the agent says
+
     Another report for this task, which came too late and does not count:
     <data name="stale report">
     late
     </data>
 
-    # The report
-
+    The report, whose status is PARTIAL_SUCCESS:
     <data name="report">
     Core results:
     results
@@ -378,13 +401,15 @@ fn judge_prompt_snapshot() {
     </data>
 
     The report ends here. Now judge attempt 2 of task 2 by the measured facts and by what the report shows was made and run.
-    "next" is not possible, because the check `test` failed (exit 1). So the task is done again ("retry", the usual case), or it was wrong and the plan changes ("replan").
+    "next" is not possible, because the check `test` failed (exit 1).
+    First write what went wrong, by the facts and the pitfalls in the report. Then: can the agent mend that itself, by another try at this same task? "yes, because …" or "no, because …". Yes: "retry". No: "replan".
+    Write all texts in the language of the task.
     "#);
 }
 
 fn ask_replan(edits: &Value) -> Result<Vec<ReplanEdit>, String> {
     let plan = template_trial_data::plan(Fill::Rich);
-    let question = replan(&plan, Some(TaskId(2)), "why", "", None)
+    let question = replan(&plan, Some(TaskId(2)), "why", "", &words(&["test"]), None)
         .render(&PROMPTS)
         .unwrap();
     question.read(&json!({"reason": "r", "edits": edits}).to_string())
@@ -451,14 +476,30 @@ fn audit_answer_is_met_or_lists_missing_tasks() {
             .unwrap()
             .read(&answer.to_string())
     };
-    let met = read(json!({"reason": "all there", "met": true, "missing": []})).unwrap();
+    let parts =
+        json!([{"part": "the parser", "by": ["1.1"]}, {"part": "its tests", "by": ["1.1"]}]);
+    let met =
+        read(json!({"parts": parts, "reason": "all there", "met": true, "missing": []})).unwrap();
     assert!(met.met && met.missing.is_empty());
     let unmet = read(
-        json!({"reason": "no tests", "met": false, "missing": [task(&json!([])), task(&json!([1]))]}),
+        json!({"parts": parts, "reason": "no tests", "met": false, "missing": [task(&json!([])), task(&json!([1]))]}),
     );
     assert_eq!(unmet.unwrap().missing[1].dependencies, [TaskRef::New(0)]);
-    insta::assert_snapshot!(read(json!({"met": true, "missing": [task(&json!([]))]})).unwrap_err(), @"`met` is true, but `missing` holds tasks: it must be empty then");
-    insta::assert_snapshot!(read(json!({"met": false, "missing": []})).unwrap_err(), @"`met` is false, but `missing` is empty: give the tasks that are missing");
+    insta::assert_snapshot!(read(json!({"parts": parts, "met": true, "missing": [task(&json!([]))]})).unwrap_err(), @"`met` is true, but `missing` holds tasks: it must be empty then");
+    insta::assert_snapshot!(read(json!({"parts": parts, "met": false, "missing": []})).unwrap_err(), @"`met` is false, but `missing` is empty: give the tasks that are missing");
+    let parted = |by: Value| {
+        let parts = json!([{"part": "the parser", "by": ["1.1"]}, {"part": "its tests", "by": by}]);
+        read(json!({"parts": parts, "met": true, "missing": []})).unwrap_err()
+    };
+    insta::assert_snapshot!(parted(json!([])), @"`met` is true, but no criterion meets: its tests");
+    // The third task is not completed.
+    for by in ["1.2", "3.1", "9.1", "1", "task 1", "more.1"] {
+        assert!(
+            parted(json!([by])).contains("no completed task has a criterion"),
+            "{by}"
+        );
+    }
+    insta::assert_snapshot!(read(json!({"parts": [], "met": true})).unwrap_err(), @"`parts` is empty: give each part of the goal");
 }
 
 #[test]
@@ -500,7 +541,7 @@ fn system_prompts_do_not_depend_on_plan() {
                 .unwrap()
                 .request
                 .system,
-            replan(plan_, None, "", "", None)
+            replan(plan_, None, "", "", &[], None)
                 .render(&PROMPTS)
                 .unwrap()
                 .request
@@ -588,6 +629,7 @@ fn plan_prompt_lists_roles_and_workflows() {
     </data>
 
     Make the plan for this goal.
+    Write all texts in the language of the goal.
     "#);
     let schema = serde_json::to_string(&question.request.schema).unwrap();
     assert!(schema.contains(r#""assignee":{"type":"string","enum":["coder","tester"]}"#));
@@ -598,7 +640,7 @@ fn edits_and_missing_tasks_use_team_roles() {
     let plan = template_trial_data::plan(Fill::Rich);
     let team = team();
     let edits = |role: &str| {
-        let question = replan(&plan, None, "why", "", Some(&team))
+        let question = replan(&plan, None, "why", "", &[], Some(&team))
             .render(&PROMPTS)
             .unwrap();
         assert!(question.request.prompt.contains("- coder: Writes code."));
@@ -620,7 +662,8 @@ fn edits_and_missing_tasks_use_team_roles() {
     let missing = |role: &str| {
         let question = audit(&plan, &[], Some(&team)).render(&PROMPTS).unwrap();
         assert!(question.request.prompt.contains("- coder: Writes code."));
-        let answer = json!({"met": false, "missing": [task_of(role)]});
+        let parts = json!([{"part": "all", "by": []}]);
+        let answer = json!({"parts": parts, "met": false, "missing": [task_of(role)]});
         question.read(&answer.to_string())
     };
     assert_eq!(

@@ -87,6 +87,7 @@ impl Workflows {
             }
             // The model wrote the texts that come in through the parameters.
             task.origin = Origin::Model;
+            task.checked_by_person = true;
         }
         let said = bounded(&answer.description, "description", "the plan")?;
         if plan.description.is_empty() {

@@ -4,8 +4,9 @@ use super::verdicts::acceptable;
 use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AnswerChoice, AskId, AttemptState, CommandId, HumanAnswer, HumanQuestion, HumanQuestionKind,
-    IN_FILE, ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task, TaskId, TaskState,
+    AnswerChoice, AskId, Attempt, AttemptState, CommandId, HumanAnswer, HumanQuestion,
+    HumanQuestionKind, IN_FILE, ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task,
+    TaskId, TaskState,
 };
 use crate::plan::task_index::TaskFilter;
 
@@ -134,13 +135,15 @@ impl Draft<'_> {
         task: Option<TaskId>,
         ask: Option<&AskId>,
     ) -> Vec<AnswerChoice> {
-        use AnswerChoice::{Abort, Accept, Approve, More, Replan, Reply, Retry, Skip, Wait};
+        use AnswerChoice::{
+            Abort, Accept, Approve, DropCheck, More, Replan, Reply, Retry, Skip, Wait,
+        };
         use HumanQuestionKind as About;
         let offered: &[AnswerChoice] = match about {
             About::Review => &[Approve, Replan, Abort],
             About::Replans if task.is_none() => &[Approve, Replan, Abort],
-            About::Failures | About::Replans | About::Abort => {
-                &[Accept, Retry, Skip, Replan, Abort]
+            About::Failures | About::Replans | About::Abort | About::Unsure => {
+                &[Accept, Retry, DropCheck, Skip, Replan, Abort]
             }
             About::Unclaimed => &[Wait, Skip, Abort],
             About::Agent => &[Reply, Retry, Skip, Abort],
@@ -158,6 +161,7 @@ impl Draft<'_> {
         let acceptable = about == About::Branch || attempt.is_some_and(acceptable);
         let possible = |choice: &AnswerChoice| match choice {
             Accept => acceptable,
+            DropCheck => task.is_some_and(|task| !self.droppable(task).is_empty()),
             Replan => self.plan.head().policy.model,
             _ => true,
         };
@@ -228,8 +232,8 @@ impl Draft<'_> {
         note: &str,
     ) -> Result<(), Refusal> {
         use AnswerChoice::{
-            Abort, Accept, AllowAlways, AllowOnce, Approve, Deny, More, Replan, Reply, Retry, Skip,
-            Wait,
+            Abort, Accept, AllowAlways, AllowOnce, Approve, Deny, DropCheck, More, Replan, Reply,
+            Retry, Skip, Wait,
         };
         use HumanQuestionKind as About;
         match (choice, question.about, question.task) {
@@ -275,6 +279,7 @@ impl Draft<'_> {
                 self.close_ask(question);
                 return self.accept_as_is(task, note);
             }
+            (DropCheck, _, Some(task)) => return self.drop_checks(task),
             (Wait, _, Some(task)) => {
                 let task = self.task(task)?;
                 if let Some(mut attempt) = self.plan.current_attempt(&task).cloned() {
@@ -292,13 +297,47 @@ impl Draft<'_> {
                 task.note = Some(note.to_owned());
                 self.insert(task);
             }
-            (Accept | Wait | Reply | AllowOnce | AllowAlways | Deny, _, None) => {
+            (Accept | DropCheck | Wait | Reply | AllowOnce | AllowAlways | Deny, _, None) => {
                 return Err(Refusal::NotOffered {
                     choice,
                     offered: question.choices.clone(),
                 });
             }
         }
+        Ok(())
+    }
+
+    /// Returns the failing checks and files that a model chose for a task, and that no policy asks for.
+    fn droppable(&self, task: &Task) -> Vec<String> {
+        let files = task.produces.iter().map(|path| format!("file {path}"));
+        let own: Vec<String> = files.chain(task.checks.iter().cloned()).collect();
+        let of_all = &self.plan.head().policy.checks;
+        let attempt = self.plan.current_attempt(task).filter(|_| task.is_soft());
+        let failing = attempt.into_iter().flat_map(Attempt::failing);
+        let failing = failing.map(|check| check.name.clone());
+        failing
+            .filter(|name| own.contains(name) && !of_all.contains(name))
+            .collect()
+    }
+
+    /// Takes the failing checks and files that a model chose from a task, and lets its last result be judged again without them.
+    fn drop_checks(&mut self, id: TaskId) -> Result<(), Refusal> {
+        let mut task = self.task(id)?;
+        let dropped = self.droppable(&task);
+        let kept = |name: &String| !dropped.contains(name);
+        if let Some(mut attempt) = self.plan.current_attempt(&task).cloned() {
+            let checks = attempt.checks.iter_mut();
+            checks.for_each(|checks| checks.retain(|check| kept(&check.name)));
+            attempt.verdict = None;
+            attempt.state = AttemptState::Reported;
+            self.insert_attempt(attempt);
+        }
+        task.checks.retain(kept);
+        task.produces.retain(|path| kept(&format!("file {path}")));
+        task.criteria.unbind(&dropped);
+        task.failures = 0;
+        self.insert(task);
+        self.log(Event::Updated { task: id });
         Ok(())
     }
 

@@ -87,8 +87,7 @@ impl Draft<'_> {
             attempt.verdict = Some(verdict.clone());
             return self.accept(attempt, &verdict);
         }
-        let failing = attempt.checks.iter().flatten().find(|check| !check.passed);
-        let name = failing.map_or("", |check| &check.name);
+        let name = attempt.failing().next().map_or("", |check| &check.name);
         let reason = format!("accepted, but with what was accepted meanwhile check `{name}` fails");
         self.fail_attempt(attempt, &reason, &reason, verdict.by, question)
     }

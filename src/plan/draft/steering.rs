@@ -302,8 +302,12 @@ impl Draft<'_> {
         }
         task.dependencies = Vec::new();
         task.step.clone_from(&spec.step);
+        let checks = crate::plan::model::all_checks(&spec.checks, &spec.criteria);
+        let produces = produced(&spec.produces)?;
+        task.checked_by_person |=
+            (&checks, &produces, &spec.criteria) != (&task.checks, &task.produces, &task.criteria);
         task.checks.clone_from(&spec.checks);
-        task.produces = produced(&spec.produces)?;
+        task.produces = produces;
         task.optional = spec.optional;
         self.insert(task);
         Ok(seen.number)

@@ -123,6 +123,7 @@ impl Draft<'_> {
         self.events.truncate(events);
         self.log(Event::Planned {
             tasks: numbers.len(),
+            problems: self.plan.head().problems.clone(),
         });
         Ok(numbers)
     }
@@ -199,7 +200,16 @@ impl Draft<'_> {
             task.criteria.clone_from(criteria);
             task.checks = crate::plan::model::all_checks(&task.checks, criteria);
         }
+        if task.is_soft() {
+            if let Some(checks) = &changes.checks {
+                task.checks = crate::plan::model::all_checks(checks, &task.criteria);
+            }
+            if let Some(paths) = &changes.produces {
+                task.produces = produced(paths)?;
+            }
+        }
         if reworded {
+            task.checked_by_person |= task.origin == Origin::Person;
             // Only tools and models change texts here: the person's task that they change is no longer the person's.
             task.origin = Origin::Model;
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    Attempt, AttemptState, CommandId, ConfirmAbort, DecidedBy, Decision, HumanQuestionKind,
-    QuestionId, Report, ReportStatus, TaskId, TaskState, Verdict,
+    Attempt, AttemptState, CommandId, ConfirmAbort, CriterionState, DecidedBy, Decision,
+    HumanQuestionKind, QuestionId, Report, ReportStatus, Task, TaskId, TaskState, Verdict,
 };
-use crate::plan::proof::evidence;
+use crate::plan::proof::{criteria, evidence};
 
 /// The longest pause that an agent may ask for.
 const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -39,6 +39,14 @@ impl Draft<'_> {
             reason: verdict.reason.clone(),
         });
         attempt.verdict = Some(verdict.clone());
+        let mut task = self.task(number)?;
+        if let Some(sides) = both_sides(&task, &attempt, verdict) {
+            self.insert_attempt(attempt);
+            // What a person who says `retry` gives the agent.
+            task.note = Some(verdict.feedback.clone()).filter(|feedback| !feedback.is_empty());
+            self.insert(task);
+            return self.ask(question, HumanQuestionKind::Unsure, Some(number), &sides);
+        }
         match verdict.decision {
             Decision::Next => self.accept(attempt, verdict),
             Decision::Retry => {
@@ -109,10 +117,9 @@ impl Draft<'_> {
         let verdict = Verdict {
             decision: Decision::Next,
             reason: or(note, "accepted by a person").to_owned(),
-            feedback: String::new(),
-            result_summary: String::new(),
             by: DecidedBy::Person,
             at: self.now,
+            ..Verdict::default()
         };
         attempt.state = AttemptState::Judged;
         attempt.verdict = Some(verdict.clone());
@@ -135,9 +142,9 @@ impl Draft<'_> {
             decision: Decision::Retry,
             reason: reason.to_owned(),
             feedback: feedback.to_owned(),
-            result_summary: String::new(),
             by,
             at: self.now,
+            ..Verdict::default()
         });
         self.insert_attempt(attempt);
         task.failures += 1;
@@ -208,9 +215,34 @@ impl Draft<'_> {
     }
 }
 
+/// Returns what speaks for a result and what against it, a line each, if a person has to decide: it may be accepted, nothing of
+/// it is proven, and the judge is not sure.
+fn both_sides(task: &Task, attempt: &Attempt, verdict: &Verdict) -> Option<String> {
+    let measured = criteria(task, attempt);
+    let proven = measured.iter().any(|end| end.state == CriterionState::Met);
+    if !verdict.unsure || verdict.decision == Decision::Abort || proven || !acceptable(attempt) {
+        return None;
+    }
+    let said = |met: bool| {
+        let mut said = verdict.criteria.iter();
+        let said = said.find(|one| (one.met == CriterionState::Met) == met)?;
+        Some(said.pointer.as_str()).filter(|pointer| !pointer.is_empty())
+    };
+    let (reason, accepts) = (verdict.reason.as_str(), verdict.decision == Decision::Next);
+    let nothing = measured.first().map_or("", |end| &end.why);
+    let (yes, no) = match accepts {
+        true => (reason, said(false).unwrap_or(nothing)),
+        false => (said(true).unwrap_or("the agent says so"), reason),
+    };
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (yes, no) = (line(yes), line(no));
+    let sides = format!("the judge is not sure; for it: {yes}\nagainst it: {no}");
+    Some(sides)
+}
+
 /// Returns whether a report may be accepted: it claims full or partial success, and no check failed.
 pub fn acceptable(attempt: &Attempt) -> bool {
     let report = attempt.report.as_ref();
     let claimed = report.is_some_and(|report| report.status != ReportStatus::Failed);
-    claimed && attempt.checks.iter().flatten().all(|check| check.passed)
+    claimed && attempt.failing().next().is_none()
 }

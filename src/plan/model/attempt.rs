@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandId, MERGE_CHECK, PendingMerge, RoleRequest, SessionId, TaskId, Time};
+use super::{
+    BelievedCriterion, CommandId, MERGE_CHECK, PendingMerge, RoleRequest, SessionId, TaskId, Time,
+};
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,10 +116,15 @@ impl Attempt {
         Some(format!("{numbers} at work in the same folder"))
     }
 
+    /// Returns the checks that fail on its result.
+    pub fn failing(&self) -> impl Iterator<Item = &CheckResult> {
+        let checks = self.checks.iter().flatten();
+        checks.filter(|check| !check.passed)
+    }
+
     /// Returns whether its result conflicts with those accepted before.
     pub fn clashed(&self) -> bool {
-        let mut checks = self.checks.iter().flatten();
-        checks.any(|check| check.name == MERGE_CHECK && !check.passed)
+        self.failing().any(|check| check.name == MERGE_CHECK)
     }
 }
 
@@ -374,12 +381,13 @@ impl CheckResult {
 }
 
 /// The verdict on a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// Accepted; the plan goes on.
     Next,
     /// Not accepted; the task is tried again.
+    #[default]
     Retry,
     /// The rest of the plan must change.
     Replan,
@@ -388,16 +396,17 @@ pub enum Decision {
 }
 
 /// Who decided a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
+    #[default]
     Rules,
     Model,
     Person,
 }
 
 /// A decision about an attempt, with its reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub decision: Decision,
     pub reason: String,
@@ -407,6 +416,12 @@ pub struct Verdict {
     pub result_summary: String,
     pub by: DecidedBy,
     pub at: Time,
+    /// What the judge says of the criteria that nothing proves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<BelievedCriterion>,
+    /// The judge itself is not sure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsure: bool,
 }
 
 /// An agent's session.

@@ -96,6 +96,14 @@ impl Criteria {
         Self(self.0.into_iter().map(unbound).collect())
     }
 
+    /// Takes these proofs away, by the names of their results.
+    pub fn unbind(&mut self, names: &[String]) {
+        for criterion in &mut self.0 {
+            let proof = criterion.proof.take();
+            criterion.proof = proof.filter(|proof| !names.contains(&proof.check_name()));
+        }
+    }
+
     /// Returns the criteria in their order.
     pub fn list(&self) -> &[Criterion] {
         &self.0
@@ -184,10 +192,13 @@ impl<'de> Deserialize<'de> for Criteria {
 #[serde(rename_all = "snake_case")]
 pub enum CriterionState {
     /// What was chosen as its proof before the work failed then, and passes now.
+    #[serde(alias = "yes")]
     Met,
     /// Its check fails, or its file has not the property.
+    #[serde(alias = "no")]
     NotMet,
     /// Nothing was measured that shows it.
+    #[serde(alias = "unsure")]
     NotProven,
 }
 
@@ -198,6 +209,18 @@ pub struct CriterionResult {
     pub state: CriterionState,
     /// What was measured, such as `test: red before, exit 0 now`, or why nothing proves it.
     pub why: String,
+}
+
+/// What a judge says of a criterion that nothing proves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BelievedCriterion {
+    /// Its place among the criteria of the task, from 1.
+    pub number: u32,
+    /// A judge says `yes`, `no`, or `unsure`.
+    pub met: CriterionState,
+    /// The fact, or the words of the report, that it points to.
+    #[serde(default)]
+    pub pointer: String,
 }
 
 /// What a check said about the state before the first attempt of a task.

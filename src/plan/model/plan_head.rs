@@ -107,9 +107,9 @@ pub enum SessionScope {
 #[serde(rename_all = "snake_case")]
 pub enum ConfirmAbort {
     /// When the report says that the task succeeded, wholly or in part.
-    #[default]
     Success,
     /// Always.
+    #[default]
     Always,
     /// Never: the verdict is carried out.
     Never,
@@ -337,6 +337,9 @@ pub struct PlanHead {
     /// The steps of its structure that have no tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub empty_steps: Vec<EmptyStep>,
+    /// What is wrong with the tasks that a model planned, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// What a human allowed beyond the budget.
     #[serde(default)]
     pub granted: Granted,

@@ -16,6 +16,9 @@ pub enum AnswerChoice {
     Accept,
     /// Try once more; the note is added.
     Retry,
+    /// The failing checks that a model chose do not count; the result is judged again.
+    #[serde(rename = "drop-check")]
+    DropCheck,
     /// Skip the task.
     Skip,
     /// Change the rest of the plan; the note says how.
@@ -40,10 +43,11 @@ pub enum AnswerChoice {
 
 impl AnswerChoice {
     /// Every choice, in the order in which they are shown.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Approve,
         Self::Accept,
         Self::Retry,
+        Self::DropCheck,
         Self::Skip,
         Self::Replan,
         Self::Wait,
@@ -61,6 +65,7 @@ impl AnswerChoice {
             Self::Approve => "approve",
             Self::Accept => "accept",
             Self::Retry => "retry",
+            Self::DropCheck => "drop-check",
             Self::Skip => "skip",
             Self::Replan => "replan",
             Self::Wait => "wait",
@@ -93,6 +98,8 @@ pub enum HumanQuestionKind {
     Unclaimed,
     /// The judge wants to end the plan.
     Abort,
+    /// Nothing of a result is proven, and the judge is not sure.
+    Unsure,
     /// The plan was changed as often as the policy allows.
     Replans,
     /// The agent asks.
@@ -138,12 +145,12 @@ impl HumanQuestion {
         self.answer.is_none() && self.closed.is_none()
     }
 
-    /// Returns whether a choice gives a right, a budget, or a consent that ends the plan. Agents can write files, so that no
-    /// file of a question gives any of these.
+    /// Returns whether a choice gives a right or a budget, drops a check, or is a consent that ends the plan. Agents can write
+    /// files, so that no file of a question gives any of these.
     pub fn is_grant(&self, choice: AnswerChoice) -> bool {
-        use AnswerChoice::{Abort, AllowAlways, AllowOnce, Approve, More};
+        use AnswerChoice::{Abort, AllowAlways, AllowOnce, Approve, DropCheck, More};
         match choice {
-            Approve | More | AllowOnce | AllowAlways => true,
+            Approve | DropCheck | More | AllowOnce | AllowAlways => true,
             Abort => self.about == HumanQuestionKind::Abort,
             _ => false,
         }

@@ -87,6 +87,9 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     pub origin: Origin,
+    /// A person chose its checks and files, although a model wrote or changed its words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checked_by_person: bool,
     pub status: TaskState,
     /// The result of the task, or why it was skipped or failed.
     pub result: Option<String>,
@@ -125,6 +128,11 @@ impl Task {
         !self.checks.is_empty() || !self.produces.is_empty() || files.next().is_some()
     }
 
+    /// Returns whether a model chose its checks and files: a replan may change them, and an answer may drop them.
+    pub fn is_soft(&self) -> bool {
+        self.origin == Origin::Model && !self.checked_by_person
+    }
+
     /// Adds a person's words for the next command. The same words are not added twice.
     pub(in crate::plan) fn tell(&mut self, words: &str) {
         let words = format!("A person says: {words}");
@@ -157,6 +165,7 @@ impl Task {
             produces: spec.produces,
             metadata: Map::new(),
             origin: spec.origin,
+            checked_by_person: spec.checked_by_person,
             status: match (spec.done, &spec.skipped) {
                 (true, _) => TaskState::Completed,
                 (false, Some(_)) => TaskState::Skipped,
@@ -256,6 +265,9 @@ pub struct TaskSpec {
     pub metadata: Map<String, Value>,
     #[serde(skip)]
     pub origin: Origin,
+    /// See [`Task::checked_by_person`].
+    #[serde(skip)]
+    pub checked_by_person: bool,
     /// Already done when the plan begins.
     #[serde(skip)]
     pub done: bool,
@@ -281,6 +293,8 @@ pub struct PlanSpec {
     pub tasks: Vec<TaskSpec>,
     /// In their order, too.
     pub empty_steps: Vec<EmptyStep>,
+    /// What is wrong with a model's tasks, a line each, that the model insists on.
+    pub problems: Vec<String>,
 }
 
 /// Reads a value; null stands for an empty one.
@@ -311,6 +325,9 @@ pub struct TaskChanges {
     pub reasoning: Option<String>,
     pub assignee: Option<Option<String>>,
     pub dependencies: Option<Vec<TaskRef>>,
+    /// What a model chooses anew; without effect where a person chose (see [`Task::is_soft`]).
+    pub checks: Option<Vec<String>>,
+    pub produces: Option<Vec<String>>,
     /// Replaces the entries with the same name; `null` removes an entry.
     pub metadata: Map<String, Value>,
 }

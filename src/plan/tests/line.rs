@@ -16,9 +16,9 @@ fn verdict(decision: Decision) -> Verdict {
         decision,
         reason: "so it is".to_owned(),
         feedback: String::new(),
-        result_summary: String::new(),
         by: DecidedBy::Model,
         at: Time(1),
+        ..Verdict::default()
     }
 }
 

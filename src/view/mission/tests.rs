@@ -82,9 +82,9 @@ fn busy_plan(language: Language) -> Plan {
         decision: Decision::Retry,
         reason: "the build broke".to_owned(),
         feedback: String::new(),
-        result_summary: String::new(),
         by: DecidedBy::Model,
         at: NOW,
+        ..Verdict::default()
     };
     plan.put(Row::Attempt(Box::new(attempt(4, 1, Some(verdict)))));
     let mut current = attempt(4, 2, None);
