@@ -2,6 +2,7 @@
 
 mod allowing;
 mod no_success;
+mod ran;
 mod signs;
 mod tell;
 

@@ -134,11 +134,16 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     let message = event.get("message")?;
     let part = |part: &Value| match text_at(part, "/type") {
         "text" if is(event, "assistant") => says(text_at(part, "/text")),
-        "tool_use" => vec![uses(text_at(part, "/name"), part.get("input"))],
+        "tool_use" => vec![uses(
+            text_at(part, "/name"),
+            part.get("input"),
+            text_at(part, "/id"),
+        )],
         "tool_result" => {
             let text = part.get("content").map(joined_text).unwrap_or_default();
             let failed = part.get("is_error") == Some(&Value::Bool(true));
-            vec![gets(&text, failed)]
+            let exit = exit_code(&text, failed);
+            vec![gets(text_at(part, "/tool_use_id"), &text, failed, exit)]
         }
         _ => Vec::new(),
     };
@@ -152,6 +157,16 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         });
     }
     Some(acts)
+}
+
+/// It prints the code of a command only if that failed, before the command's own output. One in the background has not ended.
+fn exit_code(text: &str, failed: bool) -> Option<i32> {
+    let ended = !text.starts_with("Command running in background");
+    let code = text.lines().next()?.split_once("Exit code ");
+    match failed {
+        true => code?.1.trim().parse().ok(),
+        false => ended.then_some(0),
+    }
 }
 
 fn asks_again(line: &str) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::AgentRefusal;
-use super::agent_acts::{AgentAct, complains, gets, says, uses};
+use super::agent_acts::{AgentAct, complains, exit_at, gets, says, uses};
 use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
@@ -112,9 +112,11 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
                 state("output")
             };
             let input = event.pointer("/part/state/input");
+            let id = text_at(event, "/part/callID");
+            let exit = exit_at(event, "/part/state/metadata/exit");
             vec![
-                uses(text_at(event, "/part/tool"), input),
-                gets(answer, failed),
+                uses(text_at(event, "/part/tool"), input, id),
+                gets(id, answer, failed, exit),
             ]
         }
         "step_finish" => vec![AgentAct::Spends {

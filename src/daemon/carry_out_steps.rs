@@ -13,9 +13,9 @@ use super::DaemonSettings;
 use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
-    AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Draft, DueStep,
-    EndCommand, Language, NewCommand, Observations, Origin, Plan, PlanState, QuestionId, Refusal,
-    Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
+    AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
+    DueStep, EndCommand, Language, NewCommand, Observations, Origin, Plan, PlanState, QuestionId,
+    Refusal, Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
 };
 use crate::volumes::Volumes;
 use crate::wire::command_file::{self, CommandFile, CommandType, sections};
@@ -147,7 +147,7 @@ impl Decider {
             }
             DueStep::JudgeByRules(command) => {
                 let mut verdict = rule_decisions::judge(&attempt(draft, command)?, draft.now());
-                if draft.plan().head().policy.model {
+                if draft.plan().head().policy.model && verdict.decision == Decision::Next {
                     verdict.reason += ": no doubt to ask the model about";
                 }
                 draft.judge(command, &verdict, question(draft))?;

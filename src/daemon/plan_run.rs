@@ -19,6 +19,7 @@ use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
+use crate::exec;
 use crate::plan::{
     CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId, Refusal,
     SessionId, Time, WorkerPoolState, WorkerPools,
@@ -520,7 +521,15 @@ impl PlanRun {
             return Ok(FollowUp::default());
         }
         let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
-        let quick = readable.then(|| self.change_watch.quick(now)).flatten();
+        let mut reported = found
+            .reports
+            .iter()
+            .filter_map(|report| report.command.as_ref());
+        // What an agent printed is read beside the loop.
+        let output = |id| self.settings.volumes.log(id, "out");
+        let silent = |id| exec::read_from(&output(id), 0, 1).1.is_empty();
+        let quick = readable && reported.all(silent);
+        let quick = quick.then(|| self.change_watch.quick(now)).flatten();
         let (inspected, volumes) = (quick.clone(), self.settings.volumes.clone());
         let apply =
             move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref(), &volumes);

@@ -23,6 +23,8 @@ pub(super) const MAX_DEPENDENCIES: usize = 20;
 pub(super) const MAX_CHECKS: usize = 20;
 const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
+/// Commands of the agent that are shown.
+const MAX_RAN: usize = 8;
 /// Offers shown.
 const OFFERS: usize = 100;
 
@@ -142,6 +144,7 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
         earlier => earlier,
         stale => Serde(stale.collect::<Vec<_>>()),
         obstacle => obstacle(attempt).unwrap_or_default(),
+        ran => Serde(&attempt.ran[attempt.ran.len().saturating_sub(MAX_RAN)..]),
     }
 }
 

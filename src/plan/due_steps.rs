@@ -17,6 +17,7 @@ use super::model::{
 };
 use super::plan_in_memory::Plan;
 use super::rule_decisions::certain;
+use super::words_against_facts::contradiction;
 use super::worker_pool_state::{WorkerPoolState, WorkerPools};
 
 /// How long a plan waits for its workers.
@@ -410,8 +411,9 @@ impl DueSearch<'_> {
         let merge = self.plan.head().line.is_some();
         let check =
             report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
-        let by_rules =
-            !policy.model || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
+        let by_rules = !policy.model
+            || contradiction(attempt).is_some()
+            || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
         self.due.step(if report.question.is_some() {
             DueStep::AgentAsks(id)
         } else if report.blocked_until.is_some() {

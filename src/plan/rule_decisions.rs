@@ -4,6 +4,7 @@ use super::draft::acceptable;
 use super::model::{
     Attempt, CheckResult, DecidedBy, Decision, MERGE_CHECK, ReportStatus, Time, Verdict,
 };
+use super::words_against_facts::contradiction;
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -19,13 +20,15 @@ fn reports_success(attempt: &Attempt) -> bool {
     report.is_some_and(|report| report.status == ReportStatus::Success)
 }
 
-/// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`) and it reports full success; else the
-/// task is retried.
+/// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`), it reports full success and nothing
+/// contradicts that; else the task is retried.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     let report = attempt.report.as_ref();
     let status = report.map_or("no report", |report| report.status.as_str());
     let mut checks = attempt.checks.iter().flatten().peekable();
-    let (decision, reason) = if reports_success(attempt) && acceptable(attempt) {
+    let (decision, reason) = if let Some(against) = contradiction(attempt) {
+        (Decision::Retry, against)
+    } else if reports_success(attempt) && acceptable(attempt) {
         let checked = match checks.peek() {
             Some(_) => "every check passes",
             None => "no check is set",
@@ -101,7 +104,8 @@ fn first_words(pitfalls: &str, results: &str) -> String {
     }
 }
 
-fn bounded(text: &str) -> String {
+/// Returns the beginning of a text.
+pub(super) fn bounded(text: &str) -> String {
     match text.char_indices().nth(SAID) {
         Some((end, _)) => text[..end].to_owned() + "…",
         None => text.to_owned(),

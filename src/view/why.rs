@@ -27,6 +27,9 @@ const SHORT_COMMIT: usize = 10;
 /// Files that changed and are named.
 const CHANGED: usize = 10;
 
+/// Commands that an agent ran and that are named.
+const RAN: usize = 5;
+
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
 pub fn why(
     plan: &Plan,
@@ -241,6 +244,10 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(line(&changes.text(CHANGED)));
     }
     attempt.company().into_iter().for_each(&mut add);
+    for ran in &attempt.ran[attempt.ran.len().saturating_sub(RAN)..] {
+        let (command, outcome) = (line(&ran.command), ran.outcome());
+        add(format!("ran `{command}`, by its program's word: {outcome}"));
+    }
     if let Some(used) = usage::attempt_line(attempt) {
         add(format!("used: {used}"));
     }

@@ -281,6 +281,10 @@ fn judge_prompt_snapshot() {
     - Check `test`: FAILED (exit 1)
     - Files changed: src/main.py
     - About these changes: removed files are not seen; task 3 was at work in the same folder.
+    - The agent's own program says that it ran, in this order (not measured):
+    <data name="commands of the agent">
+    ``: exit code not known, order unknown
+    </data>
 
     End of the output of `test`:
     <data name="check output">
