@@ -1,5 +1,6 @@
 //! Coding agents behind the real program: scripts under their names print recorded output of the real ones.
 
+mod aider;
 mod allowing;
 mod no_success;
 mod ran;

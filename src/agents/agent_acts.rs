@@ -11,20 +11,7 @@ use crate::wire::text::one_line;
 const ABOUT: usize = 400;
 
 /// What tells most about the use of a tool, among its arguments.
-const TELLING: [&str; 12] = [
-    "command",
-    "file_path",
-    "notebook_path",
-    "filePath",
-    "path",
-    "dir_path",
-    "pattern",
-    "query",
-    "url",
-    "description",
-    "prompt",
-    "task",
-];
+const TELLING: &str = "command file_path notebook_path filePath path dir_path pattern query url description prompt task";
 
 /// One thing that an agent says or does.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,8 +70,8 @@ pub fn acts(line: &str) -> Option<Vec<AgentAct>> {
 
 /// Makes the use of a tool with its arguments, under the agent's name of this use.
 pub(super) fn uses(tool: &str, arguments: Option<&Value>, id: &str) -> AgentAct {
-    let argument = |name: &&str| arguments.and_then(|all| all.get(*name)?.as_str());
-    let about = TELLING.iter().find_map(argument).unwrap_or_default();
+    let argument = |name: &str| arguments.and_then(|all| all.get(name)?.as_str());
+    let about = TELLING.split(' ').find_map(argument).unwrap_or_default();
     let deed = match tool {
         "Bash" | "bash" | "run_shell_command" => Some(Deed::Runs(about.to_owned())),
         "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "edit" | "write" | "multiedit"

@@ -20,15 +20,8 @@ const REFUSAL: usize = 200;
 pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "claude",
     least: ProgramVersion(2, 0, 0),
-    env: &[
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_BASE_URL",
-        "ANTHROPIC_MODEL",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "CLAUDE_CONFIG_DIR",
-        "IS_SANDBOX",
-    ],
+    env: "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_BASE_URL ANTHROPIC_MODEL \
+          CLAUDE_CODE_OAUTH_TOKEN CLAUDE_CONFIG_DIR IS_SANDBOX",
     install: "npm install -g @anthropic-ai/claude-code",
     phrases: ErrorPhrases {
         missing: &[

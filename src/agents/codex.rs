@@ -28,12 +28,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "codex",
     // The events that this adapter reads came with this version.
     least: ProgramVersion(0, 44, 0),
-    env: &[
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        "CODEX_API_KEY",
-        "CODEX_HOME",
-    ],
+    env: "OPENAI_API_KEY OPENAI_BASE_URL CODEX_API_KEY CODEX_HOME",
     install: "npm install -g @openai/codex",
     phrases: ErrorPhrases {
         missing: &["no rollout found"],
@@ -135,11 +130,9 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
             vec![does(&command, id, Some(Deed::Runs(command.clone())))]
         }
         "command_execution" => {
-            let (text, exit) = (
-                text_at(item, "/aggregated_output"),
-                exit_at(item, "/exit_code"),
-            );
-            vec![gets(id, text, exit.is_some_and(|exit| exit > 0), exit)]
+            let exit = exit_at(item, "/exit_code");
+            let failed = exit.is_some_and(|exit| exit > 0);
+            vec![gets(id, text_at(item, "/aggregated_output"), failed, exit)]
         }
         "mcp_tool_call" if begins => {
             vec![uses(text_at(item, "/tool"), item.get("arguments"), id)]

@@ -18,13 +18,7 @@ use crate::wire::text::one_line;
 pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "gemini",
     least: ProgramVersion(0, 20, 0),
-    env: &[
-        "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        "GOOGLE_GEMINI_BASE_URL",
-        "GEMINI_MODEL",
-        "GEMINI_CLI_HOME",
-    ],
+    env: "GEMINI_API_KEY GOOGLE_API_KEY GOOGLE_GEMINI_BASE_URL GEMINI_MODEL GEMINI_CLI_HOME",
     install: "npm install -g @google/gemini-cli",
     phrases: ErrorPhrases {
         missing: &["Invalid session identifier", "No previous sessions found"],

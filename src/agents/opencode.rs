@@ -23,15 +23,8 @@ const LIMIT: u64 = 300;
 pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "opencode",
     least: ProgramVersion(1, 0, 0),
-    env: &[
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENCODE_API_KEY",
-        "OPENCODE_CONFIG",
-        "OPENCODE_CONFIG_DIR",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-    ],
+    env: "ANTHROPIC_API_KEY OPENAI_API_KEY OPENCODE_API_KEY OPENCODE_CONFIG OPENCODE_CONFIG_DIR \
+          XDG_CONFIG_HOME XDG_DATA_HOME",
     install: "npm install -g opencode-ai",
     phrases: ErrorPhrases {
         missing: &["Session not found"],

@@ -1,18 +1,16 @@
 //! The commands that an agent ran, their exit codes, and their order relative to the agent's own edits, from the events that its
 //! program prints. Only whole lines that are events of one agent count: what a command printed is text within them.
 
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
-use super::agent_acts::{AgentAct, Deed, ToolAnswer};
-use super::coding_agent::{CodingAgent, events};
+use super::agent_acts::{AgentAct, Deed, ToolAnswer, acts};
 use crate::plan::test_commands::{changes, runs_same, test_run};
 use crate::plan::{RanCommand, RunOrder, TestRun};
 use crate::wire::text::clip_bytes;
 
-/// Commands that are kept of an attempt; the longest of them and the longest end of an output, in bytes.
+/// Commands that are kept of an attempt, and the longest of each and of the end of its output, in bytes.
 const MOST_RAN: usize = 20;
-const COMMAND: usize = 400;
-const TAIL: usize = 600;
+const LONGEST: usize = 600;
 
 /// The longest part of a command, and of the end of an output, that is searched, in bytes.
 const SEARCHED: usize = 16 * 1024;
@@ -23,23 +21,12 @@ const INBOX: &str = ".plan-agent/";
 /// How agents say that they were not allowed to run something.
 const REFUSALS: [&str; 3] = ["permission", "approval", "rejected"];
 
-/// What is known from elsewhere about an attempt.
-#[derive(Clone, Debug, Default)]
-pub struct RanWhere {
-    /// The folder that the agent worked in.
-    pub folder: String,
-    /// Paths of the files that changed.
-    pub changed: Vec<String>,
-    /// The names and commands of the configured checks.
-    pub checks: Vec<(String, String)>,
-}
-
 /// Something that an agent did, and the answer to it. Without a deed it is not known: its line is torn.
 #[derive(Debug, Default)]
 struct Step {
     id: String,
     deed: Option<Deed>,
-    answer: Option<ToolAnswer>,
+    answer: ToolAnswer,
 }
 
 impl Step {
@@ -49,55 +36,40 @@ impl Step {
             return None;
         };
         let command = &command[..command.floor_char_boundary(SEARCHED)];
-        let Some(answer) = &self.answer else {
-            return Some((command, None, ""));
-        };
-        let refused = REFUSALS.iter().any(|words| answer.text.contains(words));
-        let ran = !(answer.failed && refused && answer.exit.is_none());
-        ran.then_some((command, answer.exit, answer.text.as_str()))
+        let (text, exit) = (self.answer.text.as_str(), self.answer.exit);
+        let refused = self.answer.failed && REFUSALS.iter().any(|words| text.contains(words));
+        (!refused || exit.is_some()).then_some((command, exit, text))
     }
 
-    /// Returns whether it changed something in the workspace: `None` if that is not known.
-    fn edits(&self, at: &RanWhere) -> Option<bool> {
+    /// Returns whether it changed something in the folder, where these files changed: `None` if that is not known.
+    fn edits(&self, folder: &str, changed: &[String]) -> Option<bool> {
         let Deed::Edits(path) = self.deed.as_ref()? else {
-            let ran = self
-                .ran()
-                .map(|(command, ..)| changes(command, &at.changed));
+            let ran = self.ran().map(|(command, ..)| changes(command, changed));
             return ran.unwrap_or(Some(false));
         };
-        let failed = self.answer.as_ref().is_some_and(|answer| answer.failed);
-        let within = !path.starts_with('/') || path.starts_with(&format!("{}/", at.folder));
-        let within = within || at.changed.iter().any(|file| path.ends_with(file));
-        Some(within && !failed && !path.contains(INBOX))
+        let within = !path.starts_with('/') || path.starts_with(&format!("{folder}/"));
+        let within = within || changed.iter().any(|file| path.ends_with(file));
+        Some(within && !self.answer.failed && !path.contains(INBOX))
     }
 }
 
 /// Adds what the agent that printed this did, in the order in which it began that.
 fn add_steps(steps: &mut Vec<Step>, printed: &str) {
-    let agents = || {
-        CodingAgent::ALL
-            .into_iter()
-            .map(|agent| agent.program().acts)
-    };
-    let mut acts = events(printed).filter_map(|event| agents().find(|acts| acts(&event).is_some()));
-    let Some(acts) = acts.next() else {
-        return;
-    };
     for line in printed.lines().filter(|line| line.starts_with('{')) {
-        let Ok(event) = serde_json::from_str::<Value>(line) else {
+        let acts = acts(line);
+        if acts.is_none() && serde_json::from_str::<IgnoredAny>(line).is_err() {
             steps.push(Step::default());
-            continue;
-        };
-        for act in acts(&event).unwrap_or_default() {
+        }
+        for act in acts.into_iter().flatten() {
             match act {
                 AgentAct::Uses { id, deed, .. } if deed.is_some() => {
-                    let answer = None;
+                    let answer = ToolAnswer::default();
                     steps.push(Step { id, deed, answer });
                 }
                 AgentAct::Gets(answer) => {
-                    let open = |step: &&mut Step| step.id == answer.id && step.answer.is_none();
-                    if let Some(step) = steps.iter_mut().rfind(open) {
-                        step.answer = Some(answer);
+                    let asks = |step: &&mut Step| step.id == answer.id && step.answer.id.is_empty();
+                    if let Some(step) = steps.iter_mut().rfind(asks) {
+                        step.answer = answer;
                     }
                 }
                 _ => {}
@@ -107,14 +79,21 @@ fn add_steps(steps: &mut Vec<Step>, printed: &str) {
 }
 
 /// Returns the commands that an attempt's agents ran, by the ends of what they printed, in their order: the last ones, and the
-/// last one that ran tests.
-pub fn ran_commands(printed: &[String], at: &RanWhere) -> Vec<RanCommand> {
+/// last one that ran tests. `folder` is where they worked, `changed` are the files that changed there, `checks` the names and
+/// commands of the configured checks.
+pub fn ran_commands(
+    printed: &[String],
+    folder: &str,
+    changed: &[String],
+    checks: &[(String, String)],
+) -> Vec<RanCommand> {
     let mut steps = Vec::new();
     printed.iter().for_each(|text| add_steps(&mut steps, text));
-    let edits: Vec<Option<bool>> = steps.iter().map(|step| step.edits(at)).collect();
+    let edits = steps.iter().map(|step| step.edits(folder, changed));
+    let edits: Vec<Option<bool>> = edits.collect();
     let tests = |index: &usize| -> Option<TestRun> {
         let (command, exit, text) = steps[*index].ran()?;
-        test_run(command, exit, last_bytes(text, SEARCHED), &at.checks)
+        test_run(command, exit, last_bytes(text, SEARCHED), checks)
     };
     let ran = (0..steps.len()).filter(|index| steps[*index].ran().is_some());
     let mut ran: Vec<usize> = ran.collect();
@@ -125,12 +104,12 @@ pub fn ran_commands(printed: &[String], at: &RanWhere) -> Vec<RanCommand> {
     }
     let fact = |index: usize| {
         let (command, exit, text) = steps[index].ran()?;
-        let mut checks = at.checks.clone();
+        let mut checks = checks.to_vec();
         checks.retain(|(_, check)| runs_same(command, check));
         Some(RanCommand {
-            command: clip_bytes(command, COMMAND),
+            command: clip_bytes(command, LONGEST),
             exit,
-            tail: last_bytes(text, TAIL).to_owned(),
+            tail: last_bytes(text, LONGEST).to_owned(),
             order: match &edits[index + 1..] {
                 later if later.contains(&Some(true)) => RunOrder::BeforeLastEdit,
                 later if later.contains(&None) => RunOrder::Unknown,

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::DaemonSettings;
 use super::carry_out_steps::attempt;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use crate::agents::{RanWhere, ran_commands};
-use crate::config::CheckConfig;
+use crate::agents::ran_commands;
 use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
 };
@@ -18,7 +17,6 @@ use crate::plan::{
 };
 use crate::plan_time::Clock;
 use crate::store::Store;
-use crate::wire::command_file::CommandFile;
 
 /// Up to this number of files, to list a folder takes less time than to wake another thread for it.
 const QUICK: usize = 64;
@@ -327,14 +325,14 @@ async fn inspect(
         let mut same: Vec<&Attempt> = plan.attempts_of(attempt.task).collect();
         same.retain(|other| other.number == attempt.number);
         let commands: Vec<CommandId> = same.iter().map(|other| other.id.clone()).collect();
-        Some((began, attempt.clone(), commands, worktree, repository))
+        let ran = (commands, plan.workspace_of(attempt.task));
+        Some((began, attempt.tree.clone(), ran, worktree, repository))
     });
     let known = known.await?;
-    let Some((since, attempt, commands, worktree, repository)) = known else {
+    let Some((since, tree, (commands, folder), worktree, repository)) = known else {
         anyhow::bail!("the attempt is not in the plan");
     };
     change_watch.repository = repository;
-    let tree = attempt.tree.clone();
     let mut found = match worktree {
         None => change_watch.inspect(since, tree).await,
         Some((line, task)) => Inspected {
@@ -344,26 +342,13 @@ async fn inspect(
         },
     };
     let changed = found.changes.files.clone();
-    let read = move || ran(&settings, &attempt, &commands, changed);
+    let read = move || {
+        let printed = |id| exec::tail_of(&settings.volumes.log(id, "out"), MOST_PRINTED);
+        let printed: Vec<String> = commands.iter().map(printed).collect();
+        let checks = settings.checks.iter();
+        let checks = checks.map(|(name, check)| (name.clone(), check.argv.join(" ")));
+        ran_commands(&printed, &folder, &changed, &checks.collect::<Vec<_>>())
+    };
     found.ran = tokio::task::spawn_blocking(read).await?;
     Ok(found)
-}
-
-/// Reads what the agent of an attempt ran from what it printed for these commands: the attempt, and the repairs of its report.
-fn ran(
-    settings: &DaemonSettings,
-    attempt: &Attempt,
-    commands: &[CommandId],
-    changed: Vec<String>,
-) -> Vec<RanCommand> {
-    let printed = |id| exec::tail_of(&settings.volumes.log(id, "out"), MOST_PRINTED);
-    let printed: Vec<String> = commands.iter().map(printed).collect();
-    let check = |(name, check): (&String, &CheckConfig)| (name.clone(), check.argv.join(" "));
-    let command = CommandFile::parse(&attempt.text);
-    let at = RanWhere {
-        folder: command.map_or(String::new(), |command| command.workspace),
-        checks: settings.checks.iter().map(check).collect(),
-        changed,
-    };
-    ran_commands(&printed, &at)
 }

@@ -521,14 +521,11 @@ impl PlanRun {
             return Ok(FollowUp::default());
         }
         let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
-        let mut reported = found
-            .reports
-            .iter()
-            .filter_map(|report| report.command.as_ref());
         // What an agent printed is read beside the loop.
-        let output = |id| self.settings.volumes.log(id, "out");
-        let silent = |id| exec::read_from(&output(id), 0, 1).1.is_empty();
-        let quick = readable && reported.all(silent);
+        let printed = |id| exec::read_from(&self.settings.volumes.log(id, "out"), 0, 1).1;
+        let silent = |id| printed(id).is_empty();
+        let reported = found.reports.iter().map(|report| &report.command);
+        let quick = readable && reported.flatten().all(silent);
         let quick = quick.then(|| self.change_watch.quick(now)).flatten();
         let (inspected, volumes) = (quick.clone(), self.settings.volumes.clone());
         let apply =

@@ -24,7 +24,7 @@ pub(super) const MAX_CHECKS: usize = 20;
 const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
 /// Commands of the agent that are shown.
-const MAX_RAN: usize = 8;
+const MAX_RAN: usize = 6;
 /// Offers shown.
 const OFFERS: usize = 100;
 

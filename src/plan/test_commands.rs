@@ -11,7 +11,7 @@ macro_rules! patterns {
             std::sync::LazyLock::new(|| regex_lite::Regex::new($text).expect("a pattern"));
     )*};
 }
-pub(super) use patterns;
+pub(crate) use patterns;
 
 patterns! {
     /// A command of a line. What stands in quotes separates none; `2>&1` and `&>` only lead output elsewhere.
@@ -106,10 +106,9 @@ pub fn failed(text: &str) -> Option<bool> {
 /// Returns whether a line changed one of the files that changed: `None` if its text does not show it.
 pub fn changes(line: &str, changed: &[String]) -> Option<bool> {
     let line = ASIDE.replace_all(line, "");
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let changed: Vec<String> = changed.iter().map(|file| name(file)).collect();
+    let is = |file: &str, name: &str| format!("/{file} ").contains(&format!("/{name} "));
     let mut written = WRITES.captures_iter(&line);
-    if written.any(|found| changed.iter().any(|file| *file == found[1])) {
+    if written.any(|found| changed.iter().any(|file| is(file, &found[1]))) {
         return Some(true);
     }
     let reads = |command: &&str| READS.is_match(command) || test_program(command).is_some();

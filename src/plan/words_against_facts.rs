@@ -5,6 +5,9 @@ use super::model::{Attempt, RanCommand, ReportStatus, RunOrder, TestRun};
 use super::rule_decisions::bounded;
 use super::test_commands::{failed, patterns};
 
+/// The bytes of each part of a report that are searched.
+const WORDS: usize = 16 * 1024;
+
 patterns! {
     /// A sentence, in lower case, that says that tests pass.
     PASS = r"tests?\b.*(pass|green)|测试.*通过";
@@ -22,7 +25,8 @@ patterns! {
 pub fn contradiction(attempt: &Attempt) -> Option<String> {
     let report = attempt.report.as_ref().filter(|_| acceptable(attempt))?;
     let words = [&report.results, &report.pitfalls, &report.next_steps];
-    let words = words.map(|part| part.to_lowercase()).join("\n");
+    let words = words.map(|part| part[..part.floor_char_boundary(WORDS)].to_lowercase());
+    let words = words.join("\n");
     let sentences = words.split(['\n', '。']).flat_map(|line| line.split(". "));
     let sentences = sentences.filter(|said| !NOT_NOW.is_match(said));
     let sum = sentences

@@ -93,6 +93,10 @@ fn printed_events_and_measured_checks() {
     let script = format!("{EVENTS}edit a; red b; result 'Done.'");
     let checks = "[checks]\ntest = { run = [\"sh\", \"-c\", \"cargo test || true\"] }\n";
     let scene = Scene::configured(&script, &format!("[run]\nmax_attempts = 1\n{checks}"));
+    scene.write(
+        "plan.md",
+        "# Parts\n\n## Make the part\n\n- checks: test\n\nMake it.\n",
+    );
     scene.run().exits(0);
     has(
         scene.exits(0, "why 1").stdout,

@@ -50,16 +50,14 @@ const STREAMS: [(&str, &str); 4] = [
     ),
 ];
 
-fn at() -> RanWhere {
-    RanWhere {
-        folder: "/w".to_owned(),
-        changed: vec!["src/a.rs".to_owned()],
-        checks: vec![("unit".to_owned(), "cargo test".to_owned())],
-    }
+/// Reads what agents ran in the folder of the streams.
+fn read_all(printed: &[String]) -> Vec<RanCommand> {
+    let checks = [("unit".to_owned(), "cargo test".to_owned())];
+    ran_commands(printed, "/w", &["src/a.rs".to_owned()], &checks)
 }
 
 fn read(stream: &str) -> Vec<RanCommand> {
-    ran_commands(&[stream.to_owned()], &at())
+    read_all(&[stream.to_owned()])
 }
 
 fn told(ran: &[RanCommand]) -> String {
@@ -110,7 +108,6 @@ fn printed_text_forges_no_event() {
             "{\"type\":\"user\"",
             &format!("> {forged}\n{{\"type\":\"user\""),
         ),
-        format!("{stream}\n{codex}"),
         // A second answer to the same use.
         format!("{stream}\n{}", forged.replace("2 passed", "3 failed")),
     ] {
@@ -188,13 +185,13 @@ fn long_transcript_is_read_from_its_end() {
         writeln!(end, "{event}\n{answer}").unwrap();
     }
     file.write_all(end.as_bytes()).unwrap();
-    let ran = ran_commands(&[exec::tail_of(&path, 4 * 1024 * 1024)], &at());
+    let ran = read_all(&[exec::tail_of(&path, 4 * 1024 * 1024)]);
     assert_eq!(ran.len(), MOST_RAN);
     assert_eq!(
         (ran[0].command.as_str(), ran[1].command.as_str()),
         ("cargo test", "echo 11")
     );
     assert_eq!(ran[0].tests, Some(TestRun::Passed));
-    assert!(ran.iter().all(|ran| ran.tail.len() <= TAIL));
+    assert!(ran.iter().all(|ran| ran.tail.len() <= LONGEST));
     assert!(serde_json::to_string(&ran).unwrap().len() < 40_000);
 }

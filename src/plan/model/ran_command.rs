@@ -45,13 +45,10 @@ pub enum TestRun {
 impl RanCommand {
     /// Returns how it ended and when it ran, in a few words.
     pub fn outcome(&self) -> String {
-        let exit = self.exit.map_or("exit code not known".to_owned(), |code| {
-            format!("exit {code}")
-        });
-        let tests = self
-            .tests
-            .filter(|tests| *tests == TestRun::Failed && self.exit.unwrap_or(0) == 0);
-        let tests = tests.map_or("", |_| ", tests failed");
-        format!("{exit}{tests}, {}", word(&self.order).replace('_', " "))
+        let code = self.exit.map(|code| format!("exit {code}"));
+        let code = code.unwrap_or_else(|| "exit code not known".to_owned());
+        let hidden = self.tests == Some(TestRun::Failed) && self.exit.unwrap_or(0) == 0;
+        let tests = if hidden { ", tests failed" } else { "" };
+        format!("{code}{tests}, {}", word(&self.order).replace('_', " "))
     }
 }
