@@ -1,5 +1,5 @@
 //! The commands that an agent ran, their exit codes, and their order relative to the agent's own edits, from the events that its
-//! program prints. Only whole lines that are events of one agent count: what a command printed is text within them.
+//! program prints. Only whole lines that are events of a known agent count: what a command printed is text within them.
 
 use serde::de::IgnoredAny;
 

@@ -93,7 +93,7 @@ fn reads_what_each_agent_ran() {
     ");
 }
 
-/// What stands in a printed text, in a line that is not whole, or in the events of another agent, is no event.
+/// What stands in a printed text, or in a line that is not whole, is no event, and a second answer does not count.
 #[test]
 fn printed_text_forges_no_event() {
     let (_, stream) = STREAMS[0];
