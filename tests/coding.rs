@@ -1,7 +1,9 @@
 //! Coding agents behind the real program: scripts under their names print recorded output of the real ones.
 
+mod aider;
 mod allowing;
 mod no_success;
+mod ran;
 mod signs;
 mod tell;
 

@@ -11,19 +11,7 @@ use crate::wire::text::one_line;
 const ABOUT: usize = 400;
 
 /// What tells most about the use of a tool, among its arguments.
-const TELLING: [&str; 11] = [
-    "command",
-    "file_path",
-    "filePath",
-    "path",
-    "dir_path",
-    "pattern",
-    "query",
-    "url",
-    "description",
-    "prompt",
-    "task",
-];
+const TELLING: &str = "command file_path notebook_path filePath path dir_path pattern query url description prompt task";
 
 /// One thing that an agent says or does.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,15 +20,41 @@ pub enum AgentAct {
     Says(String),
     /// It goes on with what it was saying.
     GoesOn(String),
-    /// It uses a tool, named with what it is used on.
-    Uses(String),
+    /// It uses a tool.
+    Uses {
+        /// The tool, with what it is used on.
+        shown: String,
+        /// The agent's name of this use; empty if it gives none.
+        id: String,
+        deed: Option<Deed>,
+    },
     /// What the tool, or the model, answered.
-    Gets { text: String, failed: bool },
+    Gets(ToolAnswer),
     /// What it has used for one answer of its model; the same answer may be reported again, by its name.
     Spends {
         answer: Option<String>,
         usage: RunUsage,
     },
+}
+
+/// What the use of a tool does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It runs a command of the shell.
+    Runs(String),
+    /// It writes the file at a path.
+    Edits(String),
+}
+
+/// The answer to the use of a tool, or of the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolAnswer {
+    /// As of the use.
+    pub id: String,
+    pub text: String,
+    pub failed: bool,
+    /// The exit code of a command, where the agent prints it.
+    pub exit: Option<i32>,
 }
 
 /// Reads a line of output. `None` if no known agent prints such lines: then it is plain text.
@@ -54,11 +68,23 @@ pub fn acts(line: &str) -> Option<Vec<AgentAct>> {
     agents.find_map(|agent| (agent.program().acts)(&event))
 }
 
-/// Makes the use of a tool with its arguments.
-pub(super) fn uses(tool: &str, arguments: Option<&Value>) -> AgentAct {
-    let argument = |name: &&str| arguments.and_then(|all| all.get(*name)?.as_str());
-    let about = TELLING.iter().find_map(argument).unwrap_or_default();
-    AgentAct::Uses(one_line(&format!("{tool} {about}"), ABOUT))
+/// Makes the use of a tool with its arguments, under the agent's name of this use.
+pub(super) fn uses(tool: &str, arguments: Option<&Value>, id: &str) -> AgentAct {
+    let argument = |name: &str| arguments.and_then(|all| all.get(name)?.as_str());
+    let about = TELLING.split(' ').find_map(argument).unwrap_or_default();
+    let deed = match tool {
+        "Bash" | "bash" | "run_shell_command" => Some(Deed::Runs(about.to_owned())),
+        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "edit" | "write" | "multiedit"
+        | "patch" | "write_file" | "replace" => Some(Deed::Edits(about.to_owned())),
+        _ => None,
+    };
+    does(&format!("{tool} {about}"), id, deed)
+}
+
+/// Makes the use of a tool that does this.
+pub(super) fn does(shown: &str, id: &str, deed: Option<Deed>) -> AgentAct {
+    let (shown, id) = (one_line(shown, ABOUT), id.to_owned());
+    AgentAct::Uses { shown, id, deed }
 }
 
 /// Makes what an agent says; nothing if it is empty.
@@ -69,15 +95,25 @@ pub(super) fn says(text: &str) -> Vec<AgentAct> {
     }
 }
 
-/// Makes the answer of a tool.
-pub(super) fn gets(text: &str, failed: bool) -> AgentAct {
-    let text = text.trim_end().to_owned();
-    AgentAct::Gets { text, failed }
+/// Makes the answer to the use of a tool, with the exit code of a command.
+pub(super) fn gets(id: &str, text: &str, failed: bool, exit: Option<i32>) -> AgentAct {
+    let (id, text) = (id.to_owned(), text.trim_end().to_owned());
+    AgentAct::Gets(ToolAnswer {
+        id,
+        text,
+        failed,
+        exit,
+    })
+}
+
+/// Returns an exit code of an event by its path of names.
+pub(super) fn exit_at(event: &Value, pointer: &str) -> Option<i32> {
+    event.pointer(pointer)?.as_i64()?.try_into().ok()
 }
 
 /// Makes the complaint at a path of an event.
 pub(super) fn complains(event: &Value, pointer: &str) -> Vec<AgentAct> {
-    vec![gets(text_at(event, pointer), true)]
+    vec![gets("", text_at(event, pointer), true, None)]
 }
 
 /// Returns a text, or the texts of the parts of a message.
@@ -112,22 +148,22 @@ mod tests {
     fn reads_what_each_agent_says_and_does() {
         insta::assert_snapshot!(told("claude-done"), @r#"
         Says("I will write the file.")
-        Uses("Write /w/ws/claude/hello.txt")
-        Gets { text: "The file /w/ws/claude/hello.txt has been updated successfully. (file state is current in your context — no need to Read it back)", failed: false }
+        Uses { shown: "Write /w/ws/claude/hello.txt", id: "toolu_fake_7_0", deed: Some(Edits("/w/ws/claude/hello.txt")) }
+        Gets(ToolAnswer { id: "toolu_fake_7_0", text: "The file /w/ws/claude/hello.txt has been updated successfully. (file state is current in your context — no need to Read it back)", failed: false, exit: Some(0) })
         Says("Done: hello.txt written. Prompts seen: 2.")
         "#);
         insta::assert_snapshot!(told("codex-done"), @r#"
         Says("Model metadata for `fake-model` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.")
         Says("I will write the file.")
-        Uses("echo hello from the fake model > hello.txt")
-        Gets { text: "", failed: false }
+        Uses { shown: "echo hello from the fake model > hello.txt", id: "item_2", deed: Some(Runs("echo hello from the fake model > hello.txt")) }
+        Gets(ToolAnswer { id: "item_2", text: "", failed: false, exit: Some(0) })
         Says("Done: hello.txt written. Prompts seen: 2.")
         "#);
         insta::assert_snapshot!(told("gemini-done"), @r#"
         GoesOn("I will write")
         GoesOn(" the file.")
-        Uses("write_file /w/ws/hello.txt")
-        Gets { text: "", failed: false }
+        Uses { shown: "write_file /w/ws/hello.txt", id: "", deed: Some(Edits("/w/ws/hello.txt")) }
+        Gets(ToolAnswer { id: "", text: "", failed: false, exit: None })
         GoesOn("Done: hello.")
         GoesOn("txt written.")
         GoesOn(" Prompts see")
@@ -135,16 +171,16 @@ mod tests {
         "#);
         insta::assert_snapshot!(told("opencode-done"), @r#"
         Says("I will write the file.")
-        Uses("write /w/ws/opencode/hello.txt")
-        Gets { text: "Wrote file successfully.", failed: false }
+        Uses { shown: "write /w/ws/opencode/hello.txt", id: "", deed: Some(Edits("/w/ws/opencode/hello.txt")) }
+        Gets(ToolAnswer { id: "", text: "Wrote file successfully.", failed: false, exit: None })
         Spends { answer: None, usage: RunUsage { input_tokens: 8547, output_tokens: 31, cost_usd: 0.0 } }
         Says("Done: hello.txt written. Prompts seen: 1.")
         Spends { answer: None, usage: RunUsage { input_tokens: 8634, output_tokens: 10, cost_usd: 0.0 } }
         "#);
         insta::assert_snapshot!(told("opencode-refused"), @r#"
         Says("I will write the file.")
-        Uses("write /w/ws/opencode/hello.txt")
-        Gets { text: "The user rejected permission to use this specific tool call.", failed: true }
+        Uses { shown: "write /w/ws/opencode/hello.txt", id: "", deed: Some(Edits("/w/ws/opencode/hello.txt")) }
+        Gets(ToolAnswer { id: "", text: "The user rejected permission to use this specific tool call.", failed: true, exit: None })
         Spends { answer: None, usage: RunUsage { input_tokens: 8542, output_tokens: 31, cost_usd: 0.0 } }
         "#);
     }
@@ -160,7 +196,10 @@ mod tests {
                 cost_usd: 0.0,
             },
         };
-        let all = vec![AgentAct::Uses("Edit src/a.rs".into()), spent];
+        let all = vec![
+            does("Edit src/a.rs", "", Some(Deed::Edits("src/a.rs".into()))),
+            spent,
+        ];
         assert_eq!(acts(line), Some(all));
     }
 

@@ -19,8 +19,9 @@ pub struct AgentProgram {
     pub name: &'static str,
     /// Older versions lack options that the worker uses.
     pub least: ProgramVersion,
-    /// The variables that it gets although the configuration does not name them: its key, its address, its own folder.
-    pub env: &'static [&'static str],
+    /// The variables that it gets although the configuration does not name them: its key, its address, its own folder;
+    /// separated by blanks.
+    pub env: &'static str,
     /// How it is installed.
     pub install: &'static str,
     /// The words that are searched on standard error where a run has no last event.
@@ -29,7 +30,8 @@ pub struct AgentProgram {
     pub(super) knows: fn(&str) -> bool,
     /// A new session gets the name that the caller chooses, a UUID.
     pub takes_names: bool,
-    /// It has no sessions, and remembers only what is in a file that it is given.
+    /// It has no sessions and runs no tools: it remembers only what is in a file that it is given, sees only the files that it is
+    /// given, and gets nothing to read but the task.
     pub needs_history: bool,
     /// What a run used is counted from the beginning of the session.
     pub counts_from_the_beginning: bool,

@@ -13,17 +13,8 @@ use crate::wire::text::{one_line, printable};
 pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "aider",
     least: ProgramVersion(0, 80, 0),
-    env: &[
-        "OPENAI_API_KEY",
-        "OPENAI_API_BASE",
-        "ANTHROPIC_API_KEY",
-        "GEMINI_API_KEY",
-        "DEEPSEEK_API_KEY",
-        "OPENROUTER_API_KEY",
-        "OLLAMA_API_BASE",
-        "AIDER_MODEL",
-        "AIDER_OPENAI_API_BASE",
-    ],
+    env: "OPENAI_API_KEY OPENAI_API_BASE ANTHROPIC_API_KEY GEMINI_API_KEY DEEPSEEK_API_KEY \
+          OPENROUTER_API_KEY OLLAMA_API_BASE AIDER_MODEL AIDER_OPENAI_API_BASE",
     install: "python3 -m pip install aider-chat",
     phrases: ErrorPhrases {
         missing: &[],
@@ -63,7 +54,7 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
     let mut call = AgentInvocation::of(
         "aider --message-file /dev/stdin --yes-always --no-pretty --no-stream --no-git --no-gitignore \
          --no-check-update --analytics-disable --no-show-model-warnings --no-show-release-notes \
-         --no-suggest-shell-commands --input-history-file /dev/null --chat-history-file",
+         --no-suggest-shell-commands --max-chat-history-tokens 32768 --input-history-file /dev/null --chat-history-file",
     );
     call.add(&[&run.history.to_string_lossy()]);
     if let RunSession::Resume(_) = run.session {

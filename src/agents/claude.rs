@@ -20,15 +20,8 @@ const REFUSAL: usize = 200;
 pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "claude",
     least: ProgramVersion(2, 0, 0),
-    env: &[
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_BASE_URL",
-        "ANTHROPIC_MODEL",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "CLAUDE_CONFIG_DIR",
-        "IS_SANDBOX",
-    ],
+    env: "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_BASE_URL ANTHROPIC_MODEL \
+          CLAUDE_CODE_OAUTH_TOKEN CLAUDE_CONFIG_DIR IS_SANDBOX",
     install: "npm install -g @anthropic-ai/claude-code",
     phrases: ErrorPhrases {
         missing: &[
@@ -134,11 +127,16 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     let message = event.get("message")?;
     let part = |part: &Value| match text_at(part, "/type") {
         "text" if is(event, "assistant") => says(text_at(part, "/text")),
-        "tool_use" => vec![uses(text_at(part, "/name"), part.get("input"))],
+        "tool_use" => vec![uses(
+            text_at(part, "/name"),
+            part.get("input"),
+            text_at(part, "/id"),
+        )],
         "tool_result" => {
             let text = part.get("content").map(joined_text).unwrap_or_default();
             let failed = part.get("is_error") == Some(&Value::Bool(true));
-            vec![gets(&text, failed)]
+            let exit = exit_code(&text, failed);
+            vec![gets(text_at(part, "/tool_use_id"), &text, failed, exit)]
         }
         _ => Vec::new(),
     };
@@ -152,6 +150,16 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         });
     }
     Some(acts)
+}
+
+/// It prints the code of a command only if that failed, before the command's own output. One in the background has not ended.
+fn exit_code(text: &str, failed: bool) -> Option<i32> {
+    let ended = !text.starts_with("Command running in background");
+    let code = text.lines().next()?.split_once("Exit code ");
+    match failed {
+        true => code?.1.trim().parse().ok(),
+        false => ended.then_some(0),
+    }
 }
 
 fn asks_again(line: &str) -> bool {

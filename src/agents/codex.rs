@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::AgentRefusal;
-use super::agent_acts::{AgentAct, complains, gets, says, uses};
+use super::agent_acts::{AgentAct, Deed, complains, does, exit_at, gets, says, uses};
 use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, fault_by_words, is,
-    is_uuid, number_at, session_named, text_at, tokens_at,
+    is_uuid, session_named, text_at, tokens_at,
 };
 use super::permissions::Commands;
 use super::run_outcome::{RunOutcome, RunReading};
@@ -28,12 +28,7 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "codex",
     // The events that this adapter reads came with this version.
     least: ProgramVersion(0, 44, 0),
-    env: &[
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        "CODEX_API_KEY",
-        "CODEX_HOME",
-    ],
+    env: "OPENAI_API_KEY OPENAI_BASE_URL CODEX_API_KEY CODEX_HOME",
     install: "npm install -g @openai/codex",
     phrases: ErrorPhrases {
         missing: &["no rollout found"],
@@ -124,24 +119,36 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         _ => return None,
     };
     let item = event.get("item")?;
+    let id = text_at(item, "/id");
     Some(match text_at(item, "/type") {
         "command_execution" if begins => {
             let command = text_at(item, "/command");
-            let command = command.strip_prefix("/bin/bash -lc ").unwrap_or(command);
-            vec![uses(command.trim_matches('\''), None)]
+            let quoted = command.split_once("sh -lc ").map(|(_, quoted)| quoted);
+            let inner = |quote| quoted?.strip_prefix(quote)?.strip_suffix(quote);
+            let inner = inner('\'').or_else(|| inner('"')).or(quoted);
+            let command = inner.unwrap_or(command).replace(r"'\''", "'");
+            vec![does(&command, id, Some(Deed::Runs(command.clone())))]
         }
         "command_execution" => {
-            let failed = number_at(item, "/exit_code") > 0;
-            vec![gets(text_at(item, "/aggregated_output"), failed)]
+            let exit = exit_at(item, "/exit_code");
+            let failed = exit.is_some_and(|exit| exit > 0);
+            vec![gets(id, text_at(item, "/aggregated_output"), failed, exit)]
         }
-        "mcp_tool_call" if begins => vec![uses(text_at(item, "/tool"), item.get("arguments"))],
+        "mcp_tool_call" if begins => {
+            vec![uses(text_at(item, "/tool"), item.get("arguments"), id)]
+        }
         "agent_message" | "reasoning" => says(text_at(item, "/text")),
         "file_change" if !begins => {
             let changes = item.get("changes").and_then(Value::as_array);
-            let changed = |change: &Value| uses(text_at(change, "/kind"), Some(change));
+            let done = text_at(item, "/status") != "failed";
+            let changed = |change: &Value| {
+                let (kind, path) = (text_at(change, "/kind"), text_at(change, "/path"));
+                let deed = done.then(|| Deed::Edits(path.to_owned()));
+                does(&format!("{kind} {path}"), id, deed)
+            };
             changes.into_iter().flatten().map(changed).collect()
         }
-        "web_search" if !begins => vec![uses("web_search", Some(item))],
+        "web_search" if !begins => vec![uses("web_search", Some(item), id)],
         "error" => says(text_at(item, "/message")),
         _ => Vec::new(),
     })

@@ -18,13 +18,7 @@ use crate::wire::text::one_line;
 pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "gemini",
     least: ProgramVersion(0, 20, 0),
-    env: &[
-        "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        "GOOGLE_GEMINI_BASE_URL",
-        "GEMINI_MODEL",
-        "GEMINI_CLI_HOME",
-    ],
+    env: "GEMINI_API_KEY GOOGLE_API_KEY GOOGLE_GEMINI_BASE_URL GEMINI_MODEL GEMINI_CLI_HOME",
     install: "npm install -g @google/gemini-cli",
     phrases: ErrorPhrases {
         missing: &["Invalid session identifier", "No previous sessions found"],
@@ -118,6 +112,7 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
 
 fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     let content = || text_at(event, "/content").to_owned();
+    let id = text_at(event, "/tool_id");
     let of_assistant = text_at(event, "/role") == "assistant";
     Some(match text_at(event, "/type") {
         "message" if text_at(event, "/role") == "user" => Vec::new(),
@@ -126,11 +121,25 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         }
         "message" if of_assistant => vec![AgentAct::Says(content())],
         "tool_use" if event.get("tool_name").is_some() => {
-            vec![uses(text_at(event, "/tool_name"), event.get("parameters"))]
+            vec![uses(
+                text_at(event, "/tool_name"),
+                event.get("parameters"),
+                id,
+            )]
         }
         "tool_result" => match text_at(event, "/status") {
-            "error" => complains(event, "/error/message"),
-            _ => vec![gets(text_at(event, "/output"), false)],
+            "error" => vec![gets(id, text_at(event, "/error/message"), true, None)],
+            _ => {
+                let text = text_at(event, "/output");
+                // It prints the code only of a command that printed nothing.
+                let code = text.strip_prefix("Command exited with code: ");
+                vec![gets(
+                    id,
+                    text,
+                    false,
+                    code.and_then(|code| code.parse().ok()),
+                )]
+            }
         },
         "result" if event.get("error").is_some() => complains(event, "/error/message"),
         "result" | "init" => Vec::new(),

@@ -13,9 +13,11 @@ mod gemini;
 mod opencode;
 mod permissions;
 mod prompt;
+mod ran_commands;
 mod run_outcome;
 mod shell_blocks;
 mod substitute_report;
+mod task_files;
 
 use std::path::{Path, PathBuf};
 
@@ -24,12 +26,13 @@ use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes};
 use crate::wire::command_file::CommandFile;
 
-pub use agent_acts::{AgentAct, acts};
+pub use agent_acts::{AgentAct, ToolAnswer, acts};
 pub use agent_program::{AgentProgram, Login, ProgramVersion};
 pub use coding_agent::{AgentInvocation, AgentRun, CodingAgent, RunOutput, RunSession};
 pub use command_line::CommandTemplate;
 pub use permissions::{Commands, Permissions, UnknownPermission};
 pub use prompt::PromptKind;
+pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};
 pub use shell_blocks::Shell;
 pub use substitute_report::RunSummary;
@@ -178,10 +181,11 @@ impl Agent {
         }
     }
 
-    /// Returns the variables that the agent gets although the configuration does not name them.
-    pub fn env(&self) -> &'static [&'static str] {
+    /// Returns the variables that the agent gets although the configuration does not name them, separated by
+    /// blanks.
+    pub fn env(&self) -> &'static str {
         match self {
-            Self::Shell(_) | Self::Command(_) => &[],
+            Self::Shell(_) | Self::Command(_) => "",
             Self::Coding(coder) => coder.kind.program().env,
         }
     }

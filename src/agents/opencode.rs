@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::AgentRefusal;
-use super::agent_acts::{AgentAct, complains, gets, says, uses};
+use super::agent_acts::{AgentAct, complains, exit_at, gets, says, uses};
 use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
@@ -23,15 +23,8 @@ const LIMIT: u64 = 300;
 pub(super) static PROGRAM: AgentProgram = AgentProgram {
     name: "opencode",
     least: ProgramVersion(1, 0, 0),
-    env: &[
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENCODE_API_KEY",
-        "OPENCODE_CONFIG",
-        "OPENCODE_CONFIG_DIR",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-    ],
+    env: "ANTHROPIC_API_KEY OPENAI_API_KEY OPENCODE_API_KEY OPENCODE_CONFIG OPENCODE_CONFIG_DIR \
+          XDG_CONFIG_HOME XDG_DATA_HOME",
     install: "npm install -g opencode-ai",
     phrases: ErrorPhrases {
         missing: &["Session not found"],
@@ -112,9 +105,11 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
                 state("output")
             };
             let input = event.pointer("/part/state/input");
+            let id = text_at(event, "/part/callID");
+            let exit = exit_at(event, "/part/state/metadata/exit");
             vec![
-                uses(text_at(event, "/part/tool"), input),
-                gets(answer, failed),
+                uses(text_at(event, "/part/tool"), input, id),
+                gets(id, answer, failed, exit),
             ]
         }
         "step_finish" => vec![AgentAct::Spends {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::shell_blocks::begins_task;
 use super::substitute_report::block;
+use super::task_files::file_options;
 use super::{AgentJob, earlier_commands};
 use crate::volumes::Volumes;
 use crate::wire::command_file::CommandFile;
@@ -30,19 +31,10 @@ impl AgentJob<'_> {
     /// Returns the text of the command for an agent that reports in the workspace, at this path.
     pub fn brief(&self, report: &Path, kind: PromptKind) -> String {
         let mut command = self.command.clone();
-        let body = command.body.clone() + "\n";
-        let from = HOW.iter().filter_map(|heading| body.rfind(heading)).max();
-        let work = body[..from.unwrap_or(body.len())].trim_end();
-        let prelude = match kind {
-            PromptKind::Command => String::new(),
-            PromptKind::Interrupted => {
-                "You were interrupted while you worked on this. Look at what is there already, and go on.\n\n".into()
-            }
-            PromptKind::Lost => lost(self.volumes, &command),
-        };
+        let task = self.task(kind);
         let report = report.display();
         command.body = format!(
-            "{prelude}{work}\n\n{}\n\n\
+            "{task}\n\n{}\n\n\
              1. When you are done, or stuck, write the report to `{report}`, with one write of your file tool. If you cannot write \
              files, make it your last message.\n\
              2. Begin it with front matter: a line `---`, a line `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`, \
@@ -54,6 +46,32 @@ impl AgentJob<'_> {
         command.report = report.to_string();
         command.render()
     }
+
+    /// Returns the text of the task alone.
+    pub fn task(&self, kind: PromptKind) -> String {
+        let prelude = match kind {
+            PromptKind::Command => String::new(),
+            PromptKind::Interrupted => {
+                "You were interrupted while you worked on this. Look at what is there already, and go on.\n\n".into()
+            }
+            PromptKind::Lost => lost(self.volumes, self.command),
+        };
+        prelude + work(&self.command.body)
+    }
+
+    /// Returns the options that hand the files of the task to aider: those that any of its commands names.
+    pub fn file_options(&self) -> Vec<String> {
+        let commands = earlier_commands::commands(self.volumes, self.command);
+        let commands = commands.into_iter().flatten();
+        let texts = commands.map(|earlier| work(&earlier.body).to_owned());
+        file_options(&texts.collect::<Vec<_>>().join("\n"), &self.workspace)
+    }
+}
+
+/// Returns the body of a command without how to report.
+fn work(body: &str) -> &str {
+    let ends = HOW.iter().filter_map(|how| body.rfind(how.trim_end()));
+    body[..ends.max().unwrap_or(body.len())].trim_end()
 }
 
 /// Returns what a new session needs to know of the lost one: its commands and reports.
@@ -62,9 +80,8 @@ fn lost(volumes: &Volumes, command: &CommandFile) -> String {
         .map(|found| found.filter(|earlier| earlier.id != command.id).collect())
         .unwrap_or_default();
     let first = earlier.iter().find(|earlier| begins_task(earlier));
-    let task = first
-        .or(earlier.last())
-        .map(|first| format!("The task as it was given:\n\n{}\n\n", indented(&first.body)));
+    let task = first.or(earlier.last()).map(|first| work(&first.body));
+    let task = task.map(|task| format!("The task as it was given:\n\n{}\n\n", indented(task)));
     let report = earlier
         .iter()
         .find_map(|earlier| volumes.read_report(&earlier.id))

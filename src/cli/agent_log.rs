@@ -162,13 +162,13 @@ impl AgentNow {
 
     fn take(&mut self, act: AgentAct) {
         match act {
-            AgentAct::Says(text) | AgentAct::Uses(text) => self.does(&text),
+            AgentAct::Says(text) | AgentAct::Uses { shown: text, .. } => self.does(&text),
             AgentAct::GoesOn(text) => {
                 let said = std::mem::take(&mut self.doing);
                 self.does(&one_line(&(said + &text), 4 * DOING));
             }
-            AgentAct::Gets { failed: true, text } => self.does(&text),
-            AgentAct::Gets { .. } => {}
+            AgentAct::Gets(answer) if answer.failed => self.does(&answer.text),
+            AgentAct::Gets(_) => {}
             AgentAct::Spends { answer, usage } => self.count(answer, usage),
         }
     }

@@ -74,7 +74,7 @@ async fn version_text(path: &Path) -> Result<String, String> {
     let spec = ChildSpec {
         argv: vec![path.to_string_lossy().into_owned(), "--version".into()],
         cwd: std::env::temp_dir(),
-        env: exec::environment_of_agent(&[], &[], set.to_vec()),
+        env: exec::environment_of_agent(&[], "", set.to_vec()),
         stdin: Stdin::Nothing,
         deadline: TIMEOUT,
     };

@@ -135,11 +135,11 @@ fn shown(line: &str, folder: &str, open: &mut bool, paint: Paint) -> String {
         text += closed(open);
         text += &match act {
             AgentAct::Says(said) | AgentAct::GoesOn(said) => printable(&said) + "\n",
-            AgentAct::Uses(tool) => {
+            AgentAct::Uses { shown: tool, .. } => {
                 let tool = from_folder(&tool, folder);
                 paint.text(Style::Busy, &format!("→ {}", one_line(&tool, LINE))) + "\n"
             }
-            AgentAct::Gets { text, failed } => result(&text, failed, paint),
+            AgentAct::Gets(answer) => result(&answer.text, answer.failed, paint),
             AgentAct::Spends { .. } => continue,
         };
     }

@@ -98,7 +98,7 @@ impl App {
         let own = agent.program().env;
         move |name| {
             let named = |name| self.config.worker.env.iter().any(|named| named == name);
-            let of_its_own = || own.contains(&name) && named(OF_THE_AGENT);
+            let of_its_own = || own.split(' ').any(|own| own == name) && named(OF_THE_AGENT);
             let passed = name == "HOME" || named(name) || of_its_own();
             let value = self.environment.get(name).filter(|_| passed);
             value.map(str::to_owned)

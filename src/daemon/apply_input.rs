@@ -143,6 +143,7 @@ pub(super) fn apply_result(
             }
         }
         EffectResult::Inspected(id, found) => {
+            draft.ran(id, found.ran.clone())?;
             draft.inspected(id, found.changes.clone(), found.tree.as_deref())
         }
         EffectResult::Checked(id, checked) => {

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use super::DaemonSettings;
 use super::carry_out_steps::attempt;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
+use crate::agents::ran_commands;
 use crate::exec::{
-    FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
+    self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
 };
 use crate::plan::{
-    ChangedFiles, CommandId, Draft, IntegrationBranch, PlanId, Refusal, Repository, TaskId, Time,
+    Attempt, ChangedFiles, CommandId, Draft, IntegrationBranch, RanCommand, Refusal, Repository,
+    TaskId, Time,
 };
 use crate::plan_time::Clock;
 use crate::store::Store;
@@ -24,6 +26,9 @@ const KEPT: usize = 2_000;
 
 /// Files that are inspected in all.
 const MOST: usize = 50_000;
+
+/// The end of what an agent printed that is read, in bytes.
+const MOST_PRINTED: usize = 4 * 1024 * 1024;
 
 /// Files of the daemon in its own workspace, and files that agents write for their worker.
 const MISSION: [&str; 2] = ["MISSION.md", ".MISSION.md.tmp"];
@@ -52,6 +57,7 @@ pub(super) struct ChangeWatch {
 pub(super) struct Inspected {
     pub changes: ChangedFiles,
     pub tree: Option<String>,
+    pub ran: Vec<RanCommand>,
     listing: Option<Arc<FileListing>>,
     git_is_slow: bool,
 }
@@ -299,7 +305,7 @@ impl PlanRun {
         let (change_watch, id) = (self.change_watch.clone(), id.clone());
         let (settings, store) = self.handles();
         self.spawn(EffectKey::Inspect(id.clone()), async move {
-            let inspected = inspect(change_watch, &store, &settings.plan, id.clone()).await?;
+            let inspected = inspect(change_watch, &store, settings, id.clone()).await?;
             Ok(EffectResult::Inspected(id, Box::new(inspected)))
         });
     }
@@ -308,29 +314,41 @@ impl PlanRun {
 async fn inspect(
     mut change_watch: ChangeWatch,
     store: &Store,
-    plan: &PlanId,
+    settings: Arc<DaemonSettings>,
     id: CommandId,
 ) -> anyhow::Result<Inspected> {
-    let known = store.read(plan, move |plan, _| {
+    let known = store.read(&settings.plan, move |plan, _| {
         let (head, attempt) = (plan.head(), plan.attempt(&id)?);
         let worktree = head.line.clone().map(|line| (line, attempt.task));
         let repository = head.repository.clone().map(|repository| *repository);
         let began = plan.began(attempt);
-        Some((began, attempt.tree.clone(), worktree, repository))
+        let mut same: Vec<&Attempt> = plan.attempts_of(attempt.task).collect();
+        same.retain(|other| other.number == attempt.number);
+        let commands: Vec<CommandId> = same.iter().map(|other| other.id.clone()).collect();
+        let ran = (commands, plan.workspace_of(attempt.task));
+        Some((began, attempt.tree.clone(), ran, worktree, repository))
     });
     let known = known.await?;
-    let Some((since, tree, worktree, repository)) = known else {
+    let Some((since, tree, (commands, folder), worktree, repository)) = known else {
         anyhow::bail!("the attempt is not in the plan");
     };
     change_watch.repository = repository;
-    let Some((line, task)) = worktree else {
-        return Ok(change_watch.inspect(since, tree).await);
+    let mut found = match worktree {
+        None => change_watch.inspect(since, tree).await,
+        Some((line, task)) => Inspected {
+            tree: None,
+            listing: None,
+            ..change_watch.within(&line, task).inspect(since, tree).await
+        },
     };
-    let change_watch = change_watch.within(&line, task);
-    let found = change_watch.inspect(since, tree).await;
-    Ok(Inspected {
-        tree: None,
-        listing: None,
-        ..found
-    })
+    let changed = found.changes.files.clone();
+    let read = move || {
+        let printed = |id| exec::tail_of(&settings.volumes.log(id, "out"), MOST_PRINTED);
+        let printed: Vec<String> = commands.iter().map(printed).collect();
+        let checks = settings.checks.iter();
+        let checks = checks.map(|(name, check)| (name.clone(), check.argv.join(" ")));
+        ran_commands(&printed, &folder, &changed, &checks.collect::<Vec<_>>())
+    };
+    found.ran = tokio::task::spawn_blocking(read).await?;
+    Ok(found)
 }

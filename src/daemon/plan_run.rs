@@ -19,6 +19,7 @@ use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
+use crate::exec;
 use crate::plan::{
     CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId, Refusal,
     SessionId, Time, WorkerPoolState, WorkerPools,
@@ -520,7 +521,12 @@ impl PlanRun {
             return Ok(FollowUp::default());
         }
         let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
-        let quick = readable.then(|| self.change_watch.quick(now)).flatten();
+        // What an agent printed is read beside the loop.
+        let printed = |id| exec::read_from(&self.settings.volumes.log(id, "out"), 0, 1).1;
+        let silent = |id| printed(id).is_empty();
+        let reported = found.reports.iter().map(|report| &report.command);
+        let quick = readable && reported.flatten().all(silent);
+        let quick = quick.then(|| self.change_watch.quick(now)).flatten();
         let (inspected, volumes) = (quick.clone(), self.settings.volumes.clone());
         let apply =
             move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref(), &volumes);

@@ -28,6 +28,10 @@ const CACHE: &str = "CACHEDIR.TAG";
 /// The most levels of folders that are scanned.
 const DEPTH: usize = 32;
 
+/// A shorter file cannot lose most of its content unseen; so many losses are named.
+const LEAST_LINES: usize = 10;
+const MOST_LOSSES: usize = 5;
+
 /// The most characters of a path.
 const PATH: usize = 300;
 
@@ -245,6 +249,7 @@ impl GitSnapshots {
         ];
         let said = self.git.bytes(&words).await?;
         let folder = self.git.folder().to_owned();
+        let losses = self.losses(old, new).await?;
         let look = move || {
             let said = String::from_utf8_lossy(&said);
             let mut parts = said.split('\0');
@@ -254,13 +259,41 @@ impl GitSnapshots {
                 match folder.join(path).symlink_metadata() {
                     _ if status == "D" => paths.push(ChangedFiles::removed(&shown)),
                     Ok(metadata) if changed_at(&metadata) < since => {}
-                    _ => paths.push(shown),
+                    _ => paths.push(shown + losses.get(path).map_or("", String::as_str)),
                 }
             }
+            // These are named even where many changed.
+            paths.sort_by_key(|path| !path.ends_with(" lines)"));
             ChangedFiles::new(ChangeDetection::Git, paths)
         };
         let looked = tokio::task::spawn_blocking(look).await;
         Ok(looked.map_err(io::Error::from)?)
+    }
+
+    /// Returns which files of the old snapshot lost most of their lines, with words for that.
+    async fn losses(&self, old: &str, new: &str) -> Result<BTreeMap<String, String>, GitError> {
+        let words = "diff-tree -r -z --no-renames --numstat".split(' ');
+        let words: Vec<&str> = words.chain([old, new]).collect();
+        let said = self.git.line(&words).await?;
+        let mut losses = BTreeMap::new();
+        for entry in said.split('\0') {
+            let mut parts = entry.splitn(3, '\t');
+            let mut count = || parts.next()?.parse::<usize>().ok();
+            let lost = count().and_then(|added| count()?.checked_sub(added));
+            if let (Some(lost), Some(path)) = (lost, parts.next())
+                && lost * 10 > LEAST_LINES * 6
+                && losses.len() < MOST_LOSSES
+            {
+                let blob = format!("{old}:{path}");
+                let before = self.git.bytes(&["cat-file", "blob", &blob]).await?;
+                let before = String::from_utf8_lossy(&before).lines().count();
+                if before >= LEAST_LINES && lost * 10 > before * 6 {
+                    let words = format!(" (lost {lost} of its {before} lines)");
+                    losses.insert(path.to_owned(), words);
+                }
+            }
+        }
+        Ok(losses)
     }
 }
 

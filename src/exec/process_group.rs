@@ -125,14 +125,14 @@ pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
 /// In a list of variables this stands for the agent's own variables: its key, address and folder.
 pub const OF_THE_AGENT: &str = "@agent";
 
-/// As [`environment`], with the agent's own variables if [`OF_THE_AGENT`] is in the list, and with the variables that are set
+/// As [`environment`], with the agent's own variables, separated by blanks, if [`OF_THE_AGENT`] is in the list, and with the variables that are set
 /// for it.
 pub fn environment_of_agent(
     named: &[String],
-    own: &[&str],
+    own: &str,
     set: Vec<(String, String)>,
 ) -> Vec<(OsString, OsString)> {
-    let own = own.iter().map(ToString::to_string);
+    let own = own.split_whitespace().map(str::to_owned);
     let own = own.filter(|_| named.iter().any(|name| name == OF_THE_AGENT));
     let named: Vec<String> = named.iter().cloned().chain(own).collect();
     let set = set

@@ -26,6 +26,8 @@ pub(super) const MAX_DEPENDENCIES: usize = 20;
 pub(super) const MAX_CHECKS: usize = 20;
 const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
+/// Commands of the agent that are shown.
+const MAX_RAN: usize = 6;
 /// Offers shown.
 const OFFERS: usize = 100;
 
@@ -184,7 +186,16 @@ pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
     let limit = limit.filter(|_| !changes.files.is_empty());
     let changes = std::iter::once(changes.text(MAX_CHANGED)).chain(limit);
     let changes: Vec<String> = changes.chain(attempt.company()).collect();
-    checks.chain([changes.join("; ")]).collect()
+    let ran = &attempt.ran[attempt.ran.len().saturating_sub(MAX_RAN)..];
+    let ran = ran.iter().map(|one| {
+        let printed = match one.tail.trim() {
+            tail if one.exit != Some(0) && !tail.is_empty() => format!(". It printed: {tail}"),
+            _ => String::new(),
+        };
+        let (command, outcome) = (one_line(&one.command, NAME), one.outcome());
+        format!("ran `{command}`, by its program's word: {outcome}{printed}")
+    });
+    checks.chain([changes.join("; ")]).chain(ran).collect()
 }
 
 /// A task with its criteria; those that were measured when it was accepted may be proven.

@@ -10,7 +10,7 @@ use super::prompt_context::{
 use super::prompts::PromptTemplate;
 use crate::plan::{
     Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, Criteria,
-    DecidedBy, Decision, Evidence, Language, Plan, PlanHead, PlanId, PlanState, Report,
+    DecidedBy, Decision, Evidence, Language, Plan, PlanHead, PlanId, PlanState, RanCommand, Report,
     ReportStatus, Row, Task, TaskId, TaskSpec, TaskState, Time, Verdict,
 };
 use crate::wire::team_file;
@@ -242,6 +242,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         beside: fill.list(|| TaskId(3)),
         changes: rich
             .then(|| ChangedFiles::new(ChangeDetection::Times, vec!["src/main.py".to_owned()])),
+        ran: fill.list(RanCommand::default),
         checks: rich.then(|| vec![check()]),
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,

@@ -14,8 +14,10 @@ pub mod proof;
 mod ranked_set;
 pub mod rule_decisions;
 mod task_index;
+pub mod test_commands;
 #[cfg(test)]
 pub(crate) mod tests;
+mod words_against_facts;
 mod worker_pool_state;
 
 use std::fmt::Display;

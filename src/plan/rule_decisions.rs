@@ -6,6 +6,7 @@ use super::model::{
 };
 use super::plan_in_memory::Plan;
 use super::proof::proven;
+use super::words_against_facts::contradiction;
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -20,6 +21,9 @@ pub fn certain(attempt: &Attempt) -> bool {
 /// or a check fails that did not fail when checks ran on an attempt before. One that fails again may mean that the task itself
 /// is wrong, which a model may see.
 pub fn settled(plan: &Plan, attempt: &Attempt) -> bool {
+    if contradiction(attempt).is_some() {
+        return true;
+    }
     let task = plan.task(attempt.task);
     if attempt.failing().next().is_none() {
         return reports_success(attempt) && task.is_some_and(|task| proven(task, attempt));
@@ -35,13 +39,15 @@ fn reports_success(attempt: &Attempt) -> bool {
     report.is_some_and(|report| report.status == ReportStatus::Success)
 }
 
-/// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`) and it reports full success; else the
-/// task is retried.
+/// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`), it reports full success and nothing
+/// contradicts that; else the task is retried.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     let report = attempt.report.as_ref();
     let status = report.map_or("no report", |report| report.status.as_str());
     let mut checks = attempt.checks.iter().flatten().peekable();
-    let (decision, reason) = if reports_success(attempt) && acceptable(attempt) {
+    let (decision, reason) = if let Some(against) = contradiction(attempt) {
+        (Decision::Retry, against)
+    } else if reports_success(attempt) && acceptable(attempt) {
         let checked = match checks.peek() {
             Some(_) => "every check passes",
             None => "no check is set",
@@ -117,7 +123,8 @@ fn first_words(pitfalls: &str, results: &str) -> String {
     }
 }
 
-fn bounded(text: &str) -> String {
+/// Returns the beginning of a text.
+pub(super) fn bounded(text: &str) -> String {
     match text.char_indices().nth(SAID) {
         Some((end, _)) => text[..end].to_owned() + "…",
         None => text.to_owned(),

@@ -291,10 +291,10 @@ mod tests {
         let plan = sample_plan::plan();
         let mut past = PastTasks::default();
         assert_eq!(past.expected(&plan, false), None);
-        insta::assert_snapshot!(past.expected(&plan, true).unwrap(), @"");
+        insta::assert_snapshot!(past.expected(&plan, true).unwrap(), @"expected: 2 min to 20 min (a guess: few tasks were done here yet)");
         past.seconds = vec![5.0, 60.0, 60.0, 120.0, 9000.0];
         past.dollars = vec![0.0, 0.1, 0.2, 0.3, 70.0];
-        insta::assert_snapshot!(past.expected(&plan, true).unwrap(), @"");
+        insta::assert_snapshot!(past.expected(&plan, true).unwrap(), @"expected: 2 min to 4 min, $0.50 to $1.50 (as 5 tasks took that were done here)");
         past.seconds = vec![0.01; 5];
         past.dollars = vec![0.0; 5];
         assert_eq!(past.expected(&plan, true), None);

@@ -28,6 +28,9 @@ const SHORT_COMMIT: usize = 10;
 /// Files that changed and are named.
 const CHANGED: usize = 10;
 
+/// Commands that an agent ran and that are named.
+const RAN: usize = 5;
+
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
 pub fn why(
     plan: &Plan,
@@ -258,6 +261,10 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(line(&changes.text(CHANGED)));
     }
     attempt.company().into_iter().for_each(&mut add);
+    for ran in &attempt.ran[attempt.ran.len().saturating_sub(RAN)..] {
+        let (command, outcome) = (line(&ran.command), ran.outcome());
+        add(format!("ran `{command}`, by its program's word: {outcome}"));
+    }
     if let Some(used) = usage::attempt_line(attempt) {
         add(format!("used: {used}"));
     }
@@ -338,7 +345,8 @@ mod tests {
     fn why_explains_every_state() {
         insta::assert_snapshot!(said(1), @r"
         1 · Write the counter: completed
-          it was accepted on the agent's word: no check ran
+          it was accepted: what is not proven was believed
+          not proven: no check is bound to it
           counts words
 
         Attempts

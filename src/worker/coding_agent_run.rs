@@ -207,7 +207,7 @@ impl<'a> SessionRun<'a> {
         if !begins && !there {
             return Ok(empty_reading(RunOutcome::SessionMissing));
         }
-        let call = match self.coder.call(session, &self.at.job.workspace, &history) {
+        let mut call = match self.coder.call(session, &self.at.job.workspace, &history) {
             Ok(call) => call,
             Err(unfit) => {
                 let said = format!("{unfit}; {}", unfit.way_out);
@@ -215,12 +215,16 @@ impl<'a> SessionRun<'a> {
             }
         };
         self.know_total(begins, self.at.output.lengths()[0]);
-        let report = self.inbox.report();
+        let mut brief = self.at.job.brief(&self.inbox.report(), prompt);
+        if kind.program().needs_history {
+            call.argv.extend(self.at.job.file_options());
+            brief = self.at.job.task(prompt);
+        }
         let step = AgentProcess {
             name: self.coder.kind.name().into(),
             argv: call.argv,
             set: call.set,
-            stdin: Stdin::Text(self.at.job.brief(&report, prompt)),
+            stdin: Stdin::Text(brief),
         };
         let [out, err] = self.at.output.lengths();
         // Before the process: the next worker after a crash finds the session, and where its output begins. Without that a

@@ -369,6 +369,7 @@ fn judge_prompt_snapshot() {
     Facts:
     F1. check `test` FAILED: exit 1
     F2. changed: src/main.py; removed files are not seen; task 3 was at work in the same folder
+    F3. ran ``, by its program's word: exit code not known, order unknown
 
     End of the output of `test`:
     <data name="check output">

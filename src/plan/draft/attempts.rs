@@ -5,8 +5,9 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
     AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckResult, CommandId,
-    DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, Rejection,
-    Report, ReportStatus, ReviewPolicy, SessionId, StrayFile, Task, TaskId, TaskState, Time,
+    DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, RanCommand,
+    Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile, Task, TaskId, TaskState,
+    Time,
 };
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
@@ -174,6 +175,17 @@ impl Draft<'_> {
         if let Some(tree) = tree {
             self.record_tree(tree);
         }
+        Ok(())
+    }
+
+    /// Records what the agent of a reported attempt ran, by the word of the agent's program.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn ran(&mut self, id: &CommandId, ran: Vec<RanCommand>) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        attempt.ran = ran;
+        self.insert_attempt(attempt);
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BelievedCriterion, CommandId, MERGE_CHECK, PendingMerge, RoleRequest, SessionId, TaskId, Time,
+    BelievedCriterion, CommandId, MERGE_CHECK, PendingMerge, RanCommand, RoleRequest, SessionId,
+    TaskId, Time,
 };
 
 /// What a command asks of the agent's session.
@@ -65,6 +66,9 @@ pub struct Attempt {
     pub beside: Vec<TaskId>,
     /// The changed files; `None` until the workspace was inspected after the report.
     pub changes: Option<ChangedFiles>,
+    /// The last commands that its agent ran, by the word of the agent's program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ran: Vec<RanCommand>,
     /// `None` until the checks that apply have run.
     pub checks: Option<Vec<CheckResult>>,
     /// The merge with the other results, where each task has a worktree of its own.
@@ -98,6 +102,7 @@ impl Attempt {
             tree: None,
             beside: Vec::new(),
             changes: None,
+            ran: Vec::new(),
             checks: None,
             merge: None,
             verdict: None,

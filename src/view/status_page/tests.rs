@@ -137,6 +137,13 @@ fn status_json_has_documented_fields() {
           "status": "completed",
           "state": "completed",
           "proven": false,
+          "criteria": [
+            {
+              "text": "",
+              "state": "not_proven",
+              "why": "no check is bound to it"
+            }
+          ],
           "assignee": null,
           "dependencies": [],
           "attempts": 1,
