@@ -257,7 +257,7 @@ fn judge_prompt_size_is_independent_of_plan() {
 #[test]
 fn smaller_replan_shows_fewer_tasks() {
     let (plan, id) = chain(300);
-    let question = replan(&plan, Some(id), "why", "", None);
+    let question = replan(&plan, Some(id), "why", "", &[], None);
     let question = question.render(&PROMPTS).unwrap();
     let smaller = [2, 4, 8].map(|divisor| (question.smaller)(divisor).unwrap());
     let mut sizes = vec![question.request.prompt.len()];
