@@ -19,6 +19,7 @@ use super::{
 };
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
+use crate::exec::JudgingFiles;
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
@@ -167,6 +168,11 @@ impl App {
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),
             checks: config.checks.clone(),
+            judging: Arc::new(JudgingFiles::new(
+                &config.run.protect,
+                &config.run.may_change,
+                config.checks.values().map(|check| check.argv.as_slice()),
+            )),
             team: team.map(|file| {
                 Arc::new(Team {
                     roles_only: file.roles_only,

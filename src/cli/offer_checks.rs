@@ -173,6 +173,7 @@ fn found(project: &Path) -> Vec<CheckConfig> {
         argv: argv.iter().map(ToString::to_string).collect(),
         timeout: TRIAL,
         env: env.iter().map(ToString::to_string).collect(),
+        ..CheckConfig::default()
     };
     let present = known.into_iter().filter(|(there, ..)| *there);
     let mut found: Vec<CheckConfig> = present

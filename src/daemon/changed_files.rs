@@ -130,6 +130,18 @@ impl ChangeWatch {
         Ok(Some(GitSnapshots::of(git, &self.aside, &self.left_out)?))
     }
 
+    /// Returns the snapshots of the workspace, by its repository as the plan recorded it.
+    pub async fn trees_of(
+        &self,
+        repository: Option<Repository>,
+    ) -> Result<Option<GitSnapshots>, GitError> {
+        let of_plan = Self {
+            repository,
+            ..self.clone()
+        };
+        of_plan.trees().await
+    }
+
     /// Lists a folder that is small and no repository.
     pub fn quick(&self, now: Time) -> Option<QuickInspection> {
         let before = self.before.as_ref()?;

@@ -10,8 +10,8 @@ use anyhow::Context;
 
 use super::{BY, DaemonSettings};
 use crate::exec::{
-    BranchMove, CommittedWork, GitError, MarkKind, Merged, Project, TaskWorktree, UNTOUCHED,
-    check_marked, own_filters, project_head,
+    BranchMove, CheckFolder, CommittedWork, GitError, MERGED, MarkKind, Merged, Project,
+    TaskWorktree, UNTOUCHED, check_marked, own_filters, project_head,
 };
 use crate::plan::{
     Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
@@ -55,7 +55,7 @@ impl Gathering {
         })
     }
 
-    async fn project(&self) -> Result<Project, GitError> {
+    pub async fn project(&self) -> Result<Project, GitError> {
         let folder = Path::new(&self.line.folder);
         let project = Project::open(&self.root, &self.repository, folder).await?;
         Ok(project.one_at_a_time())
@@ -65,7 +65,7 @@ impl Gathering {
 /// What came of merging a result with the accepted ones.
 #[derive(Debug)]
 pub(super) enum MergeOutcome {
-    Merged(PendingMerge, PathBuf),
+    Merged(PendingMerge, CheckFolder),
     Failed(CheckResult),
 }
 
@@ -228,7 +228,7 @@ pub(super) async fn merge(
     };
     match merged {
         Merged::Commit(commit) => {
-            let folder = project.check_out(&commit).await?;
+            let folder = project.check_out(MERGED, &commit).await?;
             let onto = line.tip.clone();
             let merge = PendingMerge { onto, head, commit };
             Ok(MergeOutcome::Merged(merge, folder))
@@ -286,6 +286,7 @@ fn failed(finding: &str, reason: &str) -> MergeOutcome {
         passed: false,
         tail: printable(reason),
         finding: one_line(finding, FINDING),
+        ..CheckResult::default()
     })
 }
 

@@ -100,9 +100,17 @@ fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String
     if let Some(others) = attempt.company() {
         return Err(format!("{name} passes, but {others}"));
     }
+    if !result.doubt.is_empty() {
+        return Err(format!("{name} passes, but {}", result.doubt));
+    }
     let before = task.before.iter().find(|before| before.name == *name);
     match before.map(|before| &before.outcome) {
         Some(Before::Red) => Ok(format!("{name}: failed before, {} now", result.outcome())),
+        _ if !result.new_tests.is_empty() => Ok(format!(
+            "{name}: failed before with tests that the agent wrote ({}), {} now",
+            result.new_tests.join(", "),
+            result.outcome()
+        )),
         Some(Before::Green) => Err(format!("{name} passed before the work, too")),
         Some(Before::Unknown(why)) => Err(format!("{name} passes; before the work: {why}")),
         None => Err(format!("{name} passes; it did not run before the work")),
@@ -121,8 +129,7 @@ mod tests {
             name: name.to_owned(),
             exit: Some(i32::from(!passed)),
             passed,
-            tail: String::new(),
-            finding: String::new(),
+            ..CheckResult::default()
         }
     }
 
@@ -146,6 +153,7 @@ mod tests {
             .map(|(name, outcome)| CheckBefore {
                 name: (*name).to_owned(),
                 outcome: outcome.clone(),
+                tests: None,
             })
             .collect();
         let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), 1, Time(0));

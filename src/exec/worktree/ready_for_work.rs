@@ -9,7 +9,7 @@ use crate::exec::link_free_access;
 use crate::foreign_files::{keep_as, read_beginning};
 
 /// A file that exists once the person's command has prepared the worktree.
-const PREPARED: &str = "plan-agent-prepared";
+pub(super) const PREPARED: &str = "plan-agent-prepared";
 /// The file with the patterns.
 const NAME: &str = ".worktreeinclude";
 

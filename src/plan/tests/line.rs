@@ -118,8 +118,7 @@ fn late_accepted_result_is_merged_again() {
             name: "test".to_owned(),
             exit: Some(i32::from(!passed)),
             passed,
-            tail: String::new(),
-            finding: String::new(),
+            ..CheckResult::default()
         };
         apply(plan, |draft| {
             merge(draft, &command(1), 3)?;
