@@ -344,7 +344,7 @@ pub struct CheckConfig {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain: bool,
     /// Whether it also runs on the state before a task's work.
-    #[serde(default, skip_serializing_if = "BeforeWork::is_auto")]
+    #[serde(default)]
     pub before: BeforeWork,
 }
 
@@ -352,18 +352,10 @@ pub struct CheckConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BeforeWork {
-    /// Beside the agent, where git has that state; else before the work, if the check was quick the last time.
+    /// Beside the agent, where git has that state.
     #[default]
     Auto,
-    /// Without git before the work, however long it takes.
-    Always,
     Never,
-}
-
-impl BeforeWork {
-    fn is_auto(&self) -> bool {
-        *self == Self::Auto
-    }
 }
 
 impl CheckConfig {

@@ -30,7 +30,8 @@ impl Config {
         let attempts = PlanPolicy::default().budget.attempts;
         defaults.insert("budget.attempts".to_owned(), attempts.into());
         let harmless = |key: &str| {
-            key.ends_with(".timeout") || HARMLESS.split_whitespace().any(|other| other == key)
+            let of_check = key.ends_with(".timeout") || key.ends_with(".before");
+            of_check || HARMLESS.split_whitespace().any(|other| other == key)
         };
         let settings = leaves(self).into_iter();
         let sensitive = settings.filter(|(key, _)| !harmless(key));

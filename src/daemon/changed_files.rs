@@ -113,7 +113,7 @@ impl ChangeWatch {
     }
 
     /// Returns the snapshots of git; `None` where the plan began without a repository, or the worktree is gone.
-    async fn trees(&self) -> Result<Option<GitSnapshots>, GitError> {
+    pub async fn trees(&self) -> Result<Option<GitSnapshots>, GitError> {
         let Some(repository) = &self.repository else {
             return Ok(None);
         };
@@ -128,18 +128,6 @@ impl ChangeWatch {
             }
         };
         Ok(Some(GitSnapshots::of(git, &self.aside, &self.left_out)?))
-    }
-
-    /// Returns the snapshots of the workspace, by its repository as the plan recorded it.
-    pub async fn trees_of(
-        &self,
-        repository: Option<Repository>,
-    ) -> Result<Option<GitSnapshots>, GitError> {
-        let of_plan = Self {
-            repository,
-            ..self.clone()
-        };
-        of_plan.trees().await
     }
 
     /// Lists a folder that is small and no repository.

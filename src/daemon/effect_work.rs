@@ -198,8 +198,7 @@ pub(super) async fn check(
             return Ok(checked);
         };
         if !subject.names.is_empty()
-            && let Some(failed) =
-                worktrees::prepare(settings, gathering, aside.folder(), command).await?
+            && let Some(failed) = worktrees::prepare(settings, &aside, command).await?
         {
             checked.results.push(failed);
             return Ok(checked);
@@ -247,7 +246,11 @@ async fn merge(
 }
 
 /// Checks that a folder has the files that a task is to produce, then those that prove its criteria.
-async fn produced(task: &Task, folder: &Path, since: Time) -> anyhow::Result<Vec<CheckResult>> {
+pub(super) async fn produced(
+    task: &Task,
+    folder: &Path,
+    since: Time,
+) -> anyhow::Result<Vec<CheckResult>> {
     let (produces, folder) = (task.produces.clone(), folder.to_owned());
     let properties: Vec<FileProperty> = task.criteria.files().cloned().collect();
     let check = move || {

@@ -11,15 +11,16 @@ use tokio::sync::Mutex;
 
 use super::DaemonSettings;
 use super::changed_files::ChangeWatch;
-use super::worktrees::Gathering;
+use super::effect_work::produced;
+use super::worktrees::{Gathering, prepare};
 use crate::config::BeforeWork;
 use crate::exec::{
     BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
-    remove_folder, with_property,
+    remove_folder,
 };
 use crate::plan::{
-    AttemptState, Before, CheckBefore, CheckResult, CommandId, PendingMerge, Plan, Proof,
-    Repository, Task, TaskId, awaits_before,
+    AttemptState, Before, CheckBefore, CheckResult, CommandId, PendingMerge, Plan, Proof, Task,
+    TaskId, Time, awaits_before,
 };
 use crate::store::Store;
 use crate::volumes::Folder;
@@ -53,7 +54,6 @@ pub(super) struct Subject {
     pub names: Vec<String>,
     pub gathering: Option<Gathering>,
     workspace: PathBuf,
-    repository: Option<Repository>,
     /// The first attempt, and the state that it began with.
     first: CommandId,
     tree: Option<String>,
@@ -78,7 +78,6 @@ impl Subject {
             names,
             gathering: Gathering::of(head),
             workspace: PathBuf::from(&head.workspace),
-            repository: head.repository.as_deref().cloned(),
             first: first.id.clone(),
             tree: first.tree.clone(),
             task,
@@ -93,22 +92,26 @@ impl ProofRuns {
         let subject = self.store.read(&self.settings.plan, read).await?;
         let subject = subject.context("no attempt of the task is in the plan")?;
         let tree = subject.tree.clone().context("git has no state before")?;
-        self.outcomes(&subject, &tree).await
+        let mut before = self.outcomes(&subject, &tree).await?;
+        for name in &subject.names {
+            if !before.iter().any(|before| before.name == *name) {
+                let name = name.clone();
+                let why = "it is configured not to run then";
+                before.push(CheckBefore {
+                    name,
+                    ..unknown(why)
+                });
+            }
+        }
+        Ok(before)
     }
 
     async fn outcomes(&self, subject: &Subject, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
-        let mut earlier = self.earlier.lock().await;
-        let checks = self.checks(&subject.names);
-        let runs = |check: &&CheckConfig| check.before != BeforeWork::Never;
+        let (settings, mut earlier) = (&self.settings, self.earlier.lock().await);
+        let checks: Vec<&CheckConfig> = self.checks(subject).collect();
         let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, check));
-        let files: Vec<_> = subject.task.criteria.files().cloned().collect();
-        let place = match checks
-            .iter()
-            .copied()
-            .filter(runs)
-            .any(|check| is_new(&check))
-            || !files.is_empty()
-        {
+        let mut files = subject.task.criteria.files();
+        let place = match files.next().is_some() || checks.iter().any(is_new) {
             true => self.lay_out(subject, tree, tree).await,
             false => Err(String::new()),
         };
@@ -116,41 +119,32 @@ impl ProofRuns {
         for check in checks {
             let key = key(tree, check);
             let outcome = match (earlier.get(&key), &place) {
-                _ if !runs(&check) => unknown(&check.name, "it is configured not to run then"),
-                (Some(known), _) => CheckBefore {
-                    name: check.name.clone(),
-                    ..known.clone()
-                },
-                (None, Err(why)) => unknown(&check.name, why),
+                (Some(known), _) => known.clone(),
+                (None, Err(why)) => unknown(why),
                 (None, Ok(place)) => {
-                    let run = self.run(check, place.folder(), subject).await?;
-                    outcome(check, &run)
+                    let run = run_check(settings, check, place.folder(), &subject.first).await?;
+                    let outcome = outcome(check, &run);
+                    if earlier.len() < KEPT {
+                        earlier.insert(key, outcome.clone());
+                    }
+                    outcome
                 }
             };
-            if place.is_ok() && earlier.len() < KEPT {
-                earlier.insert(key, outcome.clone());
-            }
-            outcomes.push(outcome);
+            let name = check.name.clone();
+            outcomes.push(CheckBefore { name, ..outcome });
         }
-        for file in files {
-            outcomes.push(match &place {
-                Ok(place) => {
-                    let (folder, file) = (place.folder().to_owned(), file.clone());
-                    let found = move || with_property(&folder, &file);
-                    let found = tokio::task::spawn_blocking(found).await?;
-                    let outcome = if found.passed {
-                        Before::Green
-                    } else {
-                        Before::Red
-                    };
-                    CheckBefore {
-                        name: found.name,
-                        outcome,
-                        tests: None,
-                    }
-                }
-                Err(why) => unknown(&file.to_string(), why),
-            });
+        let found = match &place {
+            Ok(place) => produced(&subject.task, place.folder(), Time::default()).await?,
+            Err(_) => Vec::new(),
+        };
+        for file in subject.task.criteria.files() {
+            let name = file.to_string();
+            let outcome = match (&place, found.iter().find(|found| found.name == name)) {
+                (Err(why), _) => unknown(why),
+                (Ok(_), Some(found)) if found.passed => of(Before::Green),
+                (Ok(_), _) => of(Before::Red),
+            };
+            outcomes.push(CheckBefore { name, ..outcome });
         }
         Ok(outcomes)
     }
@@ -164,69 +158,53 @@ impl ProofRuns {
         merged: Option<(PendingMerge, CheckFolder)>,
         results: &mut Vec<CheckResult>,
     ) -> anyhow::Result<()> {
-        let compared = match self.compare(subject, merged.as_ref()).await {
-            Err(error) if merged.is_none() => {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "the tests of a result cannot be compared"
-                );
-                None
-            }
-            compared => compared?,
+        let (compared, mut why) = match self.compare(subject, merged.as_ref()).await {
+            Err(error) if merged.is_none() => (None, format!("git fails: {error:#}")),
+            compared => (compared?, String::new()),
         };
-        let own = compared
-            .as_ref()
-            .filter(|own| !own.changes.restored.is_empty());
-        let runs = match own {
-            Some(own) => self.restored(subject, own, merged.is_some()).await?,
-            None => {
-                let folder = merged
-                    .as_ref()
-                    .map_or(&*subject.workspace, |(_, place)| place.folder());
-                self.all(subject, folder).await?
-            }
-        };
-        results.extend(runs);
+        let changed = |compared: &&Compared| !compared.changes.restored.is_empty();
+        results.extend(match (compared.as_ref().filter(changed), &merged) {
+            (Some(own), _) => self.restored(subject, own, merged.is_some()).await?,
+            (None, Some((_, place))) => self.all(subject, place.folder()).await?,
+            (None, None) => self.all(subject, &subject.workspace).await?,
+        });
         if results.iter().any(|result| !result.passed) {
             return Ok(());
         }
         let before = self.await_before(command, subject.task.number).await?;
-        if let Some((merge, _)) = &merged
-            && subject.tree.as_ref() != Some(&merge.onto)
-            && before.iter().any(|before| before.outcome == Before::Red)
-        {
-            let meanwhile = self.outcomes(subject, &merge.onto).await?;
-            doubt_of(
-                results,
-                &meanwhile,
-                |outcome| *outcome == Before::Green,
-                "it would pass without this task, by what was accepted meanwhile",
-            );
-        }
         for result in results.iter_mut() {
             let was = before.iter().find(|before| before.name == result.name);
             weigh(&subject.task, result, was.and_then(|was| was.tests));
         }
+        let red = |outcomes: &[CheckBefore], name: &str| {
+            let mut of_name = outcomes.iter().filter(|before| before.name == name);
+            of_name.any(|before| before.outcome == Before::Red)
+        };
+        if let Some((merge, _)) = &merged
+            && subject.tree.as_ref() != Some(&merge.onto)
+            && results.iter().any(|result| red(&before, &result.name))
+        {
+            let meanwhile = self.outcomes(subject, &merge.onto).await?;
+            let mended = |name: &str| red(&before, name) && !red(&meanwhile, name);
+            doubt(
+                results,
+                mended,
+                "what was accepted meanwhile changed it, too",
+            );
+        }
+        let changes = compared.as_ref().map(|compared| &compared.changes);
+        if let Some(files) = changes.filter(|changes| !changes.manifests.is_empty()) {
+            let files = files.manifests.join(", ");
+            why = format!("the result changes what is said of tests in {files}");
+        }
+        doubt(results, |_| !why.is_empty(), &why);
         let Some(compared) = compared else {
             return Ok(());
         };
-        if !compared.changes.manifests.is_empty() {
-            let why = format!(
-                "the result changes what is said of tests in {}",
-                compared.changes.manifests.join(", ")
-            );
-            doubt_of(results, &before, |_| true, &why);
-        }
-        let is_red = |name: &str| {
-            before
-                .iter()
-                .any(|before| before.name == name && before.outcome == Before::Red)
-        };
-        let unproven = |result: &&mut CheckResult| {
-            result.passed && result.doubt.is_empty() && !is_red(&result.name)
-        };
-        let unproven: Vec<&mut CheckResult> = results.iter_mut().filter(unproven).collect();
-        self.with_new_tests(subject, &compared, unproven).await
+        let open = results.iter_mut();
+        let open = open.filter(|result| result.passed && !red(&before, &result.name));
+        self.with_new_tests(subject, &compared, open.collect())
+            .await
     }
 
     /// Compares a result with the state before it. `None` where git does not know that state.
@@ -235,13 +213,13 @@ impl ProofRuns {
         subject: &Subject,
         merged: Option<&(PendingMerge, CheckFolder)>,
     ) -> anyhow::Result<Option<Compared>> {
+        if subject.names.is_empty() {
+            return Ok(None);
+        }
         let (place, before, delivered) = match merged {
             Some((merge, place)) => (place.clone(), merge.onto.clone(), merge.commit.clone()),
             None => {
-                let trees = self
-                    .change_watch
-                    .trees_of(subject.repository.clone())
-                    .await?;
+                let trees = self.change_watch.trees().await?;
                 let (Some(before), Some(trees)) = (subject.tree.clone(), trees) else {
                     return Ok(None);
                 };
@@ -266,12 +244,11 @@ impl ProofRuns {
         own: &Compared,
         merged: bool,
     ) -> anyhow::Result<Vec<CheckResult>> {
-        let (place, files) = (&own.place, &own.changes.restored);
+        let (settings, place, files) = (&self.settings, &own.place, &own.changes.restored);
         let tree = place.with_files(&own.delivered, files).await?;
         place.lay_out(&tree).await?;
-        if !merged && let Some(why) = self.prepare(place, subject).await? {
-            tracing::warn!(why, "the folder for checks is not ready");
-        }
+        // Where it fails, the checks say so.
+        prepare(settings, place, &subject.first).await?;
         let mut results = self.all(subject, place.folder()).await?;
         if results.iter().all(|result| result.passed) {
             return Ok(results);
@@ -281,7 +258,7 @@ impl ProofRuns {
             let Some(check) = self.settings.checks.get(&result.name) else {
                 continue;
             };
-            let delivered = self.run(check, place.folder(), subject).await?;
+            let delivered = run_check(settings, check, place.folder(), &subject.first).await?;
             if delivered.passed {
                 result.finding = format!(
                     "passes only with the agent's own version of {}",
@@ -291,7 +268,7 @@ impl ProofRuns {
                 *result = delivered;
             } else {
                 // What it needs may be in the workspace only, as git ignores it.
-                *result = self.run(check, &subject.workspace, subject).await?;
+                *result = run_check(settings, check, &subject.workspace, &subject.first).await?;
                 result.doubt = format!("with {} as before, it could not run aside", named(files));
             }
         }
@@ -305,27 +282,19 @@ impl ProofRuns {
         compared: &Compared,
         results: Vec<&mut CheckResult>,
     ) -> anyhow::Result<()> {
-        let added = &compared.changes.added;
-        let runs = |result: &&mut CheckResult| {
-            let check = self.settings.checks.get(&result.name);
-            check.is_some_and(|check| check.before != BeforeWork::Never)
-        };
-        let results: Vec<_> = results.into_iter().filter(runs).collect();
+        let (settings, added) = (&self.settings, &compared.changes.added);
         if added.is_empty() || results.is_empty() {
             return Ok(());
         }
         let _alone = self.earlier.lock().await;
         let tree = compared.place.with_files(&compared.before, added).await?;
-        let place = match self.lay_out(subject, &compared.before, &tree).await {
-            Ok(place) => place,
-            Err(why) => {
-                tracing::warn!(why, "new tests do not run on the state before");
-                return Ok(());
-            }
+        let Ok(place) = self.lay_out(subject, &compared.before, &tree).await else {
+            return Ok(());
         };
         for result in results {
-            let check = &self.settings.checks[&result.name];
-            let run = self.run(check, place.folder(), subject).await?;
+            let check = self.checks(subject).find(|check| check.name == result.name);
+            let Some(check) = check else { continue };
+            let run = run_check(settings, check, place.folder(), &subject.first).await?;
             if outcome(check, &run).outcome == Before::Red {
                 result.new_tests = added
                     .iter()
@@ -349,59 +318,40 @@ impl ProofRuns {
             let place = match &subject.gathering {
                 Some(gathering) => gathering.project().await?.check_out(BEFORE, commit).await?,
                 None => {
-                    let trees = self
-                        .change_watch
-                        .trees_of(subject.repository.clone())
-                        .await?;
+                    let trees = self.change_watch.trees().await?;
                     let trees = trees.context("the workspace is no repository")?;
                     trees.check_folder(&self.aside(BEFORE))?
                 }
             };
             place.lay_out(tree).await?;
-            anyhow::Ok((self.prepare(&place, subject).await?, place))
+            anyhow::Ok((
+                prepare(&self.settings, &place, &subject.first).await?,
+                place,
+            ))
         };
         match place.await {
             Ok((None, place)) => Ok(place),
-            Ok((Some(why), _)) => Err(why),
+            Ok((Some(failed), _)) => Err(format!("`prepare` failed there ({})", failed.outcome())),
             Err(error) => Err(format!("that state cannot be laid out: {error:#}")),
         }
-    }
-
-    /// Runs the person's command in a folder, unless it has made that one ready. Returns how it failed.
-    async fn prepare(
-        &self,
-        place: &CheckFolder,
-        subject: &Subject,
-    ) -> anyhow::Result<Option<String>> {
-        let Some(prepare) = &self.settings.prepare else {
-            return Ok(None);
-        };
-        if place.prepared().exists() {
-            return Ok(None);
-        }
-        let result = self.run(prepare, place.folder(), subject).await?;
-        if result.passed {
-            std::fs::write(place.prepared(), "")?;
-        }
-        Ok((!result.passed).then(|| format!("`prepare` failed there ({})", result.outcome())))
     }
 
     fn aside(&self, name: &str) -> PathBuf {
         self.settings.worktrees.join(ASIDE).join(name)
     }
 
-    fn checks(&self, names: &[String]) -> Vec<&CheckConfig> {
-        names
-            .iter()
-            .filter_map(|name| self.settings.checks.get(name))
-            .collect()
+    /// Returns the checks that may run on the state before.
+    fn checks<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a CheckConfig> {
+        let checks = subject.names.iter();
+        let checks = checks.filter_map(|name| self.settings.checks.get(name));
+        checks.filter(|check| check.before != BeforeWork::Never)
     }
 
     async fn all(&self, subject: &Subject, folder: &Path) -> anyhow::Result<Vec<CheckResult>> {
-        let mut results = Vec::new();
+        let (settings, mut results) = (&self.settings, Vec::new());
         for name in &subject.names {
             results.push(match self.settings.checks.get(name) {
-                Some(check) => self.run(check, folder, subject).await?,
+                Some(check) => run_check(settings, check, folder, &subject.first).await?,
                 None => CheckResult {
                     name: name.clone(),
                     finding: "not in the configuration any more".to_owned(),
@@ -410,22 +360,6 @@ impl ProofRuns {
             });
         }
         Ok(results)
-    }
-
-    async fn run(
-        &self,
-        check: &CheckConfig,
-        folder: &Path,
-        subject: &Subject,
-    ) -> anyhow::Result<CheckResult> {
-        let marks = self.settings.volumes.path(Folder::Active);
-        // Checks of a task run beside each other in different folders only.
-        let place = folder.file_name().unwrap_or_default().display();
-        let name = format!("{}-{place}", subject.first);
-        let mark = (marks.as_path(), MarkKind::Check, &*name);
-        let run = check_marked(check, folder, mark, pending()).await;
-        let result = run.with_context(|| format!("check `{}`", check.name))?;
-        result.context("a check was cancelled")
     }
 
     /// Waits until the checks have run on the state before, unless nothing waits for that any more.
@@ -474,54 +408,53 @@ fn key(tree: &str, check: &CheckConfig) -> String {
     format!("{tree} {argv:?} {env:?} {plain} {count:?}")
 }
 
-fn unknown(name: &str, why: &str) -> CheckBefore {
+fn unknown(why: &str) -> CheckBefore {
+    of(Before::Unknown(why.to_owned()))
+}
+
+fn of(outcome: Before) -> CheckBefore {
     CheckBefore {
-        name: name.to_owned(),
-        outcome: Before::Unknown(why.to_owned()),
+        name: String::new(),
+        outcome,
         tests: None,
     }
 }
 
 /// Returns what a run says about the state before: red counts only if tests ran there, or the check needs none.
 fn outcome(check: &CheckConfig, run: &CheckResult) -> CheckBefore {
-    let unknown = |why: &str| Before::Unknown(why.to_owned());
     let outcome = match run.tests {
-        _ if run.passed => Before::Green,
+        _ if run.passed => of(Before::Green),
         _ if !run.doubt.is_empty() => unknown(&run.doubt),
-        _ if check.plain => Before::Red,
+        _ if check.plain => of(Before::Red),
+        Some(1..) => of(Before::Red),
         Some(0) => unknown("no test ran"),
-        Some(_) => Before::Red,
         None => unknown("its output shows no test that ran"),
     };
-    CheckBefore {
-        name: check.name.clone(),
-        outcome,
-        tests: run.tests,
-    }
+    let tests = run.tests;
+    CheckBefore { tests, ..outcome }
 }
 
 /// Compares the number of tests that ran with that before the work: a check that ran none says nothing, one that has lost them
 /// fails.
 fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>) {
-    let lost = match (result.tests, before) {
-        (Some(0), Some(before @ 1..)) => Some(format!("no test ran; {before} ran before the work")),
-        (Some(0), _) if asks_for_tests(task, &result.name) => Some("no test ran".to_owned()),
-        _ => None,
-    };
-    if let Some(lost) = lost {
-        result.passed = false;
-        result.finding = lost;
-        return;
-    }
-    let doubt = match (result.tests, before) {
-        (Some(0), _) => "no test ran".to_owned(),
-        (None, Some(1..)) => "its output shows no test that ran".to_owned(),
-        (Some(now), Some(before)) if now < before => {
-            format!("only {now} of the {before} tests that ran before the work are left")
+    let asked = || asks_for_tests(task, &result.name);
+    let (lost, why) = match (result.tests, before) {
+        (Some(0), Some(before @ 1..)) => {
+            (true, format!("no test ran; {before} ran before the work"))
         }
+        (Some(0), _) => (asked(), "no test ran".to_owned()),
+        (None, Some(1..)) => (false, "its output shows no test that ran".to_owned()),
+        (Some(now), Some(before)) if now < before => (
+            false,
+            format!("{now} tests ran, and {before} before the work"),
+        ),
         _ => return,
     };
-    result.doubt = doubt;
+    if lost {
+        (result.passed, result.finding) = (false, why);
+    } else if result.doubt.is_empty() {
+        result.doubt = why;
+    }
 }
 
 /// Returns whether a criterion that a check proves is about tests, by its words.
@@ -538,19 +471,27 @@ fn asks_for_tests(task: &Task, check: &str) -> bool {
     })
 }
 
-/// Adds a doubt to the results whose checks had such an outcome.
-fn doubt_of(
-    results: &mut [CheckResult],
-    outcomes: &[CheckBefore],
-    fits: impl Fn(&Before) -> bool,
-    why: &str,
-) {
-    for result in results.iter_mut().filter(|result| result.doubt.is_empty()) {
-        let found = outcomes.iter().find(|before| before.name == result.name);
-        if found.is_some_and(|found| fits(&found.outcome)) {
-            why.clone_into(&mut result.doubt);
-        }
+/// Adds a doubt to results that have none.
+fn doubt(results: &mut [CheckResult], of: impl Fn(&str) -> bool, why: &str) {
+    let results = results.iter_mut();
+    for result in results.filter(|result| result.doubt.is_empty() && of(&result.name)) {
+        why.clone_into(&mut result.doubt);
     }
+}
+
+/// Runs a check in a folder, in which no other check of this task runs now.
+pub(super) async fn run_check(
+    settings: &DaemonSettings,
+    check: &CheckConfig,
+    folder: &Path,
+    command: &CommandId,
+) -> anyhow::Result<CheckResult> {
+    let marks = settings.volumes.path(Folder::Active);
+    let place = folder.file_name().unwrap_or_default().display();
+    let name = format!("{command}-{place}");
+    let run = check_marked(check, folder, (&marks, MarkKind::Check, &name), pending()).await;
+    let result = run.with_context(|| format!("check `{}`", check.name))?;
+    result.context("a check was cancelled")
 }
 
 fn named(files: &[TreeFile]) -> String {

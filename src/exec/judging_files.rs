@@ -2,28 +2,21 @@
 
 use regex_lite::Regex;
 
-/// Folders of files that judge.
-const FOLDERS: [&str; 10] = [
-    "test",
-    "tests",
-    "__tests__",
-    "spec",
-    "specs",
-    ".github",
-    ".gitlab",
-    ".circleci",
-    ".ci",
-    "ci",
-];
-
-/// Files that judge, in any folder.
-const FILES: &str = r"^(test_.*\.py|.*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|.*_tests\.rs|.*\.(test|spec)\.[cm]?[jt]sx?|.*_spec\.(rb|lua|js|ts)|.*Tests?\.(java|kt|cs|swift|scala|groovy)|.*Spec\.(scala|groovy|kt)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
+/// Files that judge: those in folders of such names, and files of such names in any folder.
+const FILES: &str = r"(^|/)((tests?|__tests__|specs?|\.github|\.gitlab|\.circleci|\.?ci)/.*|test_[^/]*\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|[^/]*\.(test|spec)\.[cm]?[jt]sx?|[^/]*_spec\.(rb|lua|js|ts)|[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
 
 /// Files that configure only tests, or that a test runner loads before all others.
 const CONFIGURATION: &str = r"(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize\.py|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*))$";
 
 /// Files of which a part may configure tests.
-const MANIFESTS: &str = r"^(package\.json|pyproject\.toml|setup\.cfg|tox\.ini|Cargo\.toml|GNUmakefile|[Mm]akefile|build\.gradle(\.kts)?|go\.mod|composer\.json)$";
+const MANIFESTS: &str = r"(^|/)(package\.json|pyproject\.toml|setup\.cfg|tox\.ini|Cargo\.toml|GNUmakefile|[Mm]akefile|build\.gradle(\.kts)?|go\.mod|composer\.json)$";
+
+/// Shells, whose scripts hardly ever are what is checked, and other programs that run a script.
+const SHELLS: &str = r"^(.*/)?(sh|bash|dash|zsh|source|\.)$";
+const INTERPRETERS: &str = r"^(.*/)?(sh|bash|dash|zsh|python[\d.]*|node|ruby|perl)$";
+
+/// Words of a shell before a command.
+const BEFORE: &str = "^(!|if|then|else|do|while|exec|eval|time|env|.*=.*)$";
 
 /// Tells which files of a project judge.
 #[derive(Debug)]
@@ -33,8 +26,8 @@ pub struct JudgingFiles {
     manifests: Regex,
     protect: Vec<Regex>,
     may_change: Vec<Regex>,
-    /// The words of the commands of checks.
-    words: Vec<String>,
+    /// The programs and scripts that the commands of checks name.
+    scripts: Vec<String>,
 }
 
 impl JudgingFiles {
@@ -44,28 +37,21 @@ impl JudgingFiles {
         may_change: &[String],
         checks: impl Iterator<Item = &'a [String]>,
     ) -> Self {
-        let known = |text: &str| Regex::new(text).expect("it is written above");
         let patterns = |list: &[String]| list.iter().filter_map(|text| glob(text)).collect();
-        let words = checks.flatten().flat_map(|part| {
-            let split = part.split(|c: char| c.is_whitespace() || ";&|()'\"=".contains(c));
-            split.map(|word| word.trim_start_matches("./").to_owned())
-        });
         Self {
             files: known(FILES),
             configuration: known(CONFIGURATION),
             manifests: known(MANIFESTS),
             protect: patterns(protect),
             may_change: patterns(may_change),
-            words: words.filter(|word| !word.is_empty()).collect(),
+            scripts: checks.flat_map(scripts).collect(),
         }
     }
 
     /// Returns whether a file judges results.
     pub fn judges(&self, path: &str) -> bool {
-        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let is_judge = folders.split('/').any(|folder| FOLDERS.contains(&folder))
-            || self.files.is_match(name)
-            || self.words.iter().any(|word| word == path)
+        let is_judge = self.files.is_match(path)
+            || self.scripts.iter().any(|script| script == path)
             || self.protect.iter().any(|pattern| pattern.is_match(path));
         is_judge && !self.may_change(path)
     }
@@ -77,13 +63,44 @@ impl JudgingFiles {
 
     /// Returns whether a part of a file may configure tests.
     pub fn is_manifest(&self, path: &str) -> bool {
-        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-        self.manifests.is_match(name) && !self.may_change(path)
+        self.manifests.is_match(path) && !self.may_change(path)
     }
 
     fn may_change(&self, path: &str) -> bool {
         self.may_change.iter().any(|pattern| pattern.is_match(path))
     }
+}
+
+/// Returns what a command runs: its program, and the script that it gives to an interpreter; in a line for a shell those of each
+/// command. Other words may name what is checked.
+fn scripts(argv: &[String]) -> Vec<String> {
+    let [shells, interpreters, before] = [SHELLS, INTERPRETERS, BEFORE].map(known);
+    let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let mut found = script(&words, &interpreters);
+    let line = words.iter().position(|word| *word == "-c");
+    let line = line.and_then(|at| words.get(at + 1)).unwrap_or(&"");
+    for command in line.split([';', '&', '|', '(', ')', '{', '\n']) {
+        let words = command.split_whitespace();
+        let words = words.skip_while(|word| before.is_match(word));
+        found.extend(script(&words.collect::<Vec<_>>(), &shells));
+    }
+    found
+}
+
+fn script(words: &[&str], interpreters: &Regex) -> Vec<String> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Vec::new();
+    };
+    let mut arguments = arguments.iter().filter(|word| !word.starts_with('-'));
+    let script = interpreters.is_match(program).then(|| arguments.next());
+    let found = std::iter::once(program).chain(script.flatten());
+    found
+        .map(|word| word.trim_start_matches("./").to_owned())
+        .collect()
+}
+
+fn known(text: &str) -> Regex {
+    Regex::new(text).expect("it is written above")
 }
 
 /// Reads a pattern: `*` and `?` stand for no `/`, `**` for anything; one without `/` is of names in any folder.
@@ -111,7 +128,12 @@ mod tests {
 
     #[test]
     fn files_that_judge_are_known_by_their_paths() {
-        let argv = ["sh", "-c", "./bin/check && make all"].map(str::to_owned);
+        let argv = [
+            "sh",
+            "-c",
+            "X=1 ./bin/check a.txt && ! bash -e sub/run; python3 app.py",
+        ]
+        .map(str::to_owned);
         let patterns = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (protect, may) = (
             patterns(&["*.golden", "data/**"]),
@@ -126,6 +148,7 @@ mod tests {
             "AppTest.java",
             ".github/workflows/ci.yml",
             "bin/check",
+            "sub/run",
             "x/y.golden",
             "data/a/b",
         ] {

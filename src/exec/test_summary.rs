@@ -1,59 +1,81 @@
 //! What the output of a check says about its tests: how many ran, and why a failure is none of a test.
 
+use std::sync::LazyLock;
+
 use regex_lite::Regex;
 
+type Pattern = LazyLock<Regex>;
+
+macro_rules! pattern {
+    ($text:expr) => {
+        LazyLock::new(|| Regex::new($text).expect("the pattern stands here"))
+    };
+}
+
+/// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
+static SUMS: Pattern = pattern!(
+    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ passing|[#ℹ] pass )"
+);
+static RAN: Pattern = pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)|pass (\d+)");
+
+/// Lines with the number of tests that ran, of unittest and nextest; unittest counts skipped ones among them.
+static COUNTED: Pattern = pattern!(r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)");
+static SKIPPED: Pattern = pattern!(r"^(OK|FAILED|NO TESTS RAN) \(.*skipped=(\d+)");
+
+/// Lines for one package of Go or one task of Gradle with tests, and for one without. Gradle may leave out what has not changed,
+/// which says nothing.
+static ONE: Pattern = pattern!(r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$)");
+static NONE: Pattern = pattern!(r"^(\? +\t|FAIL\t\S+ \[|ok .*\[no test|> Task \S*:test NO-SOURCE)");
+
 /// What says that a program, a module or a file is missing.
-const MISSING: [&str; 15] = [
-    "command not found",
-    "no such command",
-    "Missing script",
-    "missing script",
-    "Cannot find module",
-    "Cannot find package",
-    "No module named",
-    "ModuleNotFoundError",
-    "ImportError",
-    "cannot find package",
-    "no required module provides",
-    "not a git repository",
-    "cannot open",
-    "can't open file",
-    "Could not resolve host",
-];
+static MISSING: Pattern = pattern!(
+    "command not found|[Nn]o such command|[Mm]issing script|Cannot find (module|package)|cannot find package|No module named|ModuleNotFoundError|ImportError|no required module provides|not a git repository|(cannot|can't) open( file)?|Could not resolve host"
+);
+static ABSENT: Pattern = pattern!("No such file or directory");
 
 /// What says that the sources are not in order.
-const BROKEN: [&str; 7] = [
-    "could not compile",
-    "[build failed]",
-    "[setup failed]",
-    "SyntaxError",
-    "error during collection",
-    "errors during collection",
-    "Test suite failed to run",
-];
+static BROKEN: Pattern = pattern!(
+    r"could not compile|\[(build|setup) failed\]|SyntaxError|errors? during collection|Test suite failed to run"
+);
 
 /// Returns how many tests ran, without those that were skipped; `None` if no summary is found. Summaries are added: some
-/// runners print one for each program. Where Go says no numbers, its packages count.
+/// runners print one for each program. Where Go and Gradle say no numbers, packages and tasks count.
 ///
 /// `own` is a regular expression that finds a number in the output of another runner, in its first group if it has one.
 pub fn tests_run(output: &str, own: Option<&str>) -> Option<u32> {
     if let Some(own) = own.and_then(|own| Regex::new(own).ok()) {
-        let found = own.captures_iter(output);
-        let numbers = found.filter_map(|found| {
-            let number = found.get(1).or_else(|| found.get(0))?;
-            number.as_str().trim().parse::<u32>().ok()
-        });
-        return numbers.reduce(u32::saturating_add);
+        return sum(&own, output);
     }
     let mut ran: Option<u32> = None;
     for line in output.lines().map(str::trim) {
-        if let (Some(so_far), Some(skipped)) = (ran, skipped_by_unittest(line)) {
-            ran = Some(so_far.saturating_sub(skipped));
-        } else if let Some(more) = of_line(line) {
-            ran = Some(ran.unwrap_or(0).saturating_add(more));
-        }
+        let more = if SUMS.is_match(line) {
+            sum(&RAN, line).unwrap_or(0)
+        } else if let Some(counted) = COUNTED.captures(line) {
+            counted[2].parse().unwrap_or(0)
+        } else if let (Some(so_far), Some(skipped)) = (ran, SKIPPED.captures(line)) {
+            ran = Some(so_far.saturating_sub(skipped[2].parse().unwrap_or(0)));
+            continue;
+        } else if NONE.is_match(line) {
+            0
+        } else if ONE.is_match(line) {
+            1
+        } else {
+            continue;
+        };
+        ran = Some(ran.unwrap_or(0).saturating_add(more));
     }
     ran
+}
+
+/// Adds the numbers that a pattern finds.
+fn sum(pattern: &Regex, text: &str) -> Option<u32> {
+    let found = pattern.captures_iter(text);
+    let numbers = found.filter_map(|found| {
+        let groups = found.iter().skip(1).flatten();
+        let number = groups.chain(found.get(0)).next()?;
+        number.as_str().trim().parse::<u32>().ok()
+    });
+    numbers.reduce(u32::saturating_add)
 }
 
 /// Returns why the failure of a check is no failure of a test; `None` if it may be one. A plain check needs no tests, so
@@ -64,108 +86,15 @@ pub fn why_no_test_failed(exit: Option<i32>, output: &str, plain: bool) -> Optio
         Some(126 | 127) => return Some("a program that it needs is missing".to_owned()),
         Some(_) => {}
     }
-    let says = |said: &&&str| output.contains(**said);
-    let missing = MISSING.iter().find(says);
-    if let Some(said) = missing {
+    let found = |pattern: &Regex| Some(pattern.find(output)?.as_str().to_owned());
+    // Where tests ran, it may be one of them that misses a file.
+    let no_test = tests_run(output, None).unwrap_or(0) == 0;
+    let absent = || found(&ABSENT).filter(|_| no_test);
+    if let Some(said) = found(&MISSING).or_else(absent) {
         return Some(format!("what it needs is missing there: `{said}`"));
     }
-    let absent = "No such file or directory";
-    // Where tests ran, it may be one of them that misses a file.
-    if output.contains(absent) && tests_run(output, None).unwrap_or(0) == 0 {
-        return Some(format!("what it needs is missing there: `{absent}`"));
-    }
-    let broken = BROKEN.iter().find(|said| !plain && says(said));
-    broken.map(|said| format!("the sources are not in order there: `{said}`"))
-}
-
-/// Returns how many tests ran by the summary that a line is.
-fn of_line(line: &str) -> Option<u32> {
-    if let Some(cargo) = line.strip_prefix("test result: ") {
-        return Some(number(cargo, "passed")? + number(cargo, "failed")?);
-    }
-    if line.starts_with("Summary [") {
-        return number(line, "test").or_else(|| number(line, "tests"));
-    }
-    if let Some(unittest) = line.strip_prefix("Ran ") {
-        let (count, rest) = unittest.split_once(" test")?;
-        return rest.contains(" in ").then(|| count.parse().ok())?;
-    }
-    // jest and vitest.
-    if let Some(sums) = line.strip_prefix("Tests") {
-        let is_summary = sums.starts_with(':') && sums.contains(" total")
-            || sums.starts_with("  ") && sums.ends_with(')');
-        let ran = number(sums, "passed").unwrap_or(0) + number(sums, "failed").unwrap_or(0);
-        return is_summary.then_some(ran);
-    }
-    if line.starts_with("No tests found") || line.starts_with("No test files found") {
-        return Some(0);
-    }
-    of_package(line)
-        .or_else(|| of_gradle(line))
-        .or_else(|| of_pytest(line))
-}
-
-fn of_package(line: &str) -> Option<u32> {
-    let mut words = line.split('\t').map(str::trim);
-    let (word, package) = (words.next()?, words.next()?);
-    match word {
-        _ if package.is_empty() || package.contains(' ') => None,
-        "ok" => Some(u32::from(!line.contains("[no test"))),
-        "?" => Some(0),
-        "FAIL" => Some(u32::from(!line.contains("failed]"))),
-        _ => None,
-    }
-}
-
-/// A task that Gradle has not run, as nothing has changed, says nothing about tests.
-fn of_gradle(line: &str) -> Option<u32> {
-    let task = line.strip_prefix("> Task ")?;
-    let (name, end) = task.split_once(' ').unwrap_or((task, ""));
-    let tests = name == ":test" || name.ends_with(":test");
-    match end {
-        "" | "FAILED" => tests.then_some(1),
-        "NO-SOURCE" => tests.then_some(0),
-        _ => None,
-    }
-}
-
-fn of_pytest(line: &str) -> Option<u32> {
-    let (counts, time) = line.trim_matches('=').trim().rsplit_once(" in ")?;
-    let seconds = time.split(' ').next()?.strip_suffix('s')?;
-    seconds.parse::<f64>().ok()?;
-    if counts == "no tests ran" {
-        return Some(0);
-    }
-    let mut ran = 0;
-    for part in counts.split(", ") {
-        let (count, word) = part.split_once(' ')?;
-        let count: u32 = count.parse().ok()?;
-        match word {
-            "passed" | "failed" | "xfailed" | "xpassed" => ran += count,
-            "error" | "errors" | "skipped" | "deselected" | "warning" | "warnings" => {}
-            _ => return None,
-        }
-    }
-    Some(ran)
-}
-
-/// Returns the skipped tests on the line of unittest that follows its count.
-fn skipped_by_unittest(line: &str) -> Option<u32> {
-    let ends = ["OK (", "FAILED (", "NO TESTS RAN ("];
-    let rest = ends.iter().find_map(|end| line.strip_prefix(end))?;
-    let (_, skipped) = rest.split_once("skipped=")?;
-    let digits = skipped.split(|c: char| !c.is_ascii_digit()).next()?;
-    digits.parse().ok()
-}
-
-/// Returns the number before a word.
-fn number(text: &str, word: &str) -> Option<u32> {
-    let words: Vec<&str> = text
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .collect();
-    let pair = words.windows(2).find(|pair| pair[1] == word)?;
-    pair[0].parse().ok()
+    let broken = found(&BROKEN).filter(|_| !plain)?;
+    Some(format!("the sources are not in order there: `{broken}`"))
 }
 
 #[cfg(test)]
@@ -223,6 +152,9 @@ mod tests {
             ("> Task :test\nBUILD SUCCESSFUL in 3s", Some(1)),
             ("> Task :test UP-TO-DATE", None),
             ("> Task :test NO-SOURCE", Some(0)),
+            ("  3 passing (4ms)", Some(3)),
+            ("ℹ pass 2", Some(2)),
+            ("# pass 0", Some(0)),
             ("all 3 tests passed", None),
             ("Built 3 of 4 in 5s", None),
             ("", None),

@@ -410,9 +410,8 @@ impl Project {
         }
         remove_folder(folder.clone()).await?;
         self.add_worktree(&folder, &["--detach", commit]).await?;
-        let git = self.worktree(&folder).await?;
         let gone = || io::Error::other("the folder for checks is no worktree any more");
-        Ok(git.map(check_folder).ok_or_else(gone)?)
+        Ok(self.check_folder(&folder).await?.ok_or_else(gone)?)
     }
 
     /// Removes a worktree if all its files are in a commit that `tip` contains, and also its branch. Any other content keeps

@@ -16,6 +16,7 @@ use super::model::{
     SessionId, SessionScope, Task, TaskId, Time,
 };
 use super::plan_in_memory::Plan;
+use super::proof::proven;
 use super::rule_decisions::certain;
 use super::worker_pool_state::{WorkerPoolState, WorkerPools};
 
@@ -420,8 +421,9 @@ impl DueSearch<'_> {
         let merge = self.plan.head().line.is_some();
         let check =
             report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
-        let by_rules =
-            !policy.model || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
+        let proven = || task.is_some_and(|task| proven(task, attempt));
+        let without_doubt = || certain(attempt) && proven();
+        let by_rules = !policy.model || (policy.judging == JudgePolicy::OnDoubt && without_doubt());
         self.due.step(if report.question.is_some() {
             DueStep::AgentAsks(id)
         } else if report.blocked_until.is_some() {
@@ -559,7 +561,8 @@ pub fn awaits_before(plan: &Plan, task: TaskId) -> bool {
     let Some(task) = plan.task(task).filter(|task| task.before.is_empty()) else {
         return false;
     };
-    let bound = !head.policy.checks.is_empty() || task.proofs().next().is_some();
+    let own = !task.checks.is_empty() || task.criteria.files().next().is_some();
+    let bound = own || !head.policy.checks.is_empty();
     let current = plan.current_attempt(task);
     let open = current.is_some_and(|attempt| attempt.state.open());
     let ended = head.status.settled() || head.status == PlanState::Idle;

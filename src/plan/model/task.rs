@@ -125,12 +125,6 @@ impl Task {
         !self.checks.is_empty() || !self.produces.is_empty() || files.next().is_some()
     }
 
-    /// Returns the names of the results that may prove something of it: its own checks, and the files of its criteria.
-    pub fn proofs(&self) -> impl Iterator<Item = String> {
-        let files = self.criteria.files().map(ToString::to_string);
-        self.checks.iter().cloned().chain(files)
-    }
-
     /// Adds a person's words for the next command. The same words are not added twice.
     pub(in crate::plan) fn tell(&mut self, words: &str) {
         let words = format!("A person says: {words}");
