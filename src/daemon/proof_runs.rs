@@ -172,7 +172,7 @@ impl ProofRuns {
             return Ok(());
         }
         let before = self.await_before(command, subject.task.number).await?;
-        for result in results.iter_mut() {
+        for result in results.iter_mut().filter(|result| result.doubt.is_empty()) {
             let was = before.iter().find(|before| before.name == result.name);
             weigh(&subject.task, result, was.and_then(|was| was.tests));
         }
@@ -296,11 +296,7 @@ impl ProofRuns {
             let Some(check) = check else { continue };
             let run = run_check(settings, check, place.folder(), &subject.first).await?;
             if outcome(check, &run).outcome == Before::Red {
-                result.new_tests = added
-                    .iter()
-                    .take(NAMED)
-                    .map(|file| file.path.clone())
-                    .collect();
+                result.new_tests = named(added);
             }
         }
         Ok(())
@@ -450,11 +446,9 @@ fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>) {
         ),
         _ => return,
     };
-    if lost {
-        (result.passed, result.finding) = (false, why);
-    } else if result.doubt.is_empty() {
-        result.doubt = why;
-    }
+    result.passed = !lost;
+    result.finding.clone_from(&why);
+    result.doubt = why;
 }
 
 /// Returns whether a criterion that a check proves is about tests, by its words.

@@ -108,7 +108,7 @@ fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String
         Some(Before::Red) => Ok(format!("{name}: failed before, {} now", result.outcome())),
         _ if !result.new_tests.is_empty() => Ok(format!(
             "{name}: failed before with tests that the agent wrote ({}), {} now",
-            result.new_tests.join(", "),
+            result.new_tests,
             result.outcome()
         )),
         Some(Before::Green) => Err(format!("{name} passed before the work, too")),

@@ -366,9 +366,9 @@ pub struct CheckResult {
     /// Why it proves nothing though it passes; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub doubt: String,
-    /// Test files that the result adds: with them alone the check fails on the state before the work.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub new_tests: Vec<String>,
+    /// Test files that the result adds, by their names: with them alone the check fails on the state before the work.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub new_tests: String,
 }
 
 impl CheckResult {
