@@ -14,7 +14,7 @@ macro_rules! pattern {
 
 /// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
 static SUMS: Pattern = pattern!(
-    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ passing|[#ℹ] pass )"
+    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing)|[#ℹ] pass )"
 );
 static RAN: Pattern = pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)|pass (\d+)");
 
@@ -22,9 +22,9 @@ static RAN: Pattern = pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)
 static COUNTED: Pattern = pattern!(r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)");
 static SKIPPED: Pattern = pattern!(r"^(OK|FAILED|NO TESTS RAN) \(.*skipped=(\d+)");
 
-/// Lines for one package of Go or one task of Gradle with tests, and for one without. Gradle may leave out what has not changed,
+/// Lines for one package of Go, one task of Gradle or one test of TAP, and for none. Gradle may leave out what has not changed,
 /// which says nothing.
-static ONE: Pattern = pattern!(r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$)");
+static ONE: Pattern = pattern!(r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$|(not )?ok \d+( [^#]*)?$)");
 static NONE: Pattern = pattern!(r"^(\? +\t|FAIL\t\S+ \[|ok .*\[no test|> Task \S*:test NO-SOURCE)");
 
 /// What says that a program, a module or a file is missing.
@@ -155,6 +155,8 @@ mod tests {
             ("  3 passing (4ms)", Some(3)),
             ("ℹ pass 2", Some(2)),
             ("# pass 0", Some(0)),
+            ("3 passed", Some(3)),
+            ("ok 1 - adds\nnot ok 2 - more\nok 3 # SKIP", Some(2)),
             ("all 3 tests passed", None),
             ("Built 3 of 4 in 5s", None),
             ("", None),
