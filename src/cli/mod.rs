@@ -158,7 +158,7 @@ async fn carry_out(line: CommandLine) -> Result<Exit, Failure> {
         CliCommand::Run(args) => return Box::pin(run::run(args, process(output))).await,
         CliCommand::Plan(args) => return Box::pin(run::plan(args, process(output))).await,
         CliCommand::Resume(args) => return Box::pin(run::resume(args, process(output))).await,
-        CliCommand::Daemon(args) => return run::daemon(args, process(output)).await,
+        CliCommand::Daemon(args) => return Box::pin(run::daemon(args, process(output))).await,
         CliCommand::Worker(args) => return run::worker(args, process(output)).await,
         CliCommand::Abort(args) => return run::abort(args, process(output)).await,
         CliCommand::Tools(args) => tool::list(&args, out),

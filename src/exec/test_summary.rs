@@ -24,7 +24,8 @@ static SKIPPED: Pattern = pattern!(r"^(OK|FAILED|NO TESTS RAN) \(.*skipped=(\d+)
 
 /// Lines for one package of Go, one task of Gradle or one test of TAP, and for none. Gradle may leave out what has not changed,
 /// which says nothing.
-static ONE: Pattern = pattern!(r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$|(not )?ok \d+( [^#]*)?$)");
+static ONE: Pattern =
+    pattern!(r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$|(not )?ok \d+( [^#]*)?$)");
 static NONE: Pattern = pattern!(r"^(\? +\t|FAIL\t\S+ \[|ok .*\[no test|> Task \S*:test NO-SOURCE)");
 
 /// What says that a program, a module or a file is missing.

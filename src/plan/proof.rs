@@ -119,6 +119,8 @@ fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use crate::plan::model::{
         Before, CheckBefore, CommandId, Criteria, Proof, TaskId, TaskSpec, Time,
@@ -183,19 +185,19 @@ mod tests {
             &'a [CriterionState],
         );
         let cases: [Case<'_>; 12] = [
-            (&bound, &[red.clone()], &pass, &[], &[Met]),
-            (&bound, &[green.clone()], &pass, &[], &[NotProven]),
+            (&bound, from_ref(&red), &pass, &[], &[Met]),
+            (&bound, from_ref(&green), &pass, &[], &[NotProven]),
             (&bound, &[unknown], &pass, &[], &[NotProven]),
             (&bound, &[], &pass, &[], &[NotProven]),
-            (&bound, &[red.clone()], &[("test", false)], &[], &[NotMet]),
-            (&bound, &[red.clone()], &[], &[], &[NotProven]),
-            (&bound, &[red.clone()], &pass, &[2], &[NotProven]),
+            (&bound, from_ref(&red), &[("test", false)], &[], &[NotMet]),
+            (&bound, from_ref(&red), &[], &[], &[NotProven]),
+            (&bound, from_ref(&red), &pass, &[2], &[NotProven]),
             // Nothing stands beside the only criterion: every check is its proof.
-            (&one, &[red.clone()], &both, &[], &[Met]),
-            (&[], &[red.clone()], &pass, &[], &[Met]),
+            (&one, from_ref(&red), &both, &[], &[Met]),
+            (&[], from_ref(&red), &pass, &[], &[Met]),
             (
                 &one,
-                &[red.clone()],
+                from_ref(&red),
                 &[("test", true), ("lint", false)],
                 &[],
                 &[NotMet],
