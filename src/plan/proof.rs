@@ -203,7 +203,7 @@ mod tests {
                 &[NotMet],
             ),
             (&one, &[], &[], &[], &[NotProven]),
-            (&two, &[red], &both, &[], &[Met, NotProven]),
+            (&two, from_ref(&red), &both, &[], &[Met, NotProven]),
         ];
         for (at, (criteria, before, results, beside, expected)) in cases.into_iter().enumerate() {
             assert_eq!(
