@@ -36,6 +36,7 @@ mod taking_over;
 mod team;
 mod tools;
 mod torn;
+mod tricks;
 mod trust;
 mod words;
 mod workflow;

@@ -17,6 +17,7 @@ use super::worker_pools::TeamWorkers;
 use super::{App, Ended, Exit, Process, Result, complain, detach, in_process_roles, unless};
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
+use crate::exec::JudgingFiles;
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
@@ -157,6 +158,11 @@ impl App {
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),
             checks: config.checks.clone(),
+            judging: Arc::new(JudgingFiles::new(
+                &config.run.protect,
+                &config.run.may_change,
+                config.checks.values().map(|check| check.argv.as_slice()),
+            )),
             team: team.map(Arc::new),
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             timing: config.timing,

@@ -165,7 +165,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Plan(args) => return Box::pin(run::plan(args, process(output))).await,
         CliCommand::Resume(args) => return Box::pin(run::resume(args, process(output))).await,
         CliCommand::Daemon { plan, confirmed } => {
-            return run::daemon(&plan, &confirmed, process(output)).await;
+            return Box::pin(run::daemon(&plan, &confirmed, process(output))).await;
         }
         CliCommand::Worker(args) => return run::worker(args, process(output)).await,
         CliCommand::Abort(args) => return run::abort(args, process(output)).await,

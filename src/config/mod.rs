@@ -190,6 +190,10 @@ pub struct RunConfig {
     /// The checks that every task has to pass.
     #[serde(default)]
     pub checks: Vec<String>,
+    /// Further files that judge, as patterns: checks run with those that were there before the work.
+    pub protect: Vec<String>,
+    /// Files that judge and that agents may change nevertheless, as patterns.
+    pub may_change: Vec<String>,
     pub language: LanguageChoice,
 }
 
@@ -245,7 +249,7 @@ pub enum Isolation {
 }
 
 /// A command that must exit with 0 in the workspace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with `run`")]
 pub struct CheckConfig {
     /// Under which it is configured.
@@ -263,6 +267,29 @@ pub struct CheckConfig {
     /// Environment variables that it gets besides those that every program needs.
     #[serde(default, deserialize_with = "read_config::variable_names")]
     pub env: Vec<String>,
+    /// What finds the number of tests in its output, where no known runner prints it.
+    #[serde(
+        default,
+        deserialize_with = "read_config::pattern",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub count: Option<String>,
+    /// It needs no tests to fail: its exit code alone counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
+    /// Whether it also runs on the state before a task's work.
+    #[serde(default)]
+    pub before: BeforeWork,
+}
+
+/// When a check runs on the state before a task's work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BeforeWork {
+    /// Beside the agent, where git has that state.
+    #[default]
+    Auto,
+    Never,
 }
 
 impl CheckConfig {

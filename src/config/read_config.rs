@@ -236,7 +236,8 @@ fn join(path: &str, name: &str) -> String {
 /// Returns the keys and sections that may stand in a file; `*` is a name that the file chooses.
 fn allowed() -> Vec<String> {
     let mut allowed = known_keys();
-    allowed.extend(["checks.*.run", "checks.*.timeout", "checks.*.env"].map(str::to_owned));
+    let of_check = ["run", "timeout", "env", "count", "plain", "before"];
+    allowed.extend(of_check.map(|key| format!("checks.*.{key}")));
     allowed.extend(["run", "timeout", "env"].map(|key| format!("run.prepare.{key}")));
     allowed.extend(["mcp.*.command", "mcp.*.timeout", "mcp.*.env"].map(str::to_owned));
     let sections: BTreeSet<String> = allowed
@@ -405,6 +406,19 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
         Err(D::Error::custom(
             "must be the name of an environment variable, not the key itself",
         ))
+    }
+}
+
+/// A regular expression.
+pub(super) fn pattern<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match regex_lite::Regex::new(&text) {
+        Ok(_) => Ok(Some(text)),
+        Err(error) => Err(D::Error::custom(format!(
+            "must be a regular expression: {error}"
+        ))),
     }
 }
 

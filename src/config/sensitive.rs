@@ -15,7 +15,7 @@ use crate::wire::text::parse_span;
 const HARMLESS: &str = "
     llm.provider llm.model llm.agent llm.tries llm.retry_delay llm.plan.model llm.judge.when llm.judge.model
     run.isolation run.team run.session run.task_timeout run.task_deadline run.max_attempts run.max_replans run.max_parallel
-    run.audit run.language worker.retries worker.retry_delay tools.max_subtasks prompts.dir
+    run.audit run.language run.protect worker.retries worker.retry_delay tools.max_subtasks prompts.dir
     role.classify role.max_steps role.step_timeout role.max_depth";
 
 /// Folders, which are harmless within the folder of the file.
@@ -30,7 +30,8 @@ impl Config {
         let attempts = PlanPolicy::default().budget.attempts;
         defaults.insert("budget.attempts".to_owned(), attempts.into());
         let harmless = |key: &str| {
-            key.ends_with(".timeout") || HARMLESS.split_whitespace().any(|other| other == key)
+            let of_check = key.ends_with(".timeout") || key.ends_with(".before");
+            of_check || HARMLESS.split_whitespace().any(|other| other == key)
         };
         let settings = leaves(self).into_iter();
         let sensitive = settings.filter(|(key, _)| !harmless(key));

@@ -152,6 +152,7 @@ pub(super) fn apply_result(
             }
             draft.checked(id, checked.results.clone())
         }
+        EffectResult::CheckedBefore(task, before) => draft.checked_before(*task, before.clone()),
         EffectResult::Branch(BranchReport::There(commit)) => draft.branch_moved(commit),
         EffectResult::Branch(BranchReport::Joined(merge)) => draft.branch_joined(merge),
         EffectResult::Branch(BranchReport::Elsewhere { found, reason }) => {

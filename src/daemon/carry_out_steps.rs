@@ -171,6 +171,7 @@ impl Decider {
             | DueStep::Withdraw(_)
             | DueStep::Inspect(_)
             | DueStep::Check(_)
+            | DueStep::CheckBefore(_)
             | DueStep::Ask(_)
             | DueStep::MoveBranch => {}
         }

@@ -119,7 +119,7 @@ impl ChangeWatch {
     }
 
     /// Returns the snapshots of git; `None` where the plan began without a repository, or the worktree is gone.
-    async fn trees(&self) -> Result<Option<GitSnapshots>, GitError> {
+    pub async fn trees(&self) -> Result<Option<GitSnapshots>, GitError> {
         let Some(repository) = &self.repository else {
             return Ok(None);
         };

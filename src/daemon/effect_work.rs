@@ -1,19 +1,20 @@
 //! The work of effects: what the daemon does outside the plan. It returns a result and never changes the plan, but
 //! for the count of a model's call, which is committed before the call is made.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 
 use super::apply_input::apply_model_answer;
+use super::proof_runs::{ProofRuns, Subject};
 use super::worktrees::{self, Gathering, MergeOutcome};
 use super::{BY, DaemonSettings};
-use crate::exec::{self, MarkKind};
+use crate::exec::{self, CheckFolder};
 use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
-    AskId, AttemptState, CheckResult, CommandId, Draft, ModelCost, ModelQuestionKind, PendingMerge,
-    Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
+    AskId, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost, ModelQuestionKind,
+    PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -193,58 +194,38 @@ pub(super) struct CheckOutcome {
 /// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the
 /// commands, where results are merged on what comes of merging this one.
 pub(super) async fn check(
-    settings: &DaemonSettings,
-    store: &Store,
+    runs: &ProofRuns,
     clock: Clock,
     command: &CommandId,
 ) -> anyhow::Result<CheckOutcome> {
-    let id = command.clone();
-    let known = store.read(&settings.plan, move |plan, _| {
-        let (head, attempt) = (plan.head(), plan.attempt(&id)?);
-        let task = plan.task(attempt.task)?.clone();
-        let mut names = head.policy.checks.clone();
-        let is_new = |name: &&String| !head.policy.checks.contains(name);
-        names.extend(task.checks.iter().filter(is_new).cloned());
-        let (gathering, folder) = (Gathering::of(head), plan.workspace_of(task.number));
-        let began = head.created_at;
-        Some((task, attempt.number, names, gathering, folder, began))
+    let (settings, id) = (&runs.settings, command.clone());
+    let known = runs.store.read(&settings.plan, move |plan, _| {
+        let attempt = plan.attempt(&id)?;
+        let subject = Subject::of(plan, attempt.task)?;
+        let folder = plan.workspace_of(attempt.task);
+        Some((subject, attempt.number, folder, plan.head().created_at))
     });
     let mut checked = CheckOutcome::default();
-    let Some((task, attempt, names, gathering, own, began)) = known.await? else {
+    let Some((subject, attempt, own, began)) = known.await? else {
         return Ok(checked);
     };
-    checked.results = produced(&task.produces, Path::new(&own), clock.to_wall(began)).await?;
-    let mut folder = settings.workspace.clone();
-    if let Some(gathering) = gathering {
-        match merge(settings, &gathering, &task, attempt, &mut checked).await? {
-            Some(aside) => folder = aside,
-            None => return Ok(checked),
-        }
-        if !names.is_empty()
-            && let Some(failed) = worktrees::prepare(settings, &gathering, &folder, command).await?
+    checked.results = produced(&subject.task, Path::new(&own), clock.to_wall(began)).await?;
+    let mut merged = None;
+    if let Some(gathering) = &subject.gathering {
+        let task = &subject.task;
+        let Some(aside) = merge(settings, gathering, task, attempt, &mut checked).await? else {
+            return Ok(checked);
+        };
+        if !subject.names.is_empty()
+            && let Some(failed) = worktrees::prepare(settings, &aside, command).await?
         {
             checked.results.push(failed);
             return Ok(checked);
         }
+        merged = checked.merge.clone().map(|merge| (merge, aside));
     }
-    let marks = settings.volumes.path(Folder::Active);
-    for name in names {
-        let Some(check) = settings.checks.get(&name) else {
-            checked.results.push(CheckResult {
-                name,
-                exit: None,
-                passed: false,
-                tail: String::new(),
-                finding: "not in the configuration any more".to_owned(),
-            });
-            continue;
-        };
-        let mark = (marks.as_path(), MarkKind::Check, command.as_str());
-        let run = exec::check_marked(check, &folder, mark, std::future::pending());
-        let result = run.await.with_context(|| format!("check `{name}`"))?;
-        let result = result.context("a check was cancelled")?;
-        checked.results.push(result);
-    }
+    let results = &mut checked.results;
+    runs.on_result(&subject, command, merged, results).await?;
     Ok(checked)
 }
 
@@ -256,7 +237,7 @@ async fn merge(
     task: &Task,
     attempt: u32,
     checked: &mut CheckOutcome,
-) -> anyhow::Result<Option<PathBuf>> {
+) -> anyhow::Result<Option<CheckFolder>> {
     let (plan, results) = (&settings.plan, &mut checked.results);
     worktrees::fail_untouched(plan, gathering, task, results).await?;
     if results.iter().any(|result| !result.passed) {
@@ -270,7 +251,7 @@ async fn merge(
         }
     };
     // A file that git ignores is in the task's folder, but not in the merge.
-    let mut missing = produced(&task.produces, &aside, Time::default()).await?;
+    let mut missing = produced(task, aside.folder(), Time::default()).await?;
     missing.retain(|result| !result.passed);
     if missing.is_empty() {
         checked.merge = Some(merge);
@@ -283,15 +264,21 @@ async fn merge(
     Ok(None)
 }
 
-/// Checks that a folder has the files that a task is to produce.
-async fn produced(
-    files: &[String],
+/// Checks that a folder has the files that a task is to produce, then those that prove its criteria.
+pub(super) async fn produced(
+    task: &Task,
     folder: &Path,
     since: Time,
 ) -> anyhow::Result<Vec<CheckResult>> {
-    let (files, folder) = (files.to_vec(), folder.to_owned());
-    let check = move |path: &String| exec::produced(&folder, path, since);
-    let check = move || files.iter().map(check).collect();
+    let (produces, folder) = (task.produces.clone(), folder.to_owned());
+    let properties: Vec<FileProperty> = task.criteria.files().cloned().collect();
+    let check = move || {
+        let produced = produces.iter();
+        let produced = produced.map(|path| exec::produced(&folder, path, since));
+        let properties = properties.iter();
+        let found = properties.map(|file| exec::with_property(&folder, file));
+        produced.chain(found).collect()
+    };
     Ok(tokio::task::spawn_blocking(check).await?)
 }
 

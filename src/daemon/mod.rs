@@ -14,6 +14,7 @@ mod input_routing;
 mod internal_plans;
 mod loop_view;
 mod plan_run;
+mod proof_runs;
 mod recovery;
 mod report_parsing;
 mod role_requests;
@@ -282,6 +283,7 @@ impl Daemon {
         let (settings, store) = (&run.settings, &run.store);
         effect_work::warn_of_unread_files(settings);
         run.change_watch.clear().await;
+        proof_runs::clear(settings).await;
         internal_plans::tidy(store, &settings.volumes, &settings.plan, run.clock.now()).await;
         if let Err(error) = worktrees::clean_up(settings, store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");

@@ -17,12 +17,13 @@ use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
+use super::proof_runs::EarlierRuns;
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
 use crate::exec;
 use crate::plan::{
-    CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId, Refusal,
-    SessionId, Time, WorkerPoolState, WorkerPools,
+    CheckBefore, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId,
+    Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::{Clock, LATE};
 use crate::store::{Store, StoreError};
@@ -41,6 +42,7 @@ pub(super) enum EffectKey {
     Withdraw(CommandId),
     Inspect(CommandId),
     Check(CommandId),
+    CheckBefore(TaskId),
     Branch,
     Ask(ModelQuestionKind),
     Mission,
@@ -55,6 +57,7 @@ impl fmt::Display for EffectKey {
             Self::Withdraw(_) => "taking a command back",
             Self::Inspect(_) => "looking what changed",
             Self::Check(_) => "running checks",
+            Self::CheckBefore(_) => "running checks on the state before",
             Self::Branch => "the branch of the results",
             Self::Ask(_) => "asking the model",
             Self::Mission => "MISSION.md",
@@ -73,6 +76,7 @@ pub(super) enum EffectResult {
     Withdrawn(CommandId, Withdrawal),
     Inspected(CommandId, Box<Inspected>),
     Checked(CommandId, CheckOutcome),
+    CheckedBefore(TaskId, Vec<CheckBefore>),
     Branch(BranchReport),
     Asked(Box<ModelOutcome>),
     /// The budget allowed no call after all.
@@ -119,6 +123,7 @@ pub(super) struct PlanRun {
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
     pub hook_state: HookState,
     pub change_watch: ChangeWatch,
+    pub earlier_runs: EarlierRuns,
     /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
     pub moved: watch::Receiver<u64>,
@@ -177,6 +182,7 @@ impl PlanRun {
             },
             effects: Effects::new(Arc::clone(&settings.notice)),
             change_watch: ChangeWatch::new(&settings, clock),
+            earlier_runs: EarlierRuns::default(),
             hook_state: HookState {
                 change: before,
                 ..HookState::default()
@@ -324,9 +330,12 @@ impl PlanRun {
         self.view().await
     }
 
-    /// Returns whether something is under way or yet to be done.
+    /// Returns whether something is under way or yet to be done. Checks on the state before begin again with the next daemon.
     pub fn is_busy(&self) -> bool {
-        !self.effects.under_way().is_empty() || !self.outgoing.is_empty() || !self.kept.is_empty()
+        let mut under_way = self.effects.under_way().iter();
+        under_way.any(|key| !matches!(key, EffectKey::CheckBefore(_)))
+            || !self.outgoing.is_empty()
+            || !self.kept.is_empty()
     }
 
     /// Returns since when no worker is left, or none for what is left to do.
@@ -350,6 +359,7 @@ impl PlanRun {
                 DueStep::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
                 DueStep::Inspect(id) => self.inspect(id),
                 DueStep::Check(id) => self.check(id, view.gathering.is_some()),
+                DueStep::CheckBefore(task) => self.check_before(*task),
                 DueStep::MoveBranch => self.move_branch(view),
                 DueStep::Ask(subject) => self.ask(subject),
                 _ => {}
@@ -455,6 +465,7 @@ impl PlanRun {
             EffectResult::Withdrawn(..) => "a command was taken back",
             EffectResult::Inspected(..) => "the workspace was looked at",
             EffectResult::Checked(..) => "checks ran",
+            EffectResult::CheckedBefore(..) => "checks ran on the state before",
             EffectResult::Branch(_) => "looked at the branch of the results",
             EffectResult::Asked(_) => "the model answered",
             _ => return Ok(()),

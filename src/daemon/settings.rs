@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::config::{HooksConfig, Timing};
-use crate::exec::CheckConfig;
+use crate::exec::{CheckConfig, JudgingFiles};
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanId, PlanPolicy, PlanState};
 use crate::volumes::{LockPlace, Volumes};
@@ -33,6 +33,8 @@ pub struct DaemonSettings {
     pub models: Option<Models>,
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, CheckConfig>,
+    /// Which files judge results.
+    pub judging: Arc<JudgingFiles>,
     /// The team that does the tasks; `None` if every worker does every task.
     pub team: Option<Arc<Team>>,
     /// What the commands of roles behind files say beside the task, by the ids of the roles.

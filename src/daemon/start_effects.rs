@@ -7,8 +7,9 @@ use tokio::time::timeout;
 
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
+use super::proof_runs::ProofRuns;
 use super::{DaemonSettings, LoopView, effect_work, worktrees};
-use crate::plan::{CommandId, ModelQuestionKind, Plan, Time};
+use crate::plan::{CommandId, ModelQuestionKind, Plan, TaskId, Time};
 use crate::store::Store;
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
@@ -101,11 +102,30 @@ impl PlanRun {
         if merged && self.effects.under_way().iter().any(is_check) {
             return;
         }
-        let ((settings, store), id, clock) = (self.handles(), id.clone(), self.clock);
+        let (runs, id, clock) = (self.proof_runs(), id.clone(), self.clock);
         self.spawn(EffectKey::Check(id.clone()), async move {
-            let checked = effect_work::check(&settings, &store, clock, &id).await?;
+            let checked = effect_work::check(&runs, clock, &id).await?;
             Ok(EffectResult::Checked(id, checked))
         });
+    }
+
+    /// Runs the checks of a task on the state before its first attempt, beside its agent.
+    pub(super) fn check_before(&mut self, task: TaskId) {
+        let runs = self.proof_runs();
+        self.spawn(EffectKey::CheckBefore(task), async move {
+            let before = runs.before(task).await?;
+            Ok(EffectResult::CheckedBefore(task, before))
+        });
+    }
+
+    fn proof_runs(&self) -> ProofRuns {
+        let (settings, store) = self.handles();
+        ProofRuns {
+            settings,
+            store,
+            change_watch: self.change_watch.clone(),
+            earlier: Arc::clone(&self.earlier_runs),
+        }
     }
 
     pub(super) fn move_branch(&mut self, view: &LoopView) {

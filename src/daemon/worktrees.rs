@@ -6,19 +6,18 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-
+use super::proof_runs::run_check;
 use super::{BY, DaemonSettings};
 use crate::exec::{
-    BranchMove, CommittedWork, GitError, MarkKind, Merged, Project, TaskWorktree, UNTOUCHED,
-    check_marked, own_filters, project_head,
+    BranchMove, CheckFolder, CommittedWork, GitError, MERGED, Merged, Project, TaskWorktree,
+    UNTOUCHED, own_filters, project_head,
 };
 use crate::plan::{
     Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
     PlanHead, PlanId, Repository, Task, TaskId,
 };
 use crate::store::Store;
-use crate::volumes::{Folder, keep_out_of_git};
+use crate::volumes::keep_out_of_git;
 use crate::wire::text::{one_line, printable};
 
 /// Characters of the finding of a merge.
@@ -55,7 +54,7 @@ impl Gathering {
         })
     }
 
-    async fn project(&self) -> Result<Project, GitError> {
+    pub async fn project(&self) -> Result<Project, GitError> {
         let folder = Path::new(&self.line.folder);
         let project = Project::open(&self.root, &self.repository, folder).await?;
         Ok(project.one_at_a_time())
@@ -65,7 +64,7 @@ impl Gathering {
 /// What came of merging a result with the accepted ones.
 #[derive(Debug)]
 pub(super) enum MergeOutcome {
-    Merged(PendingMerge, PathBuf),
+    Merged(PendingMerge, CheckFolder),
     Failed(CheckResult),
 }
 
@@ -104,7 +103,10 @@ impl WorktreeLayout {
         if self.merge {
             project.begin_merge(&self.place, tip).await?;
         }
-        let failed = prepare(settings, &self.gathering, &self.place.folder, command).await?;
+        let Some(place) = project.check_folder(&self.place.folder).await? else {
+            return Ok(None);
+        };
+        let failed = prepare(settings, &place, command).await?;
         Ok(failed.map(|failed| {
             let end = failed.exit.map(|exit| format!(" (exit {exit})"));
             let said = failed.tail.lines().rfind(|line| !line.trim().is_empty());
@@ -114,30 +116,23 @@ impl WorktreeLayout {
     }
 }
 
-/// Runs the person's command in a worktree, unless it has prepared that one. Returns how it failed; what it said is in the
+/// Runs the person's command in a folder, unless it has prepared that one. Returns how it failed; what it said is in the
 /// logs of the command.
 pub(super) async fn prepare(
     settings: &DaemonSettings,
-    gathering: &Gathering,
-    folder: &Path,
+    place: &CheckFolder,
     command: &CommandId,
 ) -> anyhow::Result<Option<CheckResult>> {
-    let (Some(prepare), project) = (&settings.prepare, gathering.project().await?) else {
+    let Some(prepare) = &settings.prepare else {
         return Ok(None);
     };
-    if project.is_prepared(folder).await? {
+    if place.prepared().exists() {
         return Ok(None);
     }
-    let (marks, log) = (
-        &settings.volumes.path(Folder::Active),
-        settings.volumes.log(command, "prepare"),
-    );
-    let mark = (marks.as_path(), MarkKind::Check, command.as_str());
-    let run = check_marked(prepare, folder, mark, std::future::pending()).await?;
-    let result = run.context("the preparation was cancelled")?;
-    std::fs::write(log, &result.tail)?;
+    let result = run_check(settings, prepare, place.folder(), command).await?;
+    std::fs::write(settings.volumes.log(command, "prepare"), &result.tail)?;
     if result.passed {
-        project.mark_prepared(folder).await?;
+        std::fs::write(place.prepared(), "")?;
     }
     Ok((!result.passed).then_some(result))
 }
@@ -228,7 +223,7 @@ pub(super) async fn merge(
     };
     match merged {
         Merged::Commit(commit) => {
-            let folder = project.check_out(&commit).await?;
+            let folder = project.check_out(MERGED, &commit).await?;
             let onto = line.tip.clone();
             let merge = PendingMerge { onto, head, commit };
             Ok(MergeOutcome::Merged(merge, folder))
@@ -286,6 +281,7 @@ fn failed(finding: &str, reason: &str) -> MergeOutcome {
         passed: false,
         tail: printable(reason),
         finding: one_line(finding, FINDING),
+        ..CheckResult::default()
     })
 }
 

@@ -199,6 +199,10 @@ impl GitSnapshots {
         })
     }
 
+    pub(super) fn git(&self) -> &Git {
+        &self.git
+    }
+
     /// Takes a snapshot of all files that git does not ignore, and returns its id.
     ///
     /// # Errors

@@ -9,12 +9,16 @@ use std::time::Duration;
 use super::child_output::ChildOutput;
 use super::process_group::{ChildSpec, Stdin, environment, run};
 use super::process_mark::{MarkKind, ProcessMark};
+use super::test_summary;
 use crate::config::CheckConfig;
 use crate::plan::CheckResult;
 use crate::wire::text::printable;
 
 /// The most bytes that are kept of a check's output.
 const TAIL: usize = 4 * 1024;
+
+/// The most bytes at its end in which summaries of tests are searched.
+const READ: usize = 4 * 1024 * 1024;
 
 /// Runs a check in a folder. It passes with exit code 0 only. A check that cannot start, is killed or takes too long has
 /// failed, and the result says why. `None` if it was cancelled.
@@ -81,8 +85,16 @@ async fn run_into(
         Some(signal) => format!("(ended by signal {signal})\n"),
         None => String::new(),
     };
+    // A summary may stand far above the end.
+    let said = printable(&output.out_since(begin, READ));
     let tail = output.out_since(begin, TAIL) + &end;
-    Some(result(check, outcome.exit, outcome.success(), &tail))
+    let mut result = result(check, outcome.exit, outcome.success(), &tail);
+    result.tests = test_summary::tests_run(&said, check.count.as_deref());
+    if !result.passed {
+        let why = test_summary::why_no_test_failed(outcome.exit, &said, check.plain);
+        result.doubt = why.unwrap_or_default();
+    }
+    Some(result)
 }
 
 fn result(check: &CheckConfig, exit: Option<i32>, passed: bool, tail: &str) -> CheckResult {
@@ -91,7 +103,7 @@ fn result(check: &CheckConfig, exit: Option<i32>, passed: bool, tail: &str) -> C
         exit,
         passed,
         tail: printable(tail),
-        finding: String::new(),
+        ..CheckResult::default()
     }
 }
 
@@ -106,7 +118,7 @@ mod tests {
             name: "test".into(),
             argv: argv.iter().map(ToString::to_string).collect(),
             timeout,
-            env: vec![],
+            ..CheckConfig::default()
         };
         let marks = tempfile::tempdir().unwrap();
         let cwd = std::env::temp_dir();
@@ -158,7 +170,7 @@ mod tests {
             name: "test".into(),
             argv: vec!["sleep".into(), "1000".into()],
             timeout: LONG,
-            env: vec![],
+            ..CheckConfig::default()
         };
         let cancel = ready(Duration::ZERO);
         assert_eq!(check(&named, &std::env::temp_dir(), cancel).await, None);

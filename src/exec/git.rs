@@ -203,6 +203,15 @@ impl Git {
         git
     }
 
+    /// Returns git for another folder with files of the same repository.
+    #[must_use]
+    pub(super) fn in_folder(&self, folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// Sets the deadline of each command.
     #[must_use]
     pub fn within(mut self, deadline: Duration) -> Self {

@@ -3,31 +3,37 @@
 //! must exist.
 
 mod changed_files;
+mod check_folder;
 mod checks;
 mod child_output;
 mod cpu_time;
 mod git;
+mod judging_files;
 pub mod link_free_access;
 mod process_group;
 mod process_mark;
 mod produced_files;
 mod repository_config;
+mod test_summary;
 mod worktree;
 
 pub use crate::config::CheckConfig;
 pub use changed_files::{FileListing, GitSnapshots};
+pub use check_folder::{CheckFolder, JudgingChanges, TreeFile};
 pub use checks::{check, check_marked};
 pub use child_output::{ChildOutput, alive, read_from, tail_of};
 pub use cpu_time::effort;
 pub use git::{Git, GitError};
+pub use judging_files::JudgingFiles;
 pub use process_group::{
     ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, Piped, PipedGroup, Stdin, environment,
     environment_of_agent, piped, run, stop_group,
 };
 pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};
-pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced};
+pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced, with_property};
 pub use repository_config::{Filters, examine, own_filters};
 pub use worktree::{
-    AGENT_FOLDER, BranchMove, CommitRange, CommittedWork, DiffDetail, Merged, Project,
-    ProjectError, TakeOver, TaskWorktree, difference, project_head, remove_folder, span_of,
+    AGENT_FOLDER, BEFORE, BranchMove, CommitRange, CommittedWork, DiffDetail, MERGED, Merged,
+    Project, ProjectError, TakeOver, TaskWorktree, difference, project_head, remove_folder,
+    span_of,
 };

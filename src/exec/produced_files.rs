@@ -7,8 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::link_free_access;
 use crate::foreign_files::open_unblocked;
-use crate::plan::{CheckResult, Time};
+use crate::plan::{CheckResult, FileProperty, Time};
+
+/// The most bytes that are read of a file to find a property.
+const MOST_READ: u64 = 16 * 1024 * 1024;
 
 /// A larger file is not read to check whether it contains only blanks.
 const MOST_BLANKS: u64 = 4 * 1024;
@@ -26,12 +30,58 @@ pub const UNTOUCHED: &str = "was there before the plan began and has not been wr
 /// the wall clock.
 pub fn produced(workspace: &Path, path: &str, since: Time) -> CheckResult {
     let found = inspect(workspace, path, since);
+    result(
+        format!("file {path}"),
+        found.map(|bytes| format!("{bytes} bytes")),
+    )
+}
+
+/// Checks that a file within the workspace has a property. Only a regular file is read, through no link, and only its
+/// beginning if it is large.
+pub fn with_property(workspace: &Path, file: &FileProperty) -> CheckResult {
+    result(file.to_string(), property(workspace, file))
+}
+
+fn result(name: String, found: Result<String, String>) -> CheckResult {
     CheckResult {
-        name: format!("file {path}"),
-        exit: None,
+        name,
         passed: found.is_ok(),
-        tail: String::new(),
-        finding: found.map_or_else(|wrong| wrong, |bytes| format!("{bytes} bytes")),
+        finding: found.unwrap_or_else(|wrong| wrong),
+        ..CheckResult::default()
+    }
+}
+
+fn property(workspace: &Path, file: &FileProperty) -> Result<String, String> {
+    let most = usize::try_from(MOST_READ).unwrap_or(usize::MAX);
+    let read = link_free_access::read(workspace, &file.path, most, &[]);
+    let (bytes, length) = read.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "missing".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    })?;
+    let part = if length > MOST_READ {
+        " in the part that was read"
+    } else {
+        ""
+    };
+    if let Some(text) = &file.contains {
+        let has = String::from_utf8_lossy(&bytes).contains(text.as_str());
+        return match has {
+            true => Ok("the text is in it".to_owned()),
+            false => Err(format!("the text is not in it{part}")),
+        };
+    }
+    let blank = |line: &&[u8]| line.iter().all(u8::is_ascii_whitespace);
+    let lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !blank(line))
+        .count();
+    let found = format!(
+        "{lines} {}{part}",
+        if lines == 1 { "line" } else { "lines" }
+    );
+    match u32::try_from(lines).unwrap_or(u32::MAX) >= file.lines.unwrap_or(1) {
+        true => Ok(found),
+        false => Err(found),
     }
 }
 
@@ -188,6 +238,43 @@ mod tests {
             assert_eq!(leads_out(&workspace, path), out, "{path}");
         }
     }
+    #[test]
+    fn property_is_found_in_plain_file_only() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().join(name);
+        fs::write(place("a.csv"), "a,1\n \nb,2").unwrap();
+        fs::create_dir(place("folder")).unwrap();
+        symlink("a.csv", place("link")).unwrap();
+        let property = |path: &str, contains: Option<&str>, lines| FileProperty {
+            path: path.to_owned(),
+            contains: contains.map(str::to_owned),
+            lines,
+        };
+        for (file, passed, finding) in [
+            (property("a.csv", None, Some(2)), true, "2 lines"),
+            (property("a.csv", None, Some(3)), false, "2 lines"),
+            (
+                property("a.csv", Some("b,2"), None),
+                true,
+                "the text is in it",
+            ),
+            (
+                property("a.csv", Some("c,"), None),
+                false,
+                "the text is not in it",
+            ),
+            (property("none", None, Some(1)), false, "missing"),
+        ] {
+            let result = with_property(root.path(), &file);
+            assert_eq!((result.passed, &*result.finding), (passed, finding));
+            assert_eq!(result.name, file.to_string());
+        }
+        for path in ["folder", "link"] {
+            let result = with_property(root.path(), &property(path, Some("a"), None));
+            assert!(!result.passed && result.finding.starts_with("cannot be read"));
+        }
+    }
+
     #[test]
     fn produced_file_must_be_newer_than_attempt() {
         let root = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::check_folder::CheckFolder;
 use super::git::{Git, GitError};
 use super::repository_config::link;
 use crate::plan::Repository;
@@ -36,6 +37,10 @@ const BEGUN: &str = "plan-agent-begun";
 const OURS: &str = "git";
 /// A file in the worktree's own git data that exists while a result is committed.
 const KEEPING: &str = "plan-agent-keeping";
+
+/// The folders for checks beside the worktrees: on merged results, and on the state before a task's work.
+pub const MERGED: &str = "merge";
+pub const BEFORE: &str = "before";
 
 /// The most conflicting files that are named.
 const NAMED: usize = 20;
@@ -387,25 +392,26 @@ impl Project {
         Ok(None)
     }
 
-    /// Checks a commit out in the folder for checks, which is used for nothing else, and returns that folder. Files that git
+    /// Checks a commit out in a folder for checks, which is used for nothing else, and returns that folder. Files that git
     /// ignores stay there from one result to the next.
     ///
     /// # Errors
     /// As [`Git::bytes`], or the error of the file system.
-    pub async fn check_out(&self, commit: &str) -> Result<PathBuf, GitError> {
-        let folder = self.folder.join("merge");
+    pub async fn check_out(&self, name: &str, commit: &str) -> Result<CheckFolder, GitError> {
+        let folder = self.folder.join(name);
         if let Some(git) = self.worktree(&folder).await? {
             // Only checks work here, and none runs now.
             drop(fs::remove_file(git.own_path("index.lock")));
             let words = ["checkout", "--detach", "--force", "--quiet", commit];
             let clean = ["clean", "-ffdq"];
             if git.run(&words).await?.exit == 0 && git.run(&clean).await?.exit == 0 {
-                return Ok(folder);
+                return Ok(check_folder(git));
             }
         }
         remove_folder(folder.clone()).await?;
         self.add_worktree(&folder, &["--detach", commit]).await?;
-        Ok(folder)
+        let gone = || io::Error::other("the folder for checks is no worktree any more");
+        Ok(self.check_folder(&folder).await?.ok_or_else(gone)?)
     }
 
     /// Removes a worktree if all its files are in a commit that `tip` contains, and also its branch. Any other content keeps
@@ -428,17 +434,19 @@ impl Project {
         Ok(true)
     }
 
-    /// Removes the folder for checks.
+    /// Removes the folders for checks.
     ///
     /// # Errors
     /// As [`Git::run`].
     pub async fn remove_checks(&self) -> Result<(), GitError> {
-        let folder = self.folder.join("merge");
-        if folder.exists() {
-            let folder = folder.to_string_lossy();
-            self.git
-                .run(&["worktree", "remove", "--force", "--force", &folder])
-                .await?;
+        for name in [MERGED, BEFORE] {
+            let folder = self.folder.join(name);
+            if folder.exists() {
+                let folder = folder.to_string_lossy();
+                self.git
+                    .run(&["worktree", "remove", "--force", "--force", &folder])
+                    .await?;
+            }
         }
         Ok(())
     }
@@ -462,6 +470,11 @@ fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
         true => Ok(known),
         false => Err(io::Error::other("it is no worktree of the project")),
     }
+}
+
+fn check_folder(git: Git) -> CheckFolder {
+    let prepared = git.own_path(ready_for_work::PREPARED);
+    CheckFolder::new(git, prepared)
 }
 
 /// Returns whether a folder contains nothing except the file that makes it a worktree, or nothing at all.

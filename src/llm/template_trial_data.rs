@@ -277,6 +277,6 @@ pub(super) fn check() -> CheckResult {
         exit: Some(1),
         passed: false,
         tail: "1 failed".to_owned(),
-        finding: String::new(),
+        ..CheckResult::default()
     }
 }

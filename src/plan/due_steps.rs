@@ -117,6 +117,8 @@ pub enum DueStep {
     Inspect(CommandId),
     /// Run the checks of a reported attempt.
     Check(CommandId),
+    /// Run the checks of a task on the state before its first attempt.
+    CheckBefore(TaskId),
     /// Ask the language model.
     Ask(ModelQuestionKind),
     /// Make the next command of a task.
@@ -154,7 +156,12 @@ impl DueStep {
     pub fn is_decision(&self) -> bool {
         !matches!(
             self,
-            Self::Withdraw(_) | Self::Inspect(_) | Self::Check(_) | Self::Ask(_) | Self::MoveBranch
+            Self::Withdraw(_)
+                | Self::Inspect(_)
+                | Self::Check(_)
+                | Self::CheckBefore(_)
+                | Self::Ask(_)
+                | Self::MoveBranch
         )
     }
 }
@@ -234,6 +241,9 @@ impl DueSearch<'_> {
             return;
         }
         for attempt in plan.open_attempts() {
+            if awaits_before(plan, attempt.task) {
+                self.due.step(DueStep::CheckBefore(attempt.task));
+            }
             match attempt.state {
                 AttemptState::Open => self.await_report(attempt),
                 _ => self.decide(attempt),
@@ -562,6 +572,21 @@ impl DueSearch<'_> {
             self.ask_human(HumanQuestionKind::Stuck, None, reason);
         }
     }
+}
+
+/// Returns whether the checks of a task are to run on the state before its first attempt, which git has.
+pub fn awaits_before(plan: &Plan, task: TaskId) -> bool {
+    let head = plan.head();
+    let Some(task) = plan.task(task).filter(|task| task.before.is_empty()) else {
+        return false;
+    };
+    let own = !task.checks.is_empty() || task.criteria.files().next().is_some();
+    let bound = own || !head.policy.checks.is_empty();
+    let current = plan.current_attempt(task);
+    let open = current.is_some_and(|attempt| attempt.state.open());
+    let ended = head.status.settled() || head.status == PlanState::Idle;
+    let mut attempts = plan.attempts_of(task.number);
+    bound && open && !ended && attempts.next().is_some_and(|first| first.tree.is_some())
 }
 
 /// Returns a recorded time. A time that is ahead because the clock of an earlier process was wrong is replaced by the start of

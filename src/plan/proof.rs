@@ -100,9 +100,17 @@ fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String
     if let Some(others) = attempt.company() {
         return Err(format!("{name} passes, but {others}"));
     }
+    if !result.doubt.is_empty() {
+        return Err(format!("{name} passes, but {}", result.doubt));
+    }
     let before = task.before.iter().find(|before| before.name == *name);
     match before.map(|before| &before.outcome) {
         Some(Before::Red) => Ok(format!("{name}: failed before, {} now", result.outcome())),
+        _ if !result.new_tests.is_empty() => Ok(format!(
+            "{name}: failed before with tests that the agent wrote ({}), {} now",
+            result.new_tests,
+            result.outcome()
+        )),
         Some(Before::Green) => Err(format!("{name} passed before the work, too")),
         Some(Before::Unknown(why)) => Err(format!("{name} passes; before the work: {why}")),
         None => Err(format!("{name} passes; it did not run before the work")),
@@ -111,6 +119,8 @@ fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use crate::plan::model::{
         Before, CheckBefore, CommandId, Criteria, Proof, TaskId, TaskSpec, Time,
@@ -121,8 +131,7 @@ mod tests {
             name: name.to_owned(),
             exit: Some(i32::from(!passed)),
             passed,
-            tail: String::new(),
-            finding: String::new(),
+            ..CheckResult::default()
         }
     }
 
@@ -146,6 +155,7 @@ mod tests {
             .map(|(name, outcome)| CheckBefore {
                 name: (*name).to_owned(),
                 outcome: outcome.clone(),
+                tests: None,
             })
             .collect();
         let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), 1, Time(0));
@@ -175,25 +185,25 @@ mod tests {
             &'a [CriterionState],
         );
         let cases: [Case<'_>; 12] = [
-            (&bound, &[red.clone()], &pass, &[], &[Met]),
-            (&bound, &[green.clone()], &pass, &[], &[NotProven]),
+            (&bound, from_ref(&red), &pass, &[], &[Met]),
+            (&bound, from_ref(&green), &pass, &[], &[NotProven]),
             (&bound, &[unknown], &pass, &[], &[NotProven]),
             (&bound, &[], &pass, &[], &[NotProven]),
-            (&bound, &[red.clone()], &[("test", false)], &[], &[NotMet]),
-            (&bound, &[red.clone()], &[], &[], &[NotProven]),
-            (&bound, &[red.clone()], &pass, &[2], &[NotProven]),
+            (&bound, from_ref(&red), &[("test", false)], &[], &[NotMet]),
+            (&bound, from_ref(&red), &[], &[], &[NotProven]),
+            (&bound, from_ref(&red), &pass, &[2], &[NotProven]),
             // Nothing stands beside the only criterion: every check is its proof.
-            (&one, &[red.clone()], &both, &[], &[Met]),
-            (&[], &[red.clone()], &pass, &[], &[Met]),
+            (&one, from_ref(&red), &both, &[], &[Met]),
+            (&[], from_ref(&red), &pass, &[], &[Met]),
             (
                 &one,
-                &[red.clone()],
+                from_ref(&red),
                 &[("test", true), ("lint", false)],
                 &[],
                 &[NotMet],
             ),
             (&one, &[], &[], &[], &[NotProven]),
-            (&two, &[red], &both, &[], &[Met, NotProven]),
+            (&two, from_ref(&red), &both, &[], &[Met, NotProven]),
         ];
         for (at, (criteria, before, results, beside, expected)) in cases.into_iter().enumerate() {
             assert_eq!(

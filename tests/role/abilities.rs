@@ -18,7 +18,7 @@ fn with_files_at(mut scene: Scene, workplace: &Workplace) -> Scene {
             name: name.to_owned(),
             argv,
             timeout: LONG,
-            env: Vec::new(),
+            ..CheckConfig::default()
         };
         (name.to_owned(), check)
     };

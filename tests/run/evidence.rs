@@ -224,7 +224,7 @@ fn evidence_names_concurrent_task() {
     }
 }
 
-/// The model is asked only in case of doubt: not about SUCCESS with checks that all pass.
+/// The model is asked only in case of doubt: not about SUCCESS that is proven.
 #[test]
 fn clear_success_needs_no_judge_call() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
@@ -232,17 +232,28 @@ fn clear_success_needs_no_judge_call() {
             let mut plan = vec![
                 a_task("Checked", &[]),
                 a_task("Half", &[1]),
-                a_task("Unchecked", &[2]),
+                a_task("Unproven", &[2]),
             ];
             plan[0]["checks"] = json!(["fine"]);
             plan[1]["checks"] = json!(["fine"]);
+            plan[2]["checks"] = json!(["fine"]);
             Answer::Json(json!({"name": "Scripted", "description": "A plan.", "tasks": plan}))
         }
         _ => all_well(asked),
     });
-    let config = "llm.judge = 'on_doubt'\nchecks.fine = { run = ['true'] }";
+    let config = "llm.judge = 'on_doubt'\n\
+        checks.fine = { run = ['grep', '-q', 'done', 'made.txt'], plain = true }";
     let scene = Scene::with_model(&server, Shape::Messages, config);
+    scene.write("volumes/workspace/made.txt", "begun\n");
+    if !committed(&scene.env.path("volumes/workspace")) {
+        return;
+    }
     let _agent = scene.agent(|command| match command.task() {
+        1 => {
+            let folder = Path::new(command.field("workspace").unwrap());
+            fs::write(folder.join("made.txt"), "done\n").unwrap();
+            Act::success("done")
+        }
         2 => Act::Report(crate::common::agent::report("PARTIAL_SUCCESS", "half")),
         _ => Act::success("done"),
     });

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
-use super::{AGENT_FOLDER, OURS, Project, blocking, mark, names};
+use super::{AGENT_FOLDER, OURS, Project, blocking, check_folder, names};
+use crate::exec::check_folder::CheckFolder;
 use crate::exec::git::GitError;
 use crate::exec::link_free_access;
 use crate::foreign_files::{keep_as, read_beginning};
 
 /// A file that exists once the person's command has prepared the worktree.
-const PREPARED: &str = "plan-agent-prepared";
+pub(super) const PREPARED: &str = "plan-agent-prepared";
 /// The file with the patterns.
 const NAME: &str = ".worktreeinclude";
 
@@ -64,24 +65,12 @@ impl Project {
         .await
     }
 
-    /// Returns whether a worktree was marked as prepared for work.
+    /// Returns a worktree as a folder in which checks can run; `None` if it is none any more.
     ///
     /// # Errors
     /// As [`Git::run`](crate::exec::Git::run).
-    pub async fn is_prepared(&self, folder: &Path) -> Result<bool, GitError> {
-        let git = self.worktree(folder).await?;
-        Ok(git.is_none_or(|git| git.own_path(PREPARED).exists()))
-    }
-
-    /// Marks a worktree as prepared for work.
-    ///
-    /// # Errors
-    /// As [`Git::run`](crate::exec::Git::run), or the error of the file system.
-    pub async fn mark_prepared(&self, folder: &Path) -> Result<(), GitError> {
-        match self.worktree(folder).await? {
-            Some(git) => mark(&git, PREPARED).await,
-            None => Ok(()),
-        }
+    pub async fn check_folder(&self, folder: &Path) -> Result<Option<CheckFolder>, GitError> {
+        Ok(self.worktree(folder).await?.map(check_folder))
     }
 }
 

@@ -200,7 +200,13 @@ async fn conflict_is_resolved_in_worktree() {
     let place = given.laid_out().await;
     fs::write(place.folder.join("a"), "ours\n").unwrap();
     let ours = given.kept().await;
-    let aside = given.project.check_out(&given.head).await.unwrap();
+    let aside = given
+        .project
+        .check_out("merge", &given.head)
+        .await
+        .unwrap()
+        .folder()
+        .to_owned();
     fs::write(aside.join("a"), "theirs\n").unwrap();
     let words = ["commit", "--quiet", "--all", "-m", "theirs"];
     person::git(&aside, &words);
@@ -234,11 +240,23 @@ async fn conflict_is_resolved_in_worktree() {
     fs::write(aside.join("a"), "dirty").unwrap();
     fs::write(aside.join("left"), "").unwrap();
     fs::write(aside.join("built"), "").unwrap();
-    let aside = given.project.check_out(&commit).await.unwrap();
+    let aside = given
+        .project
+        .check_out("merge", &commit)
+        .await
+        .unwrap()
+        .folder()
+        .to_owned();
     assert_eq!(fs::read_to_string(aside.join("a")).unwrap(), "both\n");
     assert!(!aside.join("left").exists() && aside.join("built").exists());
     fs::remove_file(aside.join(".git")).unwrap();
-    let aside = given.project.check_out(&commit).await.unwrap();
+    let aside = given
+        .project
+        .check_out("merge", &commit)
+        .await
+        .unwrap()
+        .folder()
+        .to_owned();
     assert!(aside.join(".git").exists());
 }
 
@@ -375,7 +393,13 @@ async fn finds_committed_conflict_marks() {
     };
     assert_eq!(left(&given.head, &ours).await, None, "nobody merged");
     fs::remove_file(place.folder.join("sample")).unwrap();
-    let aside = given.project.check_out(&given.head).await.unwrap();
+    let aside = given
+        .project
+        .check_out("merge", &given.head)
+        .await
+        .unwrap()
+        .folder()
+        .to_owned();
     fs::write(aside.join("a"), "theirs\n").unwrap();
     let words = ["commit", "--quiet", "--all", "-m", "theirs"];
     person::git(&aside, &words);
@@ -476,9 +500,15 @@ fn worktree_removal_does_not_block_event_loop() {
         let Some(given) = Given::new().await else {
             return;
         };
-        let aside = given.project.check_out(&given.head).await.unwrap();
+        let aside = given
+            .project
+            .check_out("merge", &given.head)
+            .await
+            .unwrap()
+            .folder()
+            .to_owned();
         fs::remove_file(aside.join(".git")).unwrap();
-        let check_out = given.project.check_out(&given.head);
+        let check_out = given.project.check_out("merge", &given.head);
         tokio::pin!(check_out);
         let hold = || {
             let (release, released) = std::sync::mpsc::channel::<()>();

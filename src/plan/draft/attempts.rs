@@ -4,8 +4,8 @@ use super::without_daemon::BY_HAND;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckResult, CommandId,
-    DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, RanCommand,
+    AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckBefore, CheckResult,
+    CommandId, DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, RanCommand,
     Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile, Task, TaskId, TaskState,
     Time,
 };
@@ -479,6 +479,23 @@ impl Draft<'_> {
             reason: reason.to_owned(),
         });
         self.fail_attempt(attempt, reason, reason, DecidedBy::Rules, question)
+    }
+
+    /// Records what the checks of a task say about the state before its first attempt. Only the first record counts.
+    ///
+    /// # Errors
+    /// There is no such task.
+    pub fn checked_before(
+        &mut self,
+        task: TaskId,
+        before: Vec<CheckBefore>,
+    ) -> Result<(), Refusal> {
+        let mut task = self.task(task)?;
+        if task.before.is_empty() {
+            task.before = before;
+            self.insert(task);
+        }
+        Ok(())
     }
 
     /// Records how the checks of a reported attempt ended.

@@ -361,7 +361,7 @@ impl ChangedFiles {
 }
 
 /// How one check ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub name: String,
     /// The exit code; `None` when it was killed or could not start.
@@ -372,6 +372,15 @@ pub struct CheckResult {
     /// What the check found, in a few words such as `missing`, where it is not a command; else empty.
     #[serde(default)]
     pub finding: String,
+    /// The number of tests that ran, as far as its output shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<u32>,
+    /// Why it proves nothing though it passes; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doubt: String,
+    /// Test files that the result adds, by their names: with them alone the check fails on the state before the work.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub new_tests: String,
 }
 
 impl CheckResult {

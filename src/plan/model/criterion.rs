@@ -229,6 +229,9 @@ pub struct CheckBefore {
     /// The name of the check: see [`super::CheckResult::name`].
     pub name: String,
     pub outcome: Before,
+    /// The number of tests that ran, as far as its output shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<u32>,
 }
 
 /// The outcome of a check before the work.

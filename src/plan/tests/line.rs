@@ -66,6 +66,40 @@ fn results_merge_singly_in_report_order() {
 }
 
 #[test]
+fn checks_run_once_on_state_before_first_attempt() {
+    let mut plan = isolated(&[("a", &[]), ("b", &[])]);
+    apply(&mut plan, |draft| {
+        let mut policy = draft.plan().head().policy.clone();
+        policy.checks = vec!["test".to_owned()];
+        draft.start(policy, "/work")
+    });
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
+    let before = |plan: &Plan| {
+        let steps = due(plan, &Observations::default()).steps;
+        steps.contains(&DueStep::CheckBefore(TaskId(1)))
+    };
+    assert!(before(&plan) && !DueStep::CheckBefore(TaskId(1)).is_decision());
+    let red = CheckBefore {
+        name: "test".to_owned(),
+        outcome: Before::Red,
+        tests: Some(2),
+    };
+    apply(&mut plan, |draft| {
+        draft.checked_before(TaskId(1), vec![red.clone()])
+    });
+    assert!(!before(&plan));
+    // What an earlier run says later changes nothing.
+    let green = CheckBefore {
+        outcome: Before::Green,
+        ..red.clone()
+    };
+    apply(&mut plan, |draft| {
+        draft.checked_before(TaskId(1), vec![green.clone()])
+    });
+    assert_eq!(task_of(&plan, 1).before, [red]);
+}
+
+#[test]
 fn verdict_closes_questions_about_result() {
     for decision in [Decision::Next, Decision::Retry] {
         let mut plan = isolated(&[("a", &[])]);
@@ -118,8 +152,7 @@ fn late_accepted_result_is_merged_again() {
             name: "test".to_owned(),
             exit: Some(i32::from(!passed)),
             passed,
-            tail: String::new(),
-            finding: String::new(),
+            ..CheckResult::default()
         };
         apply(plan, |draft| {
             merge(draft, &command(1), 3)?;

@@ -408,7 +408,7 @@ async fn start_ends_leftover_check_of_killed_process() {
             name: "long".to_owned(),
             argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
             timeout: Duration::from_secs(1000),
-            env: Vec::new(),
+            ..CheckConfig::default()
         };
         let mark = (place.as_path(), MarkKind::Step, "plan-2");
         check_marked(&check, &folder, mark, std::future::pending()).await

@@ -1,0 +1,501 @@
+//! Runs of checks that show what a result proves: on the state before a task's first attempt, on the result with the files that
+//! judge as they were, and on the state before with the tests that the result adds. They run in folders aside.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::sync::Mutex;
+
+use super::DaemonSettings;
+use super::changed_files::ChangeWatch;
+use super::effect_work::produced;
+use super::worktrees::{Gathering, prepare};
+use crate::config::BeforeWork;
+use crate::exec::{
+    BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
+    remove_folder,
+};
+use crate::plan::{
+    AttemptState, Before, CheckBefore, CheckResult, CommandId, PendingMerge, Plan, Proof, Task,
+    TaskId, Time, awaits_before,
+};
+use crate::store::Store;
+use crate::volumes::Folder;
+
+/// The folder, in that for worktrees, with those for the state before and for results, where tasks have no worktrees.
+const ASIDE: &str = "checks";
+const RESULT: &str = "result";
+
+/// The most outcomes that are kept for tasks that begin with the same tree.
+const KEPT: usize = 1_000;
+
+/// The most files that a reason names.
+const NAMED: usize = 3;
+
+/// The outcomes of checks by tree and command. It is locked while something runs in the folder for the state before.
+pub(super) type EarlierRuns = Arc<Mutex<BTreeMap<String, CheckBefore>>>;
+
+/// Runs the checks of tasks.
+#[derive(Clone)]
+pub(super) struct ProofRuns {
+    pub settings: Arc<DaemonSettings>,
+    pub store: Store,
+    pub change_watch: ChangeWatch,
+    pub earlier: EarlierRuns,
+}
+
+/// A task with what its checks need to know.
+pub(super) struct Subject {
+    pub task: Task,
+    /// The names of the checks of the plan and of the task.
+    pub names: Vec<String>,
+    pub gathering: Option<Gathering>,
+    workspace: PathBuf,
+    /// The first attempt, and the state that it began with.
+    first: CommandId,
+    tree: Option<String>,
+}
+
+/// The trees of a result and of the state before, and what changed of the files that judge.
+struct Compared {
+    place: CheckFolder,
+    before: String,
+    delivered: String,
+    changes: JudgingChanges,
+}
+
+impl Subject {
+    pub fn of(plan: &Plan, task: TaskId) -> Option<Self> {
+        let (head, task) = (plan.head(), plan.task(task)?.clone());
+        let first = plan.attempts_of(task.number).next()?;
+        let mut names = head.policy.checks.clone();
+        let is_new = |name: &&String| !head.policy.checks.contains(name);
+        names.extend(task.checks.iter().filter(is_new).cloned());
+        Some(Self {
+            names,
+            gathering: Gathering::of(head),
+            workspace: PathBuf::from(&head.workspace),
+            first: first.id.clone(),
+            tree: first.tree.clone(),
+            task,
+        })
+    }
+}
+
+impl ProofRuns {
+    /// Runs the checks of a task on the state before its first attempt.
+    pub async fn before(&self, task: TaskId) -> anyhow::Result<Vec<CheckBefore>> {
+        let read = move |plan: &Plan, _| Subject::of(plan, task);
+        let subject = self.store.read(&self.settings.plan, read).await?;
+        let subject = subject.context("no attempt of the task is in the plan")?;
+        let tree = subject.tree.clone().context("git has no state before")?;
+        let mut before = self.outcomes(&subject, &tree).await?;
+        for name in &subject.names {
+            if !before.iter().any(|before| before.name == *name) {
+                let name = name.clone();
+                let why = "it is configured not to run then";
+                before.push(CheckBefore {
+                    name,
+                    ..unknown(why)
+                });
+            }
+        }
+        Ok(before)
+    }
+
+    async fn outcomes(&self, subject: &Subject, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
+        let (settings, mut earlier) = (&self.settings, self.earlier.lock().await);
+        let checks: Vec<&CheckConfig> = self.checks(subject).collect();
+        let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, check));
+        let mut files = subject.task.criteria.files();
+        let place = match files.next().is_some() || checks.iter().any(is_new) {
+            true => self.lay_out(subject, tree, tree).await,
+            false => Err(String::new()),
+        };
+        let mut outcomes = Vec::new();
+        for check in checks {
+            let key = key(tree, check);
+            let outcome = match (earlier.get(&key), &place) {
+                (Some(known), _) => known.clone(),
+                (None, Err(why)) => unknown(why),
+                (None, Ok(place)) => {
+                    let run = run_check(settings, check, place.folder(), &subject.first).await?;
+                    let outcome = outcome(check, &run);
+                    if earlier.len() < KEPT {
+                        earlier.insert(key, outcome.clone());
+                    }
+                    outcome
+                }
+            };
+            let name = check.name.clone();
+            outcomes.push(CheckBefore { name, ..outcome });
+        }
+        let found = match &place {
+            Ok(place) => produced(&subject.task, place.folder(), Time::default()).await?,
+            Err(_) => Vec::new(),
+        };
+        for file in subject.task.criteria.files() {
+            let name = file.to_string();
+            let outcome = match (&place, found.iter().find(|found| found.name == name)) {
+                (Err(why), _) => unknown(why),
+                (Ok(_), Some(found)) if found.passed => of(Before::Green),
+                (Ok(_), _) => of(Before::Red),
+            };
+            outcomes.push(CheckBefore { name, ..outcome });
+        }
+        Ok(outcomes)
+    }
+
+    /// Runs the checks of a task on a result whose other evidence is good, after that. `merged` is the merge with the results before
+    /// it and the folder that has it, where results are merged.
+    pub async fn on_result(
+        &self,
+        subject: &Subject,
+        command: &CommandId,
+        merged: Option<(PendingMerge, CheckFolder)>,
+        results: &mut Vec<CheckResult>,
+    ) -> anyhow::Result<()> {
+        let (compared, mut why) = match self.compare(subject, merged.as_ref()).await {
+            Err(error) if merged.is_none() => (None, format!("git fails: {error:#}")),
+            compared => (compared?, String::new()),
+        };
+        let changed = |compared: &&Compared| !compared.changes.restored.is_empty();
+        results.extend(match (compared.as_ref().filter(changed), &merged) {
+            (Some(own), _) => self.restored(subject, own, merged.is_some()).await?,
+            (None, Some((_, place))) => self.all(subject, place.folder()).await?,
+            (None, None) => self.all(subject, &subject.workspace).await?,
+        });
+        if results.iter().any(|result| !result.passed) {
+            return Ok(());
+        }
+        let before = self.await_before(command, subject.task.number).await?;
+        for result in results.iter_mut().filter(|result| result.doubt.is_empty()) {
+            let was = before.iter().find(|before| before.name == result.name);
+            weigh(&subject.task, result, was.and_then(|was| was.tests));
+        }
+        let red = |outcomes: &[CheckBefore], name: &str| {
+            let mut of_name = outcomes.iter().filter(|before| before.name == name);
+            of_name.any(|before| before.outcome == Before::Red)
+        };
+        if let Some((merge, _)) = &merged
+            && subject.tree.as_ref() != Some(&merge.onto)
+            && results.iter().any(|result| red(&before, &result.name))
+        {
+            let meanwhile = self.outcomes(subject, &merge.onto).await?;
+            let mended = |name: &str| red(&before, name) && !red(&meanwhile, name);
+            doubt(
+                results,
+                mended,
+                "what was accepted meanwhile changed it, too",
+            );
+        }
+        let changes = compared.as_ref().map(|compared| &compared.changes);
+        if let Some(files) = changes.filter(|changes| !changes.manifests.is_empty()) {
+            let files = files.manifests.join(", ");
+            why = format!("the result changes what is said of tests in {files}");
+        }
+        doubt(results, |_| !why.is_empty(), &why);
+        let Some(compared) = compared else {
+            return Ok(());
+        };
+        let open = results.iter_mut();
+        let open = open.filter(|result| result.passed && !red(&before, &result.name));
+        self.with_new_tests(subject, &compared, open.collect())
+            .await
+    }
+
+    /// Compares a result with the state before it. `None` where git does not know that state.
+    async fn compare(
+        &self,
+        subject: &Subject,
+        merged: Option<&(PendingMerge, CheckFolder)>,
+    ) -> anyhow::Result<Option<Compared>> {
+        if subject.names.is_empty() {
+            return Ok(None);
+        }
+        let (place, before, delivered) = match merged {
+            Some((merge, place)) => (place.clone(), merge.onto.clone(), merge.commit.clone()),
+            None => {
+                let trees = self.change_watch.trees().await?;
+                let (Some(before), Some(trees)) = (subject.tree.clone(), trees) else {
+                    return Ok(None);
+                };
+                let place = trees.check_folder(&self.aside(RESULT))?;
+                (place, before, trees.record().await?)
+            }
+        };
+        let changes = place.judging_changes([&before, &delivered], &self.settings.judging);
+        let changes = changes.await?;
+        Ok(Some(Compared {
+            place,
+            before,
+            delivered,
+            changes,
+        }))
+    }
+
+    /// Runs checks on a result with the files that judge as they were; those that fail so, as it was delivered.
+    async fn restored(
+        &self,
+        subject: &Subject,
+        own: &Compared,
+        merged: bool,
+    ) -> anyhow::Result<Vec<CheckResult>> {
+        let (settings, place, files) = (&self.settings, &own.place, &own.changes.restored);
+        let tree = place.with_files(&own.delivered, files).await?;
+        place.lay_out(&tree).await?;
+        // Where it fails, the checks say so.
+        prepare(settings, place, &subject.first).await?;
+        let mut results = self.all(subject, place.folder()).await?;
+        if results.iter().all(|result| result.passed) {
+            return Ok(results);
+        }
+        place.lay_out(&own.delivered).await?;
+        for result in results.iter_mut().filter(|result| !result.passed) {
+            let Some(check) = self.settings.checks.get(&result.name) else {
+                continue;
+            };
+            let delivered = run_check(settings, check, place.folder(), &subject.first).await?;
+            if delivered.passed {
+                result.finding = format!(
+                    "passes only with the agent's own version of {}",
+                    named(files)
+                );
+            } else if merged {
+                *result = delivered;
+            } else {
+                // What it needs may be in the workspace only, as git ignores it.
+                *result = run_check(settings, check, &subject.workspace, &subject.first).await?;
+                result.doubt = format!("with {} as before, it could not run aside", named(files));
+            }
+        }
+        Ok(results)
+    }
+
+    /// Runs checks on the state before with the tests that a result adds: one that fails there proves the result.
+    async fn with_new_tests(
+        &self,
+        subject: &Subject,
+        compared: &Compared,
+        results: Vec<&mut CheckResult>,
+    ) -> anyhow::Result<()> {
+        let (settings, added) = (&self.settings, &compared.changes.added);
+        if added.is_empty() || results.is_empty() {
+            return Ok(());
+        }
+        let _alone = self.earlier.lock().await;
+        let tree = compared.place.with_files(&compared.before, added).await?;
+        let Ok(place) = self.lay_out(subject, &compared.before, &tree).await else {
+            return Ok(());
+        };
+        for result in results {
+            let check = self.checks(subject).find(|check| check.name == result.name);
+            let Some(check) = check else { continue };
+            let run = run_check(settings, check, place.folder(), &subject.first).await?;
+            if outcome(check, &run).outcome == Before::Red {
+                result.new_tests = named(added);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays a tree out in the folder for the state before, and makes it ready. `commit` is one to begin with, where results are
+    /// merged. Returns why nothing can run there otherwise.
+    async fn lay_out(
+        &self,
+        subject: &Subject,
+        commit: &str,
+        tree: &str,
+    ) -> Result<CheckFolder, String> {
+        let place = async {
+            let place = match &subject.gathering {
+                Some(gathering) => gathering.project().await?.check_out(BEFORE, commit).await?,
+                None => {
+                    let trees = self.change_watch.trees().await?;
+                    let trees = trees.context("the workspace is no repository")?;
+                    trees.check_folder(&self.aside(BEFORE))?
+                }
+            };
+            place.lay_out(tree).await?;
+            anyhow::Ok((
+                prepare(&self.settings, &place, &subject.first).await?,
+                place,
+            ))
+        };
+        match place.await {
+            Ok((None, place)) => Ok(place),
+            Ok((Some(failed), _)) => Err(format!("`prepare` failed there ({})", failed.outcome())),
+            Err(error) => Err(format!("that state cannot be laid out: {error:#}")),
+        }
+    }
+
+    fn aside(&self, name: &str) -> PathBuf {
+        self.settings.worktrees.join(ASIDE).join(name)
+    }
+
+    /// Returns the checks that may run on the state before.
+    fn checks<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a CheckConfig> {
+        let checks = subject.names.iter();
+        let checks = checks.filter_map(|name| self.settings.checks.get(name));
+        checks.filter(|check| check.before != BeforeWork::Never)
+    }
+
+    async fn all(&self, subject: &Subject, folder: &Path) -> anyhow::Result<Vec<CheckResult>> {
+        let (settings, mut results) = (&self.settings, Vec::new());
+        for name in &subject.names {
+            results.push(match self.settings.checks.get(name) {
+                Some(check) => run_check(settings, check, folder, &subject.first).await?,
+                None => CheckResult {
+                    name: name.clone(),
+                    finding: "not in the configuration any more".to_owned(),
+                    ..CheckResult::default()
+                },
+            });
+        }
+        Ok(results)
+    }
+
+    /// Waits until the checks have run on the state before, unless nothing waits for that any more.
+    async fn await_before(
+        &self,
+        command: &CommandId,
+        task: TaskId,
+    ) -> anyhow::Result<Vec<CheckBefore>> {
+        let mut moved = self.store.moved();
+        loop {
+            moved.borrow_and_update();
+            let command = command.clone();
+            let known = self.store.read(&self.settings.plan, move |plan, _| {
+                let attempt = plan.attempt(&command);
+                let waits = attempt.is_some_and(|attempt| attempt.state == AttemptState::Reported);
+                let before = plan.task(task).map(|task| task.before.clone());
+                (waits && awaits_before(plan, task), before)
+            });
+            let (waits, before) = known.await?;
+            if !waits {
+                return Ok(before.unwrap_or_default());
+            }
+            moved.changed().await?;
+        }
+    }
+}
+
+/// Removes the folders for checks on trees of the workspace; git removes those of its worktrees.
+pub(super) async fn clear(settings: &DaemonSettings) {
+    let folder = settings.worktrees.join(ASIDE);
+    if let Err(error) = remove_folder(folder.clone()).await {
+        tracing::warn!(%error, path = %folder.display(), "what checks used stays behind");
+    }
+    // It is empty, unless tasks have worktrees.
+    drop(std::fs::remove_dir(&settings.worktrees));
+}
+
+fn key(tree: &str, check: &CheckConfig) -> String {
+    let CheckConfig {
+        argv,
+        env,
+        plain,
+        count,
+        ..
+    } = check;
+    format!("{tree} {argv:?} {env:?} {plain} {count:?}")
+}
+
+fn unknown(why: &str) -> CheckBefore {
+    of(Before::Unknown(why.to_owned()))
+}
+
+fn of(outcome: Before) -> CheckBefore {
+    CheckBefore {
+        name: String::new(),
+        outcome,
+        tests: None,
+    }
+}
+
+/// Returns what a run says about the state before: red counts only if tests ran there, or the check needs none.
+fn outcome(check: &CheckConfig, run: &CheckResult) -> CheckBefore {
+    let outcome = match run.tests {
+        _ if run.passed => of(Before::Green),
+        _ if !run.doubt.is_empty() => unknown(&run.doubt),
+        _ if check.plain => of(Before::Red),
+        Some(1..) => of(Before::Red),
+        Some(0) => unknown("no test ran"),
+        None => unknown("its output shows no test that ran"),
+    };
+    let tests = run.tests;
+    CheckBefore { tests, ..outcome }
+}
+
+/// Compares the number of tests that ran with that before the work: a check that ran none says nothing, one that has lost them
+/// fails.
+fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>) {
+    let asked = || asks_for_tests(task, &result.name);
+    let (lost, why) = match (result.tests, before) {
+        (Some(0), Some(before @ 1..)) => {
+            (true, format!("no test ran; {before} ran before the work"))
+        }
+        (Some(0), _) => (asked(), "no test ran".to_owned()),
+        (None, Some(1..)) => (false, "its output shows no test that ran".to_owned()),
+        (Some(now), Some(before)) if now < before => (
+            false,
+            format!("{now} tests ran, and {before} before the work"),
+        ),
+        _ => return,
+    };
+    result.passed = !lost;
+    result.finding.clone_from(&why);
+    result.doubt = why;
+}
+
+/// Returns whether a criterion that a check proves is about tests, by its words.
+fn asks_for_tests(task: &Task, check: &str) -> bool {
+    let list = task.criteria.list();
+    list.iter().any(|criterion| {
+        let bound = match &criterion.proof {
+            Some(Proof::Check(name)) => name == check,
+            Some(Proof::File(_)) => false,
+            None => list.len() == 1,
+        };
+        let mut words = criterion.text.split(|c: char| !c.is_alphanumeric());
+        bound && words.any(|word| word.to_lowercase().starts_with("test"))
+    })
+}
+
+/// Adds a doubt to results that have none.
+fn doubt(results: &mut [CheckResult], of: impl Fn(&str) -> bool, why: &str) {
+    let results = results.iter_mut();
+    for result in results.filter(|result| result.doubt.is_empty() && of(&result.name)) {
+        why.clone_into(&mut result.doubt);
+    }
+}
+
+/// Runs a check in a folder, in which no other check of this task runs now.
+pub(super) async fn run_check(
+    settings: &DaemonSettings,
+    check: &CheckConfig,
+    folder: &Path,
+    command: &CommandId,
+) -> anyhow::Result<CheckResult> {
+    let marks = settings.volumes.path(Folder::Active);
+    let place = folder.file_name().unwrap_or_default().display();
+    let name = format!("{command}-{place}");
+    let run = check_marked(check, folder, (&marks, MarkKind::Check, &name), pending()).await;
+    let result = run.with_context(|| format!("check `{}`", check.name))?;
+    result.context("a check was cancelled")
+}
+
+fn named(files: &[TreeFile]) -> String {
+    let names: Vec<&str> = files
+        .iter()
+        .take(NAMED)
+        .map(|file| file.path.as_str())
+        .collect();
+    match files.len().saturating_sub(NAMED) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}

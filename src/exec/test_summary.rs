@@ -1,0 +1,211 @@
+//! What the output of a check says about its tests: how many ran, and why a failure is none of a test.
+
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+type Pattern = LazyLock<Regex>;
+
+macro_rules! pattern {
+    ($text:expr) => {
+        LazyLock::new(|| Regex::new($text).expect("the pattern stands here"))
+    };
+}
+
+/// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
+static SUMS: Pattern = pattern!(
+    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing)|[#ℹ] pass )"
+);
+static RAN: Pattern = pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)|pass (\d+)");
+
+/// Lines with the number of tests that ran, of unittest and nextest; unittest counts skipped ones among them.
+static COUNTED: Pattern = pattern!(r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)");
+static SKIPPED: Pattern = pattern!(r"^(OK|FAILED|NO TESTS RAN) \(.*skipped=(\d+)");
+
+/// Lines for one package of Go, one task of Gradle or one test of TAP, and for none. Gradle may leave out what has not changed,
+/// which says nothing.
+static ONE: Pattern =
+    pattern!(r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$|(not )?ok \d+( [^#]*)?$)");
+static NONE: Pattern = pattern!(r"^(\? +\t|FAIL\t\S+ \[|ok .*\[no test|> Task \S*:test NO-SOURCE)");
+
+/// What says that a program, a module or a file is missing.
+static MISSING: Pattern = pattern!(
+    "command not found|[Nn]o such command|[Mm]issing script|Cannot find (module|package)|cannot find package|No module named|ModuleNotFoundError|ImportError|no required module provides|not a git repository|(cannot|can't) open( file)?|Could not resolve host"
+);
+static ABSENT: Pattern = pattern!("No such file or directory");
+
+/// What says that the sources are not in order.
+static BROKEN: Pattern = pattern!(
+    r"could not compile|\[(build|setup) failed\]|SyntaxError|errors? during collection|Test suite failed to run"
+);
+
+/// Returns how many tests ran, without those that were skipped; `None` if no summary is found. Summaries are added: some
+/// runners print one for each program. Where Go and Gradle say no numbers, packages and tasks count.
+///
+/// `own` is a regular expression that finds a number in the output of another runner, in its first group if it has one.
+pub fn tests_run(output: &str, own: Option<&str>) -> Option<u32> {
+    if let Some(own) = own.and_then(|own| Regex::new(own).ok()) {
+        return sum(&own, output);
+    }
+    let mut ran: Option<u32> = None;
+    for line in output.lines().map(str::trim) {
+        let more = if SUMS.is_match(line) {
+            sum(&RAN, line).unwrap_or(0)
+        } else if let Some(counted) = COUNTED.captures(line) {
+            counted[2].parse().unwrap_or(0)
+        } else if let (Some(so_far), Some(skipped)) = (ran, SKIPPED.captures(line)) {
+            ran = Some(so_far.saturating_sub(skipped[2].parse().unwrap_or(0)));
+            continue;
+        } else if NONE.is_match(line) {
+            0
+        } else if ONE.is_match(line) {
+            1
+        } else {
+            continue;
+        };
+        ran = Some(ran.unwrap_or(0).saturating_add(more));
+    }
+    ran
+}
+
+/// Adds the numbers that a pattern finds.
+fn sum(pattern: &Regex, text: &str) -> Option<u32> {
+    let found = pattern.captures_iter(text);
+    let numbers = found.filter_map(|found| {
+        let groups = found.iter().skip(1).flatten();
+        let number = groups.chain(found.get(0)).next()?;
+        number.as_str().trim().parse::<u32>().ok()
+    });
+    numbers.reduce(u32::saturating_add)
+}
+
+/// Returns why the failure of a check is no failure of a test; `None` if it may be one. A plain check needs no tests, so
+/// sources that are not in order make it fail as they should.
+pub fn why_no_test_failed(exit: Option<i32>, output: &str, plain: bool) -> Option<String> {
+    match exit {
+        None => return Some("it did not end by itself".to_owned()),
+        Some(126 | 127) => return Some("a program that it needs is missing".to_owned()),
+        Some(_) => {}
+    }
+    let found = |pattern: &Regex| Some(pattern.find(output)?.as_str().to_owned());
+    // Where tests ran, it may be one of them that misses a file.
+    let no_test = tests_run(output, None).unwrap_or(0) == 0;
+    let absent = || found(&ABSENT).filter(|_| no_test);
+    if let Some(said) = found(&MISSING).or_else(absent) {
+        return Some(format!("what it needs is missing there: `{said}`"));
+    }
+    let broken = found(&BROKEN).filter(|_| !plain)?;
+    Some(format!("the sources are not in order there: `{broken}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_in_summaries_of_runners() {
+        let cargo = "running 2 tests\ntest result: FAILED. 1 passed; 1 failed; 7 ignored; 0 measured; 3 filtered out\n";
+        for (output, ran) in [
+            (cargo, Some(2)),
+            (&*cargo.repeat(3), Some(6)),
+            (
+                "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out",
+                Some(0),
+            ),
+            (
+                "     Summary [   0.005s] 5 tests run: 4 passed, 1 failed, 2 skipped",
+                Some(5),
+            ),
+            (
+                "     Summary [   0.005s] 1 test run: 1 passed, 0 skipped",
+                Some(1),
+            ),
+            (
+                "===== 3 passed, 1 failed, 2 skipped, 1 warning in 0.12s =====",
+                Some(4),
+            ),
+            ("2 skipped in 0.01s", Some(0)),
+            ("1 error in 0.20s", Some(0)),
+            ("===== no tests ran in 0.01s =====", Some(0)),
+            ("1 passed in 61.02s (0:01:01)", Some(1)),
+            ("Ran 3 tests in 0.001s\n\nOK", Some(3)),
+            (
+                "Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=2)",
+                Some(1),
+            ),
+            ("Ran 0 tests in 0.000s\n\nNO TESTS RAN", Some(0)),
+            (
+                "Tests:       1 failed, 2 skipped, 3 passed, 6 total",
+                Some(4),
+            ),
+            ("No tests found, exiting with code 1", Some(0)),
+            ("      Tests  1 failed | 3 passed | 1 skipped (5)", Some(4)),
+            (
+                "ok  \texample.org/x\t0.01s\n?   \texample.org/y\t[no test files]\nFAIL\texample.org/z\t0.02s\nFAIL",
+                Some(2),
+            ),
+            ("ok  \texample.org/x\t0.01s [no tests to run]", Some(0)),
+            ("FAIL\texample.org/x [build failed]", Some(0)),
+            (
+                "> Task :app:test FAILED\n3 tests completed, 1 failed",
+                Some(1),
+            ),
+            ("> Task :test\nBUILD SUCCESSFUL in 3s", Some(1)),
+            ("> Task :test UP-TO-DATE", None),
+            ("> Task :test NO-SOURCE", Some(0)),
+            ("  3 passing (4ms)", Some(3)),
+            ("ℹ pass 2", Some(2)),
+            ("# pass 0", Some(0)),
+            ("3 passed", Some(3)),
+            ("ok 1 - adds\nnot ok 2 - more\nok 3 # SKIP", Some(2)),
+            ("all 3 tests passed", None),
+            ("Built 3 of 4 in 5s", None),
+            ("", None),
+        ] {
+            assert_eq!(tests_run(output, None), ran, "{output}");
+        }
+        let own = Some(r"(\d+) checks");
+        assert_eq!(tests_run("4 checks\n3 checks", own), Some(7));
+        assert_eq!(tests_run("99999999999 checks", own), None);
+        assert_eq!(tests_run("Ran 3 tests in 1s", own), None);
+    }
+
+    #[test]
+    fn failure_of_tests_is_told_from_others() {
+        for (exit, output, plain, fails) in [
+            (Some(1), "Ran 3 tests in 0.1s", false, true),
+            (
+                Some(1),
+                "Ran 3 tests in 0.1s\nNo such file or directory: 'out.csv'",
+                false,
+                true,
+            ),
+            (
+                Some(2),
+                "grep: a.txt: No such file or directory",
+                true,
+                false,
+            ),
+            (Some(1), "", true, true),
+            (Some(101), "error: could not compile `x`", false, false),
+            (Some(101), "error: could not compile `x`", true, true),
+            (
+                Some(1),
+                "Ran 1 test in 0.1s\nModuleNotFoundError: No module named 'x'",
+                false,
+                false,
+            ),
+            (
+                Some(2),
+                "1 error in 0.1s\nInterrupted: 1 error during collection",
+                false,
+                false,
+            ),
+            (Some(127), "", true, false),
+            (None, "Ran 3 tests in 0.1s", false, false),
+        ] {
+            let why = why_no_test_failed(exit, output, plain);
+            assert_eq!(why.is_none(), fails, "{output}: {why:?}");
+        }
+    }
+}
