@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::read_config;
 
@@ -20,22 +20,17 @@ impl Environment {
 
     /// Returns the value of a variable; an empty one counts as not set.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        let value = self.0.get(name).map(String::as_str);
+        value.filter(|value| !value.is_empty())
     }
 
     /// Returns the absolute folder in which this program keeps what belongs to the person and to no project: by the XDG base
     /// directories `$XDG_STATE_HOME/plan-agent`, else `~/.local/state/plan-agent`. It need not exist. `None` without a home.
     pub fn state_folder(&self) -> Option<PathBuf> {
-        let absolute = |name| {
-            self.get(name)
-                .map(Path::new)
-                .filter(|path| path.is_absolute())
-        };
-        let states = absolute("XDG_STATE_HOME").map(Path::to_owned);
-        let states = states.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+        let path = |name| self.get(name).map(PathBuf::from);
+        let absolute = |name| path(name).filter(|path| path.is_absolute());
+        let home = || Some(absolute("HOME")?.join(".local/state"));
+        let states = absolute("XDG_STATE_HOME").or_else(home)?;
         Some(states.join("plan-agent"))
     }
 

@@ -376,7 +376,7 @@ impl Config {
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let folder = read_config::folder_of(file)?;
         match file {
-            Some(file) => Self::of_file(file, Home::around(&folder), environment),
+            Some(file) => Self::read(Some(file), Home::around(&folder), environment),
             None => Self::of_home(Home::find(&folder), environment),
         }
     }
@@ -405,28 +405,19 @@ impl Config {
 
     fn of_home(home: Home, environment: &Environment) -> Result<Self, ConfigError> {
         let file = home.folder().join(FILE_NAME);
-        if file.exists() {
-            // As a person would type it.
-            let here = read_config::folder_of(None)?;
-            let shown = file.strip_prefix(here).unwrap_or(&file);
-            return Self::of_file(shown, home, environment);
-        }
-        Self::read(None, home, "", environment)
-    }
-
-    fn of_file(file: &Path, home: Home, environment: &Environment) -> Result<Self, ConfigError> {
-        let text = read_config::text_of(file)?;
-        Self::read(Some(file.to_owned()), home, &text, environment)
+        // As a person would type it.
+        let here = read_config::folder_of(None).unwrap_or_default();
+        let shown = file.strip_prefix(here).unwrap_or(&file);
+        Self::read(file.exists().then_some(shown), home, environment)
     }
 
     fn read(
-        file: Option<PathBuf>,
+        file: Option<&Path>,
         home: Home,
-        text: &str,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let config = match &file {
-            Some(path) => read_config::parse(text, path)?,
+        let config = match file {
+            Some(path) => read_config::parse(&read_config::text_of(path)?, path)?,
             None => Self::default(),
         };
         let sensitive = config.find_sensitive(home.folder());
@@ -441,7 +432,7 @@ impl Config {
         }
         config.timing = Timing::of(environment)?;
         config.origin = ConfigOrigin {
-            file,
+            file: file.map(Path::to_owned),
             home,
             sensitive,
         };

@@ -1,6 +1,8 @@
 //! Chooses what plans and judges: the service that the configuration and the environment lead to, or rules. This module reads
 //! the key from the environment, once, into a type that never shows it.
 
+use std::cmp::Reverse;
+
 use secrecy::SecretString;
 
 use super::{Config, ConfigError, Environment, ModelProvider, read_config};
@@ -27,7 +29,7 @@ pub struct Candidate {
 }
 
 /// What is known of a coding agent before it has been run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FoundAgent {
     Missing,
     /// No sign that it could reach its model. `auto` does not choose it: a run that needs no model must not begin to need one.
@@ -163,18 +165,10 @@ impl Config {
             return candidates.named(name).map(Some);
         }
         let there = |name| candidates.named(name).ok();
-        let first = |found| {
-            let mut known = candidates.known.iter();
-            known.find(|candidate| candidate.found == found)
-        };
-        let ready = || {
-            let least = (least == FoundAgent::Installed).then_some(FoundAgent::Installed);
-            first(FoundAgent::Ready).or_else(|| first(least?))
-        };
-        Ok(candidates
-            .at_work
-            .and_then(there)
-            .or_else(|| ready().map(|candidate| candidate.name)))
+        let able = candidates.known.iter().filter(|known| known.found >= least);
+        let first = able.min_by_key(|known| Reverse(known.found));
+        let at_work = candidates.at_work.and_then(there);
+        Ok(at_work.or_else(|| first.map(|known| known.name)))
     }
 
     fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
@@ -235,10 +229,8 @@ impl Config {
 
     fn endpoint(&self, api: Api, environment: &Environment) -> Result<ModelEndpoint, ConfigError> {
         let llm = &self.llm;
-        let key_variable = llm
-            .api_key_env
-            .as_deref()
-            .unwrap_or(api.usual_key_variable());
+        let key_variable = llm.api_key_env.as_deref();
+        let key_variable = key_variable.unwrap_or(api.usual_key_variable());
         let variable = api.url_variable();
         let elsewhere = environment.get(variable).filter(|_| llm.base_url.is_none());
         let wrong = |message| ConfigError::Variable {

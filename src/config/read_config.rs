@@ -143,10 +143,8 @@ fn lay_over<'a>(below: &mut DeTable<'a>, above: &DeTable<'a>) {
 fn key_at(table: &DeTable<'_>, path: &str, offset: usize) -> Option<String> {
     table.iter().find_map(|(name, value)| {
         let key = join(path, name.get_ref());
-        let inside = value
-            .get_ref()
-            .as_table()
-            .and_then(|table| key_at(table, &key, offset));
+        let table = value.get_ref().as_table();
+        let inside = table.and_then(|table| key_at(table, &key, offset));
         inside.or_else(|| value.span().contains(&offset).then_some(key))
     })
 }
@@ -172,20 +170,14 @@ pub fn variable_of(key: &str) -> String {
 /// `["a"]`).
 fn with_value(config: &Config, key: &str, text: &str) -> Result<Config, String> {
     let set = |value: toml::Value| -> Result<Config, toml::de::Error> {
-        let mut table = toml::Table::try_from(config).map_err(toml::de::Error::custom)?;
+        let mut all = toml::Value::try_from(config).map_err(toml::de::Error::custom)?;
         let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
-        let section = sections
-            .split('.')
-            .filter(|name| !name.is_empty())
-            .try_fold(&mut table, |table, name| {
-                table
-                    .entry(name)
-                    .or_insert_with(|| toml::Value::Table(toml::Table::new()))
-                    .as_table_mut()
-            })
-            .ok_or_else(|| toml::de::Error::custom("not a section"))?;
+        let mut sections = sections.split('.');
+        let section = sections.try_fold(&mut all, |section, name| section.get_mut(name));
+        let section = section.and_then(toml::Value::as_table_mut);
+        let section = section.ok_or_else(|| toml::de::Error::custom("not a section"))?;
         section.insert(last.to_owned(), value);
-        table.try_into()
+        all.try_into()
     };
     set(toml::Value::String(text.to_owned()))
         .or_else(|as_text| match text.parse::<toml::Value>() {
@@ -224,10 +216,9 @@ fn collect_leaves(
 }
 
 fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
+    match path {
+        "" => name.to_owned(),
+        _ => format!("{path}.{name}"),
     }
 }
 
@@ -265,21 +256,14 @@ fn unknown_key(
 
 /// Returns which key or section was probably meant: one whose last word is similar, preferably in the same section.
 fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
-    let parts = |key: &str| -> (String, String) {
-        let (section, word) = key.rsplit_once('.').unwrap_or(("", key));
-        (section.to_owned(), word.to_owned())
-    };
-    let (section, word) = parts(key);
-    allowed
-        .iter()
-        .filter(|other| !other.contains('*'))
-        .filter_map(|other| {
-            let (other_section, other_word) = parts(other);
-            let likeness = alike(&word, &other_word)?;
-            Some((likeness, other_section == section, other))
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
-        .map(|(_, _, other)| format!("did you mean `{other}`?"))
+    let (section, word) = key.rsplit_once('.').unwrap_or(("", key));
+    let known = allowed.iter().filter(|other| !other.contains('*'));
+    let rated = known.filter_map(|other| {
+        let (other_section, other_word) = other.rsplit_once('.').unwrap_or(("", other));
+        Some((alike(word, other_word)?, other_section == section, other))
+    });
+    let best = rated.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    best.map(|(_, _, other)| format!("did you mean `{other}`?"))
 }
 
 /// Returns which of the known words was probably meant, if one is similar at all.
@@ -397,12 +381,11 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
-    if name.as_deref().is_none_or(names_variable) {
-        Ok(name)
-    } else {
-        Err(D::Error::custom(
+    match name.as_deref().is_none_or(names_variable) {
+        true => Ok(name),
+        false => Err(D::Error::custom(
             "must be the name of an environment variable, not the key itself",
-        ))
+        )),
     }
 }
 
@@ -411,12 +394,11 @@ pub(super) fn variable_names<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
-    if names.iter().all(|name| names_variable(name)) {
-        Ok(names)
-    } else {
-        Err(D::Error::custom(
+    match names.iter().all(|name| names_variable(name)) {
+        true => Ok(names),
+        false => Err(D::Error::custom(
             "must be names of environment variables, without their values",
-        ))
+        )),
     }
 }
 
@@ -429,10 +411,8 @@ fn names_variable(name: &str) -> bool {
 pub fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    let address = address.parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// As [`argv`], where it may be left out.

@@ -6,16 +6,8 @@ use super::read_config::{self, variable_of};
 use super::{Config, ConfigError, Environment, ModelProvider, Planner};
 
 /// The keys that a plan remembers: who plans and judges, and what agents may do.
-const REMEMBERED: [&str; 8] = [
-    PROVIDER,
-    BASE_URL,
-    "llm.model",
-    "llm.agent",
-    "llm.api_key_env",
-    "llm.plan.model",
-    "llm.judge.model",
-    "worker.allow",
-];
+const REMEMBERED: &str = "llm.provider llm.base_url llm.model llm.agent llm.api_key_env llm.plan.model llm.judge.model \
+                          worker.allow";
 
 const PROVIDER: &str = "llm.provider";
 const BASE_URL: &str = "llm.base_url";
@@ -32,7 +24,8 @@ impl Config {
             let now = environment.get(&variable_of(key)).map(str::to_owned);
             Some((key.to_owned(), now.or_else(|| before.get(key).cloned())?))
         };
-        let mut settings: BTreeMap<_, _> = REMEMBERED.into_iter().filter_map(said).collect();
+        let remembered = REMEMBERED.split_whitespace();
+        let mut settings: BTreeMap<_, _> = remembered.filter_map(said).collect();
         if let (Planner::Model { endpoint, .. }, ModelProvider::Auto) = (planner, self.llm.provider)
         {
             settings.insert(PROVIDER.to_owned(), endpoint.api.as_str().to_owned());
@@ -61,12 +54,14 @@ impl Config {
         let elsewhere = elsewhere.iter().any(|name| environment.get(name).is_some());
         let counts = |key: &str| {
             let moved = key == BASE_URL && elsewhere;
-            REMEMBERED.contains(&key) && (same || !key.starts_with("llm.")) && !moved
+            let mut remembered = REMEMBERED.split_whitespace();
+            remembered.any(|known| known == key) && (same || !key.starts_with("llm.")) && !moved
         };
-        let kept = settings
+        let mut kept = settings.clone();
+        kept.retain(|key, _| counts(key) && !environment.overrides(key));
+        let said = kept
             .iter()
-            .filter(|(key, _)| counts(key) && !environment.overrides(key));
-        let said = kept.map(|(key, value)| (variable_of(key), value.clone()));
+            .map(|(key, value)| (variable_of(key), value.clone()));
         read_config::override_by(self, &said.collect())
     }
 }
