@@ -1,12 +1,17 @@
 //! How files are read that any process may have put there: the functions follow no link, never wait for the other end of a
 //! pipe, and read only plain files up to a limit. Reading blocks: it belongs on a thread for blocking work.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+
+/// The most bytes of a git file that contains a path.
+const LINK: u64 = 8 * 1024;
 
 /// Opens a file for reading, whatever kind it is; the caller checks the metadata of the opened file before it reads.
 ///
@@ -45,6 +50,23 @@ pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_plain(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads the path that a file of git contains after some word.
+///
+/// # Errors
+/// As [`open_plain`]; it contains no path.
+pub fn git_link(file: &Path, before: &str) -> io::Result<PathBuf> {
+    let bytes = read_beginning(file, LINK)?;
+    let line = bytes.split(|byte| *byte == b'\n').next();
+    let path = line.and_then(|line| line.strip_prefix(before.as_bytes()));
+    let path = path.map(<[u8]>::trim_ascii).filter(|path| !path.is_empty());
+    let path = path.ok_or_else(|| {
+        let said = format!("`{}` names no folder", file.display());
+        io::Error::new(io::ErrorKind::InvalidData, said)
+    })?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    Ok(folder.join(OsStr::from_bytes(path)))
 }
 
 /// Replaces a file in one step, unless it is a plain file with exactly this text: a process that does the same in the meantime

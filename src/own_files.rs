@@ -1,7 +1,7 @@
 //! How the program opens its own files in folders where others can write: never through a link, never under a second name, and
 //! only plain files. Otherwise another user could make the program write into a file of theirs, or wait for ever.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -34,6 +34,30 @@ pub fn file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // The file may become the output of a child process, which does not expect this flag.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+/// Device and number of a file: they show whether another file has its name now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(u64, u64);
+
+impl From<&Metadata> for FileId {
+    fn from(file: &Metadata) -> Self {
+        Self(file.dev(), file.ino())
+    }
+}
+
+/// Returns which file has a name; a link is a file of its own.
+///
+/// # Errors
+/// None has it, or an error of the system.
+pub fn id(path: &Path) -> io::Result<FileId> {
+    path.symlink_metadata().map(|file| FileId::from(&file))
+}
+
+/// Returns whether an open file still has its name.
+pub fn is_at(opened: &File, path: &Path) -> bool {
+    let opened = opened.metadata().map(|file| FileId::from(&file));
+    opened.is_ok_and(|opened| id(path).is_ok_and(|there| there == opened))
 }
 
 /// Locks a file, and returns whether it is locked now: another process may hold the lock.

@@ -9,11 +9,11 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::bounded_read;
 use crate::config::Environment;
 use crate::own_files;
+use crate::wire::text::sha256;
 
 /// The folder of the records in the state folder.
 const FOLDER: &str = "trust";
@@ -109,24 +109,19 @@ impl ConfirmedRecords {
         let path = std::path::absolute(path)?;
         let folder = path.parent().unwrap_or(&path).canonicalize()?;
         let path = folder.join(path.file_name().unwrap_or_default());
-        let hash = hex(&path.as_os_str().as_bytes());
+        let hash = sha256(path.as_os_str().as_bytes());
         Ok(self.folder.join(format!("{hash}.json")))
     }
 }
 
 /// Returns what stands for the content of a file in [`Parts`].
 pub fn content_hash(content: impl AsRef<[u8]>) -> String {
-    format!("{HASH}{}", hex(&content))
+    format!("{HASH}{}", sha256(content))
 }
 
 /// Returns whether a part is the [`content_hash`] of something.
 pub fn is_hash(part: &str) -> bool {
     part.starts_with(HASH)
-}
-
-fn hex(content: &impl AsRef<[u8]>) -> String {
-    let digest = Sha256::digest(content);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns a path without links, as far as it exists.

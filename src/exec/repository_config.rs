@@ -1,22 +1,17 @@
 //! The repository of a folder, found without git, and the person's configuration for it. Both are read once, before any agent
 //! works there, and stored with the plan.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::git::{Git, GitError};
-use crate::foreign_files::read_beginning;
+use crate::foreign_files::{git_link, read_beginning};
 use crate::plan::Repository;
 
 /// The most bytes of the settings that are stored with a plan.
 pub(super) const MOST: usize = 16 * 1024;
-
-/// The most bytes of a git file that contains a path.
-const LINK: u64 = 8 * 1024;
 
 /// A git command that takes longer for a few files counts as hanging.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -114,32 +109,18 @@ pub(super) fn locate(folder: &Path) -> io::Result<Option<RepositoryPlace>> {
     };
     // The link of a linked worktree or a submodule.
     let git_dir = match metadata.is_file() {
-        true => link(&path, "gitdir:")?,
+        true => git_link(&path, "gitdir:")?,
         false => path,
     }
     .canonicalize()?;
     let common_dir = match git_dir.join("commondir") {
-        path if path.symlink_metadata().is_ok() => link(&path, "")?.canonicalize()?,
+        path if path.symlink_metadata().is_ok() => git_link(&path, "")?.canonicalize()?,
         _ => git_dir.clone(),
     };
     Ok(Some(RepositoryPlace {
         git_dir,
         common_dir,
     }))
-}
-
-/// Reads the path that a git file contains.
-pub(super) fn link(file: &Path, before: &str) -> io::Result<PathBuf> {
-    let bytes = read_beginning(file, LINK)?;
-    let line = bytes.split(|byte| *byte == b'\n').next();
-    let path = line.and_then(|line| line.strip_prefix(before.as_bytes()));
-    let path = path.map(<[u8]>::trim_ascii).filter(|path| !path.is_empty());
-    let path = path.ok_or_else(|| {
-        let said = format!("`{}` names no folder", file.display());
-        io::Error::new(io::ErrorKind::InvalidData, said)
-    })?;
-    let folder = file.parent().unwrap_or(Path::new("."));
-    Ok(folder.join(OsStr::from_bytes(path)))
 }
 
 /// Returns the repository of a folder itself, with the person's configuration for it; `None` if the folder has none.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::check_folder::CheckFolder;
 use super::git::{Git, GitError};
-use super::repository_config::link;
+use crate::foreign_files::git_link;
 use crate::plan::Repository;
 use unmergeable_content::{marks_in, nested, own_repositories};
 
@@ -183,7 +183,7 @@ impl Project {
         let (own, worktrees) = (folder.join(".git"), self.worktrees.clone());
         // Git has written a path through this program's folder into it.
         let name = move || {
-            let named = link(&own, "gitdir:")?;
+            let named = git_link(&own, "gitdir:")?;
             let name = named.file_name().unwrap_or_default();
             let named = worktrees.join(name);
             fs::write(own, format!("gitdir: {}\n", named.display()))?;
@@ -459,9 +459,9 @@ impl Project {
 
 /// Returns the folder with the HEAD and the index of a worktree, if the worktree and the repository still refer to each other.
 fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
-    let named = link(&folder.join(".git"), "gitdir:")?;
+    let named = git_link(&folder.join(".git"), "gitdir:")?;
     let known = worktrees.join(named.file_name().unwrap_or_default());
-    let back = link(&known.join("gitdir"), "")?;
+    let back = git_link(&known.join("gitdir"), "")?;
     let real = known.canonicalize()?;
     let mutual = real == known
         && named.canonicalize()? == known

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 
 use crate::llm::BoxFuture;
@@ -22,7 +21,7 @@ use super::placeholders::has_name;
 use super::role_model::StepContext;
 
 /// The result of an ability as a text, or the reason for which its step fails.
-type Done<'a> = BoxFuture<'a, Result<String, String>>;
+pub(super) type Done<'a> = BoxFuture<'a, Result<String, String>>;
 
 /// An action or a tool. It gets parameters that fit its schema, and may be called again with the same parameters after a crash.
 pub trait Ability: Send + Sync {
@@ -41,11 +40,7 @@ pub trait Ability: Send + Sync {
     }
 
     /// Does it. The error is the reason for which the step fails.
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        situation: &'a StepContext<'a>,
-    ) -> BoxFuture<'a, Result<String, String>>;
+    fn call<'a>(&'a self, params: Value, situation: &'a StepContext<'a>) -> Done<'a>;
 }
 
 /// Makes an ability of a function.
@@ -60,40 +55,35 @@ where
 }
 
 /// A function with its description: what all abilities of this program are.
-pub(super) struct Function<F> {
+pub(super) struct Function {
     name: String,
     description: String,
     schema: Value,
     limits_itself: bool,
-    does: F,
+    does: Box<Does>,
 }
 
-impl<F> Function<F>
-where
-    Self: Ability + 'static,
-    F: for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a>,
-{
+type Does = dyn for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a> + Send + Sync;
+
+impl Function {
     pub(super) fn ability(
         name: &str,
         description: &str,
         schema: Value,
         limits_itself: bool,
-        does: F,
+        does: impl for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a> + Send + Sync + 'static,
     ) -> Arc<dyn Ability> {
         Arc::new(Self {
             name: name.to_owned(),
             description: description.to_owned(),
             schema,
             limits_itself,
-            does,
+            does: Box::new(does),
         })
     }
 }
 
-impl<F> Ability for Function<F>
-where
-    F: for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a> + Send + Sync,
-{
+impl Ability for Function {
     fn name(&self) -> &str {
         &self.name
     }
@@ -231,29 +221,11 @@ impl Abilities {
             true => Duration::MAX,
             false => limit,
         });
-        // Some do part of their work when they are called, before anything is waited for.
-        let begin = || ability.call(params, situation);
-        let call = catch_unwind(AssertUnwindSafe(begin));
-        let call = call.map_err(|_| PANICKED.to_owned())?;
+        let call = AssertUnwindSafe(async { ability.call(params, situation).await });
         tokio::select! {
             biased;
-            done = CatchPanic(call) => done,
+            done = call.catch_unwind() => done.unwrap_or_else(|_| Err("it panicked".to_owned())),
             () = allowance.used_up() => Err(format!("no result after {limit:?}")),
         }
-    }
-}
-
-const PANICKED: &str = "it panicked";
-
-/// A future of foreign code.
-struct CatchPanic<'a>(Done<'a>);
-
-impl Future for CatchPanic<'_> {
-    type Output = Result<String, String>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let poll = || self.0.as_mut().poll(context);
-        catch_unwind(AssertUnwindSafe(poll))
-            .unwrap_or_else(|_| Poll::Ready(Err(PANICKED.to_owned())))
     }
 }

@@ -7,7 +7,7 @@ use super::internal_plan::PlanningStrategy;
 use super::messages::{CollaborationStatus, MessageKind, StructuredMessage};
 use super::plan_execution::Advance;
 use super::role_assignments::{AdmittedTask, Role};
-use super::role_state::RoleError;
+use super::role_state::Result;
 use crate::wire::team_file::StepSpec;
 
 /// Which strategy, and why.
@@ -83,10 +83,7 @@ pub trait AgentBaseRole: Send {
     ///
     /// # Errors
     /// The store failed, or the framework did not apply the result of a task: the same message again continues.
-    fn process_message(
-        &mut self,
-        message: StructuredMessage,
-    ) -> BoxFuture<'_, Result<(), RoleError>> {
+    fn process_message(&mut self, message: StructuredMessage) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             match message.kind {
                 _ if !self.role().is_for(&message) => {}
@@ -110,7 +107,7 @@ pub trait AgentBaseRole: Send {
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].
-    fn begin_waiting(&mut self) -> BoxFuture<'_, Result<(), RoleError>> {
+    fn begin_waiting(&mut self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             while let Some(task) = self.role_mut().next_waiting() {
                 self.execute_task(task).await?;
@@ -123,11 +120,11 @@ pub trait AgentBaseRole: Send {
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].
-    fn execute_task(&mut self, task: StructuredMessage) -> BoxFuture<'_, Result<(), RoleError>> {
+    fn execute_task(&mut self, task: StructuredMessage) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let description = task.description.clone().unwrap_or_default();
             if self.role_mut().begin(task).await? {
-                let steps: Result<_, RoleError> = async {
+                let steps: Result<_> = async {
                     let strategy = match self.role().strategy() {
                         Some(strategy) => strategy,
                         None => {
@@ -156,7 +153,7 @@ pub trait AgentBaseRole: Send {
     fn determine_planning_strategy<'a>(
         &'a mut self,
         description: &'a str,
-    ) -> BoxFuture<'a, Result<ChosenStrategy, RoleError>> {
+    ) -> BoxFuture<'a, Result<ChosenStrategy>> {
         Box::pin(self.role_mut().choose_strategy(description))
     }
 
@@ -164,7 +161,7 @@ pub trait AgentBaseRole: Send {
     ///
     /// # Errors
     /// As [`AgentBaseRole::determine_planning_strategy`].
-    fn create_simple_plan(&mut self, _: &str) -> Result<Vec<StepSpec>, RoleError> {
+    fn create_simple_plan(&mut self, _: &str) -> Result<Vec<StepSpec>> {
         self.role_mut().simple_steps()
     }
 
@@ -177,7 +174,7 @@ pub trait AgentBaseRole: Send {
     fn generate_internal_plan<'a>(
         &'a mut self,
         description: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<StepSpec>, RoleError>> {
+    ) -> BoxFuture<'a, Result<Vec<StepSpec>>> {
         Box::pin(self.role_mut().make_steps(description))
     }
 
@@ -185,7 +182,7 @@ pub trait AgentBaseRole: Send {
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].
-    fn execute_internal_plan(&mut self) -> BoxFuture<'_, Result<(), RoleError>> {
+    fn execute_internal_plan(&mut self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             loop {
                 match self.role_mut().advance().await? {
@@ -194,7 +191,7 @@ pub trait AgentBaseRole: Send {
                     Advance::Replan => {
                         let description = self.role().given().0.to_owned();
                         let steps = self.generate_internal_plan(&description).await;
-                        self.role_mut().replan_with(steps).await?;
+                        self.role_mut().plan_with(steps).await?;
                     }
                     Advance::Ended(status, result) => {
                         let reported = self.update_task_status_in_plan_tool(status, result).await;
@@ -214,7 +211,7 @@ pub trait AgentBaseRole: Send {
     fn handle_collaboration_response(
         &mut self,
         answer: StructuredMessage,
-    ) -> BoxFuture<'_, Result<(), RoleError>> {
+    ) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             if self.role_mut().take_answer(answer).await? {
                 self.execute_internal_plan().await?;
@@ -231,7 +228,7 @@ pub trait AgentBaseRole: Send {
         &mut self,
         status: CollaborationStatus,
         result: String,
-    ) -> BoxFuture<'_, Result<(), RoleError>> {
+    ) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.role_mut().report(status, result))
     }
 
@@ -239,7 +236,7 @@ pub trait AgentBaseRole: Send {
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].
-    fn look_again(&mut self) -> BoxFuture<'_, Result<(), RoleError>> {
+    fn look_again(&mut self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             if self.role().state().waits() {
                 self.execute_internal_plan().await?;
@@ -253,7 +250,7 @@ pub trait AgentBaseRole: Send {
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].
-    fn timed_out(&mut self, now: Time) -> BoxFuture<'_, Result<(), RoleError>> {
+    fn timed_out(&mut self, now: Time) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             if self.role_mut().give_up_waiting(now).await? {
                 self.execute_internal_plan().await?;

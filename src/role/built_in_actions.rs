@@ -11,13 +11,12 @@ use serde::de::DeserializeOwned;
 
 use crate::exec::link_free_access;
 use crate::exec::{CheckConfig, MarkKind, check, check_marked};
-use crate::llm::BoxFuture;
 use crate::plan::within_workspace;
 use crate::tools::arguments;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
-use super::abilities::{Abilities, Ability, Function};
+use super::abilities::{Abilities, Ability, Done, Function};
 use super::framework::meant;
 use super::planning_strategy::ASK;
 use super::role_model::StepContext;
@@ -97,10 +96,7 @@ pub(super) fn action<P, F>(
 ) -> Arc<dyn Ability>
 where
     P: DeserializeOwned + JsonSchema + 'static,
-    F: for<'a> Fn(P, &'a StepContext<'a>) -> BoxFuture<'a, Result<String, String>>
-        + Send
-        + Sync
-        + 'static,
+    F: for<'a> Fn(P, &'a StepContext<'a>) -> Done<'a> + Send + Sync + 'static,
 {
     let schema = arguments::schema_of::<P>();
     Function::ability(
@@ -215,13 +211,11 @@ async fn run_check(
 fn path(path: &str) -> Result<String, String> {
     let within = within_workspace(path).map_err(|why| format!("{} {why}", quote(path)))?;
     // What stands there is run by git, and may hold secrets.
-    if within
-        .split('/')
-        .any(|part| part.eq_ignore_ascii_case(".git"))
-    {
-        return Err(format!("{} is git's own", quote(path)));
+    let mut parts = within.split('/');
+    match parts.any(|part| part.eq_ignore_ascii_case(".git")) {
+        true => Err(format!("{} is git's own", quote(path))),
+        false => Ok(within),
     }
-    Ok(within)
 }
 
 async fn blocking<T: Send + 'static>(

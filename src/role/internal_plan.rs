@@ -9,7 +9,7 @@ use crate::plan::{
     PlanState, ROLE, Refusal, ReplanEdit, ReportStatus, Task, TaskId, TaskOrder, TaskSpec,
     TaskState, Time,
 };
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store, StoreError};
 use crate::tools::new_plan_id;
 use crate::wire::team_file::{StepDoes, StepSpec};
 use crate::wire::text::{one_line, time_text};
@@ -119,6 +119,13 @@ impl InternalPlan {
     pub fn of(plan: &Plan) -> Self {
         let head = plan.head();
         let usage = &head.usage;
+        let others = ModelCost {
+            calls: 0,
+            input_tokens: usage.agent_input_tokens,
+            output_tokens: usage.agent_output_tokens,
+            cost_usd: usage.agent_cost_usd,
+        };
+        let recalls = plan.recalls().map(|recalled| recalled.id.clone().into());
         let step = |task: &Task| InternalStep {
             number: task.number,
             name: task.name.clone(),
@@ -135,26 +142,14 @@ impl InternalPlan {
             outcome: head.outcome.clone().unwrap_or_default(),
             partial: plan.tasks().any(|task| answered_in_part(plan, task)),
             replan: head.replan.as_ref().map(|replan| replan.why.clone()),
-            recalls: plan
-                .recalls()
-                .map(|recalled| recalled.id.clone().into())
-                .collect(),
+            recalls: recalls.collect(),
             spent: ModelCost {
                 calls: u32::try_from(usage.llm_calls).unwrap_or(u32::MAX),
-                input_tokens: usage
-                    .llm_input_tokens
-                    .saturating_add(usage.agent_input_tokens),
-                output_tokens: usage
-                    .llm_output_tokens
-                    .saturating_add(usage.agent_output_tokens),
-                cost_usd: usage.llm_cost_usd + usage.agent_cost_usd,
+                input_tokens: others.input_tokens.saturating_add(usage.llm_input_tokens),
+                output_tokens: others.output_tokens.saturating_add(usage.llm_output_tokens),
+                cost_usd: others.cost_usd + usage.llm_cost_usd,
             },
-            spent_by_others: ModelCost {
-                calls: 0,
-                input_tokens: usage.agent_input_tokens,
-                output_tokens: usage.agent_output_tokens,
-                cost_usd: usage.agent_cost_usd,
-            },
+            spent_by_others: others,
         }
     }
 
@@ -315,10 +310,7 @@ impl PlanKeeper {
     }
 
     /// Returns the internal plan for an assignment, if there is one.
-    pub(super) async fn find(
-        &self,
-        assignment: &RequestId,
-    ) -> Result<Option<InternalPlan>, StoreError> {
+    pub(super) async fn find(&self, assignment: &RequestId) -> Result<Option<InternalPlan>> {
         let key = InternalPlan::key(&self.role, assignment);
         match self.store.find(&key).await? {
             Some(id) => Ok(Some(self.read(&id).await?)),
@@ -335,7 +327,7 @@ impl PlanKeeper {
         &self,
         role: &str,
         request: &RequestId,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<Option<String>> {
         let Ok(role) = role.parse::<RoleId>() else {
             return Ok(None);
         };
@@ -357,10 +349,7 @@ impl PlanKeeper {
     }
 
     /// Makes an internal plan without steps for an assignment, or returns the one that there is.
-    pub(super) async fn open(
-        &self,
-        message: &StructuredMessage,
-    ) -> Result<InternalPlan, StoreError> {
+    pub(super) async fn open(&self, message: &StructuredMessage) -> Result<InternalPlan> {
         let assignment = message.assignment();
         if let Some(plan) = self.find(&assignment).await? {
             return Ok(plan);
@@ -400,10 +389,9 @@ impl PlanKeeper {
         }
     }
 
-    pub(super) async fn read(&self, plan: &PlanId) -> Result<InternalPlan, StoreError> {
-        self.store
-            .read(plan, |plan, _| InternalPlan::of(plan))
-            .await
+    pub(super) async fn read(&self, plan: &PlanId) -> Result<InternalPlan> {
+        let read = self.store.read(plan, |plan, _| InternalPlan::of(plan));
+        read.await
     }
 
     /// Changes an internal plan, ends it if nothing is left to do, and returns it is then.
@@ -412,7 +400,7 @@ impl PlanKeeper {
         plan: &PlanId,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<InternalPlan, StoreError> {
+    ) -> Result<InternalPlan> {
         self.store
             .change(plan, &self.by, why, move |draft| {
                 change(draft)?;
@@ -429,7 +417,7 @@ impl PlanKeeper {
         &self,
         plan: &PlanId,
         steps: Vec<StepSpec>,
-    ) -> Result<InternalPlan, StoreError> {
+    ) -> Result<InternalPlan> {
         let why = "the steps are known";
         let add = move |draft: &mut Draft<'_>| match draft.plan().counts().total() {
             0 => draft.add_tasks(tasks(steps), None).map(drop),
@@ -444,7 +432,7 @@ impl PlanKeeper {
         plan: &PlanId,
         steps: Vec<StepSpec>,
         reason: String,
-    ) -> Result<InternalPlan, StoreError> {
+    ) -> Result<InternalPlan> {
         let why = "the rest of the steps was changed";
         self.change(plan, why, move |draft| {
             let pending = draft.plan().unsettled();

@@ -1,12 +1,10 @@
 //! What stands in double braces in a step: `{{task.name}}`, `{{task.description}}`, `{{context}}`, and the result of an
 //! earlier step, `{{steps.1.result}}`. What is put there is data: it is never read again.
 
-use std::cell::Cell;
-
 use serde_json::{Map, Value};
 
 use crate::wire::team_file::StepDoes;
-use crate::wire::team_file::placeholders::{OF_A_STEP, each_name, fill};
+use crate::wire::team_file::placeholders::{self, fill, in_braces, missing, names, step_of};
 use crate::wire::text::{clip_bytes, one_line, quote};
 
 use super::internal_plan::InternalStep;
@@ -56,13 +54,10 @@ impl StepValues<'_> {
 
     /// Returns a text with its names replaced, cut where it gets too long; a name that is not there stays as it is.
     pub(super) fn fill(&self, text: &str) -> String {
-        let filled = Filled::default();
-        let text = filled.text(self, text);
-        match filled.cut.get() {
-            true => format!(
-                "{}\n[cut after {MAX_FILLED} bytes]",
-                clip_bytes(&text, MAX_FILLED)
-            ),
+        let mut filler = Filler::new(self);
+        let text = filler.text(text);
+        match filler.cut {
+            true => clip_bytes(&text, MAX_FILLED) + &format!("\n[cut after {MAX_FILLED} bytes]"),
             false => text,
         }
     }
@@ -75,9 +70,9 @@ impl StepValues<'_> {
         &self,
         params: &Map<String, Value>,
     ) -> Result<Map<String, Value>, String> {
-        let filled = Filled::default();
-        let params = filled.map(self, params);
-        match filled.cut.get() {
+        let mut filler = Filler::new(self);
+        let params = filler.map(params);
+        match filler.cut {
             true => Err(format!(
                 "what stands in double braces in its parameters comes to more than {MAX_FILLED} bytes"
             )),
@@ -86,38 +81,40 @@ impl StepValues<'_> {
     }
 }
 
-/// How much was put into a step.
-#[derive(Default)]
-struct Filled {
-    bytes: Cell<usize>,
-    cut: Cell<bool>,
+/// Puts values into a step, up to a limit.
+struct Filler<'a> {
+    values: &'a StepValues<'a>,
+    /// Bytes that may still be put in.
+    left: usize,
+    cut: bool,
 }
 
-impl Filled {
-    fn text(&self, known: &StepValues<'_>, text: &str) -> String {
-        fill(text, &|name| {
-            let value = known.value(name)?;
-            let left = MAX_FILLED - self.bytes.get();
-            if value.len() <= left {
-                self.bytes.set(self.bytes.get() + value.len());
-                return Some(value);
-            }
-            self.cut.set(true);
-            self.bytes.set(MAX_FILLED);
-            Some(clip_bytes(&value, left))
+impl<'a> Filler<'a> {
+    fn new(values: &'a StepValues<'a>) -> Self {
+        let (left, cut) = (MAX_FILLED, false);
+        Self { values, left, cut }
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        fill(text, |name| {
+            let value = self.values.value(name)?;
+            self.cut |= value.len() > self.left;
+            let fitting = clip_bytes(&value, self.left);
+            self.left = self.left.saturating_sub(value.len());
+            Some(fitting)
         })
     }
 
-    fn map(&self, known: &StepValues<'_>, params: &Map<String, Value>) -> Map<String, Value> {
-        let fill = |(name, value): (&String, &Value)| (name.clone(), self.value(known, value));
+    fn map(&mut self, params: &Map<String, Value>) -> Map<String, Value> {
+        let fill = |(name, value): (&String, &Value)| (name.clone(), self.value(value));
         params.iter().map(fill).collect()
     }
 
-    fn value(&self, known: &StepValues<'_>, value: &Value) -> Value {
+    fn value(&mut self, value: &Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.text(known, text)),
-            Value::Array(list) => list.iter().map(|item| self.value(known, item)).collect(),
-            Value::Object(map) => Value::Object(self.map(known, map)),
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(list) => list.iter().map(|item| self.value(item)).collect(),
+            Value::Object(map) => Value::Object(self.map(map)),
             other => other.clone(),
         }
     }
@@ -125,60 +122,34 @@ impl Filled {
 
 /// Returns whether a value has a name in it, so that what it will be is not known yet.
 pub(super) fn has_name(value: &Value) -> bool {
-    let mut found = false;
-    each_text(value, &mut |text| each_name(text, &mut |_| found = true));
-    found
+    texts(value).into_iter().any(placeholders::has_name)
 }
 
 /// Refuses names that do not exist when a step is done; `place` counts the steps from 1.
 pub(super) fn check(does: &StepDoes, place: usize) -> Result<(), String> {
-    let mut checked = Ok(());
-    let mut see = |name: &str| {
-        if checked.is_ok() {
-            checked = check_name(name, place);
-        }
-    };
-    match does {
+    let texts: Vec<&str> = match does {
         StepDoes::ExecuteAction { params, .. } | StepDoes::UseTool { params, .. } => {
-            for value in params.values() {
-                each_text(value, &mut |text| each_name(text, &mut see));
-            }
+            params.values().flat_map(texts).collect()
         }
         StepDoes::RequestCollaboration {
             description,
             context,
             ..
-        } => {
-            each_name(description, &mut see);
-            each_name(context, &mut see);
-        }
-    }
-    checked
-}
-
-fn check_name(name: &str, place: usize) -> Result<(), String> {
-    let known = match step_of(name) {
-        Some(number) if (1..place).contains(&number) => return Ok(()),
-        None if OF_A_STEP.contains(&name) => return Ok(()),
-        Some(_) if place == 1 => "no step comes before".to_owned(),
-        Some(_) => format!("step {place} sees the results of steps 1 to {}", place - 1),
-        None => format!("known are {} and steps.1.result", OF_A_STEP.join(", ")),
+        } => vec![description.as_str(), context],
     };
-    let shown = quote(&format!("{{{{{name}}}}}"));
-    Err(format!("{shown} is not there: {known}"))
+    let mut names = texts.into_iter().flat_map(names);
+    match names.find_map(|name| Some((name, missing(name, place)?))) {
+        Some((name, hint)) => Err(format!("there is no {}: {hint}", quote(&in_braces(name)))),
+        None => Ok(()),
+    }
 }
 
-fn step_of(name: &str) -> Option<usize> {
-    let number = name.strip_prefix("steps.")?.strip_suffix(".result")?;
-    number.parse().ok()
-}
-
-fn each_text(value: &Value, see: &mut impl FnMut(&str)) {
+fn texts(value: &Value) -> Vec<&str> {
     match value {
-        Value::String(text) => see(text),
-        Value::Array(list) => list.iter().for_each(|item| each_text(item, see)),
-        Value::Object(map) => map.values().for_each(|item| each_text(item, see)),
-        _ => {}
+        Value::String(text) => vec![text],
+        Value::Array(list) => list.iter().flat_map(texts).collect(),
+        Value::Object(map) => map.values().flat_map(texts).collect(),
+        _ => Vec::new(),
     }
 }
 

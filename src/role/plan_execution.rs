@@ -17,16 +17,10 @@ use super::placeholders::StepValues;
 use super::request_collaboration::{REQUEST_COLLABORATION, Request};
 use super::role_assignments::Role;
 use super::role_model::StepContext;
-use super::role_state::{RoleError, RoleStatus};
+use super::role_state::{Result, RoleError, RoleStatus};
 
 /// Bytes that are kept of what a step said.
 const MAX_RESULT: usize = 128 * 1024;
-
-/// Which of its abilities a step uses.
-enum Own {
-    Action,
-    Tool,
-}
 
 /// How far the internal plan came.
 #[derive(Debug)]
@@ -39,7 +33,7 @@ pub(super) enum Advance {
 
 impl Role {
     /// Brings the internal plan one step on.
-    pub(super) async fn advance(&mut self) -> Result<Advance, RoleError> {
+    pub(super) async fn advance(&mut self) -> Result<Advance> {
         let plan = self.keeper.read(&self.plan_id()?).await?;
         self.state.internal_plan = Some(plan.clone());
         self.withdraw(&plan).await?;
@@ -68,10 +62,13 @@ impl Role {
     }
 
     /// Does a step that waits for no role, or makes the request of one that does.
-    async fn do_step(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
-        let (of, name, params) = match &step.does {
-            StepDoes::ExecuteAction { action, params } => (Own::Action, action, params),
-            StepDoes::UseTool { tool, params } => (Own::Tool, tool, params),
+    async fn do_step(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<()> {
+        let (name, params) = match &step.does {
+            StepDoes::ExecuteAction {
+                action: name,
+                params,
+            }
+            | StepDoes::UseTool { tool: name, params } => (name, params),
             StepDoes::RequestCollaboration { .. } => return self.request(plan, step).await,
         };
         let number = step.number;
@@ -80,11 +77,15 @@ impl Role {
             let begin = move |draft: &mut Draft<'_>| draft.start_task(number);
             self.change("a step is begun", begin).await?;
         }
-        let abilities = match of {
-            Own::Action => &self.actions,
-            Own::Tool => &self.tools,
+        let abilities = match &step.does {
+            StepDoes::UseTool { .. } => &self.tools,
+            _ => &self.actions,
         };
-        match self.call(abilities, name, params, plan, step).await? {
+        let done = match self.values(plan).fill_all(params) {
+            Ok(params) => self.call(abilities, name, params, plan, step).await?,
+            Err(reason) => Err(reason),
+        };
+        match done {
             Ok(result) => {
                 self.complete_step(step, "a step was done", &printable(&result))
                     .await
@@ -101,25 +102,10 @@ impl Role {
         &self,
         abilities: &Abilities,
         name: &str,
-        params: &Map<String, Value>,
-        plan: &InternalPlan,
-        step: &InternalStep,
-    ) -> Result<Result<String, String>, RoleError> {
-        let params = match self.values(plan).fill_all(params) {
-            Ok(params) => params,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        self.carry_out(abilities, name, params, plan, step).await
-    }
-
-    async fn carry_out(
-        &self,
-        abilities: &Abilities,
-        name: &str,
         params: Map<String, Value>,
         plan: &InternalPlan,
         step: &InternalStep,
-    ) -> Result<Result<String, String>, RoleError> {
+    ) -> Result<Result<String, String>> {
         let (description, context) = self.given();
         let asking = |model| self.asking(model, &plan.id);
         let situation = StepContext {
@@ -150,18 +136,13 @@ impl Role {
         }
     }
 
-    async fn complete_step(
-        &mut self,
-        step: &InternalStep,
-        why: &str,
-        result: &str,
-    ) -> Result<(), RoleError> {
+    async fn complete_step(&mut self, step: &InternalStep, why: &str, result: &str) -> Result<()> {
         let (number, result) = (step.number, clip_bytes(result, MAX_RESULT));
         let complete = move |draft: &mut Draft<'_>| draft.complete_task(number, &result);
         self.change(why, complete).await
     }
 
-    async fn fail_step(&mut self, step: &InternalStep, reason: &str) -> Result<(), RoleError> {
+    async fn fail_step(&mut self, step: &InternalStep, reason: &str) -> Result<()> {
         let reason = clip_bytes(&printable(reason), MAX_RESULT);
         tracing::warn!(role = %self.settings.id, step = %step.name, reason = %one_line(&reason, 200), "a step failed");
         let number = step.number;
@@ -176,16 +157,15 @@ impl Role {
     }
 
     /// Makes the request of a step with the action for that: its id and its text are persisted before it is sent.
-    async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<(), RoleError> {
-        let request = match self.requested(plan, step) {
-            Ok(request) => request,
-            Err(reason) => return self.fail_step(step, &reason).await,
+    async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<()> {
+        let made = match self.requested(plan, step).map(|request| request.params()) {
+            Ok(params) => {
+                self.call(&self.actions, REQUEST_COLLABORATION, params, plan, step)
+                    .await?
+            }
+            Err(reason) => Err(reason),
         };
-        let params = request.params();
-        let answer = match self
-            .carry_out(&self.actions, REQUEST_COLLABORATION, params, plan, step)
-            .await?
-        {
+        let answer = match made {
             Ok(answer) => answer,
             Err(reason) => return self.fail_step(step, &reason).await,
         };
@@ -222,7 +202,7 @@ impl Role {
         plan: &InternalPlan,
         step: &InternalStep,
         pending: &PendingAnswer,
-    ) -> Result<Advance, RoleError> {
+    ) -> Result<Advance> {
         if let Some((status, text)) = &pending.answer {
             self.state.stop_waiting(RoleStatus::ExecutingStep);
             self.end_waits(self.state.top.as_ref()).await?;
@@ -252,7 +232,7 @@ impl Role {
         plan: &InternalPlan,
         step: &InternalStep,
         pending: &PendingAnswer,
-    ) -> Result<Result<(), String>, RoleError> {
+    ) -> Result<Result<(), String>> {
         let asked = (&plan.id, step.number);
         let message = self.requested(plan, step);
         let message = match message
@@ -277,7 +257,7 @@ impl Role {
         request: &RequestId,
         status: CollaborationStatus,
         text: &str,
-    ) -> Result<(), RoleError> {
+    ) -> Result<()> {
         if status != CollaborationStatus::Completed {
             let target = match &step.does {
                 StepDoes::RequestCollaboration { target, .. } => target.as_str(),
@@ -294,10 +274,7 @@ impl Role {
     }
 
     /// Persists an answer, if the role waits for it, and returns whether it does.
-    pub(super) async fn take_answer(
-        &mut self,
-        answer: StructuredMessage,
-    ) -> Result<bool, RoleError> {
+    pub(super) async fn take_answer(&mut self, answer: StructuredMessage) -> Result<bool> {
         let request = answer.request_id.as_ref();
         let awaited = request.is_some_and(|request| self.state.is_waiting_for(request));
         let plan = match request {
@@ -332,7 +309,7 @@ impl Role {
 
     /// Returns the internal plan of a task that this role was at before a restart and that is not given to it again yet, if
     /// it waits for this answer there.
-    async fn asked_before(&self, request: &RequestId) -> Result<Option<PlanId>, RoleError> {
+    async fn asked_before(&self, request: &RequestId) -> Result<Option<PlanId>> {
         let (store, command) = (&self.keeper.store, request.command().clone());
         let Some(plan) = store.plan_of(&command).await? else {
             return Ok(None);
@@ -351,7 +328,7 @@ impl Role {
     }
 
     /// Ends the wait for another role, if it is over and no answer is there, and returns whether it is.
-    pub(super) async fn give_up_waiting(&mut self, now: Time) -> Result<bool, RoleError> {
+    pub(super) async fn give_up_waiting(&mut self, now: Time) -> Result<bool> {
         let over = self.state.waits_until.is_some_and(|until| until <= now);
         if !self.state.waits() || !over {
             return Ok(false);
@@ -388,7 +365,7 @@ impl Role {
     }
 
     /// Withdraws the requests whose answers the plan does not need any more.
-    pub(super) async fn withdraw(&mut self, plan: &InternalPlan) -> Result<(), RoleError> {
+    pub(super) async fn withdraw(&mut self, plan: &InternalPlan) -> Result<()> {
         for request in &plan.recalls {
             self.framework.withdraw(request).await?;
             let command = request.command().clone();

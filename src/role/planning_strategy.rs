@@ -20,7 +20,7 @@ use super::placeholders;
 use super::request_collaboration::{REQUEST_COLLABORATION, as_request};
 use super::role_assignments::Role;
 use super::role_model::{NO_MODEL, RoleModel};
-use super::role_state::RoleError;
+use super::role_state::{Result, RoleError};
 
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";
@@ -178,9 +178,9 @@ impl Role {
     /// Refuses steps that name what is not there; `first` is the place of the first of them.
     pub(super) fn sound(
         &self,
-        steps: Result<Vec<StepSpec>, RoleError>,
+        steps: Result<Vec<StepSpec>>,
         first: usize,
-    ) -> Result<Vec<StepSpec>, RoleError> {
+    ) -> Result<Vec<StepSpec>> {
         let steps = steps?;
         if steps.is_empty() {
             return Err(RoleError::cannot_plan("there is no step to be done"));
@@ -194,10 +194,7 @@ impl Role {
     }
 
     /// Chooses how to plan a task.
-    pub(super) async fn choose_strategy(
-        &self,
-        description: &str,
-    ) -> Result<ChosenStrategy, RoleError> {
+    pub(super) async fn choose_strategy(&self, description: &str) -> Result<ChosenStrategy> {
         if description.trim().is_empty() {
             let reason = "the task does not say what is to be done";
             return Err(RoleError::cannot_plan(reason));
@@ -238,24 +235,20 @@ impl Role {
         Ok(ChosenStrategy { strategy, reason })
     }
 
-    fn model(&self) -> Result<&RoleModel, RoleError> {
+    fn model(&self) -> Result<&RoleModel> {
         let none = || RoleError::cannot_plan(NO_MODEL);
         self.model.as_ref().ok_or_else(none)
     }
 
     /// Puts a question about the task to the model.
-    async fn put<A>(
-        &self,
-        subject: ModelQuestionKind,
-        question: &TypedQuestion<A>,
-    ) -> Result<A, RoleError> {
+    async fn put<A>(&self, subject: ModelQuestionKind, question: &TypedQuestion<A>) -> Result<A> {
         let plan = self.plan_id()?;
         let asking = self.asking(self.model()?, &plan);
         asking.put(subject, 0, question).await
     }
 
     /// Returns the one step of a simple task.
-    pub(super) fn simple_steps(&self) -> Result<Vec<StepSpec>, RoleError> {
+    pub(super) fn simple_steps(&self) -> Result<Vec<StepSpec>> {
         self.model()?;
         Ok(vec![StepSpec {
             name: "Do the task".to_owned(),
@@ -267,7 +260,7 @@ impl Role {
     }
 
     /// Returns the steps of a template, or those that the language model makes.
-    pub(super) async fn make_steps(&self, description: &str) -> Result<Vec<StepSpec>, RoleError> {
+    pub(super) async fn make_steps(&self, description: &str) -> Result<Vec<StepSpec>> {
         let plan = self.state.internal_plan.as_ref();
         let why = plan.and_then(|plan| plan.replan.clone());
         if let (None, Some(PlanningStrategy::Template(name))) = (&why, self.strategy()) {
@@ -343,14 +336,10 @@ fn why_complex(description: &str) -> Option<&'static str> {
 
 fn is_item(line: &str) -> bool {
     let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let numbered = behind.len() < line.len()
-        && behind
-            .strip_prefix(['.', ')', '、'])
-            .is_some_and(|text| !text.starts_with(|c: char| c.is_ascii_digit()));
-    numbered
-        || ["- ", "* ", "+ ", "• "]
-            .iter()
-            .any(|mark| line.starts_with(mark))
+    let text = behind.strip_prefix(['.', ')', '、']);
+    let numbered = text.is_some_and(|text| !text.starts_with(|c: char| c.is_ascii_digit()));
+    let mut marks = ["- ", "* ", "+ ", "• "].into_iter();
+    behind.len() < line.len() && numbered || marks.any(|mark| line.starts_with(mark))
 }
 
 /// Counts sentences: what ends one is followed by nothing, or by a blank and what begins another one.

@@ -9,7 +9,7 @@ use crate::plan::{
     Attempt, AttemptState, CommandId, Draft, HumanQuestion, Plan, PlanId, PlanState, ROLE, Refusal,
     Report, RoleRequest, RoleRequestEnd, Time,
 };
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store, StoreError};
 use crate::wire::text::one_line;
 
 use super::internal_plan::{InternalPlan, asks_person};
@@ -40,7 +40,7 @@ impl WaitChain {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn of(store: &Store, plan: Option<&PlanId>) -> Result<Self, StoreError> {
+    pub async fn of(store: &Store, plan: Option<&PlanId>) -> Result<Self> {
         let mut chain = Self::default();
         let mut next = plan.cloned();
         while let Some(plan) = next.take()
@@ -72,7 +72,7 @@ impl WaitChain {
 impl Role {
     /// Records in the plan of the task that the role waits for what it is about to ask of another one, so that the task continues
     /// that was dispatched by a command. Nothing is recorded where that plan is not here, or does not wait for the task any more.
-    pub(super) async fn begin_wait(&self, request: &StructuredMessage) -> Result<(), StoreError> {
+    pub(super) async fn begin_wait(&self, request: &StructuredMessage) -> Result<()> {
         let Some(command) = self.state.command.clone() else {
             return Ok(());
         };
@@ -93,7 +93,7 @@ impl Role {
     }
 
     /// Ends the wait for a request that was recorded and could not be sent.
-    pub(super) async fn not_sent(&self, request: &RequestId) -> Result<(), StoreError> {
+    pub(super) async fn not_sent(&self, request: &RequestId) -> Result<()> {
         let request = request.command().clone();
         let end = move |draft: &mut Draft<'_>| {
             draft.end_wait(&request, RoleRequestEnd::TakenBack);
@@ -107,7 +107,7 @@ impl Role {
         &self,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Some(top) = &self.state.top else {
             return Ok(());
         };
@@ -116,7 +116,7 @@ impl Role {
     }
 
     /// Ends the recorded waits of a plan whose requests are not open any more.
-    pub(super) async fn end_waits(&self, top: Option<&PlanId>) -> Result<(), StoreError> {
+    pub(super) async fn end_waits(&self, top: Option<&PlanId>) -> Result<()> {
         match top {
             Some(top) => end_waits(&self.keeper.store, &self.keeper.by, top).await,
             None => Ok(()),
@@ -129,7 +129,7 @@ impl Role {
 ///
 /// # Errors
 /// A failure of the store.
-pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<(), StoreError> {
+pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<()> {
     let requests = store.read(top, |plan, _| {
         let requests = plan.waits().map(|(_, wait)| wait.request.clone());
         requests.collect::<Vec<_>>()
@@ -159,7 +159,7 @@ pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<(), Stor
 ///
 /// # Errors
 /// A failure of the store itself.
-fn shown<T>(top: &PlanId, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+fn shown<T>(top: &PlanId, result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(result) => Ok(Some(result)),
         Err(StoreError::Refused(_) | StoreError::UnknownPlan(_)) => Ok(None),
@@ -172,7 +172,7 @@ fn shown<T>(top: &PlanId, result: Result<T, StoreError>) -> Result<Option<T>, St
 }
 
 /// Returns how the wait for a request ended; `None` if it goes on.
-async fn end_of(store: &Store, request: &CommandId) -> Result<Option<RoleRequestEnd>, StoreError> {
+async fn end_of(store: &Store, request: &CommandId) -> Result<Option<RoleRequestEnd>> {
     let Some(plan) = store.plan_of(request).await? else {
         return Ok(Some(RoleRequestEnd::TakenBack));
     };
@@ -215,7 +215,7 @@ pub async fn with_person(
     on: &RoleId,
     request: &RequestId,
     now: Time,
-) -> Result<Duration, StoreError> {
+) -> Result<Duration> {
     let (mut keys, mut whole) = (vec![InternalPlan::key(on, request)], Duration::ZERO);
     for _ in 0..MOST {
         let Some(key) = keys.pop() else {
@@ -234,14 +234,12 @@ pub async fn with_person(
 }
 
 fn asked(plan: &Plan, now: Time) -> Duration {
-    let answered = plan
-        .questions()
-        .filter(|question| question.closed.is_none());
+    let open = |question: &&HumanQuestion| question.closed.is_none();
     let span = |question: &HumanQuestion| {
         let end = question.answer.as_ref().map_or(now, |answer| answer.at);
         end.since(question.asked)
     };
-    answered.map(span).sum()
+    plan.questions().filter(open).map(span).sum()
 }
 
 fn requests(plan: &Plan) -> Vec<String> {

@@ -43,10 +43,8 @@ impl Request {
         id: &RequestId,
         (plan, step): (&PlanId, TaskId),
     ) -> Result<StructuredMessage, String> {
-        let target: RoleId = self
-            .target_name
-            .parse()
-            .map_err(|error| format!("{error}"))?;
+        let target = self.target_name.parse::<RoleId>();
+        let target = target.map_err(|error| error.to_string())?;
         let kind = MessageKind::CollaborationRequest;
         let mut message = StructuredMessage::new(from.as_str(), target, kind);
         id.as_str().clone_into(&mut message.id);

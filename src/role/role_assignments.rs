@@ -17,7 +17,7 @@ use super::planning_strategy::ASK;
 use super::recorded_waits::WaitChain;
 use super::request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
 use super::role_model::{PlanQuestion, RoleModel};
-use super::role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
+use super::role_state::{AgentState, Result, RoleError, RoleFaults, RoleSettings, RoleStatus};
 use crate::wire::team_file::StepSpec;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
@@ -128,10 +128,7 @@ impl Role {
     }
 
     /// Decides what a task leads to: it is begun, waits, or is rejected because too many wait.
-    pub(super) async fn admit(
-        &mut self,
-        message: &StructuredMessage,
-    ) -> Result<AdmittedTask, RoleError> {
+    pub(super) async fn admit(&mut self, message: &StructuredMessage) -> Result<AdmittedTask> {
         let assignment = message.assignment();
         let same = |other: &StructuredMessage| other.assignment() == assignment;
         let Some(current) = &self.state.current_task else {
@@ -169,7 +166,7 @@ impl Role {
     }
 
     /// Abandons a task whose result is not wanted any more.
-    pub(super) async fn cancel(&mut self, message: &StructuredMessage) -> Result<(), RoleError> {
+    pub(super) async fn cancel(&mut self, message: &StructuredMessage) -> Result<()> {
         let Some(assignment) = &message.request_id else {
             tracing::warn!(role = %self.settings.id, "a message that cancels nothing");
             return Ok(());
@@ -185,7 +182,7 @@ impl Role {
         Ok(())
     }
 
-    async fn abandon(&mut self, plan: &InternalPlan) -> Result<(), RoleError> {
+    async fn abandon(&mut self, plan: &InternalPlan) -> Result<()> {
         let why = "no role waits for it any more";
         let end = move |draft: &mut Draft<'_>| match draft.plan().status().settled() {
             true => Ok(()),
@@ -204,7 +201,7 @@ impl Role {
     }
 
     /// Counts what other roles took for a plan whose report will never come.
-    async fn count_others(&self, plan: &InternalPlan) -> Result<(), RoleError> {
+    async fn count_others(&self, plan: &InternalPlan) -> Result<()> {
         let (PlanKeeper { store, by, .. }, spent) = (&self.keeper, plan.spent_by_others);
         if spent == ModelCost::default() {
             return Ok(());
@@ -221,7 +218,7 @@ impl Role {
     }
 
     /// Begins or resumes a task, and returns whether its internal plan has no steps yet.
-    pub(super) async fn begin(&mut self, task: StructuredMessage) -> Result<bool, RoleError> {
+    pub(super) async fn begin(&mut self, task: StructuredMessage) -> Result<bool> {
         self.state.status = RoleStatus::Planning;
         self.state.current_task = Some(task.clone());
         let plan = self.keeper.open(&task).await?;
@@ -233,7 +230,7 @@ impl Role {
     }
 
     /// Keeps the strategy, with the reason in the log.
-    pub(super) async fn choose(&mut self, chosen: &ChosenStrategy) -> Result<(), RoleError> {
+    pub(super) async fn choose(&mut self, chosen: &ChosenStrategy) -> Result<()> {
         let text = chosen.strategy.text();
         tracing::info!(role = %self.settings.id, strategy = %text, reason = %chosen.reason, "how the task is planned");
         let reason = printable(&chosen.reason);
@@ -244,42 +241,25 @@ impl Role {
         .await
     }
 
-    /// Persists the steps, or ends the task because there are none.
-    pub(super) async fn plan_with(
-        &mut self,
-        steps: Result<Vec<StepSpec>, RoleError>,
-    ) -> Result<(), RoleError> {
-        let plan = self.plan_id()?;
-        let steps = match self.sound(steps, 1) {
-            Ok(steps) => steps,
-            Err(error) => return self.cannot_plan(error).await,
-        };
-        self.state.internal_plan = Some(self.keeper.add_steps(&plan, steps).await?);
-        Ok(())
-    }
-
-    /// Replaces the rest of the steps, or ends the task because there are none.
-    pub(super) async fn replan_with(
-        &mut self,
-        steps: Result<Vec<StepSpec>, RoleError>,
-    ) -> Result<(), RoleError> {
+    /// Persists the steps, in the place of those that are to change, or ends the task because there are none.
+    pub(super) async fn plan_with(&mut self, steps: Result<Vec<StepSpec>>) -> Result<()> {
         let plan = self.plan_id()?;
         let internal = self.state.internal_plan.as_ref();
-        let steps_so_far = internal.map_or(&[][..], |plan| &plan.steps);
-        let settled = steps_so_far.iter().filter(|step| step.status.settled());
+        let so_far = internal.map_or(&[][..], |plan| &plan.steps);
+        let settled = so_far.iter().filter(|step| step.status.settled());
         let steps = match self.sound(steps, 1 + settled.count()) {
             Ok(steps) => steps,
             Err(error) => return self.cannot_plan(error).await,
         };
-        let why = internal.and_then(|plan| plan.replan.clone());
-        let plan = self
-            .keeper
-            .replace_rest(&plan, steps, why.unwrap_or_default());
-        self.state.internal_plan = Some(plan.await?);
+        let plan = match internal.and_then(|plan| plan.replan.clone()) {
+            Some(why) => self.keeper.replace_rest(&plan, steps, why).await?,
+            None => self.keeper.add_steps(&plan, steps).await?,
+        };
+        self.state.internal_plan = Some(plan);
         Ok(())
     }
 
-    pub(super) async fn cannot_plan(&mut self, error: RoleError) -> Result<(), RoleError> {
+    pub(super) async fn cannot_plan(&mut self, error: RoleError) -> Result<()> {
         let RoleError::CannotPlan(reason) = error else {
             return Err(error);
         };
@@ -293,7 +273,7 @@ impl Role {
         &mut self,
         status: CollaborationStatus,
         result: String,
-    ) -> Result<(), RoleError> {
+    ) -> Result<()> {
         let Some(task) = &self.state.current_task else {
             return Ok(());
         };
@@ -312,7 +292,7 @@ impl Role {
     }
 
     /// Makes the role idle again. A plan whose result was reported is archived.
-    pub(super) async fn leave(&mut self, reported: bool) -> Result<(), RoleError> {
+    pub(super) async fn leave(&mut self, reported: bool) -> Result<()> {
         let plan = self.plan_id()?;
         self.forget();
         if reported {
@@ -334,13 +314,13 @@ impl Role {
         &mut self,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<(), RoleError> {
+    ) -> Result<()> {
         let plan = self.keeper.change(&self.plan_id()?, why, change).await?;
         self.state.internal_plan = Some(plan);
         Ok(())
     }
 
-    pub(super) fn plan_id(&self) -> Result<PlanId, RoleError> {
+    pub(super) fn plan_id(&self) -> Result<PlanId> {
         let plan = self.state.internal_plan.as_ref();
         let none = || RoleError::cannot_plan("the role has no task");
         plan.map(|plan| plan.id.clone()).ok_or_else(none)

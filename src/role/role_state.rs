@@ -54,6 +54,9 @@ impl RoleSettings {
 #[error("{}", .0.join("\n"))]
 pub struct RoleFaults(pub Vec<String>);
 
+/// What a role comes to.
+pub(super) type Result<T, E = RoleError> = std::result::Result<T, E>;
+
 /// Why a role did not take a message in to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RoleError {

@@ -2,15 +2,13 @@
 //! server. Every client that knows the token may call; a page in a browser may not, even with the token.
 
 use std::convert::Infallible;
-use std::error::Error;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body as _, Bytes, Frame, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -21,7 +19,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep};
+use tower_http::timeout::TimeoutBody;
 
 use super::mcp_server::{MAX_MESSAGE, ServedTools, Server, SharedState};
 
@@ -179,7 +177,9 @@ impl AccessGate {
         let bytes = if most > SMALL as u64 { most } else { 0 };
         let bytes = u32::try_from(bytes).expect("the budget fits");
         let _room = self.budget.acquire_many(bytes).await;
-        self.service.handle(request.map(RequestBody::new)).await
+        // The room that it takes is needed by other clients, too.
+        let timed = |body| TimeoutBody::new(SILENCE, body);
+        self.service.handle(request.map(timed)).await
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
@@ -192,40 +192,6 @@ impl AccessGate {
         };
         let hashed: [u8; 32] = Sha256::digest(token.trim().as_bytes()).into();
         scheme.eq_ignore_ascii_case("bearer") && hashed == self.token
-    }
-}
-
-/// A body with a timeout for its sender: the room that it takes is needed by other clients, too.
-struct RequestBody {
-    body: Incoming,
-    silence: Pin<Box<Sleep>>,
-}
-
-impl RequestBody {
-    fn new(body: Incoming) -> Self {
-        let silence = Box::pin(tokio::time::sleep(SILENCE));
-        Self { body, silence }
-    }
-}
-
-impl hyper::body::Body for RequestBody {
-    type Data = Bytes;
-    type Error = Box<dyn Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        match Pin::new(&mut self.body).poll_frame(context) {
-            Poll::Ready(frame) => {
-                self.silence.as_mut().reset(Instant::now() + SILENCE);
-                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
-            }
-            Poll::Pending => {
-                ready!(self.silence.as_mut().poll(context));
-                Poll::Ready(Some(Err("nothing more came".into())))
-            }
-        }
     }
 }
 

@@ -195,12 +195,8 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
     /// Returns the next message that needs an action; `None` at the end.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if self.ended
-                || self
-                    .out
-                    .as_ref()
-                    .is_none_or(mpsc::UnboundedSender::is_closed)
-            {
+            let out = self.out.as_ref();
+            if self.ended || out.is_none_or(mpsc::UnboundedSender::is_closed) {
                 return None;
             }
             // The place comes first: dropping this future must not lose anything that was read from the stream.
@@ -247,20 +243,15 @@ async fn write_all(
             Ok(()) => write.flush().await,
             failed => failed,
         };
-        let failed = written.is_err();
-        if failed {
+        if written.is_err() {
             // The writer has stopped: senders that wait for room see that the queue is closed.
             queue.close();
-        }
-        let left = |waiting: &mut usize| match failed {
-            true => *waiting = 0,
-            false => *waiting = waiting.saturating_sub(bytes.len()),
-        };
-        waiting.send_modify(left);
-        drop(done.send(written));
-        if failed {
+            waiting.send_replace(0);
+            drop(done.send(written));
             return;
         }
+        waiting.send_modify(|waiting| *waiting -= bytes.len());
+        drop(done.send(written));
     }
 }
 

@@ -165,52 +165,20 @@ impl SharedState {
         }
     }
 
-    /// Calls a tool; the log names the caller.
-    async fn call(&self, caller: &str, name: &str, arguments: Value) -> CallToolResult {
-        let Some(dialect) = Dialect::answering(&self.served.dialects, name) else {
-            return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
-        };
-        let toolbox = self.served.toolbox.clone().with_caller(caller);
-        let ToolAnswer { success, value } = toolbox.call(dialect, name, arguments).await;
-        // A text goes out once: clients pass both forms to the model.
-        let (text, beside) = match &value["result"] {
-            // The text of the notebook is for the model; the data for a program goes alongside it.
-            Value::String(prose) if dialect == Dialect::Notebook => {
-                (prose.clone(), value.get("metadata"))
+    /// Returns the plan as text.
+    async fn page(&self) -> Result<String, ErrorData> {
+        let (now, served) = (self.clock.now(), Arc::clone(&self.served));
+        let text = self.read_plan(move |plan| match plan {
+            Some(plan) if is_notebook(Some(plan), &served.dialects) => {
+                notebook::page_of(plan, MAX_RESOURCE)
             }
-            _ => (value.to_string(), None),
-        };
-        let content = vec![ContentBlock::text(text)];
-        let mut result = match success {
-            true => CallToolResult::success(content),
-            false => CallToolResult::error(content),
-        };
-        result.structured_content = beside.cloned();
-        result
-    }
-
-    /// Returns a resource as text; `None` if it does not exist.
-    async fn resource(&self, uri: &str) -> Result<Option<String>, ErrorData> {
-        match uri {
-            PLAN => {
-                let (now, served) = (self.clock.now(), Arc::clone(&self.served));
-                let text = self
-                    .read_plan(move |plan| match plan {
-                        Some(plan) if is_notebook(Some(plan), &served.dialects) => {
-                            notebook::page_of(plan, MAX_RESOURCE)
-                        }
-                        Some(plan) => {
-                            let carried_out = served.volumes.daemon_of(plan.id()).is_some();
-                            mission::render(plan, carried_out, now, &served.program)
-                        }
-                        None => "There is no plan yet.\n".to_owned(),
-                    })
-                    .await?;
-                Ok(Some(clip_bytes(&text, MAX_RESOURCE)))
+            Some(plan) => {
+                let carried_out = served.volumes.daemon_of(plan.id()).is_some();
+                mission::render(plan, carried_out, now, &served.program)
             }
-            HINT => self.hint().await.map(Some),
-            _ => Ok(None),
-        }
+            None => "There is no plan yet.\n".to_owned(),
+        });
+        Ok(clip_bytes(&text.await?, MAX_RESOURCE))
     }
 
     async fn hint(&self) -> Result<String, ErrorData> {
@@ -256,18 +224,14 @@ fn failed(error: StoreError) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
-fn unknown(uri: &str) -> ErrorData {
-    let uri = one_line(uri, 200);
-    let message = format!("there is no resource `{uri}`; there are {PLAN} and {HINT}");
-    ErrorData::resource_not_found(message, None)
-}
-
 /// Returns the resource with that name.
 fn known(uri: &str) -> Result<&'static str, ErrorData> {
-    [PLAN, HINT]
-        .into_iter()
-        .find(|known| *known == uri)
-        .ok_or_else(|| unknown(uri))
+    let mut all = [PLAN, HINT].into_iter();
+    all.find(|known| *known == uri).ok_or_else(|| {
+        let uri = one_line(uri, 200);
+        let message = format!("there is no resource `{uri}`; there are {PLAN} and {HINT}");
+        ErrorData::resource_not_found(message, None)
+    })
 }
 
 /// Describes a tool as the protocol does. No call destroys data: the log keeps what a call replaces or deletes.
@@ -313,6 +277,7 @@ impl Server {
             .unwrap_or_else(|| NAMELESS.to_owned())
     }
 
+    /// Calls a tool; the log names the client.
     async fn call(
         &self,
         context: &RequestContext<RoleServer>,
@@ -320,18 +285,32 @@ impl Server {
         arguments: Value,
     ) -> CallToolResult {
         let _turn = self.turn.lock().await;
-        let caller = Self::caller(context);
-        self.shared.call(&caller, name, arguments).await
+        let served = &self.shared.served;
+        let Some(dialect) = Dialect::answering(&served.dialects, name) else {
+            return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
+        };
+        let toolbox = served.toolbox.clone().with_caller(&Self::caller(context));
+        let ToolAnswer { success, value } = toolbox.call(dialect, name, arguments).await;
+        // A text goes out once: clients pass both forms to the model.
+        let (text, beside) = match &value["result"] {
+            // The text of the notebook is for the model; the data for a program goes alongside it.
+            Value::String(prose) if dialect == Dialect::Notebook => {
+                (prose.clone(), value.get("metadata"))
+            }
+            _ => (value.to_string(), None),
+        };
+        let content = vec![ContentBlock::text(text)];
+        let mut result = match success {
+            true => CallToolResult::success(content),
+            false => CallToolResult::error(content),
+        };
+        result.structured_content = beside.cloned();
+        result
     }
 
     fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
-        let session = self.session.as_ref()?;
-        Some(
-            session
-                .subscribed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        let subscribed = self.session.as_ref()?.subscribed.lock();
+        Some(subscribed.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -476,10 +455,11 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let uri = request.uri;
-        let text = self.shared.resource(&uri).await?;
-        let text = text.ok_or_else(|| unknown(&uri))?;
-        let contents = ResourceContents::text(text, uri).with_mime_type(MARKDOWN);
+        let text = match known(&request.uri)? {
+            HINT => self.shared.hint().await?,
+            _ => self.shared.page().await?,
+        };
+        let contents = ResourceContents::text(text, request.uri).with_mime_type(MARKDOWN);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
@@ -514,10 +494,8 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let uri = known(&request.uri)?;
-        let task = self
-            .subscriptions()
-            .and_then(|mut subscribed| subscribed.remove(uri));
-        if let Some(task) = task {
+        let subscribed = self.subscriptions();
+        if let Some(task) = subscribed.and_then(|mut all| all.remove(uri)) {
             task.abort();
         }
         Ok(())
@@ -528,12 +506,9 @@ impl ServerHandler for Server {
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         let uris = requested.resource_subscriptions.iter().flatten();
-        let known = uris.filter(|uri| known(uri).is_ok()).cloned();
-        Some(
-            SubscriptionFilter::builder()
-                .resource_subscriptions(known.collect::<Vec<_>>())
-                .build(),
-        )
+        let known: Vec<_> = uris.filter(|uri| known(uri).is_ok()).cloned().collect();
+        let accepted = SubscriptionFilter::builder().resource_subscriptions(known);
+        Some(accepted.build())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -541,15 +516,14 @@ impl ServerHandler for Server {
             let message = format!("{MAX_LISTENERS} streams of news are open; end one first");
             return Err(ErrorData::invalid_request(message, None));
         };
-        let mut over = self.session.as_ref().map(|session| session.over.clone());
+        let over = self.session.as_ref().map(|session| session.over.clone());
         let ended = async move {
-            match &mut over {
+            match over {
                 // If the other side is gone, the stream ends, too.
-                Some(over) => drop(over.wait_for(|over| *over).await),
+                Some(mut over) => drop(over.wait_for(|over| *over).await),
                 None => std::future::pending().await,
             }
         };
-        let mut ended = pin!(ended);
         let mut notifications = self.shared.notifications.listen().await;
         // The client got its confirmation before this loop began: changes in between are reported now.
         notifications.mark_changed();
@@ -566,7 +540,7 @@ impl ServerHandler for Server {
         // A report that is being sent when the client disconnects is of no use, and the client may never read it.
         tokio::select! {
             () = context.cancelled() => {}
-            () = &mut ended => {}
+            () = ended => {}
             () = tell => {}
         }
         Ok(())

@@ -77,13 +77,8 @@ impl PlanNotifications {
     /// Reads the plan and its seq. A failure of the store counts as no plan; the next read may succeed.
     async fn read_seq(&self) -> Seen {
         let plan = self.served.latest().await.ok()??;
-        let seq = self
-            .served
-            .toolbox
-            .store()
-            .read(&plan, |_, seq| seq)
-            .await
-            .ok()?;
+        let store = self.served.toolbox.store();
+        let seq = store.read(&plan, |_, seq| seq).await.ok()?;
         Some((plan, seq))
     }
 }

@@ -9,8 +9,6 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::plan::PlanId;
-
 /// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
 const MOST_CHECKS: i32 = 30_000;
 
@@ -40,18 +38,27 @@ pub(super) enum DatabaseError {
     Postgres(#[from] postgres::Error),
     #[error("column {0} has a value of another type")]
     Column(usize),
+    #[error("it was written by a newer version (format {0}, this one knows {1})")]
+    Newer(i64, i64),
+    #[error(
+        "it was written by an older version, and cannot be brought from format {0} to {1}: {2}"
+    )]
+    Older(i64, i64, Box<Self>),
 }
 
 pub(super) type Result<T> = std::result::Result<T, DatabaseError>;
 
-/// A value of a statement, in the place of `$1`, `$2` and so on.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
-    Text(&'a str),
-    Number(i64),
-    /// No text.
-    Null,
-}
+/// A value of a statement, in the place of `$1`, `$2` and so on: a text, a number, or none.
+#[cfg(not(feature = "postgres"))]
+pub(super) trait Param: rusqlite::ToSql {}
+#[cfg(not(feature = "postgres"))]
+impl<T: rusqlite::ToSql> Param for T {}
+
+/// As above, for both drivers.
+#[cfg(feature = "postgres")]
+pub(super) trait Param: rusqlite::ToSql + postgres::types::ToSql + Sync {}
+#[cfg(feature = "postgres")]
+impl<T: rusqlite::ToSql + postgres::types::ToSql + Sync> Param for T {}
 
 /// A row of a result.
 #[derive(Debug)]
@@ -70,24 +77,6 @@ pub(super) enum Database {
     Postgres(Box<postgres::Client>),
 }
 
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl<'a> From<&'a PlanId> for Value<'a> {
-    fn from(plan: &'a PlanId) -> Self {
-        Self::Text(plan.as_str())
-    }
-}
-
-impl From<i64> for Value<'_> {
-    fn from(number: i64) -> Self {
-        Self::Number(number)
-    }
-}
-
 impl DatabaseError {
     /// Returns whether the statement names a table that does not exist. SQLite has no code of its own for that.
     pub(super) fn is_no_table(&self) -> bool {
@@ -100,7 +89,7 @@ impl DatabaseError {
             Self::Postgres(error) => {
                 error.code() == Some(&postgres::error::SqlState::UNDEFINED_TABLE)
             }
-            Self::Sqlite(_) | Self::Column(_) => false,
+            _ => false,
         }
     }
 
@@ -205,7 +194,7 @@ impl Database {
     }
 
     /// Runs a statement and returns how many rows it changed.
-    pub(super) fn execute(&mut self, statement: &str, values: &[Value<'_>]) -> Result<u64> {
+    pub(super) fn execute(&mut self, statement: &str, values: &[&dyn Param]) -> Result<u64> {
         match self {
             Self::Sqlite(connection) => {
                 let mut statement = connection.prepare_cached(statement)?;
@@ -218,7 +207,7 @@ impl Database {
     }
 
     /// Runs a query and returns its rows.
-    pub(super) fn query(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Record>> {
+    pub(super) fn query(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Vec<Record>> {
         match self {
             Self::Sqlite(connection) => {
                 let mut statement = connection.prepare_cached(statement)?;
@@ -352,16 +341,6 @@ fn wait(checks: i32) -> bool {
     checks < MOST_CHECKS
 }
 
-impl rusqlite::ToSql for Value<'_> {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        match self {
-            Self::Text(text) => text.to_sql(),
-            Self::Number(number) => number.to_sql(),
-            Self::Null => rusqlite::types::Null.to_sql(),
-        }
-    }
-}
-
 /// Returns the message of a server, without the names that the driver puts around its parts.
 #[cfg(feature = "postgres")]
 fn said(error: &postgres::Error) -> String {
@@ -375,16 +354,10 @@ fn said(error: &postgres::Error) -> String {
 mod server {
     use postgres::types::{ToSql, Type};
 
-    use super::{Column, DatabaseError, Record, Result, Value};
+    use super::{Column, DatabaseError, Param, Record, Result};
 
-    pub(super) fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
-        let parameter = |value: &'a Value<'_>| -> &'a (dyn ToSql + Sync) {
-            match value {
-                Value::Text(text) => text,
-                Value::Number(number) => number,
-                Value::Null => &None::<&str>,
-            }
-        };
+    pub(super) fn parameters<'a>(values: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
+        let parameter = |value: &&'a dyn Param| *value as &(dyn ToSql + Sync);
         values.iter().map(parameter).collect()
     }
 

@@ -28,6 +28,9 @@ use store_thread::{Owner, StoreJob, guarded};
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
 const QUEUE: usize = 256;
 
+/// What the store answers.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -115,10 +118,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be made or read, a newer version wrote it, or it is empty and plans were in it.
-    pub async fn open(
-        path: &Path,
-        now: impl Fn() -> Time + Send + 'static,
-    ) -> Result<Self, StoreError> {
+    pub async fn open(path: &Path, now: impl Fn() -> Time + Send + 'static) -> Result<Self> {
         let shown = path.display().to_string();
         let unusable = |error: std::io::Error| {
             let (place, reason) = (shown.clone(), error.to_string());
@@ -143,7 +143,7 @@ impl Store {
     pub async fn open_to_read(
         path: &Path,
         now: impl Fn() -> Time + Send + 'static,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let shown = path.display().to_string();
         Self::connect(DatabasePlace::ReadOnly(path.to_owned()), &shown, now).await
     }
@@ -152,7 +152,7 @@ impl Store {
     ///
     /// # Errors
     /// There is none, and plans were in it.
-    pub fn exists(path: &Path) -> Result<bool, StoreError> {
+    pub fn exists(path: &Path) -> Result<bool> {
         match path.exists() {
             true => Ok(true),
             false => had_none(path, "the file is gone").map(|()| false),
@@ -163,7 +163,7 @@ impl Store {
     ///
     /// # Errors
     /// It is empty or gone, and plans were in it.
-    pub fn size(path: &Path) -> Result<u64, StoreError> {
+    pub fn size(path: &Path) -> Result<u64> {
         let size = |path: &Path| path.metadata().map_or(0, |file| file.len());
         if !Self::exists(path)? {
             return Ok(0);
@@ -178,7 +178,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub async fn in_memory(now: impl Fn() -> Time + Send + 'static) -> Result<Self, StoreError> {
+    pub async fn in_memory(now: impl Fn() -> Time + Send + 'static) -> Result<Self> {
         Self::connect(DatabasePlace::Memory, ":memory:", now).await
     }
 
@@ -187,10 +187,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     #[cfg(feature = "postgres")]
-    pub async fn open_url(
-        url: &str,
-        now: impl Fn() -> Time + Send + 'static,
-    ) -> Result<Self, StoreError> {
+    pub async fn open_url(url: &str, now: impl Fn() -> Time + Send + 'static) -> Result<Self> {
         let shown = url.split('?').next().unwrap_or(url);
         Self::connect(DatabasePlace::Server(url.to_owned()), shown, now).await
     }
@@ -199,7 +196,7 @@ impl Store {
         place: DatabasePlace,
         shown: &str,
         now: impl Fn() -> Time + Send + 'static,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let failed = |reason: String| StoreError::Open {
             place: shown.to_owned(),
             reason,
@@ -214,14 +211,11 @@ impl Store {
             }
             Err(error) => drop(opened.send(Err(error.to_string()))),
         };
-        std::thread::Builder::new()
-            .name("store".to_owned())
-            .spawn(serve)
-            .map_err(|error| failed(error.to_string()))?;
-        let lost = open
-            .await
-            .map_err(|_| StoreError::Closed)?
-            .map_err(failed)?;
+        let thread = std::thread::Builder::new().name("store".to_owned());
+        let spawned = thread.spawn(serve);
+        spawned.map_err(|error| failed(error.to_string()))?;
+        let opened = open.await.map_err(|_| StoreError::Closed)?;
+        let lost = opened.map_err(failed)?;
         Ok(Self {
             jobs,
             moved,
@@ -258,7 +252,7 @@ impl Store {
         by: &str,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         self.submit(plan, None, [by, why], once(change), false, |_| {})
             .await
     }
@@ -278,7 +272,7 @@ impl Store {
         why: &str,
         change: impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
         then: impl FnOnce(&mut T) + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         self.submit(plan, None, [by, why], change, true, then).await
     }
 
@@ -294,7 +288,7 @@ impl Store {
         by: &str,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let plan = head.id.clone();
         self.submit(&plan, Some(head), [by, why], once(change), false, |_| {})
             .await
@@ -308,7 +302,7 @@ impl Store {
         mut change: impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
         ahead: bool,
         then: impl FnOnce(&mut T) + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let result = Arc::new(Mutex::new(None));
         let (slot, committed) = (Arc::clone(&result), Arc::clone(&result));
         let run = move |draft: &mut Draft<'_>| {
@@ -346,7 +340,7 @@ impl Store {
         &self,
         plan: &PlanId,
         read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let plan = plan.clone();
         self.with(move |owner| owner.read(&plan, read)).await
     }
@@ -355,12 +349,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database, or an entry that cannot be read.
-    pub async fn since(
-        &self,
-        plan: &PlanId,
-        seq: i64,
-        limit: usize,
-    ) -> Result<Vec<Change>, StoreError> {
+    pub async fn since(&self, plan: &PlanId, seq: i64, limit: usize) -> Result<Vec<Change>> {
         let (plan, limit) = (plan.clone(), number(limit));
         self.with(move |owner| owner.since(&plan, seq, limit)).await
     }
@@ -370,7 +359,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn changed_at(&self, plan: &PlanId, seq: i64) -> Result<Option<Time>, StoreError> {
+    pub async fn changed_at(&self, plan: &PlanId, seq: i64) -> Result<Option<Time>> {
         let plan = plan.clone();
         self.with(move |owner| Ok(owner.tables()?.changed_at(&plan, seq)?.map(Time)))
             .await
@@ -380,7 +369,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
-    pub async fn plans(&self) -> Result<Vec<ListedPlan>, StoreError> {
+    pub async fn plans(&self) -> Result<Vec<ListedPlan>> {
         self.with(|owner| owner.listed(Tables::heads)).await
     }
 
@@ -388,7 +377,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn find(&self, key: &str) -> Result<Option<PlanId>, StoreError> {
+    pub async fn find(&self, key: &str) -> Result<Option<PlanId>> {
         let key = key.to_owned();
         self.with(move |owner| Ok(owner.tables()?.find(&key)?))
             .await
@@ -399,7 +388,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn current(&self, owner: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+    pub async fn current(&self, owner: &str, limit: usize) -> Result<Vec<PlanId>> {
         let (name, limit) = (owner.to_owned(), number(limit));
         self.with(move |owner| Ok(owner.tables()?.current(&name, limit)?))
             .await
@@ -409,7 +398,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
-    pub async fn in_use(&self, owner: &str) -> Result<Vec<ListedPlan>, StoreError> {
+    pub async fn in_use(&self, owner: &str) -> Result<Vec<ListedPlan>> {
         let name = owner.to_owned();
         self.with(move |owner| owner.listed(|tables| tables.heads_in_use(&name)))
             .await
@@ -425,7 +414,7 @@ impl Store {
         owner: &str,
         offset: usize,
         limit: usize,
-    ) -> Result<(Vec<ListedPlan>, usize), StoreError> {
+    ) -> Result<(Vec<ListedPlan>, usize)> {
         let name = owner.to_owned();
         let (offset, limit) = (number(offset), number(limit));
         self.with(move |owner| {
@@ -440,7 +429,7 @@ impl Store {
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn plan_of(&self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
+    pub async fn plan_of(&self, command: &CommandId) -> Result<Option<PlanId>> {
         let command = command.clone();
         self.with(move |owner| owner.plan_of(&command)).await
     }
@@ -448,8 +437,8 @@ impl Store {
     /// Runs a closure that changes nothing on the owner's thread.
     async fn with<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        read: impl FnOnce(&mut Owner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (done, answer) = oneshot::channel();
         let read = move |owner: &mut Owner| {
             let result = guarded(|| read(owner)).flatten();
@@ -467,7 +456,7 @@ impl Store {
     ///
     /// # Errors
     /// The plan has no such change; else as [`Store::since`].
-    pub async fn at(&self, plan: &PlanId, seq: i64) -> Result<Plan, StoreError> {
+    pub async fn at(&self, plan: &PlanId, seq: i64) -> Result<Plan> {
         let mut rows = std::collections::HashMap::new();
         let mut last = 0;
         while last < seq {
@@ -510,7 +499,7 @@ fn number(number: usize) -> i64 {
 }
 
 /// Fails if there were plans in a database that has nothing now.
-fn had_none(database: &Path, what: &'static str) -> Result<(), StoreError> {
+fn had_none(database: &Path, what: &'static str) -> Result<()> {
     let journal = beside(database, "-wal").metadata();
     let noted = Notes::of(database).read();
     if noted.iter().all(|(_, seq)| *seq == 0) && journal.map_or(0, |file| file.len()) == 0 {
@@ -525,12 +514,9 @@ fn had_none(database: &Path, what: &'static str) -> Result<(), StoreError> {
 /// SQLite would follow it, and write into its target.
 fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    let made = std::fs::OpenOptions::new()
-        .create_new(true)
-        .append(true)
-        .mode(0o600)
-        .open(path);
-    match made {
+    let mut options = std::fs::OpenOptions::new();
+    options.create_new(true).append(true).mode(0o600);
+    match options.open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             match path.symlink_metadata()? {
                 file if file.is_symlink() => Err(own_files::refused(own_files::LINK)),

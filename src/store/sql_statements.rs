@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::database_drivers::{Database, DatabaseError, DatabasePlace, Record, Result, Value};
+use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record, Result};
 use super::stored_delta::pack_delta;
 use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey};
@@ -54,30 +54,31 @@ pub(super) struct Lookup {
     /// `None` if the plan was deleted: its key is free again.
     pub key: Option<String>,
     owner: String,
-    archive_state: ArchiveState,
-    kept: bool,
+    shelf: &'static str,
+    kept: i64,
     taken_up: i64,
 }
 
 impl Lookup {
     pub(super) fn of(head: &PlanHead) -> Self {
         let there = head.archive_state != ArchiveState::Deleted;
+        let history = head.archive_state == ArchiveState::History;
         Self {
             key: there.then(|| head.key().to_owned()),
             owner: head.owner.clone(),
-            archive_state: head.archive_state,
-            kept: there && (head.put_away.is_some() || head.archive_state == ArchiveState::History),
+            shelf: head.archive_state.as_str(),
+            kept: i64::from(there && (head.put_away.is_some() || history)),
             taken_up: head.taken_up.unwrap_or(head.created_at).0,
         }
     }
 
-    fn values(&self) -> [Value<'_>; 5] {
+    fn values(&self) -> [&dyn Param; 5] {
         [
-            self.key.as_deref().map_or(Value::Null, Value::Text),
-            self.owner.as_str().into(),
-            self.archive_state.as_str().into(),
-            i64::from(self.kept).into(),
-            self.taken_up.into(),
+            &self.key,
+            &self.owner,
+            &self.shelf,
+            &self.kept,
+            &self.taken_up,
         ]
     }
 }
@@ -102,36 +103,23 @@ pub(super) struct Tables {
     pub(super) database: Database,
 }
 
-/// Why the tables cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum OpenError {
-    #[error("it was written by a newer version (format {0}, this one knows {FORMAT})")]
-    Newer(i64),
-    #[error(
-        "it was written by an older version, and cannot be brought from format {0} to {FORMAT}: {1}"
-    )]
-    Older(i64, DatabaseError),
-    #[error(transparent)]
-    Database(#[from] DatabaseError),
-}
-
 impl Tables {
     /// Connects, sets the connection up and brings the tables to this program's format.
-    pub(super) fn open(place: &DatabasePlace) -> std::result::Result<Self, OpenError> {
+    pub(super) fn open(place: &DatabasePlace) -> Result<Self> {
         match Self::connect(place) {
             // SQLite could not make its own files beside the database: it can still be read.
-            Err(OpenError::Database(error))
+            Err(error)
                 if error.is_unopened()
                     && let DatabasePlace::File(path) = place =>
             {
                 let alone = Self::connect(&DatabasePlace::ReadOnly(path.clone()));
-                alone.map_err(|_| OpenError::Database(error))
+                alone.map_err(|_| error)
             }
             tables => tables,
         }
     }
 
-    fn connect(place: &DatabasePlace) -> std::result::Result<Self, OpenError> {
+    fn connect(place: &DatabasePlace) -> Result<Self> {
         let database = Database::connect(place)?;
         let mut tables = Self { database };
         let known = tables.known_format()?;
@@ -142,14 +130,14 @@ impl Tables {
         Ok(tables)
     }
 
-    fn bring_up_to_date(&mut self, known: i64) -> std::result::Result<(), OpenError> {
+    fn bring_up_to_date(&mut self, known: i64) -> Result<()> {
         if let Err(error) = self.migrate() {
             // Another process that did the same was faster, or the migration is impossible.
             self.roll_back();
             return match (self.known_format()?, known) {
                 (FORMAT.., _) => Ok(()),
-                (_, 0) => Err(error.into()),
-                _ => Err(OpenError::Older(known, error)),
+                (_, 0) => Err(error),
+                _ => Err(DatabaseError::Older(known, FORMAT, Box::new(error))),
             };
         }
         if (1..PACKED).contains(&known) {
@@ -174,7 +162,7 @@ impl Tables {
         }
         self.run(
             "INSERT INTO meta (name, value) VALUES ('format', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            &[FORMAT.into()],
+            &[&FORMAT],
         )?;
         self.commit()
     }
@@ -186,12 +174,7 @@ impl Tables {
             let rows = self.database.query(
                 "SELECT plan, kind, id, body FROM plan_rows WHERE (plan, kind, id) > ($1, $2, $3) \
                  ORDER BY plan, kind, id LIMIT $4",
-                &[
-                    last[0].as_str().into(),
-                    last[1].as_str().into(),
-                    last[2].as_str().into(),
-                    (AT_ONCE as i64).into(),
-                ],
+                &[&last[0], &last[1], &last[2], &(AT_ONCE as i64)],
             )?;
             if rows.is_empty() {
                 return Ok(());
@@ -203,7 +186,7 @@ impl Tables {
                 let [plan, kind, id] = &last;
                 self.run(
                     "UPDATE plan_rows SET body = $1 WHERE plan = $2 AND kind = $3 AND id = $4",
-                    &[&packed, plan, kind, id].map(|text| Value::Text(text)),
+                    &[&packed, plan, kind, id],
                 )?;
             }
             self.write_texts(&texts)?;
@@ -216,7 +199,7 @@ impl Tables {
         loop {
             let entries = self.database.query(
                 "SELECT plan, seq, delta FROM log WHERE (plan, seq) > ($1, $2) ORDER BY plan, seq LIMIT $3",
-                &[plan.as_str().into(), seq.into(), (AT_ONCE as i64).into()],
+                &[&plan, &seq, &(AT_ONCE as i64)],
             )?;
             if entries.is_empty() {
                 return Ok(());
@@ -230,7 +213,7 @@ impl Tables {
                 };
                 self.run(
                     "UPDATE log SET delta = $1 WHERE plan = $2 AND seq = $3",
-                    &[packed.as_str().into(), plan.as_str().into(), seq.into()],
+                    &[&packed, &plan, &seq],
                 )?;
             }
             self.write_texts(&texts)?;
@@ -243,7 +226,7 @@ impl Tables {
         for (hash, text) in texts {
             let added = self.database.execute(
                 "INSERT INTO texts (hash, text) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-                &[hash.as_str().into(), text.as_str().into()],
+                &[hash, text],
             )?;
             if added > 0 {
                 bytes += text.len();
@@ -277,10 +260,8 @@ impl Tables {
         );
         let mut found = HashMap::new();
         for hashes in hashes.chunks(AT_ONCE) {
-            let mut values = [Value::Null; AT_ONCE];
-            for (value, hash) in values.iter_mut().zip(hashes) {
-                *value = Value::Text(hash);
-            }
+            let values: Vec<_> = (0..AT_ONCE).map(|at| hashes.get(at)).collect();
+            let values: Vec<_> = values.iter().map(|hash| hash as &dyn Param).collect();
             for mut row in self.database.query(&statement, &values)? {
                 found.insert(row.text(0)?, row.text(1)?);
             }
@@ -289,15 +270,15 @@ impl Tables {
     }
 
     /// Returns the format of the tables, 0 if none exist; fails if a newer version wrote them.
-    fn known_format(&mut self) -> std::result::Result<i64, OpenError> {
+    fn known_format(&mut self) -> Result<i64> {
         let known = match self.format() {
             Err(error) if error.is_no_table() => 0,
             known => known?,
         };
-        if known > FORMAT {
-            return Err(OpenError::Newer(known));
+        match known > FORMAT {
+            true => Err(DatabaseError::Newer(known, FORMAT)),
+            false => Ok(known),
         }
-        Ok(known)
     }
 
     fn format(&mut self) -> Result<i64> {
@@ -305,29 +286,29 @@ impl Tables {
         Ok(format.unwrap_or(0))
     }
 
-    fn run(&mut self, statement: &str, values: &[Value<'_>]) -> Result<()> {
+    fn run(&mut self, statement: &str, values: &[&dyn Param]) -> Result<()> {
         self.database.execute(statement, values).map(drop)
     }
 
     /// Returns the number that is the first column of the first row.
-    fn number(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Option<i64>> {
+    fn number(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Option<i64>> {
         let rows = self.database.query(statement, values)?;
         rows.first().map(|row| row.number(0)).transpose()
     }
 
     /// Returns the text that is the first column of each row.
-    fn strings(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Vec<String>> {
+    fn strings(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Vec<String>> {
         let rows = self.database.query(statement, values)?;
         rows.into_iter().map(|mut row| row.text(0)).collect()
     }
 
-    fn ids(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Vec<PlanId>> {
+    fn ids(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Vec<PlanId>> {
         let ids = self.strings(statement, values)?;
         Ok(ids.into_iter().map(PlanId::new).collect())
     }
 
     /// Returns the packed heads of the plans that a condition selects.
-    fn heads_where(&mut self, which: &str, values: &[Value<'_>]) -> Result<Vec<HeadRecord>> {
+    fn heads_where(&mut self, which: &str, values: &[&dyn Param]) -> Result<Vec<HeadRecord>> {
         let statement = format!(
             "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
              WHERE plan_rows.kind = 'head' {which}"
@@ -353,7 +334,7 @@ impl Tables {
 
     pub(super) fn set_seq(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
         let statement = "UPDATE plans SET seq = $1 WHERE id = $2";
-        self.run(statement, &[seq.into(), plan.into()])
+        self.run(statement, &[&seq, &plan.as_str()])
     }
 
     /// Writes a packed row in place of the one with the same key.
@@ -362,7 +343,7 @@ impl Tables {
         self.run(
             "INSERT INTO plan_rows (plan, kind, id, body) VALUES ($1, $2, $3, $4) ON CONFLICT (plan, kind, id) \
              DO UPDATE SET body = excluded.body",
-            &[plan.as_str(), kind, &id, body].map(Value::Text),
+            &[&plan.as_str(), &kind, &id, &body],
         )
     }
 
@@ -370,13 +351,8 @@ impl Tables {
         self.run(
             "INSERT INTO log (plan, seq, change_id, at, author, why, delta) VALUES ($1, $2, $3, $4, $5, $6, $7)",
             &[
-                entry.plan.as_str().into(),
-                entry.seq.into(),
-                entry.change_id.as_str().into(),
-                entry.at.into(),
-                entry.author.as_str().into(),
-                entry.why.as_str().into(),
-                entry.delta.as_str().into(),
+                &entry.plan, &entry.seq, &entry.change_id, &entry.at,
+                &entry.author, &entry.why, &entry.delta,
             ],
         )
     }
@@ -388,11 +364,11 @@ impl Tables {
             return self.seq(plan);
         }
         let statement = "UPDATE plans SET seq = seq WHERE id = $1 RETURNING seq";
-        self.number(statement, &[plan.into()])
+        self.number(statement, &[&plan.as_str()])
     }
 
     pub(super) fn seq(&mut self, plan: &PlanId) -> Result<Option<i64>> {
-        self.number("SELECT seq FROM plans WHERE id = $1", &[plan.into()])
+        self.number("SELECT seq FROM plans WHERE id = $1", &[&plan.as_str()])
     }
 
     /// Inserts a plan; `false` if the id or the key is used already.
@@ -407,8 +383,8 @@ impl Tables {
             "INSERT INTO plans (id, seq, created_at, key, owner, shelf, kept, taken_up) \
              VALUES ($1, 0, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &[
-                plan.into(),
-                created_at.into(),
+                &plan.as_str(),
+                &created_at,
                 key,
                 owner,
                 shelf,
@@ -424,13 +400,13 @@ impl Tables {
         let [key, owner, shelf, kept, taken_up] = lookup.values();
         self.run(
             "UPDATE plans SET key = $1, owner = $2, shelf = $3, kept = $4, taken_up = $5 WHERE id = $6",
-            &[key, owner, shelf, kept, taken_up, plan.into()],
+            &[key, owner, shelf, kept, taken_up, &plan.as_str()],
         )
     }
 
     /// Returns the plan with a key.
     pub(super) fn find(&mut self, key: &str) -> Result<Option<PlanId>> {
-        let found = self.ids("SELECT id FROM plans WHERE key = $1", &[key.into()])?;
+        let found = self.ids("SELECT id FROM plans WHERE key = $1", &[&key])?;
         Ok(found.into_iter().next())
     }
 
@@ -439,14 +415,14 @@ impl Tables {
         self.ids(
             "SELECT id FROM plans WHERE owner = $1 AND shelf = 'current' \
              ORDER BY taken_up DESC, created_at DESC, id DESC LIMIT $2",
-            &[owner.into(), limit.into()],
+            &[&owner, &limit],
         )
     }
 
     /// Removes the plan that [`Tables::add_plan`] inserted in the same transaction.
     pub(super) fn remove_plan(&mut self, plan: &PlanId) -> Result<()> {
         let statement = "DELETE FROM plans WHERE id = $1 AND seq = 0";
-        self.run(statement, &[plan.into()])
+        self.run(statement, &[&plan.as_str()])
     }
 
     /// Returns the ids of all plans with their seqs and packed heads, newest plan first.
@@ -458,7 +434,7 @@ impl Tables {
     pub(super) fn heads_in_use(&mut self, owner: &str) -> Result<Vec<HeadRecord>> {
         self.heads_where(
             "AND plans.owner = $1 AND plans.shelf = 'current' ORDER BY plans.created_at, plans.id",
-            &[owner.into()],
+            &[&owner],
         )
     }
 
@@ -472,14 +448,14 @@ impl Tables {
         self.heads_where(
             "AND plans.owner = $1 AND plans.kept = 1 \
              ORDER BY plans.created_at DESC, plans.id DESC LIMIT $2 OFFSET $3",
-            &[owner.into(), limit.into(), offset.into()],
+            &[&owner, &limit, &offset],
         )
     }
 
     /// Returns how many plans an owner has archived.
     pub(super) fn archived(&mut self, owner: &str) -> Result<i64> {
         let statement = "SELECT COUNT(*) FROM plans WHERE owner = $1 AND kept = 1";
-        Ok(self.number(statement, &[owner.into()])?.unwrap_or(0))
+        Ok(self.number(statement, &[&owner])?.unwrap_or(0))
     }
 
     /// Returns the plans that may have an attempt with this id: one lookup in the primary key for each plan, and a
@@ -492,41 +468,44 @@ impl Tables {
              UNION SELECT plans.id FROM plans JOIN log ON log.plan = plans.id AND log.seq > plans.folded \
              WHERE plans.folded < plans.seq AND log.delta LIKE $2 ESCAPE '!'",
             &[
-                command.as_str().into(),
-                like_attempt(command).as_str().into(),
+                &command.as_str(),
+                &like_attempt(command),
             ],
         )
     }
 
     /// Returns the last change whose rows are written.
     pub(super) fn folded(&mut self, plan: &PlanId) -> Result<i64> {
-        let folded = self.number("SELECT folded FROM plans WHERE id = $1", &[plan.into()])?;
+        let folded = self.number("SELECT folded FROM plans WHERE id = $1", &[&plan.as_str()])?;
         Ok(folded.unwrap_or(0))
     }
 
     pub(super) fn set_folded(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
         let statement = "UPDATE plans SET folded = $1 WHERE id = $2";
-        self.run(statement, &[seq.into(), plan.into()])
+        self.run(statement, &[&seq, &plan.as_str()])
     }
 
     /// Returns plans whose rows are not all written, those with the most unwritten changes first.
     pub(super) fn unfolded(&mut self, limit: i64) -> Result<Vec<PlanId>> {
         self.ids(
             "SELECT id FROM plans WHERE folded < seq ORDER BY seq - folded DESC, id LIMIT $1",
-            &[limit.into()],
+            &[&limit],
         )
     }
 
     /// Returns the packed bodies of the plan's rows.
     pub(super) fn rows(&mut self, plan: &PlanId) -> Result<Vec<String>> {
-        self.strings("SELECT body FROM plan_rows WHERE plan = $1", &[plan.into()])
+        self.strings(
+            "SELECT body FROM plan_rows WHERE plan = $1",
+            &[&plan.as_str()],
+        )
     }
 
     /// Returns when a change of a plan was made, without its contents.
     pub(super) fn changed_at(&mut self, plan: &PlanId, seq: i64) -> Result<Option<i64>> {
         self.number(
             "SELECT at FROM log WHERE plan = $1 AND seq = $2",
-            &[plan.into(), seq.into()],
+            &[&plan.as_str(), &seq],
         )
     }
 
@@ -539,7 +518,7 @@ impl Tables {
     ) -> Result<Vec<LogRecord>> {
         let rows = self.database.query(
             "SELECT plan, seq, change_id, at, author, why, delta FROM log WHERE plan = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-            &[plan.into(), seq.into(), limit.into()],
+            &[&plan.as_str(), &seq, &limit],
         )?;
         let read = |mut row: Record| {
             Ok(LogRecord {
@@ -559,7 +538,7 @@ impl Tables {
     pub(super) fn has_change(&mut self, plan: &str, seq: i64, change_id: &str) -> Result<bool> {
         let found = self.number(
             "SELECT seq FROM log WHERE plan = $1 AND seq = $2 AND change_id = $3",
-            &[plan.into(), seq.into(), change_id.into()],
+            &[&plan, &seq, &change_id],
         )?;
         Ok(found.is_some())
     }

@@ -13,10 +13,10 @@ use uuid::Uuid;
 
 use super::committed_notes::{Lost, Notes};
 use super::database_drivers::{DatabaseError, DatabasePlace};
-use super::sql_statements::{LogRecord, Lookup, OpenError, Tables};
+use super::sql_statements::{LogRecord, Lookup, Tables};
 use super::stored_delta;
 use super::text_store::{Texts, pack};
-use super::{Change, OnlyWhile, StoreError};
+use super::{Change, OnlyWhile, Result, StoreError};
 use crate::plan::{ArchiveState, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
 use database_file::DatabaseFile;
 use plan_lookup::write_lookup;
@@ -44,7 +44,7 @@ const NOW: Timestamps = {
 const FOLD_IDLE: usize = 128 * 1024;
 const FOLD_BUSY: usize = 4 * 1024 * 1024;
 
-type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+type Answer<T> = oneshot::Sender<Result<T>>;
 
 type Run = Box<dyn FnMut(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
 
@@ -143,7 +143,7 @@ impl Owner {
         place: DatabasePlace,
         now: Box<dyn Fn() -> Time + Send>,
         announce: watch::Sender<u64>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, DatabaseError> {
         let notes = place.path().map(Notes::of);
         // Read before the tables: a commit of another process in between would look like a loss.
         let noted = notes.as_ref().map(Notes::read).unwrap_or_default();
@@ -303,7 +303,7 @@ impl Owner {
         }
     }
 
-    fn begin(&mut self) -> Result<(), StoreError> {
+    fn begin(&mut self) -> Result<()> {
         if let Some(tables) = &mut self.tables {
             match tables.database.begin() {
                 // The server was restarted: try once more on a new connection.
@@ -325,7 +325,7 @@ impl Owner {
         self.plans.clear();
     }
 
-    pub(super) fn tables(&mut self) -> Result<&mut Tables, StoreError> {
+    pub(super) fn tables(&mut self) -> Result<&mut Tables> {
         let tables = match self.tables.take() {
             Some(tables) => tables,
             None => Tables::open(&self.place)?,
@@ -344,7 +344,7 @@ impl Owner {
         ahead: Option<Ran>,
         writes: &mut BatchWrites,
         locked: &mut HashSet<PlanId>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let new = job.head.is_some();
         let made = self.ready(job, ahead, locked).and_then(|ahead| {
             let ran = ahead.map_or_else(|| self.run_closure(job, new), Ok)?;
@@ -365,7 +365,7 @@ impl Owner {
         job: &mut ChangeJob,
         ahead: Option<Ran>,
         locked: &mut HashSet<PlanId>,
-    ) -> Result<Option<Ran>, StoreError> {
+    ) -> Result<Option<Ran>> {
         if let Some(wanted) = &job.only_while {
             self.is_so(wanted)?;
         }
@@ -386,7 +386,7 @@ impl Owner {
 
     /// Runs the closure of a change on the plan in memory. If it panics, that plan is dropped: it can neither be
     /// trusted nor be undone.
-    fn run_closure(&mut self, job: &mut ChangeJob, new: bool) -> Result<Ran, StoreError> {
+    fn run_closure(&mut self, job: &mut ChangeJob, new: bool) -> Result<Ran> {
         let at = (self.now)();
         let Some(cached) = self.plans.get_mut(&job.plan) else {
             return Err(StoreError::UnknownPlan(job.plan.clone()));
@@ -426,12 +426,7 @@ impl Owner {
     }
 
     /// Adds what a closure did to what is written at the end of the transaction.
-    fn add_change(
-        &mut self,
-        job: &ChangeJob,
-        ran: &Ran,
-        writes: &mut BatchWrites,
-    ) -> Result<(), StoreError> {
+    fn add_change(&mut self, job: &ChangeJob, ran: &Ran, writes: &mut BatchWrites) -> Result<()> {
         let [before, lookup] = &ran.lookups;
         if lookup != before {
             write_lookup(self.tables()?, &job.plan, before, lookup)
@@ -451,7 +446,7 @@ impl Owner {
     }
 
     /// Returns the plan in memory, brought to the committed state.
-    fn fresh(&mut self, id: &PlanId) -> Result<&mut CachedPlan, StoreError> {
+    fn fresh(&mut self, id: &PlanId) -> Result<&mut CachedPlan> {
         let seq = self.tables()?.seq(id)?;
         self.catch_up_to(id, seq)?;
         let cached = self.plans.get_mut(id);
@@ -464,7 +459,7 @@ impl Owner {
             .insert(id.clone(), CachedPlan { plan, seq, ahead });
     }
 
-    fn catch_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
+    fn catch_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<()> {
         let Some(seq) = seq else {
             self.plans.remove(id);
             return Err(StoreError::UnknownPlan(id.clone()));
@@ -478,7 +473,7 @@ impl Owner {
     }
 
     /// Applies the changes of another process: the log has the new rows.
-    fn catch_up(&mut self, id: &PlanId, known: i64, seq: i64) -> Result<(), StoreError> {
+    fn catch_up(&mut self, id: &PlanId, known: i64, seq: i64) -> Result<()> {
         let changes = self.since(id, known, seq - known)?;
         let Some(cached) = self.plans.get_mut(id) else {
             return Err(StoreError::UnknownPlan(id.clone()));
@@ -490,7 +485,7 @@ impl Owner {
         Ok(())
     }
 
-    fn load(&mut self, id: &PlanId, seq: i64) -> Result<(), StoreError> {
+    fn load(&mut self, id: &PlanId, seq: i64) -> Result<()> {
         let (rows, last, bytes) = row_updates::read(self.tables()?, id)?;
         let plan = Plan::from_rows(rows);
         let plan = plan.ok_or_else(|| StoreError::damaged(id, "it has no head"))?;
@@ -538,7 +533,7 @@ impl Owner {
     }
 
     /// Returns the tables if what is written to them stays where others look for it.
-    fn checked_tables(&mut self) -> Result<&mut Tables, StoreError> {
+    fn checked_tables(&mut self) -> Result<&mut Tables> {
         self.tables()?;
         if let Some(file) = &mut self.file {
             file.check_place()?;
@@ -550,17 +545,12 @@ impl Owner {
         &mut self,
         plan: &PlanId,
         read: impl FnOnce(&Plan, i64) -> T,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let cached = self.fresh(plan)?;
         Ok(read(&cached.plan, cached.seq))
     }
 
-    pub(super) fn since(
-        &mut self,
-        plan: &PlanId,
-        seq: i64,
-        limit: i64,
-    ) -> Result<Vec<Change>, StoreError> {
+    pub(super) fn since(&mut self, plan: &PlanId, seq: i64, limit: i64) -> Result<Vec<Change>> {
         let tables = self.tables()?;
         let mut records = tables.log_after(plan, seq, limit)?;
         let deltas = row_updates::deltas(tables, plan, &mut records)?;
@@ -591,7 +581,7 @@ fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
 }
 
 /// Runs code of a caller. If it panics, that caller gets the error, and the store goes on serving the others.
-pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
+pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T> {
     // The code may have left something half done: the caller that gets the error discards it.
     catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
@@ -634,7 +624,7 @@ impl BatchWrites {
     }
 
     /// Returns how many bytes of the log are new.
-    fn write(&self, tables: &mut Tables) -> Result<usize, StoreError> {
+    fn write(&self, tables: &mut Tables) -> Result<usize> {
         let new = tables.write_texts(&self.texts)?;
         self.write_rows(tables)?;
         for (plan, seq) in &self.seqs {
@@ -645,12 +635,6 @@ impl BatchWrites {
         }
         tables.commit()?;
         Ok(self.size + new)
-    }
-}
-
-impl From<OpenError> for StoreError {
-    fn from(error: OpenError) -> Self {
-        Self::Database(error.to_string())
     }
 }
 

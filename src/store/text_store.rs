@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sha2::{Digest, Sha256};
+use crate::wire::text::sha256;
 
 /// Bytes of JSON from which on a value is stored as a text: a few times as many as its name has.
 const LONG: usize = 256;
@@ -52,7 +52,7 @@ pub(super) fn pack(json: &str, texts: &mut Texts) -> String {
         };
         if let Some(begin) = is_text {
             let text = packed.split_off(begin);
-            let hash = hash(&text);
+            let hash = sha256(&text);
             packed = packed + NAME + &hash + "\"";
             texts.insert(hash, text);
         }
@@ -72,11 +72,6 @@ fn string_length(json: &str) -> usize {
         at += 2;
     }
     json.len()
-}
-
-fn hash(text: &str) -> String {
-    let digest = Sha256::digest(text);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns whether a packed string is the name of a text.
@@ -134,7 +129,7 @@ mod tests {
         let text = prop_oneof![
             "[a-z\"\\\\{}\\[\\]:,\u{1}ä]{0,20}",
             "(\\\\|\")?sha256:[a-f0-9]{0,3}",
-            Just(format!("sha256:{}", hash("\"\""))),
+            Just(format!("sha256:{}", sha256("\"\""))),
             Just("\\".repeat(300)),
             Just("\"".repeat(200)),
         ];

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use super::atomic_files::{VolumesError, create, foreign, open_regular};
+use super::atomic_files::{Result, VolumesError, create_once, open_own};
 use super::folder_layout::Volumes;
+use crate::own_files::refused;
 
 /// The fewest letters of a token; a shorter token could be guessed.
 const LEAST: usize = 32;
@@ -24,7 +25,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The file does not belong to this user, is too short, or can be read by others.
-    pub fn token(&self) -> Result<String, VolumesError> {
+    pub fn token(&self) -> Result<String> {
         let path = self.token_path();
         let unusable = |error| VolumesError::new("trust the token", &path, error);
         match self.read_token() {
@@ -33,31 +34,24 @@ impl Volumes {
         }
         // Two random ids have 244 random bits.
         let token = format!("{}{}\n", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let temp = self
-            .root()
-            .join(format!(".mcp.token.{}", std::process::id()));
-        match create(&temp, &path, token.as_bytes(), 0o600) {
-            // Another process was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
+        let name = format!(".mcp.token.{}", std::process::id());
+        let temp = self.root().join(name);
+        // The file of a process that was faster stays.
+        create_once(&temp, &path, token.as_bytes(), 0o600)?;
         self.read_token().map_err(unusable)
     }
 
     fn read_token(&self) -> io::Result<String> {
-        let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-        let (file, metadata) = open_regular(&self.token_path())?;
-        if let Some(reason) = foreign(&metadata) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-        }
+        let (file, metadata) = open_own(&self.token_path())?;
         if let Some(why) = exposed(&metadata) {
             return Err(refused(&why));
         }
         let text = io::read_to_string(io::Read::take(file, MOST))?;
         let token = text.trim();
-        let fits = token.len() >= LEAST && token.chars().all(|c| c.is_ascii_graphic());
-        fits.then(|| token.to_owned())
-            .ok_or_else(|| refused("it is no token: 32 letters or more on one line"))
+        match token.len() >= LEAST && token.chars().all(|c| c.is_ascii_graphic()) {
+            true => Ok(token.to_owned()),
+            false => Err(refused("it is no token: 32 letters or more on one line")),
+        }
     }
 }
 

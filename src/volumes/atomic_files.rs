@@ -2,7 +2,7 @@
 //! only plain files are opened.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
+use tempfile::TempPath;
 
 pub(super) use crate::foreign_files::open_unblocked as open_regular;
 
@@ -42,22 +43,22 @@ impl VolumesError {
     }
 }
 
+/// The result of an operation on files of the volumes.
+pub type Result<T, E = VolumesError> = std::result::Result<T, E>;
+
 /// Says of an error what failed, and where.
 pub(super) trait Cannot<T> {
-    fn cannot(self, action: &'static str, path: &Path) -> Result<T, VolumesError>;
+    fn cannot(self, action: &'static str, path: &Path) -> Result<T>;
 }
 
 impl<T> Cannot<T> for io::Result<T> {
-    fn cannot(self, action: &'static str, path: &Path) -> Result<T, VolumesError> {
+    fn cannot(self, action: &'static str, path: &Path) -> Result<T> {
         self.map_err(|error| VolumesError::new(action, path, error))
     }
 }
 
 /// Returns `None` instead of an error of a kind that is fine.
-pub(super) fn unless<T>(
-    fine: io::ErrorKind,
-    result: Result<T, VolumesError>,
-) -> Result<Option<T>, VolumesError> {
+pub(super) fn unless<T>(fine: io::ErrorKind, result: Result<T>) -> Result<Option<T>> {
     match result {
         Err(error) if error.kind() == fine => Ok(None),
         result => result.map(Some),
@@ -107,12 +108,18 @@ pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
     }
 }
 
+/// Opens a plain file for reading; anything else is an error that names what it is.
+pub(super) fn open_own(path: &Path) -> io::Result<(File, Metadata)> {
+    let (file, metadata) = open_regular(path)?;
+    match foreign(&metadata) {
+        None => Ok((file, metadata)),
+        Some(reason) => Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
+    }
+}
+
 /// Reads a plain file of at most `cap` bytes; anything else is an error that names what it is.
 pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
-    let (file, metadata) = open_regular(path)?;
-    if let Some(reason) = foreign(&metadata) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-    }
+    let (file, metadata) = open_own(path)?;
     let mut bytes = Vec::new();
     file.take(cap + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > cap {
@@ -130,41 +137,35 @@ pub(super) fn read_text(path: &Path, cap: u64) -> io::Result<String> {
 
 /// Creates or replaces a file of this program in one step: the text is written to `temp`, which is on the same file system, and
 /// then renamed. A temporary file that a crash left behind is replaced.
-pub(super) fn replace(
-    temp: &Path,
-    path: &Path,
-    text: &[u8],
-    mode: u32,
-) -> Result<(), VolumesError> {
+pub(super) fn replace(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<()> {
     write_temp(temp, text, mode)?;
     fs::rename(temp, path).cannot("write", path)
 }
 
 /// Creates a new file in one step. Fails with `AlreadyExists` if a file exists, and does not change that file.
-pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
+pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<()> {
     Unpublished::write(temp, path, text, mode)?.publish()
+}
+
+/// As [`create`], where the file of another process is as good.
+pub(super) fn create_once(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<()> {
+    let created = create(temp, path, text, mode);
+    unless(io::ErrorKind::AlreadyExists, created).map(drop)
 }
 
 /// A complete file under a temporary name that is not in its place yet. It is removed if it is dropped without being published.
 #[derive(Debug)]
 pub struct Unpublished {
-    temp: PathBuf,
+    temp: TempPath,
     path: PathBuf,
-    published: bool,
 }
 
 impl Unpublished {
-    pub(super) fn write(
-        temp: &Path,
-        path: &Path,
-        text: &[u8],
-        mode: u32,
-    ) -> Result<Self, VolumesError> {
+    pub(super) fn write(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<Self> {
         write_temp(temp, text, mode)?;
         Ok(Self {
-            temp: temp.to_owned(),
+            temp: TempPath::try_from_path(temp).cannot("write", temp)?,
             path: path.to_owned(),
-            published: false,
         })
     }
 
@@ -172,23 +173,14 @@ impl Unpublished {
         &self.path
     }
 
-    pub(super) fn publish(mut self) -> Result<(), VolumesError> {
+    pub(super) fn publish(self) -> Result<()> {
         move_new(&self.temp, &self.path).cannot("write", &self.path)?;
-        self.published = true;
+        drop(self.temp.keep());
         Ok(())
     }
 }
 
-impl Drop for Unpublished {
-    fn drop(&mut self) {
-        if !self.published {
-            // The caller still has the text. If this fails, the leftover file is harmless.
-            fs::remove_file(&self.temp).ok();
-        }
-    }
-}
-
-fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
+fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<()> {
     let create = || {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(mode).open(temp)
@@ -205,7 +197,7 @@ fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
 }
 
 /// Returns whether anything exists at a path.
-pub(super) fn exists(path: &Path) -> Result<bool, VolumesError> {
+pub(super) fn exists(path: &Path) -> Result<bool> {
     let found = fs::symlink_metadata(path).cannot("look at", path);
     Ok(unless(io::ErrorKind::NotFound, found)?.is_some())
 }
@@ -233,13 +225,13 @@ pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Moves a file into a folder under its own name, or with `-2`, `-3` … before the extension if that name is taken. Returns its
 /// new path.
-pub(super) fn move_aside(from: &Path, folder: &Path) -> Result<PathBuf, VolumesError> {
+pub(super) fn move_aside(from: &Path, folder: &Path) -> Result<PathBuf> {
     let name = from.file_name().unwrap_or(OsStr::new("unnamed"));
     move_aside_as(from, &folder.join(name))
 }
 
 /// As [`move_aside`], with another name.
-pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf, VolumesError> {
+pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf> {
     let name = place.file_name().unwrap_or(OsStr::new("unnamed"));
     for count in 1_u32.. {
         let to = place.with_file_name(numbered(name, count));

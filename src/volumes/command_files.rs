@@ -1,15 +1,17 @@
 //! The file of a command: publishing, finding and withdrawing it.
 
-use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::atomic_files::{
-    Cannot, Unpublished, VolumesError, exists, move_aside, move_new, read_capped, read_text,
-    replace, unless,
+    Cannot, Result, Unpublished, VolumesError, exists, move_aside, move_new, read_capped,
+    read_text, replace, unless,
 };
-use super::folder_layout::{Folder, Volumes};
+use super::folder_layout::{
+    Folder::{self, ReportsPending, ReportsProcessed, ReportsRejected, ReportsStale},
+    Volumes,
+};
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
 use crate::wire::command_file::CommandFile;
@@ -47,7 +49,7 @@ impl Volumes {
     /// # Errors
     /// `AlreadyExists` when another text exists under this id, `InvalidInput` when the id cannot be a file name, otherwise the
     /// error of the file system.
-    pub fn publish(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
+    pub fn publish(&self, id: &CommandId, text: &str) -> Result<()> {
         self.publish_prepared(self.prepare(id, text)?, text)
     }
 
@@ -56,7 +58,7 @@ impl Volumes {
     ///
     /// # Errors
     /// As [`Volumes::publish`].
-    pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished, VolumesError> {
+    pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished> {
         let name = file_name(id.as_str())?;
         let own = match self.own().next() {
             // The text only has to be parsed if some roles have folders of their own.
@@ -73,7 +75,7 @@ impl Volumes {
     ///
     /// # Errors
     /// As [`Volumes::publish`].
-    pub fn publish_prepared(&self, file: Unpublished, text: &str) -> Result<(), VolumesError> {
+    pub fn publish_prepared(&self, file: Unpublished, text: &str) -> Result<()> {
         let path = file.path().to_owned();
         match file.publish() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -90,7 +92,7 @@ impl Volumes {
     ///
     /// # Errors
     /// When a folder cannot be read.
-    pub fn whereabouts(&self, id: &CommandId) -> Result<CommandPlace, VolumesError> {
+    pub fn whereabouts(&self, id: &CommandId) -> Result<CommandPlace> {
         file_name(id.as_str())?;
         let everywhere = self.everywhere();
         for (folder, found) in [
@@ -104,10 +106,9 @@ impl Volumes {
                 }
             }
         }
-        Ok(if self.reported(id)? {
-            CommandPlace::Reported
-        } else {
-            CommandPlace::Nowhere
+        Ok(match self.reported(id)? {
+            true => CommandPlace::Reported,
+            false => CommandPlace::Nowhere,
         })
     }
 
@@ -115,37 +116,35 @@ impl Volumes {
     ///
     /// # Errors
     /// When a folder cannot be read.
-    pub fn reported(&self, id: &CommandId) -> Result<bool, VolumesError> {
-        let pending = self.path(Folder::ReportsPending);
-        let listing = fs::read_dir(&pending).cannot("list", &pending)?;
-        let arrived = listing
-            .flatten()
-            .filter_map(|entry| command_of(entry.file_name().to_str()?))
-            .any(|found| found == *id);
-        if arrived {
+    pub fn reported(&self, id: &CommandId) -> Result<bool> {
+        let pending = self.names(ReportsPending)?;
+        let mut arrived = pending.iter().filter_map(|name| command_of(name));
+        if arrived.any(|found| found == *id) {
             return Ok(true);
         }
         // A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so
         // that the cost does not grow with the number of archived reports.
-        for folder in [
-            Folder::ReportsProcessed,
-            Folder::ReportsStale,
-            Folder::ReportsRejected,
-        ] {
-            for name in report_names(id) {
-                if exists(&self.path(folder).join(name))? {
-                    return Ok(true);
-                }
+        for path in self.reports(id, [ReportsProcessed, ReportsStale, ReportsRejected]) {
+            if exists(&path)? {
+                return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Returns where the report of a command may be in some folders.
+    fn reports(&self, id: &CommandId, folders: [Folder; 3]) -> impl Iterator<Item = PathBuf> {
+        folders.into_iter().flat_map(move |folder| {
+            let folder = self.path(folder);
+            report_names(id).map(|name| folder.join(name))
+        })
     }
 
     /// Withdraws a command. A single rename decides the race with a worker that claims it.
     ///
     /// # Errors
     /// The error of the file system; the command has then not moved.
-    pub fn withdraw(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
+    pub fn withdraw(&self, id: &CommandId) -> Result<Withdrawal> {
         file_name(id.as_str())?;
         let everywhere = self.everywhere();
         for volumes in &everywhere {
@@ -168,7 +167,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system; it is then unknown whether the agent was asked to stop.
-    pub fn recall(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
+    pub fn recall(&self, id: &CommandId) -> Result<Withdrawal> {
         loop {
             if self.withdraw(id)? == Withdrawal::Withdrawn {
                 return Ok(Withdrawal::Withdrawn);
@@ -192,7 +191,7 @@ impl Volumes {
     ///
     /// # Errors
     /// `NotFound` when another process was faster, otherwise the error of the file system.
-    pub fn claim(&self, id: &CommandId) -> Result<(), VolumesError> {
+    pub fn claim(&self, id: &CommandId) -> Result<()> {
         let pending = self.command(Folder::CommandsPending, id);
         move_new(&pending, &self.command(Folder::CommandsProcessed, id)).cannot("take", &pending)
     }
@@ -201,7 +200,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system; the command has then not moved.
-    pub fn release(&self, id: &CommandId) -> Result<(), VolumesError> {
+    pub fn release(&self, id: &CommandId) -> Result<()> {
         let taken = self.command(Folder::CommandsProcessed, id);
         move_new(&taken, &self.command(Folder::CommandsPending, id)).cannot("give back", &taken)
     }
@@ -211,7 +210,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn cancel(&self, id: &CommandId) -> Result<(), VolumesError> {
+    pub fn cancel(&self, id: &CommandId) -> Result<()> {
         file_name(id.as_str())?;
         let path = self.cancel_mark(id);
         if path.symlink_metadata().is_ok_and(|there| there.is_file()) {
@@ -225,62 +224,56 @@ impl Volumes {
     ///
     /// # Errors
     /// When the folder cannot be listed.
-    pub fn waiting(&self) -> Result<Vec<CommandId>, VolumesError> {
-        self.ids(Folder::CommandsPending, "md")
+    pub fn waiting(&self) -> Result<Vec<CommandId>> {
+        self.ids(Folder::CommandsPending, ".md")
     }
 
     /// Returns the claimed commands, in the order of issue.
     ///
     /// # Errors
     /// When the folder cannot be listed.
-    pub fn taken(&self) -> Result<Vec<CommandId>, VolumesError> {
-        self.ids(Folder::CommandsProcessed, "md")
+    pub fn taken(&self) -> Result<Vec<CommandId>> {
+        self.ids(Folder::CommandsProcessed, ".md")
     }
 
     /// Returns the commands that a worker holds or held when it died, in the order of issue.
     ///
     /// # Errors
     /// When the folder cannot be listed.
-    pub fn locked(&self) -> Result<Vec<CommandId>, VolumesError> {
-        self.ids(Folder::Active, "lock")
+    pub fn locked(&self) -> Result<Vec<CommandId>> {
+        self.ids(Folder::Active, ".lock")
     }
 
-    /// Lists the commands that have a file with this extension in a folder, in the order of issue.
-    fn ids(&self, folder: Folder, extension: &str) -> Result<Vec<CommandId>, VolumesError> {
-        let path = self.path(folder);
-        let entries = fs::read_dir(&path).cannot("list", &path)?;
-        let mut ids: Vec<_> = entries
-            .flatten()
-            .map(|entry| PathBuf::from(entry.file_name()))
-            .filter(|name| name.extension() == Some(OsStr::new(extension)))
-            .filter_map(|name| name.file_stem()?.to_str().map(CommandId::new))
-            .filter(|id| safe_name(id.as_str()))
-            .collect();
+    /// Lists the commands that have a file with this ending in a folder, in the order of issue.
+    fn ids(&self, folder: Folder, ending: &str) -> Result<Vec<CommandId>> {
+        let names = self.names(folder)?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(ending));
+        let ids = ids.filter(|id| safe_name(id)).map(CommandId::new);
+        let mut ids: Vec<_> = ids.collect();
         ids.sort_unstable();
         Ok(ids)
     }
 
+    /// Returns the names in a folder.
+    pub(super) fn names(&self, folder: Folder) -> Result<Vec<String>> {
+        let path = self.path(folder);
+        let name = |entry: DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let entries = fs::read_dir(&path).cannot("list", &path)?;
+        let names: io::Result<_> = entries.map(|entry| entry.map(name)).collect();
+        names.cannot("list", &path)
+    }
+
     /// Reads the report on a command as it arrived, in whichever folder it is now. `None` if no readable report exists.
     pub fn read_report(&self, id: &CommandId) -> Option<String> {
-        let folders = [
-            Folder::ReportsPending,
-            Folder::ReportsProcessed,
-            Folder::ReportsStale,
-        ];
-        let paths = folders.into_iter().flat_map(|folder| {
-            let folder = self.path(folder);
-            report_names(id).map(|name| folder.join(name))
-        });
-        paths
-            .filter_map(|path| read_text(&path, REPORT_CAP).ok())
-            .next()
+        self.reports(id, [ReportsPending, ReportsProcessed, ReportsStale])
+            .find_map(|path| read_text(&path, REPORT_CAP).ok())
     }
 
     /// Reads a command in a given folder.
     ///
     /// # Errors
     /// When it does not exist there, is not a plain file, or is larger than the limit.
-    pub fn read_command(&self, folder: Folder, id: &CommandId) -> Result<String, VolumesError> {
+    pub fn read_command(&self, folder: Folder, id: &CommandId) -> Result<String> {
         let path = self.command(folder, id);
         read_text(&path, REPORT_CAP).cannot("read", &path)
     }
@@ -298,7 +291,7 @@ fn assignee(text: &str) -> Option<String> {
 }
 
 /// Returns the file name for an id, or refuses an id that could lead to another place.
-pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
+pub(super) fn file_name(id: &str) -> Result<String> {
     if safe_name(id) {
         return Ok(format!("{id}.md"));
     }

@@ -2,16 +2,16 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::atomic_files::{Cannot, VolumesError, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, Result, VolumesError, read_capped, remove_if_there, replace};
 use super::folder_layout::Volumes;
-use crate::own_files;
+use crate::own_files::{self, FileId};
 use crate::plan::PlanId;
 use crate::processes::has_ended;
 
@@ -85,20 +85,10 @@ pub struct DaemonLock {
 #[derive(Clone, Debug)]
 pub struct LockPlace {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    id: FileId,
 }
 
 impl LockPlace {
-    fn of(path: &Path, file: &File) -> std::io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(Self {
-            path: path.to_owned(),
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        })
-    }
-
     /// Returns the path of the lock.
     pub fn path(&self) -> &Path {
         &self.path
@@ -106,8 +96,8 @@ impl LockPlace {
 
     /// Returns whether the lock file was removed or replaced. If it cannot be checked, it counts as present.
     pub fn is_lost(&self) -> bool {
-        match self.path.symlink_metadata() {
-            Ok(there) => (there.dev(), there.ino()) != (self.device, self.inode),
+        match own_files::id(&self.path) {
+            Ok(there) => there != self.id,
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         }
     }
@@ -143,34 +133,34 @@ impl Volumes {
                 }
             }
         }
-        write_owner(&mut file)
-            .and_then(|()| self.sweep())
-            .map_err(failed)?;
-        Ok(DaemonLock {
-            volumes: self.clone(),
-            place: LockPlace::of(&path, &file).map_err(failed)?,
-            file,
-        })
+        write_owner(&mut file).map_err(failed)?;
+        self.sweep().map_err(failed)?;
+        Ok(self.held(file).map_err(failed)?)
     }
 
     /// Takes over the lock that another process passed to this one; `None` if the file is not that lock.
     ///
     /// # Errors
     /// The error of the lock file.
-    pub fn adopt(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
+    pub fn adopt(&self, mut file: File) -> Result<Option<DaemonLock>> {
         let path = self.lock_path();
-        let failed = |error| VolumesError::new("lock", &path, error);
-        let place = LockPlace::of(&path, &file).map_err(failed)?;
         // The lock is already held through this file: then this call changes nothing.
-        if place.is_lost() || file.try_lock().is_err() {
+        if !own_files::is_at(&file, &path) || file.try_lock().is_err() {
             return Ok(None);
         }
-        write_owner(&mut file).map_err(failed)?;
-        Ok(Some(DaemonLock {
+        let lock = write_owner(&mut file).and_then(|()| self.held(file));
+        lock.map(Some).cannot("lock", &path)
+    }
+
+    fn held(&self, file: File) -> std::io::Result<DaemonLock> {
+        Ok(DaemonLock {
             volumes: self.clone(),
-            place,
+            place: LockPlace {
+                path: self.lock_path(),
+                id: FileId::from(&file.metadata()?),
+            },
             file,
-        }))
+        })
     }
 
     /// Returns the daemon that carries out plans here, if one runs: the lock decides, never the note alone.
@@ -180,10 +170,9 @@ impl Volumes {
             return None;
         };
         let pid = pid(&file)?;
-        let note = self
-            .read_json(NOTE)
-            .filter(|note: &DaemonInfo| note.pid == pid);
-        Some(note.unwrap_or_else(|| DaemonInfo {
+        let note: Option<DaemonInfo> = self.read_json(NOTE);
+        let own = note.filter(|note| note.pid == pid);
+        Some(own.unwrap_or_else(|| DaemonInfo {
             pid,
             root: self.root().to_owned(),
             ..DaemonInfo::default()
@@ -211,7 +200,7 @@ impl Volumes {
         serde_json::from_slice(&bytes).ok()
     }
 
-    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), VolumesError> {
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_vec(value).expect("texts and numbers only");
         let temp = self.root().join(format!(".{name}"));
         replace(&temp, &self.root().join(name), &text, 0o600)
@@ -233,7 +222,7 @@ impl DaemonLock {
     ///
     /// # Errors
     /// When the system cannot open a further file.
-    pub fn into_file(self) -> Result<File, VolumesError> {
+    pub fn into_file(self) -> Result<File> {
         let file = self.file.try_clone();
         file.cannot("hand over", &self.volumes.lock_path())
     }
@@ -242,7 +231,7 @@ impl DaemonLock {
     ///
     /// # Errors
     /// When the note cannot be written.
-    pub fn announce(&self, info: &DaemonInfo) -> Result<(), VolumesError> {
+    pub fn announce(&self, info: &DaemonInfo) -> Result<()> {
         self.volumes.write_json(NOTE, info)?;
         let earlier = self.volumes.root().join(FAREWELL);
         remove_if_there(&earlier).cannot("remove", &earlier)
@@ -252,7 +241,7 @@ impl DaemonLock {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn leave_word(&self, word: &DaemonFarewell) -> Result<(), VolumesError> {
+    pub fn leave_word(&self, word: &DaemonFarewell) -> Result<()> {
         match self.place.is_lost() {
             true => Ok(()),
             false => self.volumes.write_json(FAREWELL, word),

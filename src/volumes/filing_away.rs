@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::atomic_files::{
-    Cannot, VolumesError, create, exists, move_aside, move_new, numbered, replace, unless,
+    Cannot, Result, VolumesError, create_once, exists, move_aside, move_new, numbered, replace,
+    unless,
 };
 use super::command_files::file_name;
 use super::folder_layout::{Folder, Volumes};
@@ -32,11 +33,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system; the report has then not moved.
-    pub fn file_report(
-        &self,
-        name: &str,
-        filing: ReportDisposition<'_>,
-    ) -> Result<(), VolumesError> {
+    pub fn file_report(&self, name: &str, filing: ReportDisposition<'_>) -> Result<()> {
         let path = self.path(Folder::ReportsPending).join(plain(name)?);
         let folder = match filing {
             ReportDisposition::Processed => Folder::ReportsProcessed,
@@ -48,7 +45,7 @@ impl Volumes {
 
     /// The reason is written before the report moves. After a crash in between, the report is found again in its old place. A
     /// rejected report without its reason cannot occur.
-    fn reject(&self, report: &Path, reason: &str) -> Result<(), VolumesError> {
+    fn reject(&self, report: &Path, reason: &str) -> Result<()> {
         // Rejected reports share one folder, and two long names may become equal when they are cut.
         let _alone = REJECTING.lock().unwrap_or_else(PoisonError::into_inner);
         if !exists(report)? {
@@ -77,27 +74,25 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn submit(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
+    pub fn submit(&self, id: &CommandId, text: &str) -> Result<()> {
         let temp = self.temp("reports", &format!("report-{id}.md"));
-        let created = create(&temp, &self.report(id), text.as_bytes(), 0o666);
-        unless(ErrorKind::AlreadyExists, created).map(drop)
+        create_once(&temp, &self.report(id), text.as_bytes(), 0o666)
     }
 
     /// Writes a question where a person finds it. An existing question does not change: a person may be answering it.
     ///
     /// # Errors
     /// `InvalidInput` when the id cannot be a file name, otherwise the error of the file system.
-    pub fn write_question(&self, id: &QuestionId, text: &str) -> Result<(), VolumesError> {
+    pub fn write_question(&self, id: &QuestionId, text: &str) -> Result<()> {
         let temp = self.temp("questions", &file_name(id.as_str())?);
-        let created = create(&temp, &self.question(id), text.as_bytes(), 0o666);
-        unless(ErrorKind::AlreadyExists, created).map(drop)
+        create_once(&temp, &self.question(id), text.as_bytes(), 0o666)
     }
 
     /// Writes what is wrong with an answer into a file beside the question's file, never into that file.
     ///
     /// # Errors
     /// As [`Volumes::write_question`].
-    pub fn complain(&self, id: &QuestionId, text: &str) -> Result<(), VolumesError> {
+    pub fn complain(&self, id: &QuestionId, text: &str) -> Result<()> {
         file_name(id.as_str())?;
         let name = format!("question-{id}.problem.md");
         let path = self.path(Folder::QuestionsPending).join(&name);
@@ -109,7 +104,7 @@ impl Volumes {
     ///
     /// # Errors
     /// As [`Volumes::file_report`].
-    pub fn file_question(&self, id: &QuestionId) -> Result<(), VolumesError> {
+    pub fn file_question(&self, id: &QuestionId) -> Result<()> {
         file_name(id.as_str())?;
         let answered = self.path(Folder::QuestionsAnswered);
         let question = self.question(id);
@@ -122,7 +117,7 @@ impl Volumes {
 }
 
 /// Returns the name if it names an entry of a folder and cannot lead to another place.
-fn plain(name: &str) -> Result<&Path, VolumesError> {
+fn plain(name: &str) -> Result<&Path> {
     let path = Path::new(name);
     if path.file_name() == Some(path.as_os_str()) {
         return Ok(path);

@@ -89,7 +89,8 @@ impl WatchHints {
 
     /// Removes the events of files that are not in a listing; events since the listing began stay.
     pub(super) fn retain_listed(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
-        self.events()
+        let mut events = self.events();
+        events
             .files
             .retain(|name, (_, at)| *at >= begun || listed(name));
     }
@@ -134,9 +135,8 @@ impl FileAges {
             (self.ahead, self.set) = (ahead, Some(now));
         }
         let age = wall.duration_since(written).ok()?;
-        self.set
-            .is_none_or(|set| age < now.since(set))
-            .then_some(age)
+        let known = self.set.is_none_or(|set| age < now.since(set));
+        known.then_some(age)
     }
 }
 

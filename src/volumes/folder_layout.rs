@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::Access;
 
-use super::atomic_files::{Cannot, VolumesError, remove_if_there};
+use super::atomic_files::{Cannot, Result, VolumesError, remove_if_there};
 use crate::own_files;
 use crate::plan::{CommandId, PlanId};
 use crate::wire::text::safe_name;
@@ -123,7 +123,7 @@ impl Volumes {
     ///
     /// # Errors
     /// When the root is relative and the current folder is gone, or the path is empty.
-    pub fn at(root: &Path) -> Result<Self, VolumesError> {
+    pub fn at(root: &Path) -> Result<Self> {
         Ok(Self {
             root: std::path::absolute(root).cannot("find the folder", root)?,
             role: None,
@@ -135,7 +135,7 @@ impl Volumes {
     ///
     /// # Errors
     /// A folder cannot be created, or a role's name cannot be the name of a folder.
-    pub fn with_own(&self, roles: &[String]) -> Result<Self, VolumesError> {
+    pub fn with_own(&self, roles: &[String]) -> Result<Self> {
         if let Some(name) = roles.iter().find(|role| !safe_name(role)) {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "it can be no folder's name");
             return Err(VolumesError::new("use the role", Path::new(name), error));
@@ -195,7 +195,7 @@ impl Volumes {
     ///
     /// # Errors
     /// Names the first folder that cannot be created or is not writable.
-    pub fn open(root: &Path) -> Result<Self, VolumesError> {
+    pub fn open(root: &Path) -> Result<Self> {
         let volumes = Self::at(root)?;
         volumes.make_missing()?;
         for path in volumes.folders() {
@@ -211,7 +211,7 @@ impl Volumes {
     /// # Errors
     /// Names the first folder that cannot be created, or that is a link: files written, archived or removed there would be
     /// another owner's.
-    pub(super) fn make_missing(&self) -> Result<Vec<PathBuf>, VolumesError> {
+    pub(super) fn make_missing(&self) -> Result<Vec<PathBuf>> {
         self.refuse_links()?;
         let logs = self.path(Folder::Logs);
         let missing: Vec<_> = self.folders().filter(|path| !path.is_dir()).collect();
@@ -226,7 +226,7 @@ impl Volumes {
     }
 
     /// Refuses links, except for the root and the workspace: these are a person's choice.
-    fn refuse_links(&self) -> Result<(), VolumesError> {
+    fn refuse_links(&self) -> Result<()> {
         let below = |path: &Path| *path != *self.root && path.starts_with(&self.root);
         let others = [WORKTREES, TREES, ROLES].map(|name| self.root.join(name));
         let mut folders: BTreeSet<PathBuf> = others.into();
@@ -252,9 +252,8 @@ impl Volumes {
             .filter(|folder| folder.is_of_commands());
         let own = self.own().flat_map(move |volumes| {
             let folders = of_role.clone().map(|folder| volumes.path(folder));
-            folders
-                .chain([volumes.temp(COMMANDS, "")])
-                .collect::<Vec<_>>()
+            let temp = volumes.temp(COMMANDS, "");
+            folders.chain([temp]).collect::<Vec<_>>()
         });
         common.chain(own)
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::atomic_files::{Cannot, VolumesError, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, Result, read_capped, remove_if_there, replace};
 use super::folder_layout::Volumes;
 use crate::plan::{CommandId, Time};
 use crate::wire::text::{one_line, parse_time, time_text};
@@ -71,10 +71,6 @@ impl Heartbeat {
         life.model_fails = life.model_fails.map(|said| one_line(&said, SAID));
         life
     }
-
-    fn render(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("texts and numbers only")
-    }
 }
 
 impl Volumes {
@@ -82,9 +78,10 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn live(&self, id: &CommandId, life: &Heartbeat) -> Result<(), VolumesError> {
+    pub fn live(&self, id: &CommandId, life: &Heartbeat) -> Result<()> {
+        let text = serde_json::to_vec(life).expect("texts and numbers only");
         let temp = self.temp("active", &format!("{id}.json"));
-        replace(&temp, &self.life(id), &life.render(), 0o666)
+        replace(&temp, &self.life(id), &text, 0o666)
     }
 
     /// Reads the heartbeat of a command; missing or unreadable fields are left out.
@@ -96,7 +93,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn rest(&self, id: &CommandId) -> Result<(), VolumesError> {
+    pub fn rest(&self, id: &CommandId) -> Result<()> {
         for path in [self.life(id), self.cancel_mark(id)] {
             remove_if_there(&path).cannot("remove", &path)?;
         }
@@ -119,7 +116,7 @@ mod tests {
             model_fails: None,
             run: None,
         };
-        let text = life.render();
+        let text = serde_json::to_vec(&life).unwrap();
         insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
         assert_eq!(Heartbeat::parse(&text), life);
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::atomic_files::{Cannot, VolumesError, read_text};
+use super::atomic_files::{Result, read_text};
 use super::folder_layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::QuestionId;
@@ -13,17 +13,13 @@ impl Volumes {
     ///
     /// # Errors
     /// When the folder cannot be listed.
-    pub fn questions(&self) -> Result<Vec<QuestionId>, VolumesError> {
-        let folder = self.path(Folder::QuestionsPending);
-        let mut ids = Vec::new();
-        for entry in fs::read_dir(&folder).cannot("list", &folder)? {
-            let name = entry.cannot("list", &folder)?.file_name();
-            let id = name
-                .to_str()
-                .and_then(|name| name.strip_prefix("question-")?.strip_suffix(".md"));
-            ids.extend(id.filter(|id| safe_name(id)).map(QuestionId::new));
-        }
-        Ok(ids)
+    pub fn questions(&self) -> Result<Vec<QuestionId>> {
+        let names = self.names(Folder::QuestionsPending)?;
+        let id = |name: &String| {
+            let id = name.strip_prefix("question-")?.strip_suffix(".md")?;
+            safe_name(id).then(|| QuestionId::new(id))
+        };
+        Ok(names.iter().filter_map(id).collect())
     }
 
     /// Returns whether a question with that id has a file, open or answered. If that cannot be checked, the answer is no.

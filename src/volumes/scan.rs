@@ -3,20 +3,21 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, Metadata};
+use std::hash::Hash;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
-use super::atomic_files::{Cannot, Unreadable, VolumesError, foreign, open_regular};
+use super::atomic_files::{Cannot, Result, Unreadable, foreign, open_regular};
 use super::finished_writing::{FileAges, FileObservation, WatchHints, is_finished};
 use super::folder_layout::{Folder, Volumes};
 use super::folder_listing::FolderListing;
 use super::heartbeat::Heartbeat;
 use crate::plan::{CommandId, QuestionId};
+use crate::wire::text::sha256;
 
 /// The most bytes of a report, a command or a question.
 pub(super) const REPORT_CAP: u64 = 1024 * 1024;
@@ -153,15 +154,12 @@ impl Scanner {
         open: &[CommandId],
         questions: &[QuestionId],
         most: usize,
-    ) -> Result<Scan, VolumesError> {
+    ) -> Result<Scan> {
         let mut scan = Scan::default();
         self.scan_reports(&mut scan, most)?;
         self.signs.retain(|id, _| open.contains(id));
-        let everywhere = if open.is_empty() {
-            Vec::new()
-        } else {
-            self.volumes.everywhere()
-        };
+        let listed = (!open.is_empty()).then(|| self.volumes.everywhere());
+        let everywhere = listed.unwrap_or_default();
         for id in open {
             if let Some(sign) = self.sign(id, &everywhere) {
                 scan.signs.insert(id.clone(), sign);
@@ -187,7 +185,7 @@ impl Scanner {
         self.reports.remove(name);
     }
 
-    fn scan_reports(&mut self, scan: &mut Scan, most: usize) -> Result<(), VolumesError> {
+    fn scan_reports(&mut self, scan: &mut Scan, most: usize) -> Result<()> {
         if self.listed.is_empty() {
             let arrived = self.hints.drain_arrived();
             // Never twice before a listing, because the listing is the truth.
@@ -222,13 +220,10 @@ impl Scanner {
 
     /// Reads one file and adds it to the scan if it is a finished report. Returns how many bytes were read.
     fn read_report(&mut self, name: &str, scan: &mut Scan) -> usize {
-        let content = match self.examine_report(name) {
-            FoundFile::Nothing => return 0,
-            FoundFile::Unfinished => {
-                scan.waiting = true;
-                return 0;
-            }
-            FoundFile::Content(content) => content,
+        let found = self.examine_report(name);
+        scan.waiting |= matches!(found, FoundFile::Unfinished);
+        let FoundFile::Content(content) = found else {
+            return 0;
         };
         if let Some(seen) = self.reports.get_mut(name) {
             seen.handed = true;
@@ -236,22 +231,19 @@ impl Scanner {
         let bytes = content.as_ref().map_or(0, Vec::len);
         scan.reports.push(ArrivedReport {
             name: name.to_owned(),
-            hash: content.as_deref().map(hash).unwrap_or_default(),
+            hash: content.as_deref().map(sha256).unwrap_or_default(),
             content,
         });
         bytes
     }
 
-    fn list(&mut self) -> Result<(), VolumesError> {
+    fn list(&mut self) -> Result<()> {
         let begun = Instant::now();
         let path = self.volumes.path(Folder::ReportsPending);
         let mut names = self.listing.names(&path).cannot("list", &path)?;
         names.sort_unstable();
-        let listed = |name: &str| {
-            names
-                .binary_search_by(|(other, _)| other.as_str().cmp(name))
-                .is_ok()
-        };
+        let find = |name: &str| names.binary_search_by(|(other, _)| other.as_str().cmp(name));
+        let listed = |name: &str| find(name).is_ok();
         let (last, _) = self.full;
         let full = last.is_none_or(|last| begun.duration_since(last) >= self.every);
         self.full = (if full { Some(begun) } else { last }, full);
@@ -283,22 +275,21 @@ impl Scanner {
             return FoundFile::Nothing;
         };
         let now = Instant::now();
-        let seen = refresh(&mut self.reports, name, FileStamp::of(&metadata), now);
+        let seen = refresh(&mut self.reports, name.to_owned(), &metadata, now);
         if seen.handed {
             return FoundFile::Nothing;
         }
         let unchanged = now.duration_since(seen.since);
         if !named_like_a_report(name) {
-            if unchanged
-                < if is_misnamed(name) {
-                    MISNAMED
-                } else {
-                    STRANGER
-                }
-            {
-                return FoundFile::Nothing;
-            }
-            return FoundFile::Content(Err(Unreadable::NotAReport));
+            let least = if is_misnamed(name) {
+                MISNAMED
+            } else {
+                STRANGER
+            };
+            return match unchanged < least {
+                true => FoundFile::Nothing,
+                false => FoundFile::Content(Err(Unreadable::NotAReport)),
+            };
         }
         if let Some(reason) = foreign(&metadata).filter(|reason| *reason != Unreadable::HardLink) {
             return FoundFile::Content(Err(reason));
@@ -350,7 +341,7 @@ impl Scanner {
             return;
         };
         let now = Instant::now();
-        let seen = refresh(&mut self.questions, id, FileStamp::of(&metadata), now);
+        let seen = refresh(&mut self.questions, id.clone(), &metadata, now);
         if seen.handed {
             return;
         }
@@ -361,20 +352,17 @@ impl Scanner {
             scan.waiting = true;
             return;
         }
-        match read(&path, seen.stamp) {
+        let found = read(&path, seen.stamp);
+        seen.handed = matches!(found, FoundFile::Content(_));
+        match found {
             FoundFile::Nothing => {}
             FoundFile::Unfinished => scan.waiting = true,
-            FoundFile::Content(content) => {
-                seen.handed = true;
-                match content {
-                    Ok(bytes) => {
-                        let text = String::from_utf8_lossy(&bytes).into_owned();
-                        scan.questions.push((id.clone(), text));
-                    }
-                    Err(reason) => {
-                        tracing::warn!(path = %path.display(), %reason, "the question's file is not read");
-                    }
-                }
+            FoundFile::Content(Ok(bytes)) => {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                scan.questions.push((id.clone(), text));
+            }
+            FoundFile::Content(Err(reason)) => {
+                tracing::warn!(path = %path.display(), %reason, "the question's file is not read");
             }
         }
     }
@@ -427,22 +415,19 @@ fn is_shortage(error: &io::Error) -> bool {
 }
 
 /// Returns the remembered state of a file; it is reset if the file has changed.
-fn refresh<'a, K, Q>(
+fn refresh<'a, K: Hash + Eq>(
     seen: &'a mut HashMap<K, SeenFile>,
-    name: &Q,
-    stamp: FileStamp,
-    now: Instant,
-) -> &'a mut SeenFile
-where
-    K: std::hash::Hash + Eq + std::borrow::Borrow<Q>,
-    Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
-{
+    name: K,
+    metadata: &Metadata,
+    since: Instant,
+) -> &'a mut SeenFile {
+    let (stamp, handed) = (FileStamp::of(metadata), false);
     let fresh = || SeenFile {
         stamp,
-        since: now,
-        handed: false,
+        since,
+        handed,
     };
-    let seen = seen.entry(name.to_owned()).or_insert_with(fresh);
+    let seen = seen.entry(name).or_insert_with(fresh);
     if seen.stamp != stamp {
         *seen = fresh();
     }
@@ -450,45 +435,27 @@ where
 }
 
 fn named_like_a_report(name: &str) -> bool {
-    let (stem, _) = name.rsplit_once('.').unwrap_or((name, ""));
-    stem.split_at_checked("report-".len())
-        .is_some_and(|(prefix, id)| prefix.eq_ignore_ascii_case("report-") && !id.is_empty())
-        && has_md_extension(name)
+    let Some((stem, extension)) = name.rsplit_once('.') else {
+        return false;
+    };
+    let id = stem.split_at_checked("report-".len());
+    extension.eq_ignore_ascii_case("md")
+        && id.is_some_and(|(prefix, id)| prefix.eq_ignore_ascii_case("report-") && !id.is_empty())
 }
 
 /// Returns whether a file that is no report by its name was meant as one: a text under a name of its own.
 fn is_misnamed(name: &str) -> bool {
     let texts = ["md", "markdown", "txt", "json", "yaml", "yml"];
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let is_text = texts
-        .iter()
-        .any(|text| extension.eq_ignore_ascii_case(text));
+    let is_text = texts.contains(&&*extension.to_ascii_lowercase());
     !name.starts_with('.') && (is_text || !name.contains('.') && name.starts_with("report-"))
-}
-
-fn has_md_extension(name: &str) -> bool {
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    extension.is_some_and(|extension| extension.eq_ignore_ascii_case("md"))
-}
-
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 impl Volumes {
     /// Returns the names in `reports/pending`, in order; a folder that cannot be listed counts as empty.
     pub fn unread(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.path(Folder::ReportsPending));
-        let mut names: Vec<String> = entries
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| name != KEEPER)
-            .collect();
+        let mut names = self.names(Folder::ReportsPending).unwrap_or_default();
+        names.retain(|name| name != KEEPER);
         names.sort_unstable();
         names
     }

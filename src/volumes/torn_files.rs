@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::atomic_files::{VolumesError, move_aside_as, open_regular, read_capped, unless};
+use super::atomic_files::{Result, move_aside_as, open_regular, read_capped, unless};
 use super::command_files::file_name;
 use super::folder_layout::{Folder, Volumes};
 use crate::plan::{CommandId, QuestionId};
@@ -22,7 +22,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system; the command has then not moved.
-    pub fn set_torn_command_aside(&self, id: &CommandId, text: &str) -> Result<bool, VolumesError> {
+    pub fn set_torn_command_aside(&self, id: &CommandId, text: &str) -> Result<bool> {
         file_name(id.as_str())?;
         let name = format!("{id}.torn.md");
         for volumes in self.everywhere() {
@@ -47,11 +47,7 @@ impl Volumes {
     ///
     /// # Errors
     /// As [`Volumes::set_torn_command_aside`].
-    pub fn set_torn_question_aside(
-        &self,
-        id: &QuestionId,
-        text: &str,
-    ) -> Result<bool, VolumesError> {
+    pub fn set_torn_question_aside(&self, id: &QuestionId, text: &str) -> Result<bool> {
         file_name(id.as_str())?;
         let question = self.question(id);
         let name = format!("question-{id}.torn.md");
@@ -98,7 +94,7 @@ fn part(path: &Path, text: &str) -> Option<Vec<u8>> {
 }
 
 /// Moves a torn file aside; false if it no longer exists because a worker claimed it.
-fn set_aside(torn: &Path, aside: &Path) -> Result<bool, VolumesError> {
+fn set_aside(torn: &Path, aside: &Path) -> Result<bool> {
     let moved = unless(io::ErrorKind::NotFound, move_aside_as(torn, aside))?;
     if let Some(to) = &moved {
         let (from, to) = (torn.display(), to.display());

@@ -59,10 +59,9 @@ impl Watch {
 
     /// Watches the folders from which a worker claims commands.
     pub fn for_worker(from: &[Volumes], wake: Arc<Notify>) -> Self {
-        let paths = from
-            .iter()
-            .map(|volumes| volumes.path(Folder::CommandsPending));
-        Self::of(&from[0], paths.collect(), wake, None)
+        let pending = |volumes: &Volumes| volumes.path(Folder::CommandsPending);
+        let paths = from.iter().map(pending).collect();
+        Self::of(&from[0], paths, wake, None)
     }
 
     /// Watches only the store, for processes that serve plans: every commit of any process wakes `stored`.
@@ -218,11 +217,9 @@ impl EventHandler {
         }
         self.note(&event);
         if let EventKind::Remove(_) = event.kind {
-            let gone = event
-                .paths
-                .iter()
-                .filter(|path| self.folders.contains(path));
-            self.gone().extend(gone.cloned());
+            let mut gone = event.paths.clone();
+            gone.retain(|path| self.folders.contains(path));
+            self.gone().extend(gone);
         }
         for path in &event.paths {
             match &self.stored {

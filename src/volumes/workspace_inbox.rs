@@ -3,12 +3,11 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::atomic_files::{VolumesError, read_capped};
+use super::atomic_files::{Result, VolumesError, read_capped};
 use super::scan::REPORT_CAP;
 use super::workspace_mission::keep_out_of_git;
 use crate::own_files;
@@ -48,7 +47,7 @@ impl Inbox {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn open(&mut self) -> Result<(), VolumesError> {
+    pub fn open(&mut self) -> Result<()> {
         if let Some(workspace) = self.folder.parent()
             && let Err(error) = keep_out_of_git(workspace)
         {
@@ -69,7 +68,7 @@ impl Inbox {
             // This waits only for a process that is about to remove the folder. A file system without locks keeps the folder
             // nevertheless.
             drop(folder.lock_shared());
-            if is_at(&folder, &self.folder) {
+            if own_files::is_at(&folder, &self.folder) {
                 self.held = Some(Arc::new(folder));
                 return Ok(());
             }
@@ -119,11 +118,8 @@ impl Inbox {
 
     /// Removes the folder if it is empty and no other worker uses it.
     pub fn close(&self) {
-        let opened = match &self.held {
-            Some(held) => Some(Arc::clone(held)),
-            None => own_files::folder(&self.folder).ok().map(Arc::new),
-        };
-        let Some(folder) = opened else {
+        let open = || own_files::folder(&self.folder).ok().map(Arc::new);
+        let Some(folder) = self.held.clone().or_else(open) else {
             return;
         };
         if folder.try_lock().is_ok() {
@@ -132,12 +128,6 @@ impl Inbox {
         }
         drop(folder.unlock());
     }
-}
-
-fn is_at(opened: &File, path: &Path) -> bool {
-    let place = |data: fs::Metadata| (data.dev(), data.ino());
-    let opened = opened.metadata().map(place).ok();
-    opened.is_some() && opened == fs::symlink_metadata(path).map(place).ok()
 }
 
 /// Returns the command that a report names in its front matter.

@@ -4,7 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::atomic_files::{VolumesError, read_capped, replace};
+use super::atomic_files::{Result, read_capped, replace};
+use crate::foreign_files::git_link;
 use crate::own_files;
 
 const NAME: &str = "MISSION.md";
@@ -20,7 +21,7 @@ const GIT_CAP: u64 = 1024 * 1024;
 ///
 /// # Errors
 /// When it cannot be written. A failure to write git's file is only logged.
-pub fn write_mission(folder: &Path, text: &str) -> Result<(), VolumesError> {
+pub fn write_mission(folder: &Path, text: &str) -> Result<()> {
     if folder.join(".git").exists()
         && let Some(git) = git_folder(folder)
         && let Err(error) = exclude(&git, &[NAME, TEMP])
@@ -52,16 +53,8 @@ fn git_folder(workspace: &Path) -> Option<PathBuf> {
         return Some(found);
     }
     // The link of a linked work tree or a submodule: `gitdir: <path>`.
-    let link = read_line(&found)?;
-    let git = found.parent()?.join(link.strip_prefix("gitdir:")?.trim());
-    let common = read_line(&git.join("commondir"));
-    Some(common.map_or_else(|| git.clone(), |common| git.join(common.trim())))
-}
-
-fn read_line(path: &Path) -> Option<String> {
-    let bytes = read_capped(path, GIT_CAP).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
-    text.lines().next().map(str::to_owned)
+    let git = git_link(&found, "gitdir:").ok()?;
+    Some(git_link(&git.join("commondir"), "").unwrap_or(git))
 }
 
 fn exclude(git: &Path, names: &[&str]) -> io::Result<()> {

@@ -1,7 +1,5 @@
 //! The question file: a question to a human, with a place for the answer.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use super::text::{one_line, printable, quote};
@@ -41,14 +39,10 @@ pub fn render(
 /// A file that is no longer readable, or an answer that is none; the error names the words of the file.
 pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>> {
     let (header, answer_line) = read(text).map_err(|problem| vec![problem])?;
-    let Some(word) = header
-        .answer
-        .as_deref()
-        .map(str::trim)
-        .filter(|word| !word.is_empty())
-    else {
+    let word = header.answer.as_deref().unwrap_or_default().trim();
+    if word.is_empty() {
         return Ok(None);
-    };
+    }
     if let Some(choice) = AnswerChoice::parse(word) {
         let note = header.note.unwrap_or_default();
         return Ok(Some((choice, note.trim().to_owned())));
@@ -121,15 +115,11 @@ fn note(text: &str) -> String {
 fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let reason = printable(&question.reason);
     let reason = reason.trim();
-    let quoted = || {
-        reason
-            .lines()
-            .map(|line| format!("> {line}").trim_end().to_owned())
-    };
-    let reason = language.pick(reason.to_owned(), quoted().collect::<Vec<_>>().join("\n"));
+    let quoted = |line: &str| format!("> {line}").trim_end().to_owned();
+    let quoted: Vec<_> = reason.lines().map(quoted).collect();
+    let reason = language.pick(reason.to_owned(), quoted.join("\n"));
     let title = language.pick("How to answer", "如何回答");
-    let mut body = format!("{reason}\n\n## {title}\n\n");
-    for choice in &question.choices {
+    let choices = question.choices.iter().map(|choice| {
         let about = question.about;
         let meaning = language.pick(
             meaning(about, *choice, question.attempts),
@@ -140,13 +130,11 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
             false => "",
         };
         let colon = language.pick(": ", "：");
-        writeln!(body, "- `{}`{only}{colon}{meaning}", choice.as_str())
-            .expect("a String takes every text");
-    }
-    let first = question
-        .choices
-        .first()
-        .map_or("", |choice| choice.as_str());
+        format!("- `{}`{only}{colon}{meaning}\n", choice.as_str())
+    });
+    let choices: String = choices.collect();
+    let first = question.choices.first();
+    let first = first.map_or("", |choice| choice.as_str());
     let how = language.pick(
         "Write one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file.",
         "请把 `choices:` 中的一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。",
@@ -160,13 +148,10 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
         false => "",
     };
     let or = language.pick(" Or run:", "或者运行：");
-    write!(
-        body,
-        "\n{how}{only}{or}\n\n\x20   {program} answer {} {first} --note \"…\"",
-        question.id
+    let id = &question.id;
+    format!(
+        "{reason}\n\n## {title}\n\n{choices}\n{how}{only}{or}\n\n\x20   {program} answer {id} {first} --note \"…\""
     )
-    .expect("a String takes every text");
-    body
 }
 
 /// Returns the meaning of a choice, for a person; `attempts` are those that `retry` gives a task.

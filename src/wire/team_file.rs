@@ -218,10 +218,9 @@ fn read(node: &YamlNode, problems: &mut Problems) -> Team {
     refuse_twice(ids, problems);
     let team = Team {
         name,
-        file: String::new(),
-        roles_only: false,
         roles,
         workflows,
+        ..Team::default()
     };
     team.check_names(problems);
     team
@@ -252,12 +251,11 @@ fn id(fields: &YamlFields<'_>, what: &str, problems: &mut Problems) -> Option<St
 fn refuse_twice<'a>(ids: impl Iterator<Item = (&'a str, Place)>, problems: &mut Problems) {
     let mut seen: BTreeMap<&str, Place> = BTreeMap::new();
     for (id, place) in ids.filter(|(id, _)| !id.is_empty()) {
-        if let Some(first) = seen.get(id) {
-            let line = first.line;
-            let message = format!("the id {} is used twice, first on line {line}", quote(id));
+        let first = *seen.entry(id).or_insert(place);
+        if first != place {
+            let (id, line) = (quote(id), first.line);
+            let message = format!("the id {id} is used twice, first on line {line}");
             problems.add(place.problem(message));
-        } else {
-            seen.insert(id, place);
         }
     }
 }

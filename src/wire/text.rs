@@ -1,10 +1,11 @@
-//! Helpers for untrusted text: making it safe to show, limiting it, checking it as a name; and times as text.
+//! Helpers for untrusted text: making it safe to show, limiting it, checking it as a name; times and hashes as text.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::plan::Time;
 
@@ -107,6 +108,12 @@ pub fn time_text(time: Time) -> String {
 pub fn parse_time(text: &str) -> Option<Time> {
     let timestamp: Timestamp = text.trim().parse().ok()?;
     Some(Time(timestamp.as_microsecond()))
+}
+
+/// Returns the SHA-256 of a content in hexadecimal.
+pub fn sha256(content: impl AsRef<[u8]>) -> String {
+    let digest = Sha256::digest(content);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads one of the words that a type has in files.

@@ -74,6 +74,11 @@ impl YamlNode {
         self.place.problem(message)
     }
 
+    /// Returns that this is something else than what is expected there.
+    fn is_not(&self, what: &str, expected: &str) -> Problem {
+        self.problem(format!("{what} is {}, not {expected}", self.kind()))
+    }
+
     /// Returns the text of a text, a number or a truth value.
     pub fn text(&self) -> Option<&str> {
         match &self.data {
@@ -215,8 +220,7 @@ impl<'a> YamlFields<'a> {
     /// Takes a map apart whose fields are known to fit.
     pub fn fitting(node: &'a YamlNode, what: &str, problems: &mut Problems) -> Option<Self> {
         let Data::Map(entries) = &node.data else {
-            let message = format!("{what} is {}, not a map of fields", node.kind());
-            problems.add(node.problem(message));
+            problems.add(node.is_not(what, "a map of fields"));
             return None;
         };
         Some(Self { node, entries })
@@ -266,7 +270,7 @@ impl<'a> YamlFields<'a> {
         let node = self.get(key)?;
         let text = node.text();
         if text.is_none() {
-            problems.add(node.problem(format!("`{key}` is {}, not a text", node.kind())));
+            problems.add(node.is_not(&format!("`{key}`"), "a text"));
         }
         text
     }
@@ -328,17 +332,14 @@ impl<'a> YamlFields<'a> {
     }
 
     pub fn list(&self, key: &str, problems: &mut Problems) -> &'a [YamlNode] {
-        match self.get(key) {
-            Some(YamlNode {
-                data: Data::List(entries),
-                ..
-            }) => entries,
-            Some(node) => {
-                problems.add(node.problem(format!("`{key}` is {}, not a list", node.kind())));
-                &[]
-            }
-            None => &[],
-        }
+        let Some(node) = self.get(key) else {
+            return &[];
+        };
+        let Data::List(entries) = &node.data else {
+            problems.add(node.is_not(&format!("`{key}`"), "a list"));
+            return &[];
+        };
+        entries
     }
 
     /// Returns whether a field has a list.

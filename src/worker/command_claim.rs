@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::RoleFilter;
@@ -190,7 +188,7 @@ impl Claim {
                 opened => opened?,
             };
             // The worker that had it may have finished and removed it since it was opened.
-            if !own_files::lock(&file)? || !same_file(&file, &path) {
+            if !own_files::lock(&file)? || !own_files::is_at(&file, &path) {
                 return Ok(None);
             }
             let mut before = String::new();
@@ -268,11 +266,4 @@ fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String>
     let text = volumes.read_command(folder, id).ok()?;
     let assignee = CommandFile::parse(&text).ok()?.assignee?;
     Some(one_line(&assignee, MAX_ROLE))
-}
-
-fn same_file(file: &File, path: &Path) -> bool {
-    let (Ok(opened), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else {
-        return false;
-    };
-    (opened.dev(), opened.ino()) == (there.dev(), there.ino())
 }

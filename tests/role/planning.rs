@@ -223,7 +223,7 @@ async fn templates_with_unknown_names_are_rejected() {
     insta::assert_snapshot!(faults, @r"
     role `reviewer`, template `standard`, step 1: there is no action `ecko`; is `echo` meant?
     role `reviewer`, template `standard`, step 2: `echo`: `words` is no field; known are text, times
-    role `reviewer`, template `standard`, step 3: `{{steps.3.result}}` is not there: step 3 sees the results of steps 1 to 2
+    role `reviewer`, template `standard`, step 3: there is no `{{steps.3.result}}`: this is step 3: it sees the results of steps 1 to 2
     role `reviewer`, template `standard`, step 4: there is no role `codr`; is `coder` meant?
     role `reviewer`, template `standard`, step 5: role `reviewer` asks itself
     role `reviewer`, template `standard`, step 6: there is no tool `docs.search`

@@ -2,13 +2,12 @@
 //! file was replaced is gone with this process, and what is read from a file that was cut short is not what was
 //! written.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use crate::store::StoreError;
+use crate::own_files::FileId;
 use crate::store::database_drivers::{DatabasePlace, beside};
 use crate::store::sql_statements::Tables;
+use crate::store::{Result, StoreError};
 
 /// The file of a database as it was last seen.
 pub(super) struct DatabaseFile {
@@ -18,16 +17,6 @@ pub(super) struct DatabaseFile {
     journal: Option<FileId>,
     length: u64,
     cut: bool,
-}
-
-/// Device and number of a file: they show whether another file has its name now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileId(u64, u64);
-
-impl From<&Metadata> for FileId {
-    fn from(file: &Metadata) -> Self {
-        Self(file.dev(), file.ino())
-    }
 }
 
 impl DatabaseFile {
@@ -47,7 +36,7 @@ impl DatabaseFile {
     }
 
     /// Fails if the file was cut short. A file that was removed or replaced is still read as it was.
-    pub(super) fn check_length(&mut self, tables: &mut Tables) -> Result<(), StoreError> {
+    pub(super) fn check_length(&mut self, tables: &mut Tables) -> Result<()> {
         if !self.cut {
             let Ok(found) = self.path.metadata() else {
                 return Ok(());
@@ -73,7 +62,7 @@ impl DatabaseFile {
     }
 
     /// Fails if the file, or its journal, is not the one that changes are written to.
-    pub(super) fn check_place(&mut self) -> Result<(), StoreError> {
+    pub(super) fn check_place(&mut self) -> Result<()> {
         let journal = beside(&self.path, "-wal");
         let id = |path: &PathBuf| path.metadata().ok().as_ref().map(FileId::from);
         let gone = if id(&self.path) != Some(self.id) {

@@ -6,7 +6,7 @@ use super::Owner;
 use crate::plan::{CommandId, Plan, PlanHead, PlanId, Row, Time};
 use crate::store::database_drivers;
 use crate::store::sql_statements::{HeadRecord, Lookup, Tables};
-use crate::store::{ListedPlan, OnlyWhile, StoreError};
+use crate::store::{ListedPlan, OnlyWhile, Result, StoreError};
 
 impl Owner {
     /// Creates a row for a plan under its key, and returns its id: the id in its head, or another if that one is used.
@@ -15,7 +15,7 @@ impl Owner {
         mut head: PlanHead,
         now: Time,
         locked: &mut HashSet<PlanId>,
-    ) -> Result<PlanId, StoreError> {
+    ) -> Result<PlanId> {
         let lookup = Lookup::of(&head);
         let tables = self.tables()?;
         let wanted = head.id.clone();
@@ -37,7 +37,7 @@ impl Owner {
     }
 
     /// Refuses if the current plan of an owner is another one.
-    pub(super) fn is_so(&mut self, wanted: &OnlyWhile) -> Result<(), StoreError> {
+    pub(super) fn is_so(&mut self, wanted: &OnlyWhile) -> Result<()> {
         let current = self.tables()?.current(&wanted.owner, 1)?.pop();
         if current == wanted.current {
             return Ok(());
@@ -45,10 +45,7 @@ impl Owner {
         Err(StoreError::Overtaken(current))
     }
 
-    pub(in crate::store) fn plan_of(
-        &mut self,
-        command: &CommandId,
-    ) -> Result<Option<PlanId>, StoreError> {
+    pub(in crate::store) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>> {
         for plan in self.tables()?.plans_of(command)? {
             match self.fresh(&plan) {
                 Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
@@ -64,7 +61,7 @@ impl Owner {
     pub(in crate::store) fn listed(
         &mut self,
         heads: impl FnOnce(&mut Tables) -> database_drivers::Result<Vec<HeadRecord>>,
-    ) -> Result<Vec<ListedPlan>, StoreError> {
+    ) -> Result<Vec<ListedPlan>> {
         let tables = self.tables()?;
         let heads = heads(tables)?;
         let packed: Vec<String> = heads.iter().map(|(_, _, body)| body.clone()).collect();
@@ -89,7 +86,7 @@ pub(super) fn write_lookup(
     plan: &PlanId,
     before: &Lookup,
     lookup: &Lookup,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     if let Some(key) = &lookup.key
         && lookup.key != before.key
         && tables.find(key)?.is_some()
@@ -101,7 +98,7 @@ pub(super) fn write_lookup(
 
 /// Returns an id similar to the wanted one that no plan has had. The numbers were assigned in sequence, so a binary
 /// search finds the first free one, and an id that is used again and again stays cheap.
-fn unused(tables: &mut Tables, wanted: &PlanId) -> Result<PlanId, StoreError> {
+fn unused(tables: &mut Tables, wanted: &PlanId) -> Result<PlanId> {
     let id = |number: u64| PlanId::new(format!("{wanted}~{number}"));
     let (mut used, mut free) = (1, 2);
     while tables.seq(&id(free))?.is_some() {

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use super::{BatchWrites, Owner};
 use crate::plan::{Delta, PlanId, Row, RowKey};
-use crate::store::StoreError;
 use crate::store::sql_statements::{LogRecord, Tables};
 use crate::store::stored_delta::{stored_key, stored_rows};
 use crate::store::text_store::is_name;
+use crate::store::{Result, StoreError};
 
 /// A batch of more bytes writes its rows itself: reading them from the log again would cost more.
 const LARGE: usize = 64 * 1024;
@@ -22,9 +22,8 @@ impl Owner {
     /// Writes the rows that are only in the log, and lets the database make later changes faster. A failure here has
     /// no effect on any plan; the store tries again after further changes.
     pub(super) fn write_rows(&mut self) {
-        let behind = self
-            .tables()
-            .and_then(|tables| Ok(tables.unfolded(AT_ONCE)?));
+        let tables = self.tables();
+        let behind = tables.and_then(|tables| Ok(tables.unfolded(AT_ONCE)?));
         for plan in behind.unwrap_or_default() {
             if let Err(error) = self.fold(&plan) {
                 self.abandon();
@@ -38,7 +37,7 @@ impl Owner {
         self.changed = false;
     }
 
-    fn fold(&mut self, plan: &PlanId) -> Result<(), StoreError> {
+    fn fold(&mut self, plan: &PlanId) -> Result<()> {
         self.begin()?;
         let tables = self.tables()?;
         tables.lock_plan(plan)?;
@@ -49,7 +48,7 @@ impl Owner {
 
 impl BatchWrites {
     /// Writes the rows that have to be in the table immediately.
-    pub(super) fn write_rows(&self, tables: &mut Tables) -> Result<(), StoreError> {
+    pub(super) fn write_rows(&self, tables: &mut Tables) -> Result<()> {
         let all = self.size > LARGE;
         if all {
             for plan in self.seqs.keys() {
@@ -72,7 +71,7 @@ impl BatchWrites {
 }
 
 /// Writes the rows of a plan that are only in the log, within the transaction.
-fn fold(tables: &mut Tables, plan: &PlanId) -> Result<(), StoreError> {
+fn fold(tables: &mut Tables, plan: &PlanId) -> Result<()> {
     let after = tables.folded(plan)?;
     let entries = tables.log_after(plan, after, i64::MAX)?;
     let Some(last) = entries.last() else {
@@ -91,7 +90,7 @@ fn fold(tables: &mut Tables, plan: &PlanId) -> Result<(), StoreError> {
 }
 
 /// Returns the key of a packed row.
-fn key(tables: &mut Tables, plan: &PlanId, seq: i64, row: &str) -> Result<RowKey, StoreError> {
+fn key(tables: &mut Tables, plan: &PlanId, seq: i64, row: &str) -> Result<RowKey> {
     let key = stored_key(row).map_err(|error| damaged(plan, seq, &error))?;
     if !is_name(&key.parts().1) {
         return Ok(key);
@@ -106,11 +105,7 @@ fn damaged(plan: &PlanId, seq: i64, error: &serde_json::Error) -> StoreError {
 }
 
 /// Returns packed JSON of a plan as it was before it was packed.
-fn unpacked(
-    tables: &mut Tables,
-    plan: &PlanId,
-    packed: &[String],
-) -> Result<Vec<String>, StoreError> {
+fn unpacked(tables: &mut Tables, plan: &PlanId, packed: &[String]) -> Result<Vec<String>> {
     let json: Result<_, _> = tables.unpack(packed)?.into_iter().collect();
     json.map_err(|error| StoreError::damaged(plan, error))
 }
@@ -120,11 +115,9 @@ pub(super) fn deltas(
     tables: &mut Tables,
     plan: &PlanId,
     entries: &mut [LogRecord],
-) -> Result<Vec<Delta>, StoreError> {
-    let packed = entries
-        .iter_mut()
-        .map(|entry| std::mem::take(&mut entry.delta));
-    let packed: Vec<_> = packed.collect();
+) -> Result<Vec<Delta>> {
+    let taken = |entry: &mut LogRecord| std::mem::take(&mut entry.delta);
+    let packed: Vec<_> = entries.iter_mut().map(taken).collect();
     let deltas = unpacked(tables, plan, &packed)?.into_iter().zip(entries);
     let read = |(delta, entry): (String, &mut LogRecord)| {
         serde_json::from_str(&delta).map_err(|error| damaged(plan, entry.seq, &error))
@@ -134,10 +127,7 @@ pub(super) fn deltas(
 
 /// Returns the rows of a plan from their table and then from the log, oldest first; with the last change in the log,
 /// and its size in bytes.
-pub(super) fn read(
-    tables: &mut Tables,
-    plan: &PlanId,
-) -> Result<(Vec<Row>, Option<i64>, usize), StoreError> {
+pub(super) fn read(tables: &mut Tables, plan: &PlanId) -> Result<(Vec<Row>, Option<i64>, usize)> {
     let mut after = tables.folded(plan)?;
     let bodies = loop {
         let bodies = tables.rows(plan)?;
@@ -150,11 +140,10 @@ pub(super) fn read(
     };
     let mut entries = tables.log_after(plan, after, i64::MAX)?;
     let bytes = entries.iter().map(|entry| entry.delta.len()).sum();
-    let mut rows: Vec<Row> = unpacked(tables, plan, &bodies)?
-        .iter()
-        .map(|body| serde_json::from_str(body))
-        .collect::<Result<_, _>>()
-        .map_err(|error| StoreError::damaged(plan, error))?;
+    let bodies = unpacked(tables, plan, &bodies)?;
+    let rows = bodies.iter().map(|body| serde_json::from_str(body));
+    let rows: Result<Vec<Row>, _> = rows.collect();
+    let mut rows = rows.map_err(|error| StoreError::damaged(plan, error))?;
     let deltas = deltas(tables, plan, &mut entries)?;
     rows.extend(deltas.into_iter().flat_map(|delta| delta.rows));
     Ok((rows, entries.last().map(|entry| entry.seq), bytes))

@@ -41,10 +41,9 @@ impl KnownNames<'_> {
     fn has_tool(&self, name: &str) -> bool {
         self.tools
             .iter()
-            .any(|known| match known.strip_suffix(".*") {
+            .any(|known| match known.strip_suffix('*') {
                 Some(server) => name
                     .strip_prefix(server)
-                    .and_then(|rest| rest.strip_prefix('.'))
                     .is_some_and(|tool| !tool.is_empty()),
                 None => *known == name,
             })
@@ -59,13 +58,11 @@ impl Team {
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
-                let Some(node) = task.get("assignee") else {
-                    continue;
-                };
-                let id = node
-                    .text()
-                    .filter(|id| !id.is_empty() && !placeholders::has_name(id));
-                if let Some(id) = id.filter(|id| self.role(id).is_none()) {
+                if let Some(node) = task.get("assignee")
+                    && let Some(id) = node.text().filter(|id| !id.is_empty())
+                    && !placeholders::has_name(id)
+                    && self.role(id).is_none()
+                {
                     let problem = node.problem(format!("there is no role {}", quote(id)));
                     problems.add(problem.with_hint(self.role_meant(id)));
                 }
@@ -91,11 +88,12 @@ impl Team {
                 StepDoes::RequestCollaboration { target, .. } if *target == role.id => {
                     Some(step.problem(format!("the role {} asks itself", quote(target))))
                 }
+                StepDoes::RequestCollaboration { target, .. } if self.role(target).is_some() => {
+                    None
+                }
                 StepDoes::RequestCollaboration { target, .. } => {
-                    self.role(target).is_none().then(|| {
-                        step.problem(format!("there is no role {}", quote(target)))
-                            .with_hint(self.role_meant(target))
-                    })
+                    let problem = step.problem(format!("there is no role {}", quote(target)));
+                    Some(problem.with_hint(self.role_meant(target)))
                 }
             };
             found.into_iter().for_each(|problem| problems.add(problem));
@@ -158,17 +156,16 @@ impl Team {
         let open = tasks
             .iter()
             .filter(|task| task.assignee.is_none() && !task.done);
-        let mut problems: Vec<Problem> = open
-            .map(|task| {
-                let name = quote(&task.name);
-                Problem::new(format!(
-                    "the task {name} has no assignee, and {ONLY_ITS_OWN}"
-                ))
-            })
-            .collect();
+        let unassigned = open.map(|task| {
+            let name = quote(&task.name);
+            Problem::new(format!(
+                "the task {name} has no assignee, and {ONLY_ITS_OWN}"
+            ))
+        });
+        let mut problems: Vec<Problem> = unassigned.collect();
         // All problems have the same hint; only the last one shows it.
-        if let Some(last) = problems.pop() {
-            problems.push(last.with_hint(self.assignee_hint()));
+        if let Some(last) = problems.last_mut() {
+            last.hint = Some(self.assignee_hint());
         }
         problems
     }

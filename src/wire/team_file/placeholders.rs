@@ -7,7 +7,7 @@ use crate::wire::text::quote;
 use crate::wire::yaml_tree::YamlNode;
 
 /// The names that a step of a template can use, in addition to the results before it.
-pub(crate) const OF_A_STEP: [&str; 3] = ["task.name", "task.description", "context"];
+const OF_A_STEP: [&str; 3] = ["task.name", "task.description", "context"];
 
 /// The longest text in braces that is read as a name.
 const MAX_NAME: usize = 100;
@@ -20,84 +20,85 @@ enum TextPiece<'a> {
 }
 
 /// Replaces each name with its value.
-pub(crate) fn fill(text: &str, value: &impl Fn(&str) -> Option<String>) -> String {
-    let mut filled = String::with_capacity(text.len());
-    each_piece(text, &mut |piece| match piece {
-        TextPiece::Text(text) => filled.push_str(text),
-        TextPiece::Name(name) => match value(name) {
-            Some(value) => filled.push_str(&value),
-            None => {
-                filled.push_str("{{");
-                filled.push_str(name);
-                filled.push_str("}}");
-            }
-        },
-    });
-    filled
+pub(crate) fn fill(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
+    let piece = |piece| match piece {
+        TextPiece::Text(text) => text.to_owned(),
+        TextPiece::Name(name) => value(name).unwrap_or_else(|| in_braces(name)),
+    };
+    pieces(text).into_iter().map(piece).collect()
 }
 
-/// Calls a function with each name in a text.
-pub(crate) fn each_name<'a>(text: &'a str, see: &mut impl FnMut(&'a str)) {
-    each_piece(text, &mut |piece| {
-        if let TextPiece::Name(name) = piece {
-            see(name);
-        }
-    });
+/// Returns the names in a text.
+pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text).into_iter().filter_map(|piece| match piece {
+        TextPiece::Name(name) => Some(name),
+        TextPiece::Text(_) => None,
+    })
 }
 
 /// Returns whether a text contains a name.
-pub(super) fn has_name(text: &str) -> bool {
-    let mut found = false;
-    each_name(text, &mut |_| found = true);
-    found
+pub(crate) fn has_name(text: &str) -> bool {
+    names(text).next().is_some()
+}
+
+/// Returns the step whose result a name stands for.
+pub(crate) fn step_of(name: &str) -> Option<usize> {
+    let number = name.strip_prefix("steps.")?.strip_suffix(".result")?;
+    number.parse().ok()
+}
+
+/// Returns a name as it stands in a text.
+pub(crate) fn in_braces(name: &str) -> String {
+    format!("{{{{{name}}}}}")
 }
 
 /// Collects names in a step of a template that have no value when the step runs.
 pub(super) fn check_step(node: &YamlNode, text: &str, number: usize, problems: &mut Problems) {
-    each_name(text, &mut |name| {
-        if OF_A_STEP.contains(&name) {
-            return;
+    for name in names(text) {
+        if let Some(hint) = missing(name, number) {
+            let problem = node.problem(format!("there is no {}", quote(&in_braces(name))));
+            problems.add(problem.with_hint(hint));
         }
-        let step = name
-            .strip_prefix("steps.")
-            .and_then(|rest| rest.strip_suffix(".result"))
-            .and_then(|step| step.parse::<usize>().ok());
-        let problem = node.problem(format!("there is no {}", quote(&format!("{{{{{name}}}}}"))));
-        problems.add(match step {
-            Some(step) if (1..number).contains(&step) => return,
-            Some(_) if number == 1 => problem.with_hint("no step comes before this one"),
-            Some(_) => problem.with_hint(format!(
-                "this is step {number}: it sees the results of steps 1 to {}",
-                number - 1
-            )),
-            None => {
-                let mut known = OF_A_STEP.to_vec();
-                known.push("steps.1.result");
-                problem.with_hint(suggestion(name, &known))
-            }
-        });
-    });
+    }
 }
 
-fn each_piece<'a>(text: &'a str, see: &mut impl FnMut(TextPiece<'a>)) {
+/// Returns what there is instead of a name that has no value when a step runs; `number` counts the steps from 1.
+pub(crate) fn missing(name: &str, number: usize) -> Option<String> {
+    match step_of(name) {
+        Some(step) if (1..number).contains(&step) => None,
+        None if OF_A_STEP.contains(&name) => None,
+        Some(_) if number == 1 => Some("no step comes before this one".to_owned()),
+        Some(_) => Some(format!(
+            "this is step {number}: it sees the results of steps 1 to {}",
+            number - 1
+        )),
+        None => Some(suggestion(
+            name,
+            &[&OF_A_STEP[..], &["steps.1.result"]].concat(),
+        )),
+    }
+}
+
+fn pieces(text: &str) -> Vec<TextPiece<'_>> {
+    let mut pieces = Vec::new();
     let (mut begin, mut from) = (0, 0);
     while let Some(found) = text[from..].find("{{") {
         let open = from + found;
         from = open + 2;
         if text[..open].ends_with('\\') {
-            see(TextPiece::Text(&text[begin..open - 1]));
+            pieces.push(TextPiece::Text(&text[begin..open - 1]));
             begin = open;
             continue;
         }
         let Some(name) = name(&text[open + 2..]) else {
             continue;
         };
-        see(TextPiece::Text(&text[begin..open]));
-        see(TextPiece::Name(name.0));
+        pieces.extend([TextPiece::Text(&text[begin..open]), TextPiece::Name(name.0)]);
         begin = open + 2 + name.1;
         from = begin;
     }
-    see(TextPiece::Text(&text[begin..]));
+    pieces.push(TextPiece::Text(&text[begin..]));
+    pieces
 }
 
 /// Reads a name up to the closing braces, and returns how many bytes it occupies with them.
@@ -128,7 +129,7 @@ mod tests {
             ("{{{b}}} {b}", "{{{b}}} {b}"),
             ("${{ x y }} {{b}}é", "${{ x y }} Bé"),
         ] {
-            assert_eq!(fill(text, &value), filled, "{text}");
+            assert_eq!(fill(text, value), filled, "{text}");
         }
     }
 }

@@ -17,40 +17,25 @@ use crate::wire::yaml_tree::{Data, YamlFields, YamlNode};
 const COLLABORATION: Duration = Duration::from_secs(600);
 
 /// The most tasks that a role may do simultaneously.
-const MAX_CONCURRENCY: u64 = 256;
+const MAX_CONCURRENCY: u32 = 256;
 
 /// The worker for any program; `argv` names the program.
 const PROGRAM: &str = "command";
 
-const FIELDS: [&str; 13] = [
-    "id",
-    "kind",
-    "description",
-    "folder",
-    "worker",
-    "prompt",
-    "actions",
-    "tools",
-    "templates",
-    "concurrency",
-    "timeout",
-    "collaboration_timeout",
-    "on_timeout",
-];
+const FIELDS: &str = "id kind description folder worker prompt actions tools templates concurrency timeout \
+                      collaboration_timeout on_timeout";
 
 /// Fields that apply only to roles inside the process.
-const INSIDE: [&str; 5] = [
-    "actions",
-    "tools",
-    "templates",
-    "collaboration_timeout",
-    "on_timeout",
-];
+const INSIDE: &str = "actions tools templates collaboration_timeout on_timeout";
+
+fn words(text: &'static str) -> Vec<&'static str> {
+    text.split_whitespace().collect()
+}
 
 /// Reads a role. A role with problems is returned as far as it could be read, so that names which refer to it are no further
 /// problems.
 pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec> {
-    let fields = YamlFields::of(node, "the role", &FIELDS, problems)?;
+    let fields = YamlFields::of(node, "the role", &words(FIELDS), problems)?;
     let id = id(&fields, "the role", problems).unwrap_or_default();
     let kinds = [("files", RoleKind::Files), ("agent", RoleKind::Agent)];
     let kind = fields.choice("kind", &kinds, problems);
@@ -63,11 +48,12 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec>
     ];
     let on_timeout = fields.choice("on_timeout", &timeouts, problems);
     fields.need("kind", "the role", problems);
-    let (misplaced, own, other): (&[&str], _, _) = match kind {
-        Some(RoleKind::Agent) => (&["worker", "folder"], "agent", "files"),
-        Some(RoleKind::Files) => (&INSIDE, "files", "agent"),
-        None => (&[], "", ""),
+    let (misplaced, own, other) = match kind {
+        Some(RoleKind::Agent) => ("worker folder", "agent", "files"),
+        Some(RoleKind::Files) => (INSIDE, "files", "agent"),
+        None => ("", "", ""),
     };
+    let misplaced = words(misplaced);
     let problem = |key: &YamlNode, word: &str| {
         let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
         problem.with_hint(format!("take it out, or write `kind: {other}`"))
@@ -118,14 +104,13 @@ fn concurrency(fields: &YamlFields<'_>, problems: &mut Problems) -> u32 {
         Data::Number(number, _) => number.as_u64(),
         _ => None,
     };
-    match number.filter(|number| (1..=MAX_CONCURRENCY).contains(number)) {
-        Some(number) => u32::try_from(number).unwrap_or(1),
-        None => {
-            let message = format!("`concurrency` is no number from 1 to {MAX_CONCURRENCY}");
-            problems.add(node.problem(message));
-            1
-        }
+    let number = number.and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| (1..=MAX_CONCURRENCY).contains(number));
+    if number.is_none() {
+        let message = format!("`concurrency` is no number from 1 to {MAX_CONCURRENCY}");
+        problems.add(node.problem(message));
     }
+    number.unwrap_or(1)
 }
 
 /// Reads a list of names; each may occur only once.
@@ -211,22 +196,11 @@ fn template(
 }
 
 fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<(StepSpec, Place)> {
-    let known = [
-        "name",
-        "action",
-        "tool",
-        "ask",
-        "params",
-        "description",
-        "context",
-    ];
+    let known = words("name action tool ask params description context");
     let fields = YamlFields::of(node, "the step", &known, problems)?;
     let name = fields.word("name", "the step", problems);
-    let given = |key: &&str| fields.get(key).is_some();
-    let kinds: Vec<&str> = ["action", "tool", "ask"]
-        .into_iter()
-        .filter(given)
-        .collect();
+    let mut kinds = vec!["action", "tool", "ask"];
+    kinds.retain(|key| fields.get(key).is_some());
     let [kind] = kinds[..] else {
         let message = match kinds[..] {
             [] => "the step has none of `action`, `tool` and `ask`".to_owned(),
@@ -258,8 +232,7 @@ fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<(Step
         },
         _ => StepDoes::RequestCollaboration {
             target,
-            description: fields
-                .word("description", "the step", problems)
+            description: (fields.word("description", "the step", problems))
                 .unwrap_or_default()
                 .to_owned(),
             context: fields.string("context", problems),
@@ -270,14 +243,13 @@ fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<(Step
 }
 
 fn params(fields: &YamlFields<'_>, problems: &mut Problems) -> Map<String, Value> {
-    let Some(node) = fields.get("params") else {
-        return Map::new();
-    };
-    if YamlFields::open(node, "`params`", problems).is_none() {
-        return Map::new();
-    }
-    match node.value() {
-        Value::Object(params) => params,
+    let open = |node| YamlFields::open(node, "`params`", problems);
+    match fields
+        .get("params")
+        .and_then(open)
+        .map(|open| open.node.value())
+    {
+        Some(Value::Object(params)) => params,
         _ => Map::new(),
     }
 }

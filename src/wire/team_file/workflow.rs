@@ -1,5 +1,7 @@
 //! Workflows of a team file: a plan's structure with parameters in its texts.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::{bounded, id, placeholders};
@@ -30,7 +32,7 @@ pub struct Workflow {
 }
 
 /// A value that is needed before the plan can be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameter {
     /// A letter or `_`, then letters, digits and `_`.
     pub name: String,
@@ -118,27 +120,36 @@ impl Parameter {
             Some(choice) => Ok(choice.clone()),
             None => {
                 let choices: Vec<String> = self.choices.iter().map(|word| quote(word)).collect();
-                Err(format!(
-                    "is {}, not one of {}",
-                    quote(&text),
-                    choices.join(", ")
-                ))
+                let (text, choices) = (quote(&text), choices.join(", "));
+                Err(format!("is {text}, not one of {choices}"))
             }
+        }
+    }
+
+    /// Returns the text of a value that may be given, or why there is none.
+    fn value(&self, given: Option<&Value>) -> Result<String, String> {
+        let value = match (given, &self.default) {
+            (Some(value), _) => self.accept(value)?,
+            (None, Some(default)) => return Ok(default.clone()),
+            (None, None) => return Err("is missing".to_owned()),
+        };
+        // An empty value is allowed only where the file itself lists it.
+        let listed = self.default.is_some() || self.choices.contains(&value);
+        match value.trim().is_empty() && !listed {
+            true => Err("is empty".to_owned()),
+            false => Ok(value),
         }
     }
 
     /// Returns a sample value for a parameter whose value is not known yet.
     fn sample(&self) -> String {
-        let first = self.choices.first();
-        let known = self.default.as_ref().or(first).cloned();
-        known.unwrap_or_else(|| {
-            let sample = match self.kind {
-                ParameterKind::Text => "text",
-                ParameterKind::Integer | ParameterKind::Number => "1",
-                ParameterKind::Boolean => "true",
-            };
-            sample.to_owned()
-        })
+        let sample = match self.kind {
+            ParameterKind::Text => "text",
+            ParameterKind::Integer | ParameterKind::Number => "1",
+            ParameterKind::Boolean => "true",
+        };
+        let known = self.default.as_ref().or(self.choices.first());
+        known.map_or(sample, String::as_str).to_owned()
     }
 }
 
@@ -157,25 +168,13 @@ impl Workflow {
                 problems.push(Problem::new(message).with_hint(hint));
             }
         }
-        let mut values = Vec::with_capacity(self.parameters.len());
+        let mut values = BTreeMap::new();
         for parameter in &self.parameters {
             let name = &parameter.name;
-            let value = match (given.get(name), &parameter.default) {
-                (Some(value), default) => parameter
-                    .accept(value)
-                    .and_then(|value| match value.trim().is_empty() && default.is_none() {
-                        // An empty value is allowed only where the file itself lists it.
-                        true if !parameter.choices.contains(&value) => Err("is empty".to_owned()),
-                        _ => Ok(value),
-                    })
-                    .map_err(|reason| format!("the parameter `{name}` {reason}")),
-                (None, Some(default)) => Ok(default.clone()),
-                (None, None) => Err(format!("the parameter `{name}` is missing")),
-            };
-            match value {
-                Ok(value) => values.push((name.as_str(), value)),
-                Err(message) => {
-                    let problem = Problem::new(message);
+            match parameter.value(given.get(name)) {
+                Ok(value) => drop(values.insert(name.as_str(), value)),
+                Err(reason) => {
+                    let problem = Problem::new(format!("the parameter `{name}` {reason}"));
                     let about = one_line(&parameter.description, 200);
                     problems.push(match about.is_empty() || about == *name {
                         true => problem,
@@ -187,11 +186,7 @@ impl Workflow {
         if !problems.is_empty() {
             return Err(problems);
         }
-        self.made_with(&|name| {
-            let mut values = values.iter();
-            let (_, value) = values.find(|(known, _)| *known == name)?;
-            Some(value.clone())
-        })
+        self.made_with(&|name| values.get(name).cloned())
     }
 
     fn made_with(&self, value: &impl Fn(&str) -> Option<String>) -> Result<PlanFile, Vec<Problem>> {
@@ -247,13 +242,10 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow>
     }
     structure.place = fields.place("id");
     check_names(&structure, &parameters, problems);
+    let description = fields.get("description").and_then(YamlNode::text);
     let workflow = Workflow {
         id,
-        description: fields
-            .get("description")
-            .and_then(YamlNode::text)
-            .unwrap_or_default()
-            .to_owned(),
+        description: description.unwrap_or_default().to_owned(),
         parameters,
         structure,
     };
@@ -272,16 +264,14 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow>
 fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &mut Problems) {
     let names = names(parameters);
     structure.each_text(&mut |node, text| {
-        placeholders::each_name(text, &mut |name| {
-            if !names.contains(&name) {
-                let message = format!("there is no parameter {}", quote(name));
-                let hint = match suggestion(name, &names) {
-                    near if near.starts_with("did") => near,
-                    _ => "define it under `parameters` of the workflow, or write `\\{{` for the braces themselves".to_owned(),
-                };
-                problems.add(node.problem(message).with_hint(hint));
-            }
-        });
+        for name in placeholders::names(text).filter(|name| !names.contains(name)) {
+            let message = format!("there is no parameter {}", quote(name));
+            let hint = match suggestion(name, &names) {
+                near if near.starts_with("did") => near,
+                _ => "define it under `parameters` of the workflow, or write `\\{{` for the braces themselves".to_owned(),
+            };
+            problems.add(node.problem(message).with_hint(hint));
+        }
     });
     each_field(structure, &mut |key, value| {
         if FIXED.contains(&key) {
@@ -338,10 +328,7 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option
     }
     let mut parameter = Parameter {
         name: name.to_owned(),
-        kind: ParameterKind::Text,
-        description: String::new(),
-        default: None,
-        choices: Vec::new(),
+        ..Parameter::default()
     };
     if node.data == Data::Null {
         return Some(parameter);
@@ -372,19 +359,14 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option
     let choices = bounded(&fields, "choices", problems);
     let mut accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
         // Keeps the text in the file: 1.10 is not 1.1.
-        let value = match node.text() {
-            Some(text) => Value::String(text.to_owned()),
-            None => node.value(),
-        };
+        let value = node.text().map_or_else(|| node.value(), Value::from);
         let accepted = parameter.accept(&value);
-        accepted
-            .map_err(|reason| problems.add(node.problem(format!("{what} {reason}"))))
-            .ok()
+        let refused = |reason| problems.add(node.problem(format!("{what} {reason}")));
+        accepted.map_err(refused).ok()
     };
-    let accepted = choices
-        .iter()
-        .filter_map(|node| accept("a choice", &parameter, node));
-    parameter.choices = accepted.collect();
+    let choice = |node| accept("a choice", &parameter, node);
+    let choices = choices.iter().filter_map(choice).collect();
+    parameter.choices = choices;
     if let Some(node) = fields.get("default") {
         parameter.default = accept("the default", &parameter, node);
     }
