@@ -214,7 +214,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[test]
     fn lines_are_added_to_a_section() {
         for (text, expected) in [
             ("", "\n[run]\nx = 1\n"),

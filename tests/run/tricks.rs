@@ -566,7 +566,7 @@ fn fault(row: &Row, isolation: &str, url: &str) -> Option<String> {
     // What follows the check may be in a section that began above.
     let (check, more) = check.split_once("\n[run]\n").unwrap_or((&check, ""));
     let config = format!(
-        "llm.provider = 'openai'\nllm.base_url = '{url}'\nllm.model = 'scripted'\nllm.judge = {{ when = 'on_doubt' }}\n\
+        "llm.provider = 'openai'\nllm.base_url = '{url}'\nllm.model = 'scripted'\n\
          [run]\nworkspace = 'project'\nisolation = '{isolation}'\nmax_attempts = 1\n{more}\n"
     );
     let checks = checks.replace("run.", "");

@@ -5,9 +5,9 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
     AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckBefore, CheckResult,
-    CommandId, DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId, RanCommand,
-    Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile, Task, TaskId, TaskState,
-    Time,
+    CommandId, DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId,
+    RanCommand, Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile, Task, TaskId,
+    TaskState, Time,
 };
 
 /// The most repairs of unreadable reports; after them the attempt has failed.

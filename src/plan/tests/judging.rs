@@ -48,13 +48,13 @@ fn judged(fact: &Fact, tone: &str) -> Plan {
     let before = checks.iter().map(|(name, red, _)| CheckBefore {
         name: name.clone(),
         outcome: if *red { Before::Red } else { Before::Green },
+        tests: None,
     });
     let results = checks.iter().map(|(name, _, passed)| CheckResult {
         name: name.clone(),
         exit: Some(i32::from(!passed)),
         passed: *passed,
-        tail: String::new(),
-        finding: String::new(),
+        ..CheckResult::default()
     });
     let task = Task {
         status: TaskState::InProgress,

@@ -149,7 +149,7 @@ fn passed_check_counts_more_than_earlier_run() {
         exit: Some(i32::from(!passed)),
         passed,
         tail: "3 passed".to_owned(),
-        finding: String::new(),
+        ..CheckResult::default()
     };
     for (checks, against) in [
         (vec![], true),
