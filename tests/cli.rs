@@ -44,6 +44,7 @@ fn help_is_short_and_lists_exit_codes() {
       prune        Remove worktrees whose work is committed, and merged branches
       log          Show what happened to a plan
       logs         Print what the agent of a task said and did
+      outcomes     Count what came of the tasks of all plans
       answer       Answer a question
       tell         Say something to the agent of a task
       retry        Have a task tried again

@@ -49,8 +49,14 @@ pub async fn outcomes(args: &OutcomesArgs, app: &App, output: &mut Output) -> Re
 }
 
 impl App {
-    /// Says what the tasks of a plan may take, by what its agent did here before; `None` if there is nothing to say.
-    pub(super) async fn expected(&self, plan: &PlanId) -> Result<Option<String>, Failure> {
+    /// Says what the tasks of a plan may take, by what its agent did here before, or else by a guess if that is wanted; `None`
+    /// if there is nothing to say.
+    pub(super) async fn expected(
+        &self,
+        plan: &PlanId,
+        lanes: u32,
+        guess: bool,
+    ) -> Result<Option<String>, Failure> {
         let head = |plan: &Plan, _: i64| {
             let named = plan
                 .head()
@@ -69,8 +75,8 @@ impl App {
             };
             past = self.read(&other, add).await?;
         }
-        let coding = named.as_deref().and_then(CodingAgent::named).is_some();
-        self.read(plan, move |plan, _| past.expected(plan, coding))
+        let guess = guess && named.as_deref().and_then(CodingAgent::named).is_some();
+        self.read(plan, move |plan, _| past.expected(plan, lanes, guess))
             .await
     }
 }

@@ -254,7 +254,11 @@ impl<'a> Foreground<'a> {
                 for line in tasks.await? {
                     self.output.line(&line)?;
                 }
-                if let Some(expected) = self.app.expected(&self.plan).await? {
+                if let Some(expected) = self
+                    .app
+                    .expected(&self.plan, self.policy.max_parallel, true)
+                    .await?
+                {
                     self.output.line(&format!("           {expected}"))?;
                 }
                 // What a model has planned was not known before.
@@ -291,7 +295,10 @@ impl<'a> Foreground<'a> {
                 let good = *status == PlanState::Completed;
                 let style = if good { Style::Good } else { Style::Bad };
                 let status = self.output.paint().text(style, status.as_str());
-                let expected = self.app.expected(plan).await?;
+                let expected = self
+                    .app
+                    .expected(plan, self.policy.max_parallel, false)
+                    .await?;
                 let expected = expected.map_or(String::new(), |expected| format!("{expected}\n"));
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = self.app.place_of_work(&head);

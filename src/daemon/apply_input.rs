@@ -150,6 +150,9 @@ pub(super) fn apply_result(
             if let Some(merge) = checked.merge.clone() {
                 draft.merged(id, merge)?;
             }
+            if let Some((task, before)) = checked.before.clone() {
+                draft.checked_before(task, before)?;
+            }
             draft.checked(id, checked.results.clone())
         }
         EffectResult::CheckedBefore(task, before) => draft.checked_before(*task, before.clone()),

@@ -14,8 +14,8 @@ use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
-    DueStep, EndCommand, Language, NewCommand, Observations, Origin, Plan, PlanState, QuestionId,
-    Refusal, Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
+    DueStep, EndCommand, FileProperty, Language, NewCommand, Observations, Origin, Plan, PlanState,
+    QuestionId, Refusal, Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
 };
 use crate::volumes::Volumes;
 use crate::wire::command_file::{self, CommandFile, CommandType, sections};
@@ -50,6 +50,8 @@ pub(super) struct OutgoingCommand {
     pub layout: Option<WorktreeLayout>,
     /// The session that it ends.
     pub ends: Option<SessionId>,
+    /// The files that are looked at first, where git has no state before the task.
+    pub look: Option<(TaskId, Vec<FileProperty>)>,
 }
 
 impl OutgoingCommand {
@@ -61,6 +63,7 @@ impl OutgoingCommand {
             text: end.text.clone(),
             layout: None,
             ends: Some(session.id.clone()),
+            look: None,
         })
     }
 
@@ -71,8 +74,21 @@ impl OutgoingCommand {
             text: attempt.text.clone(),
             layout: WorktreeLayout::of(plan, attempt.task),
             ends: None,
+            look: look_before(plan, attempt),
         }
     }
+}
+
+/// Returns the files that prove criteria of a task, before its first agent begins and where git keeps no state to look at later.
+fn look_before(plan: &Plan, attempt: &Attempt) -> Option<(TaskId, Vec<FileProperty>)> {
+    let task = plan
+        .task(attempt.task)
+        .filter(|task| task.before.is_empty())?;
+    let first = plan.attempts_of(task.number).next()?;
+    let untouched = first.id == attempt.id && attempt.claimed.is_none();
+    let files: Vec<FileProperty> = task.criteria.files().cloned().collect();
+    let wanted = untouched && attempt.tree.is_none() && !files.is_empty();
+    (wanted && plan.head().line.is_none()).then_some((task.number, files))
 }
 
 /// Draws an id for a question that no other question has: none of the plan, and none with a file in the folders,

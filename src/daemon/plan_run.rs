@@ -17,7 +17,7 @@ use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
-use super::proof_runs::EarlierRuns;
+use super::proof_runs::{EarlierRuns, LookedAt, look_at};
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
 use crate::exec;
@@ -124,6 +124,7 @@ pub(super) struct PlanRun {
     pub hook_state: HookState,
     pub change_watch: ChangeWatch,
     pub earlier_runs: EarlierRuns,
+    pub looked_at: LookedAt,
     /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
     pub moved: watch::Receiver<u64>,
@@ -183,6 +184,7 @@ impl PlanRun {
             effects: Effects::new(Arc::clone(&settings.notice)),
             change_watch: ChangeWatch::new(&settings, clock),
             earlier_runs: EarlierRuns::default(),
+            looked_at: LookedAt::default(),
             hook_state: HookState {
                 change: before,
                 ..HookState::default()
@@ -507,10 +509,15 @@ impl PlanRun {
         let to = volumes.clone();
         let publish = move |made: &mut Made<T>| made.publish(&written, &to);
         let commit = self.store.change_ahead(plan, BY, why, change, publish);
+        let (workspace, mut looked) = (self.settings.workspace.clone(), Vec::new());
         let files = async {
             while let Some(outgoing) = to_write.recv().await {
                 // A command that needs a worktree first is published below, and so is one that is written too late.
                 for command in outgoing.iter().filter(|command| command.layout.is_none()) {
+                    // Before the file is there, no agent can have begun.
+                    if let Some((task, files)) = &command.look {
+                        looked.push((*task, look_at(&workspace, files)));
+                    }
                     if let Ok(file) = volumes.prepare(&command.id, &command.text) {
                         drop(write.send((command.id.clone(), file)));
                     }
@@ -518,6 +525,9 @@ impl PlanRun {
             }
         };
         let made = tokio::join!(commit, files).0?;
+        for (task, before) in looked {
+            self.looked(task, before);
+        }
         self.world.ends_published.extend(made.ends);
         self.send(made.outgoing);
         Ok(made.result)

@@ -16,11 +16,11 @@ use super::worktrees::{Gathering, prepare};
 use crate::config::BeforeWork;
 use crate::exec::{
     BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
-    remove_folder,
+    remove_folder, with_property,
 };
 use crate::plan::{
-    AttemptState, Before, CheckBefore, CheckResult, CommandId, PendingMerge, Plan, Proof, Task,
-    TaskId, Time, awaits_before,
+    AttemptState, Before, CheckBefore, CheckResult, CommandId, FileProperty, PendingMerge, Plan,
+    Proof, Task, TaskId, Time, awaits_before,
 };
 use crate::store::Store;
 use crate::volumes::Folder;
@@ -38,6 +38,21 @@ const NAMED: usize = 3;
 /// The outcomes of checks by tree and command. It is locked while something runs in the folder for the state before.
 pub(super) type EarlierRuns = Arc<Mutex<BTreeMap<String, CheckBefore>>>;
 
+/// What was seen of files before agents got their tasks: a quick agent reports before that is recorded.
+pub(super) type LookedAt = Arc<std::sync::Mutex<BTreeMap<TaskId, Vec<CheckBefore>>>>;
+
+/// Returns whether files have the properties that prove criteria.
+pub(super) fn look_at(workspace: &Path, files: &[FileProperty]) -> Vec<CheckBefore> {
+    let look = |file: &FileProperty| CheckBefore {
+        name: file.to_string(),
+        ..of(match with_property(workspace, file).passed {
+            true => Before::Green,
+            false => Before::Red,
+        })
+    };
+    files.iter().map(look).collect()
+}
+
 /// Runs the checks of tasks.
 #[derive(Clone)]
 pub(super) struct ProofRuns {
@@ -45,6 +60,7 @@ pub(super) struct ProofRuns {
     pub store: Store,
     pub change_watch: ChangeWatch,
     pub earlier: EarlierRuns,
+    pub looked_at: LookedAt,
 }
 
 /// A task with what its checks need to know.

@@ -9,7 +9,7 @@ use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::proof_runs::ProofRuns;
 use super::{DaemonSettings, LoopView, effect_work, worktrees};
-use crate::plan::{CommandId, ModelQuestionKind, Plan, TaskId, Time};
+use crate::plan::{CheckBefore, CommandId, ModelQuestionKind, Plan, TaskId, Time};
 use crate::store::Store;
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
@@ -118,6 +118,16 @@ impl PlanRun {
         });
     }
 
+    /// Takes what was seen of files before an agent got the task. If it is killed before that is recorded, nothing proves them.
+    pub(super) fn looked(&mut self, task: TaskId, before: Vec<CheckBefore>) {
+        if let Ok(mut looked_at) = self.looked_at.lock() {
+            looked_at.insert(task, before.clone());
+        }
+        let (key, now) = (EffectKey::CheckBefore(task), self.world.now);
+        let seen = move || Ok(EffectResult::CheckedBefore(task, before));
+        self.effects.start_blocking(key, now, seen);
+    }
+
     fn proof_runs(&self) -> ProofRuns {
         let (settings, store) = self.handles();
         ProofRuns {
@@ -125,6 +135,7 @@ impl PlanRun {
             store,
             change_watch: self.change_watch.clone(),
             earlier: Arc::clone(&self.earlier_runs),
+            looked_at: Arc::clone(&self.looked_at),
         }
     }
 

@@ -232,10 +232,10 @@ impl PastTasks {
 
     /// Returns what the tasks of a plan may take, in words: a range from the middle half of the past tasks. While they are few,
     /// the time alone is guessed if that is wanted. `None` if there is nothing to say.
-    pub fn expected(&self, plan: &Plan, guess: bool) -> Option<String> {
+    pub fn expected(&self, plan: &Plan, lanes: u32, guess: bool) -> Option<String> {
         let counts = plan.counts();
         let count = counts.total() - counts.skipped;
-        let lanes = usize::try_from(plan.head().policy.max_parallel).unwrap_or(1);
+        let lanes = usize::try_from(lanes).unwrap_or(1);
         let rows = count.div_ceil(lanes.max(1)) as f64;
         let known = self.seconds.len() >= FEW;
         let (seconds, source) = match known {
@@ -290,13 +290,13 @@ mod tests {
     fn expects_the_middle_half_of_what_was_done() {
         let plan = sample_plan::plan();
         let mut past = PastTasks::default();
-        assert_eq!(past.expected(&plan, false), None);
-        insta::assert_snapshot!(past.expected(&plan, true).unwrap(), @"expected: 2 min to 20 min (a guess: few tasks were done here yet)");
+        assert_eq!(past.expected(&plan, 3, false), None);
+        insta::assert_snapshot!(past.expected(&plan, 3, true).unwrap(), @"expected: 2 min to 20 min (a guess: few tasks were done here yet)");
         past.seconds = vec![5.0, 60.0, 60.0, 120.0, 9000.0];
         past.dollars = vec![0.0, 0.1, 0.2, 0.3, 70.0];
-        insta::assert_snapshot!(past.expected(&plan, true).unwrap(), @"expected: 2 min to 4 min, $0.50 to $1.50 (as 5 tasks took that were done here)");
+        insta::assert_snapshot!(past.expected(&plan, 3, true).unwrap(), @"expected: 2 min to 4 min, $0.50 to $1.50 (as 5 tasks took that were done here)");
         past.seconds = vec![0.01; 5];
         past.dollars = vec![0.0; 5];
-        assert_eq!(past.expected(&plan, true), None);
+        assert_eq!(past.expected(&plan, 3, true), None);
     }
 }

@@ -156,11 +156,11 @@ async fn invalid_steps_are_retried_with_problem() {
         ),
         (
             one("echo", json!({"text": "{{steps.1.result}}"})),
-            "step 1: `{{steps.1.result}}` is not there",
+            "step 1: there is no `{{steps.1.result}}`",
         ),
         (
             json!([good, {"name": "x", "uses": "echo", "params": {"text": "{{task.mood}}"}}]),
-            "step 2: `{{task.mood}}` is not there",
+            "step 2: there is no `{{task.mood}}`",
         ),
         (
             one("role:coder", json!([])),

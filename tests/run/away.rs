@@ -222,8 +222,8 @@ fn small_slips_of_a_plan_are_mended() {
 lines", "tasks": [
         {"name": "First", "description": "<data name="goal">
 Write it.
-</data>", "expected_output": "it", "produces": ["<data name="workspace">one.txt"], "depends_on": []},
-        {"name": "Second", "description": "Then this.", "expected_output": "that", "depends_on": [0]}]}"#;
+</data>", "expected_output": "`one.txt` has a line", "produces": ["<data name="workspace">one.txt"], "depends_on": []},
+        {"name": "Second", "description": "Then this.", "expected_output": "`two.txt` has a line", "depends_on": [0]}]}"#;
     let server = LlmServer::start(move |asked| match asked.kind.as_str() {
         "plan" => Answer::Text(text.to_owned()),
         _ => all_well(asked),

@@ -22,9 +22,11 @@ Write it.
 fn criteria_are_written_as_they_are_shown_and_their_ends_are_told() {
     let scene = Scene::by_rules("[checks]\ntest = { run = ['true'] }\n");
     scene.write("plan.md", PLAN);
-    let _agent = scene.agent(|command| {
+    let primes = scene.path("workspace/primes.txt");
+    let _agent = scene.agent(move |command| {
         let expected = "- The tests pass (check: test)\n- A line for each prime";
         has(&command.text, expected);
+        fs::write(&primes, "2\n3\n5\n").unwrap();
         Act::success("Counted.")
     });
     scene.works("run --plan plan.md --no-input");

@@ -86,11 +86,11 @@ fn evening_ends_with_merged_results_that_pass_the_tests_of_the_project() {
     env.write("notes/seen", "");
     terminal.await_below("$ make lint", "· ? > ");
     terminal.type_keys("allow once\n");
-    terminal.await_shown("1 · Greet: ✓ completed, verified");
+    terminal.await_shown("1 · Greet: ~ completed, accepted");
     has(of_run(2, "call"), "--allowedTools Bash(make lint) --resume");
 
     // Another terminal: what is done is not good enough, and the next task needs a word.
-    terminal.await_below("completed, verified", "Write src/farewell.sh");
+    terminal.await_below("completed, accepted", "Write src/farewell.sh");
     let retry = env.exits(0, here("retry 1 --yes --note 'Louder, please'"));
     retry.has_stdout("task 2 opens again, too");
     terminal.await_shown("Write src/louder.sh");
@@ -105,7 +105,7 @@ fn evening_ends_with_merged_results_that_pass_the_tests_of_the_project() {
     let (mut running, terminal) = env.start_on_terminal(here("resume"));
     assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
     terminal.await_shown("goes on with claude, model ");
-    terminal.await_shown("✓ 2 verified");
+    terminal.await_shown("~ 2 accepted");
     terminal.await_shown(" merge ");
     has(of_run(5, "call"), "--resume");
     has(of_run(6, "prompt"), format!("A person says: {WORDS}"));

@@ -119,7 +119,7 @@ fn checks_of_a_project_are_offered_once() {
     assert_eq!(running.wait().code(), Some(0));
     await_shown(&terminal, "This project has `make test`.");
     await_shown(&terminal, "`make test` is a check from now on");
-    assert_eq!(scene.status()["tasks"][0]["proven"], true);
+    has(scene.works("why 1"), "check make: exit 0");
     let config = scene.read("config.toml");
     begins(&config, &before);
     has(
@@ -179,7 +179,7 @@ fn checks_are_offered_after_init_and_where_a_section_is_there_already() {
         let (mut running, mut terminal) = scene.env.start_on_terminal(run);
         terminal.answer("This project has `make test`", "y");
         assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
-        assert_eq!(scene.status()["tasks"][0]["verified"], true);
+        has(scene.works("why 1"), "check make: exit 0");
         has(scene.read("config.toml"), checks);
     }
 }

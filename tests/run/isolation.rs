@@ -206,7 +206,7 @@ fn checks_run_on_merged_result() {
         3
     );
     assert_eq!(scene.result("b.txt"), "new\n");
-    assert_eq!(scene.status()["tasks"][0]["proven"], true);
+    assert_eq!(scene.status()["tasks"][0]["state"], "completed");
     scene.project.sound();
 }
 
@@ -300,7 +300,7 @@ fn run_rejects_workspace_without_worktrees() {
     let around = env
         .path("plain")
         .ancestors()
-        .any(|folder| folder.join(".git").exists());
+        .any(|folder| folder.join(".git/HEAD").exists());
     let plain = match around {
         true => "is a folder within the git project",
         false => "is no git project",

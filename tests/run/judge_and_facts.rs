@@ -371,6 +371,6 @@ fn plan_without_any_criterion_is_refused() {
     assert_eq!(server.count("plan"), 2);
     has(
         server.asked()[1].prompt(),
-        "task 1, `expected_output`: it is empty",
+        "task 1: `expected_output` is empty",
     );
 }

@@ -122,7 +122,7 @@ fn daemon_writes_through_no_link() {
     let target = lay(&scene, &logs, Instead::Link);
     let foreground = scene.start("run --plan one.md");
     let command = scene.take_any();
-    let check = scene.path(format!("active/{}.check", command.id));
+    let check = scene.path(format!("active/{}-workspace.check", command.id));
     symlink(&target, &check).unwrap();
     scene.succeed(&command, "done");
     wait_until("the link is seen", || {

@@ -613,6 +613,13 @@ fn all_end_as_they_should(rows: &[Row]) {
         return skip("there is no python3");
     }
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "judge" if asked.prompt().contains("It is easy to read") => {
+            let met = |number: u32| json!({"number": number, "pointer": "F1", "met": "yes"});
+            Answer::Json(json!({
+                "criteria": [met(1), met(2)], "reason": "It is.", "can_mend": "", "decision": "next",
+                "confidence": "high", "feedback": "", "result_summary": "It is there.",
+            }))
+        }
         "judge" => verdict("next", "The files are there."),
         _ => all_well(asked),
     });

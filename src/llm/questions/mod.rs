@@ -189,9 +189,6 @@ impl PlanAnswer {
         if !problems.is_empty() && words.may_ask_again() {
             return Err(problems.join("\n"));
         }
-        if tasks.iter().all(|task| task.criteria.is_empty()) {
-            return Err("`expected_output` is empty in every task".to_owned());
-        }
         Ok(PlanSpec {
             tasks,
             problems,

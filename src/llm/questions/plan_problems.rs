@@ -32,9 +32,6 @@ pub(super) fn problems(tasks: &[TaskSpec]) -> Vec<String> {
             problem("name", &format!("it makes nothing: {way}"));
         }
         let criteria = task.criteria.list();
-        if criteria.is_empty() {
-            problem("expected_output", "it is empty");
-        }
         if let Some(vague) = criteria.iter().find(|one| says_nothing(&one.text)) {
             let way = "name a file with what is in it, or a command with what it shows";
             problem(
