@@ -228,6 +228,7 @@ fn live_area_shows_what_agents_do() {
                1 · Read every format that the old program could read
                2 · 书写说明文档
                3 · Ship it  (after 1)
+               expected: 2 min to 20 min (a guess: few tasks were done here yet)
     hh:mm:ss UTC 1 · Read every format that the old program could read: dispatched
     hh:mm:ss UTC 2 · 书写说明文档: dispatched
      * 1 · Read every format that the old program could re…  Bash cargo test --workspace -- formats                                               m:ss · 24k tokens
