@@ -28,7 +28,7 @@ pub struct Timeouts {
     /// lanes of its role. Withdrawing it would make it vanish before a person's eyes; not counting it at all would start two
     /// tasks in its place. The price: a late claim may exceed `max_parallel`.
     pub untaken: Duration,
-    /// A model that is away is asked again after this, and then after twice as long each time, up to [`LONGEST_AWAY`].
+    /// A model that is away is asked again after this, and then after twice as long each time, up to 20 times it.
     pub away: Duration,
 }
 

@@ -149,7 +149,7 @@ pub trait AgentBaseRole: Send {
     /// list; else free-form. If the role is set to, its language model is asked whether it is simple.
     ///
     /// # Errors
-    /// [`RoleError::CannotPlan`] ends the task with that reason.
+    /// [`CannotPlan`](super::RoleError::CannotPlan) ends the task with that reason.
     fn determine_planning_strategy<'a>(
         &'a mut self,
         description: &'a str,
