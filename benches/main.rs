@@ -8,6 +8,7 @@
     reason = "the tables are the purpose, and what fails ends the bench"
 )]
 
+mod before;
 mod changes;
 mod disk;
 #[path = "../tests/common/hostile.rs"]
@@ -29,7 +30,7 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 9] = [
+    let parts: [(&str, fn()); 10] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
@@ -38,6 +39,7 @@ fn main() {
         ("mcp", mcp::run),
         ("tools", tools::run),
         ("lanes", lanes::run),
+        ("before", before::run),
         ("size", size::run),
     ];
     // Another profile than `dist` has other figures: whoever compares them has to see it.

@@ -2,6 +2,7 @@
 //! files, keeps working, and a scripted model answers over HTTP; in the end everything is as in a run without kills.
 
 mod agent;
+mod before;
 mod disk;
 mod isolation;
 mod lanes;

@@ -3,6 +3,7 @@
 
 mod asking;
 mod away;
+mod before_the_work;
 mod budget;
 mod clock;
 mod control;

@@ -277,7 +277,7 @@ pub struct CheckConfig {
     /// It needs no tests to fail: its exit code alone counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain: bool,
-    /// Whether it also runs on the state before a task's work.
+    /// When it also runs on the state before a task's work.
     #[serde(default)]
     pub before: BeforeWork,
 }
@@ -286,9 +286,12 @@ pub struct CheckConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BeforeWork {
-    /// Beside the agent, where git has that state.
+    /// Where git keeps that state, aside and beside the agent; else in the workspace before the command goes out, if it was quick
+    /// the last time it ran on a result of the plan.
     #[default]
     Auto,
+    /// As `Auto`, and before the command goes out however long it takes.
+    Always,
     Never,
 }
 

@@ -150,12 +150,10 @@ pub(super) fn apply_result(
             if let Some(merge) = checked.merge.clone() {
                 draft.merged(id, merge)?;
             }
-            if let Some((task, before)) = checked.before.clone() {
-                draft.checked_before(task, before)?;
-            }
             draft.checked(id, checked.results.clone())
         }
         EffectResult::CheckedBefore(task, before) => draft.checked_before(*task, before.clone()),
+        EffectResult::CheckedAgain(later, results) => draft.checked_again(*later, results),
         EffectResult::Branch(BranchReport::There(commit)) => draft.branch_moved(commit),
         EffectResult::Branch(BranchReport::Joined(merge)) => draft.branch_joined(merge),
         EffectResult::Branch(BranchReport::Elsewhere { found, reason }) => {

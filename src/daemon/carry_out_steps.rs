@@ -14,8 +14,9 @@ use super::worktrees::WorktreeLayout;
 use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
-    DueStep, EndCommand, FileProperty, Language, NewCommand, Observations, Origin, Plan, PlanState,
-    QuestionId, Refusal, Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
+    DueStep, EndCommand, Language, NewCommand, Observations, Origin, Plan, PlanState, QuestionId,
+    Refusal, Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
+    waits_for_checks,
 };
 use crate::volumes::Volumes;
 use crate::wire::command_file::{self, CommandFile, CommandType, sections};
@@ -50,8 +51,8 @@ pub(super) struct OutgoingCommand {
     pub layout: Option<WorktreeLayout>,
     /// The session that it ends.
     pub ends: Option<SessionId>,
-    /// The files that are looked at first, where git has no state before the task.
-    pub look: Option<(TaskId, Vec<FileProperty>)>,
+    /// The task whose checks run first, where git does not keep the state before it.
+    pub first: Option<TaskId>,
 }
 
 impl OutgoingCommand {
@@ -63,8 +64,13 @@ impl OutgoingCommand {
             text: end.text.clone(),
             layout: None,
             ends: Some(session.id.clone()),
-            look: None,
+            first: None,
         })
+    }
+
+    /// Returns whether nothing has to be done before it is published.
+    pub(super) fn is_ready(&self) -> bool {
+        self.layout.is_none() && self.first.is_none()
     }
 
     /// Returns the command of an attempt.
@@ -74,21 +80,9 @@ impl OutgoingCommand {
             text: attempt.text.clone(),
             layout: WorktreeLayout::of(plan, attempt.task),
             ends: None,
-            look: look_before(plan, attempt),
+            first: waits_for_checks(plan, attempt).then_some(attempt.task),
         }
     }
-}
-
-/// Returns the files that prove criteria of a task, before its first agent begins and where git keeps no state to look at later.
-fn look_before(plan: &Plan, attempt: &Attempt) -> Option<(TaskId, Vec<FileProperty>)> {
-    let task = plan
-        .task(attempt.task)
-        .filter(|task| task.before.is_empty())?;
-    let first = plan.attempts_of(task.number).next()?;
-    let untouched = first.id == attempt.id && attempt.claimed.is_none();
-    let files: Vec<FileProperty> = task.criteria.files().cloned().collect();
-    let wanted = untouched && attempt.tree.is_none() && !files.is_empty();
-    (wanted && plan.head().line.is_none()).then_some((task.number, files))
 }
 
 /// Draws an id for a question that no other question has: none of the plan, and none with a file in the folders,
@@ -188,6 +182,7 @@ impl Decider {
             | DueStep::Inspect(_)
             | DueStep::Check(_)
             | DueStep::CheckBefore(_)
+            | DueStep::CheckAgain
             | DueStep::Ask(_)
             | DueStep::MoveBranch => {}
         }

@@ -13,9 +13,8 @@ use super::{BY, DaemonSettings};
 use crate::exec::{self, CheckFolder};
 use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
-    AskId, AttemptState, CheckBefore, CheckResult, CommandId, Draft, FileProperty, ModelCost,
-    ModelQuestionKind, PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, TaskId, Time,
-    Verdict,
+    AskId, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost, ModelQuestionKind,
+    PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -190,8 +189,6 @@ const NOT_COMMITTED: &str = "not in the commit of the result: git ignores it";
 pub(super) struct CheckOutcome {
     pub results: Vec<CheckResult>,
     pub merge: Option<PendingMerge>,
-    /// What was seen of files before the task began, if that may not be recorded yet.
-    pub before: Option<(TaskId, Vec<CheckBefore>)>,
 }
 
 /// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the
@@ -212,10 +209,6 @@ pub(super) async fn check(
     let Some((subject, attempt, own, began)) = known.await? else {
         return Ok(checked);
     };
-    let number = subject.task.number;
-    let looked_at = runs.looked_at.lock().ok();
-    let looked_at = looked_at.and_then(|mut looked_at| looked_at.remove(&number));
-    checked.before = looked_at.map(|before| (number, before));
     checked.results = produced(&subject.task, Path::new(&own), clock.to_wall(began)).await?;
     let mut merged = None;
     if let Some(gathering) = &subject.gathering {

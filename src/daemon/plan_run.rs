@@ -17,13 +17,13 @@ use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
-use super::proof_runs::{EarlierRuns, LookedAt, look_at};
+use super::proof_runs::{EarlierRuns, recorded_runs};
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
 use crate::exec;
 use crate::plan::{
-    CheckBefore, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan, QuestionId,
-    Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
+    CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
+    QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::{Clock, LATE};
 use crate::store::{Store, StoreError};
@@ -43,6 +43,7 @@ pub(super) enum EffectKey {
     Inspect(CommandId),
     Check(CommandId),
     CheckBefore(TaskId),
+    CheckAgain,
     Branch,
     Ask(ModelQuestionKind),
     Mission,
@@ -58,6 +59,7 @@ impl fmt::Display for EffectKey {
             Self::Inspect(_) => "looking what changed",
             Self::Check(_) => "running checks",
             Self::CheckBefore(_) => "running checks on the state before",
+            Self::CheckAgain => "running checks again",
             Self::Branch => "the branch of the results",
             Self::Ask(_) => "asking the model",
             Self::Mission => "MISSION.md",
@@ -77,6 +79,8 @@ pub(super) enum EffectResult {
     Inspected(CommandId, Box<Inspected>),
     Checked(CommandId, CheckOutcome),
     CheckedBefore(TaskId, Vec<CheckBefore>),
+    /// The results of silent checks, after so many later tasks.
+    CheckedAgain(u32, Vec<CheckResult>),
     Branch(BranchReport),
     Asked(Box<ModelOutcome>),
     /// The budget allowed no call after all.
@@ -124,7 +128,6 @@ pub(super) struct PlanRun {
     pub hook_state: HookState,
     pub change_watch: ChangeWatch,
     pub earlier_runs: EarlierRuns,
-    pub looked_at: LookedAt,
     /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
     pub moved: watch::Receiver<u64>,
@@ -169,6 +172,7 @@ impl PlanRun {
             false => draft.start(policy, &workspace),
         };
         store.change(&plan, BY, "the daemon starts", start).await?;
+        let earlier = store.read(&plan, |plan, _| recorded_runs(plan)).await?;
         tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
         let (now, waits) = (clock.now(), settings.timing.plan);
         Ok(Self {
@@ -183,8 +187,7 @@ impl PlanRun {
             },
             effects: Effects::new(Arc::clone(&settings.notice)),
             change_watch: ChangeWatch::new(&settings, clock),
-            earlier_runs: EarlierRuns::default(),
-            looked_at: LookedAt::default(),
+            earlier_runs: Arc::new(earlier.into()),
             hook_state: HookState {
                 change: before,
                 ..HookState::default()
@@ -355,13 +358,14 @@ impl PlanRun {
     /// Starts everything that is missing.
     pub fn start(&mut self, view: &LoopView, shown: &BTreeSet<QuestionId>) {
         self.wake_at = self.world.now.plus(self.settings.timing.scan);
-        self.publish();
+        self.publish(view);
         for step in &view.due.steps {
             match step {
                 DueStep::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
                 DueStep::Inspect(id) => self.inspect(id),
                 DueStep::Check(id) => self.check(id, view.gathering.is_some()),
                 DueStep::CheckBefore(task) => self.check_before(*task),
+                DueStep::CheckAgain => self.check_again(),
                 DueStep::MoveBranch => self.move_branch(view),
                 DueStep::Ask(subject) => self.ask(subject),
                 _ => {}
@@ -468,6 +472,7 @@ impl PlanRun {
             EffectResult::Inspected(..) => "the workspace was looked at",
             EffectResult::Checked(..) => "checks ran",
             EffectResult::CheckedBefore(..) => "checks ran on the state before",
+            EffectResult::CheckedAgain(..) => "checks ran again",
             EffectResult::Branch(_) => "looked at the branch of the results",
             EffectResult::Asked(_) => "the model answered",
             _ => return Ok(()),
@@ -509,15 +514,10 @@ impl PlanRun {
         let to = volumes.clone();
         let publish = move |made: &mut Made<T>| made.publish(&written, &to);
         let commit = self.store.change_ahead(plan, BY, why, change, publish);
-        let (workspace, mut looked) = (self.settings.workspace.clone(), Vec::new());
         let files = async {
             while let Some(outgoing) = to_write.recv().await {
-                // A command that needs a worktree first is published below, and so is one that is written too late.
-                for command in outgoing.iter().filter(|command| command.layout.is_none()) {
-                    // Before the file is there, no agent can have begun.
-                    if let Some((task, files)) = &command.look {
-                        looked.push((*task, look_at(&workspace, files)));
-                    }
+                // A command that needs a worktree or checks first is published below, and so is one that is written too late.
+                for command in outgoing.iter().filter(|command| command.is_ready()) {
                     if let Ok(file) = volumes.prepare(&command.id, &command.text) {
                         drop(write.send((command.id.clone(), file)));
                     }
@@ -525,9 +525,6 @@ impl PlanRun {
             }
         };
         let made = tokio::join!(commit, files).0?;
-        for (task, before) in looked {
-            self.looked(task, before);
-        }
         self.world.ends_published.extend(made.ends);
         self.send(made.outgoing);
         Ok(made.result)

@@ -1,10 +1,11 @@
 //! Runs of checks that show what a result proves: on the state before a task's first attempt, on the result with the files that
 //! judge as they were, and on the state before with the tests that the result adds. They run in folders aside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::sync::Mutex;
@@ -15,15 +16,17 @@ use super::effect_work::produced;
 use super::worktrees::{Gathering, prepare};
 use crate::config::BeforeWork;
 use crate::exec::{
-    BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
-    remove_folder, with_property,
+    BEFORE, CheckConfig, CheckFolder, JudgingChanges, JudgingFiles, MarkKind, TreeFile,
+    check_marked, remove_folder,
 };
+use crate::plan::proof::check_names;
 use crate::plan::{
-    AttemptState, Before, CheckBefore, CheckResult, CommandId, FileProperty, PendingMerge, Plan,
-    Proof, Task, TaskId, Time, awaits_before,
+    AttemptState, Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult, CommandId,
+    PendingMerge, Plan, Proof, Task, TaskId, Time, awaits_before, counted,
 };
 use crate::store::Store;
 use crate::volumes::Folder;
+use crate::wire::text::sha256;
 
 /// The folder, in that for worktrees, with those for the state before and for results, where tasks have no worktrees.
 const ASIDE: &str = "checks";
@@ -35,22 +38,26 @@ const KEPT: usize = 1_000;
 /// The most files that a reason names.
 const NAMED: usize = 3;
 
+/// A command waits for checks that took at most this long the last time.
+const QUICK: Duration = Duration::from_secs(5);
+
 /// The outcomes of checks by tree and command. It is locked while something runs in the folder for the state before.
 pub(super) type EarlierRuns = Arc<Mutex<BTreeMap<String, CheckBefore>>>;
 
-/// What was seen of files before agents got their tasks: a quick agent reports before that is recorded.
-pub(super) type LookedAt = Arc<std::sync::Mutex<BTreeMap<TaskId, Vec<CheckBefore>>>>;
-
-/// Returns whether files have the properties that prove criteria.
-pub(super) fn look_at(workspace: &Path, files: &[FileProperty]) -> Vec<CheckBefore> {
-    let look = |file: &FileProperty| CheckBefore {
-        name: file.to_string(),
-        ..of(match with_property(workspace, file).passed {
-            true => Before::Green,
-            false => Before::Red,
-        })
+/// Returns the outcomes that the tasks of a plan have recorded, as an earlier daemon may have left them.
+pub(super) fn recorded_runs(plan: &Plan) -> BTreeMap<String, CheckBefore> {
+    let of_task = |task: &Task| {
+        let first = plan.attempts_of(task.number).next();
+        let tree = first.and_then(|first| first.tree.clone());
+        let before = task.before.iter().filter(|run| !run.command.is_empty());
+        let before: Vec<CheckBefore> = before.cloned().collect();
+        let runs = tree.into_iter().flat_map(move |tree| {
+            let key = move |run: CheckBefore| (format!("{tree} {}", run.command), run);
+            before.clone().into_iter().map(key)
+        });
+        runs.collect::<Vec<_>>()
     };
-    files.iter().map(look).collect()
+    plan.tasks().flat_map(of_task).take(KEPT).collect()
 }
 
 /// Runs the checks of tasks.
@@ -60,7 +67,6 @@ pub(super) struct ProofRuns {
     pub store: Store,
     pub change_watch: ChangeWatch,
     pub earlier: EarlierRuns,
-    pub looked_at: LookedAt,
 }
 
 /// A task with what its checks need to know.
@@ -73,6 +79,12 @@ pub(super) struct Subject {
     /// The first attempt, and the state that it began with.
     first: CommandId,
     tree: Option<String>,
+    /// An agent may have begun with it.
+    begun: bool,
+    /// What changed in the workspace during the attempt that counts now.
+    changed: ChangedFiles,
+    /// How long checks ran the last time, where git does not keep the state before.
+    took: BTreeMap<String, Duration>,
 }
 
 /// The trees of a result and of the state before, and what changed of the files that judge.
@@ -87,28 +99,95 @@ impl Subject {
     pub fn of(plan: &Plan, task: TaskId) -> Option<Self> {
         let (head, task) = (plan.head(), plan.task(task)?.clone());
         let first = plan.attempts_of(task.number).next()?;
-        let mut names = head.policy.checks.clone();
-        let is_new = |name: &&String| !head.policy.checks.contains(name);
-        names.extend(task.checks.iter().filter(is_new).cloned());
+        let names: Vec<String> = check_names(plan, &task).cloned().collect();
+        let mut attempts = plan.attempts_of(task.number);
+        let current = plan.current_attempt(&task);
         Some(Self {
+            took: match first.tree {
+                Some(_) => BTreeMap::new(),
+                None => last_times(plan, &names),
+            },
             names,
             gathering: Gathering::of(head),
             workspace: PathBuf::from(&head.workspace),
             first: first.id.clone(),
             tree: first.tree.clone(),
+            begun: attempts.any(|attempt| attempt.claimed.is_some()),
+            changed: current
+                .and_then(|now| now.changes.clone())
+                .unwrap_or_default(),
             task,
         })
     }
+
+    /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
+    fn may_judge_itself(&self, files: &JudgingFiles) -> Option<String> {
+        let ChangedFiles {
+            seen,
+            files: paths,
+            more,
+        } = &self.changed;
+        let judges = |path: &&String| {
+            let path = path.strip_suffix(" (removed)").unwrap_or(path);
+            files.judges(path) || files.configures(path) || files.is_manifest(path)
+        };
+        match paths.iter().find(judges) {
+            Some(path) => Some(format!(
+                "the result changes {path}, and git does not keep what judged before"
+            )),
+            None if *more > 0 || *seen != ChangeDetection::Listing => Some(
+                "not all that changed is known, and git does not keep what judged before"
+                    .to_owned(),
+            ),
+            None => None,
+        }
+    }
+}
+
+/// Returns why a check does not run before the command goes out, by how long it took the last time.
+fn is_slow(before: BeforeWork, took: Option<&Duration>) -> Option<String> {
+    match took {
+        _ if before == BeforeWork::Always => None,
+        Some(took) if *took <= QUICK => None,
+        Some(took) => Some(format!(
+            "it did not run, as it took {} s the last time",
+            took.as_secs()
+        )),
+        None => Some("it did not run, as it was not known to be quick".to_owned()),
+    }
+}
+
+/// Returns how long checks ran the last time on a result of a plan.
+fn last_times(plan: &Plan, names: &[String]) -> BTreeMap<String, Duration> {
+    let mut times = BTreeMap::new();
+    // The ids of commands have their times.
+    for check in plan
+        .attempts()
+        .rev()
+        .flat_map(|attempt| attempt.checks.iter().flatten())
+    {
+        if let Some(took) = check.took_ms.filter(|_| names.contains(&check.name)) {
+            times
+                .entry(check.name.clone())
+                .or_insert(Duration::from_millis(took));
+        }
+        if times.len() == names.len() {
+            break;
+        }
+    }
+    times
 }
 
 impl ProofRuns {
-    /// Runs the checks of a task on the state before its first attempt.
-    pub async fn before(&self, task: TaskId) -> anyhow::Result<Vec<CheckBefore>> {
+    /// Runs the checks of a task on the state before its first attempt. `held` says that its command is kept until then.
+    pub async fn before(&self, task: TaskId, held: bool) -> anyhow::Result<Vec<CheckBefore>> {
         let read = move |plan: &Plan, _| Subject::of(plan, task);
         let subject = self.store.read(&self.settings.plan, read).await?;
         let subject = subject.context("no attempt of the task is in the plan")?;
-        let tree = subject.tree.clone().context("git has no state before")?;
-        let mut before = self.outcomes(&subject, &tree).await?;
+        let mut before = match subject.tree.clone() {
+            Some(tree) => self.outcomes(&subject, &tree).await?,
+            None => self.in_workspace(&subject, held).await?,
+        };
         for name in &subject.names {
             if !before.iter().any(|before| before.name == *name) {
                 let name = name.clone();
@@ -120,6 +199,113 @@ impl ProofRuns {
             }
         }
         Ok(before)
+    }
+
+    /// Runs the checks of a task in the workspace, unless an agent may be at work there.
+    async fn in_workspace(
+        &self,
+        subject: &Subject,
+        held: bool,
+    ) -> anyhow::Result<Vec<CheckBefore>> {
+        let _alone = self.earlier.lock().await;
+        let mut why = match held && !subject.begun {
+            true => self.at_work(subject).await?,
+            false => Some("the work had begun".to_owned()),
+        };
+        let mut outcomes = Vec::new();
+        for check in self.checks(subject) {
+            let outcome = match why
+                .clone()
+                .or_else(|| is_slow(check.before, subject.took.get(&check.name)))
+            {
+                Some(why) => unknown(&why),
+                None => {
+                    let folder = &subject.workspace;
+                    outcome(
+                        check,
+                        &run_check(&self.settings, check, folder, &subject.first).await?,
+                    )
+                }
+            };
+            let name = check.name.clone();
+            outcomes.push(CheckBefore { name, ..outcome });
+        }
+        outcomes.extend(files_before(&subject.task, Ok(&subject.workspace)).await?);
+        // Another task may have begun meanwhile.
+        if why.is_none() {
+            why = self.at_work(subject).await?;
+        }
+        if let Some(why) = why {
+            for before in &mut outcomes {
+                before.outcome = Before::Unknown(why.clone());
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Returns which other tasks are at work in the workspace.
+    async fn at_work(&self, subject: &Subject) -> anyhow::Result<Option<String>> {
+        let task = subject.task.number;
+        let read = move |plan: &Plan, _| {
+            let others = plan.open_attempts().filter(|other| other.task != task);
+            let others: Vec<String> = others.map(|other| other.task.to_string()).collect();
+            (!others.is_empty())
+                .then(|| format!("at work in the same folder: task {}", others.join(", ")))
+        };
+        Ok(self.store.read(&self.settings.plan, read).await?)
+    }
+
+    /// Runs silent checks of completed tasks on the state after later tasks; returns the number of these, and results that say
+    /// something.
+    pub async fn again(&self) -> anyhow::Result<(u32, Vec<CheckResult>)> {
+        let read = |plan: &Plan, _| {
+            let head = plan.head();
+            let silent = head.silent.tasks.iter().filter_map(|task| plan.task(*task));
+            let attempts = silent.clone().filter_map(|task| plan.current_attempt(task));
+            let checks = attempts.flat_map(|attempt| attempt.checks.iter().flatten());
+            let checks = checks.filter(|check| check.says_nothing());
+            let names: BTreeSet<String> = checks.map(|check| check.name.clone()).collect();
+            let state = head.line.as_ref().map(|line| line.tip.clone());
+            let state = state.or_else(|| head.tree.clone());
+            let subject = silent
+                .clone()
+                .find_map(|task| Subject::of(plan, task.number));
+            (head.silent.later, names, state, subject)
+        };
+        let (later, names, state, subject) = self.store.read(&self.settings.plan, read).await?;
+        let Some(subject) = subject else {
+            return Ok((later, Vec::new()));
+        };
+        let _alone = self.earlier.lock().await;
+        let place = match state {
+            Some(state) => match self.lay_out(&subject, &state, &state).await {
+                Ok(place) => place.folder().to_owned(),
+                Err(why) => {
+                    tracing::warn!(why, "checks that said nothing do not run again");
+                    return Ok((later, Vec::new()));
+                }
+            },
+            None => subject.workspace.clone(),
+        };
+        let mut results = Vec::new();
+        for check in names
+            .iter()
+            .filter_map(|name| self.settings.checks.get(name))
+        {
+            let mut run = run_check(&self.settings, check, &place, &subject.first).await?;
+            match (outcome(check, &run).outcome, run.tests) {
+                (Before::Red, _) => {}
+                (Before::Green, Some(tests @ 1..)) => {
+                    let tests = counted(tests, "test");
+                    run.doubt = format!(
+                        "no test ran on its own result, and {tests} once later tasks were done"
+                    );
+                }
+                _ => continue,
+            }
+            results.push(run);
+        }
+        Ok((later, results))
     }
 
     async fn outcomes(&self, subject: &Subject, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
@@ -139,7 +325,11 @@ impl ProofRuns {
                 (None, Err(why)) => unknown(why),
                 (None, Ok(place)) => {
                     let run = run_check(settings, check, place.folder(), &subject.first).await?;
-                    let outcome = outcome(check, &run);
+                    let command = hash(check);
+                    let outcome = CheckBefore {
+                        command,
+                        ..outcome(check, &run)
+                    };
                     if earlier.len() < KEPT {
                         earlier.insert(key, outcome.clone());
                     }
@@ -149,19 +339,8 @@ impl ProofRuns {
             let name = check.name.clone();
             outcomes.push(CheckBefore { name, ..outcome });
         }
-        let found = match &place {
-            Ok(place) => produced(&subject.task, place.folder(), Time::default()).await?,
-            Err(_) => Vec::new(),
-        };
-        for file in subject.task.criteria.files() {
-            let name = file.to_string();
-            let outcome = match (&place, found.iter().find(|found| found.name == name)) {
-                (Err(why), _) => unknown(why),
-                (Ok(_), Some(found)) if found.passed => of(Before::Green),
-                (Ok(_), _) => of(Before::Red),
-            };
-            outcomes.push(CheckBefore { name, ..outcome });
-        }
+        let folder = place.as_ref().map(CheckFolder::folder);
+        outcomes.extend(files_before(&subject.task, folder).await?);
         Ok(outcomes)
     }
 
@@ -214,6 +393,12 @@ impl ProofRuns {
             why = format!("the result changes what is said of tests in {files}");
         }
         doubt(results, |_| !why.is_empty(), &why);
+        if compared.is_none()
+            && let Some(why) = subject.may_judge_itself(&self.settings.judging)
+        {
+            let is_check = |name: &str| subject.names.iter().any(|check| check == name);
+            doubt(results, is_check, &why);
+        }
         let Some(compared) = compared else {
             return Ok(());
         };
@@ -410,6 +595,11 @@ pub(super) async fn clear(settings: &DaemonSettings) {
 }
 
 fn key(tree: &str, check: &CheckConfig) -> String {
+    format!("{tree} {}", hash(check))
+}
+
+/// Returns the hash of what runs, and of how its outcome is read.
+fn hash(check: &CheckConfig) -> String {
     let CheckConfig {
         argv,
         env,
@@ -417,7 +607,28 @@ fn key(tree: &str, check: &CheckConfig) -> String {
         count,
         ..
     } = check;
-    format!("{tree} {argv:?} {env:?} {plain} {count:?}")
+    sha256(format!("{argv:?} {env:?} {plain} {count:?}"))
+}
+
+/// Returns whether files had the properties that prove criteria of a task; `Err` says why no folder has the state before.
+async fn files_before(
+    task: &Task,
+    folder: Result<&Path, &String>,
+) -> anyhow::Result<Vec<CheckBefore>> {
+    let found = match folder {
+        Ok(folder) => produced(task, folder, Time::default()).await?,
+        Err(_) => Vec::new(),
+    };
+    let before = |name: String| {
+        let outcome = match (folder, found.iter().find(|found| found.name == name)) {
+            (Err(why), _) => unknown(why),
+            (Ok(_), Some(found)) if found.passed => of(Before::Green),
+            (Ok(_), _) => of(Before::Red),
+        };
+        CheckBefore { name, ..outcome }
+    };
+    let files = task.criteria.files().map(ToString::to_string);
+    Ok(files.map(before).collect())
 }
 
 fn unknown(why: &str) -> CheckBefore {
@@ -429,6 +640,7 @@ fn of(outcome: Before) -> CheckBefore {
         name: String::new(),
         outcome,
         tests: None,
+        command: String::new(),
     }
 }
 
@@ -499,9 +711,14 @@ pub(super) async fn run_check(
     let marks = settings.volumes.path(Folder::Active);
     let place = folder.file_name().unwrap_or_default().display();
     let name = format!("{command}-{place}");
+    let began = Instant::now();
     let run = check_marked(check, folder, (&marks, MarkKind::Check, &name), pending()).await;
     let result = run.with_context(|| format!("check `{}`", check.name))?;
-    result.context("a check was cancelled")
+    let result = result.context("a check was cancelled")?;
+    Ok(CheckResult {
+        took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
+        ..result
+    })
 }
 
 fn named(files: &[TreeFile]) -> String {
@@ -513,5 +730,26 @@ fn named(files: &[TreeFile]) -> String {
     match files.len().saturating_sub(NAMED) {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_waits_for_quick_checks_only() {
+        let waits = |before, seconds: Option<u64>| {
+            is_slow(before, seconds.map(Duration::from_secs).as_ref()).is_none()
+        };
+        for (before, seconds, expected) in [
+            (BeforeWork::Auto, Some(5), true),
+            (BeforeWork::Auto, Some(6), false),
+            (BeforeWork::Auto, None, false),
+            (BeforeWork::Always, Some(600), true),
+            (BeforeWork::Always, None, true),
+        ] {
+            assert_eq!(waits(before, seconds), expected, "{before:?} {seconds:?}");
+        }
     }
 }

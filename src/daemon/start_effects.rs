@@ -9,7 +9,7 @@ use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::proof_runs::ProofRuns;
 use super::{DaemonSettings, LoopView, effect_work, worktrees};
-use crate::plan::{CheckBefore, CommandId, ModelQuestionKind, Plan, TaskId, Time};
+use crate::plan::{CommandId, DueStep, ModelQuestionKind, Plan, TaskId, Time};
 use crate::store::Store;
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
@@ -37,7 +37,7 @@ impl PlanRun {
     /// that cannot be written now is kept for [`Self::publish`].
     pub(super) fn send(&mut self, outgoing: Vec<OutgoingCommand>) {
         for command in outgoing {
-            if command.layout.is_none() {
+            if command.is_ready() {
                 let volumes = &self.settings.volumes;
                 let Err(error) = volumes.publish(&command.id, &command.text) else {
                     self.world.ends_published.extend(command.ends);
@@ -51,9 +51,13 @@ impl PlanRun {
         }
     }
 
-    /// Publishes the commands that are not published yet.
-    pub(super) fn publish(&mut self) {
+    /// Publishes the commands that are not published yet, unless checks are due first.
+    pub(super) fn publish(&mut self, view: &LoopView) {
+        let waits = |task| view.due.steps.contains(&DueStep::CheckBefore(task));
         for command in self.outgoing.values().cloned() {
+            if command.first.is_some_and(waits) {
+                continue;
+            }
             let volumes = self.settings.volumes.clone();
             let (key, now) = (EffectKey::Publish(command.id.clone()), self.world.now);
             let (settings, id) = (Arc::clone(&self.settings), command.id.clone());
@@ -109,23 +113,25 @@ impl PlanRun {
         });
     }
 
-    /// Runs the checks of a task on the state before its first attempt, beside its agent.
+    /// Runs the checks of a task on the state before its first attempt: beside its agent where git has that state, else before
+    /// its command goes out.
     pub(super) fn check_before(&mut self, task: TaskId) {
+        let mut outgoing = self.outgoing.values();
+        let held = outgoing.any(|command| command.first == Some(task));
         let runs = self.proof_runs();
         self.spawn(EffectKey::CheckBefore(task), async move {
-            let before = runs.before(task).await?;
+            let before = runs.before(task, held).await?;
             Ok(EffectResult::CheckedBefore(task, before))
         });
     }
 
-    /// Takes what was seen of files before an agent got the task. If it is killed before that is recorded, nothing proves them.
-    pub(super) fn looked(&mut self, task: TaskId, before: Vec<CheckBefore>) {
-        if let Ok(mut looked_at) = self.looked_at.lock() {
-            looked_at.insert(task, before.clone());
-        }
-        let (key, now) = (EffectKey::CheckBefore(task), self.world.now);
-        let seen = move || Ok(EffectResult::CheckedBefore(task, before));
-        self.effects.start_blocking(key, now, seen);
+    /// Runs the checks of completed tasks again that said nothing.
+    pub(super) fn check_again(&mut self) {
+        let runs = self.proof_runs();
+        self.spawn(EffectKey::CheckAgain, async move {
+            let (later, results) = runs.again().await?;
+            Ok(EffectResult::CheckedAgain(later, results))
+        });
     }
 
     fn proof_runs(&self) -> ProofRuns {
@@ -135,7 +141,6 @@ impl PlanRun {
             store,
             change_watch: self.change_watch.clone(),
             earlier: Arc::clone(&self.earlier_runs),
-            looked_at: Arc::clone(&self.looked_at),
         }
     }
 

@@ -13,9 +13,10 @@ use super::draft::acceptable;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
     IntegrationBranch, JudgePolicy, ModelAway, ModelQuestionKind, PlanState, ReportStatus,
-    ReviewPolicy, SessionId, SessionScope, Task, TaskId, Time,
+    ReviewPolicy, SessionId, SessionScope, TaskId, TaskState, Time,
 };
 use super::plan_in_memory::Plan;
+use super::proof::{is_checked, is_provable};
 use super::rule_decisions::{certain, settled};
 use super::worker_pool_state::{WorkerPoolState, WorkerPools};
 
@@ -119,6 +120,8 @@ pub enum DueStep {
     Check(CommandId),
     /// Run the checks of a task on the state before its first attempt.
     CheckBefore(TaskId),
+    /// Run the checks of completed tasks again that said nothing.
+    CheckAgain,
     /// Ask the language model.
     Ask(ModelQuestionKind),
     /// Make the next command of a task.
@@ -160,6 +163,7 @@ impl DueStep {
                 | Self::Inspect(_)
                 | Self::Check(_)
                 | Self::CheckBefore(_)
+                | Self::CheckAgain
                 | Self::Ask(_)
                 | Self::MoveBranch
         )
@@ -241,19 +245,42 @@ impl DueSearch<'_> {
             return;
         }
         for attempt in plan.open_attempts() {
-            if awaits_before(plan, attempt.task) {
-                self.due.step(DueStep::CheckBefore(attempt.task));
-            }
             match attempt.state {
                 AttemptState::Open => self.await_report(attempt),
                 _ => self.decide(attempt),
             }
+            // A command that waits for its checks may be taken back meanwhile.
+            let taken_back = DueStep::Withdraw(attempt.id.clone());
+            if awaits_before(plan, attempt.task) && self.due.steps.last() != Some(&taken_back) {
+                self.due.step(DueStep::CheckBefore(attempt.task));
+            }
+        }
+        if head.status == PlanState::Running {
+            self.check_again();
         }
         if head.status == PlanState::Running && !world.pools.none_left() {
             self.go_on();
         }
         if head.usage.unrecorded(world.active_time()) >= RECORD {
             self.due.step(DueStep::CountTime);
+        }
+    }
+
+    /// Has silent checks run again: where git has the state, when later tasks are done; else when no task is left that may work in
+    /// the folder.
+    fn check_again(&mut self) {
+        let (plan, head) = (self.plan, self.plan.head());
+        let counts = plan.counts();
+        let aside = head.line.is_some() || head.tree.is_some();
+        let is_completed = |id: &TaskId| {
+            let task = plan.task(*id);
+            task.is_some_and(|task| task.status == TaskState::Completed)
+        };
+        if head.silent.later > 0
+            && (aside || counts.settled() == counts.total())
+            && head.silent.tasks.iter().any(is_completed)
+        {
+            self.due.step(DueStep::CheckAgain);
         }
     }
 
@@ -333,6 +360,9 @@ impl DueSearch<'_> {
         if *plan.status() != PlanState::Running && plan.stopped_at() != Some(BudgetLimit::Attempts)
         {
             return self.due.step(DueStep::Withdraw(attempt.id.clone()));
+        }
+        if waits_for_checks(plan, attempt) {
+            return;
         }
         let task = Some(attempt.task);
         let asked = |q: &HumanQuestion| q.task == task && q.about == HumanQuestionKind::Unclaimed;
@@ -424,11 +454,10 @@ impl DueSearch<'_> {
         let id = attempt.id.clone();
         let policy = &self.plan.head().policy;
         let task = self.plan.task(attempt.task);
-        let own = task.is_some_and(Task::is_checked);
+        let checked = task.is_some_and(|task| is_checked(self.plan, task));
         // Where each task has a worktree, merging is a check of every result.
         let merge = self.plan.head().line.is_some();
-        let check =
-            report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
+        let check = report.status != ReportStatus::Failed && (merge || checked);
         let by_rules = !policy.model
             || settled(self.plan, attempt)
             || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
@@ -494,7 +523,8 @@ impl DueSearch<'_> {
             }
         } else if counts.settled() == counts.total() {
             let budget = |q: &HumanQuestion| matches!(q.about, HumanQuestionKind::Budget(_));
-            if plan.open_questions().all(budget) && !self.branch_behind() {
+            let again = self.due.steps.contains(&DueStep::CheckAgain);
+            if plan.open_questions().all(budget) && !self.branch_behind() && !again {
                 self.finish();
             }
         } else {
@@ -574,19 +604,20 @@ impl DueSearch<'_> {
     }
 }
 
-/// Returns whether the checks of a task are to run on the state before its first attempt, which git has.
+/// Returns whether the checks of a task are to run on the state before its first attempt.
 pub fn awaits_before(plan: &Plan, task: TaskId) -> bool {
-    let head = plan.head();
+    let status = plan.status();
     let Some(task) = plan.task(task).filter(|task| task.before.is_empty()) else {
         return false;
     };
-    let own = !task.checks.is_empty() || task.criteria.files().next().is_some();
-    let bound = own || !head.policy.checks.is_empty();
     let current = plan.current_attempt(task);
     let open = current.is_some_and(|attempt| attempt.state.open());
-    let ended = head.status.settled() || head.status == PlanState::Idle;
-    let mut attempts = plan.attempts_of(task.number);
-    bound && open && !ended && attempts.next().is_some_and(|first| first.tree.is_some())
+    open && is_provable(plan, task) && !status.settled() && *status != PlanState::Idle
+}
+
+/// Returns whether the command of an attempt goes out only once the checks have run on the state before, which git does not keep.
+pub fn waits_for_checks(plan: &Plan, attempt: &Attempt) -> bool {
+    attempt.tree.is_none() && attempt.claimed.is_none() && awaits_before(plan, attempt.task)
 }
 
 /// Returns a recorded time. A time that is ahead because the clock of an earlier process was wrong is replaced by the start of

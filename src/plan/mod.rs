@@ -30,7 +30,7 @@ pub use dependency_cycles::{cycle_among, find_cycle};
 pub use draft::{
     AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskEdit, TaskPast, valid_key,
 };
-pub use due_steps::{Due, DueStep, Observations, Timeouts, awaits_before, due};
+pub use due_steps::{Due, DueStep, Observations, Timeouts, awaits_before, due, waits_for_checks};
 pub use event::Event;
 pub use model::*;
 pub use plan_in_memory::{Plan, Row, RowKey};

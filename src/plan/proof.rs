@@ -3,6 +3,7 @@
 use super::model::{
     Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Task,
 };
+use super::plan_in_memory::Plan;
 
 /// The most changed files that the evidence names.
 const EVIDENT: usize = 10;
@@ -49,9 +50,29 @@ pub fn criteria(task: &Task, attempt: &Attempt) -> Vec<CriterionResult> {
 
 /// Returns whether every criterion of a task is proven by the result of an attempt.
 pub fn proven(task: &Task, attempt: &Attempt) -> bool {
-    criteria(task, attempt)
-        .iter()
-        .all(|end| end.state == CriterionState::Met)
+    all_met(&criteria(task, attempt))
+}
+
+fn all_met(criteria: &[CriterionResult]) -> bool {
+    let mut ends = criteria.iter();
+    ends.all(|end| end.state == CriterionState::Met)
+}
+
+/// Returns the names of the checks that run on the results of a task: those of the plan, then its own.
+pub fn check_names<'a>(plan: &'a Plan, task: &'a Task) -> impl Iterator<Item = &'a String> {
+    let of_plan = &plan.head().policy.checks;
+    let own = task.checks.iter().filter(|name| !of_plan.contains(name));
+    of_plan.iter().chain(own)
+}
+
+/// Returns whether a task has what can prove it: checks, or properties of files.
+pub fn is_provable(plan: &Plan, task: &Task) -> bool {
+    check_names(plan, task).next().is_some() || task.criteria.files().next().is_some()
+}
+
+/// Returns whether something is checked on the results of a task.
+pub fn is_checked(plan: &Plan, task: &Task) -> bool {
+    is_provable(plan, task) || !task.produces.is_empty()
 }
 
 /// Returns the evidence for the result of an attempt.
@@ -61,7 +82,7 @@ pub(super) fn evidence(task: &Task, attempt: &Attempt) -> Evidence {
     let changed = attempt.changes.iter().map(|changes| changes.text(EVIDENT));
     let criteria = criteria(task, attempt);
     Evidence {
-        proven: criteria.iter().all(|end| end.state == CriterionState::Met),
+        proven: all_met(&criteria),
         by_hand: false,
         facts: checked.chain(changed).chain(attempt.company()).collect(),
         criteria,
@@ -156,6 +177,7 @@ mod tests {
                 name: (*name).to_owned(),
                 outcome: outcome.clone(),
                 tests: None,
+                command: String::new(),
             })
             .collect();
         let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), 1, Time(0));

@@ -2,6 +2,7 @@
 
 use super::without_daemon::BY_HAND;
 use super::{Draft, Refusal};
+use crate::plan::due_steps::waits_for_checks;
 use crate::plan::event::Event;
 use crate::plan::model::{
     AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckBefore, CheckResult,
@@ -481,7 +482,8 @@ impl Draft<'_> {
         self.fail_attempt(attempt, reason, reason, DecidedBy::Rules, question)
     }
 
-    /// Records what the checks of a task say about the state before its first attempt. Only the first record counts.
+    /// Records what the checks of a task say about the state before its first attempt. Only the first record counts. A command
+    /// that waited for it is dispatched now.
     ///
     /// # Errors
     /// There is no such task.
@@ -491,6 +493,13 @@ impl Draft<'_> {
         before: Vec<CheckBefore>,
     ) -> Result<(), Refusal> {
         let mut task = self.task(task)?;
+        let attempt = self.plan.current_attempt(&task).cloned();
+        let waits = |attempt: &Attempt| waits_for_checks(self.plan, attempt);
+        if let Some(mut attempt) = attempt.filter(waits) {
+            // What the checks wrote is no work of its agent, and no worker could claim it before.
+            (attempt.issued, attempt.waiting_since) = (self.now, self.now);
+            self.insert_attempt(attempt);
+        }
         if task.before.is_empty() {
             task.before = before;
             self.insert(task);

@@ -11,6 +11,7 @@ mod plan_control;
 mod refused_commands;
 mod restore_earlier_state;
 mod role_requests;
+mod silent_checks;
 mod steering;
 mod task_structure;
 mod verdicts;

@@ -15,6 +15,9 @@ use crate::plan::plan_in_memory::Plan;
 /// The result of a task that a person calls done without a word.
 const DONE: &str = "done by hand";
 
+/// Why questions about a task are closed that a person opens again.
+const AGAIN: &str = "a person has the task tried again";
+
 /// One task of a plan, or of a part of it, as a person has left it in an editor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskEdit {
@@ -142,13 +145,14 @@ impl Draft<'_> {
         }
         self.go_on_by_hand()?;
         for again in self.plan.opens_again(id) {
-            self.open_again(again, "")?;
+            self.open_again(again, "", AGAIN)?;
         }
-        self.open_again(id, words)
+        self.open_again(id, words, AGAIN)
     }
 
-    fn open_again(&mut self, id: TaskId, words: &str) -> Result<(), Refusal> {
-        self.take_over(&self.task(id)?, "a person has the task tried again");
+    /// Makes a task pending again, with a person's words if there are any.
+    pub(super) fn open_again(&mut self, id: TaskId, words: &str, why: &str) -> Result<(), Refusal> {
+        self.take_over(&self.task(id)?, why);
         let mut task = self.task(id)?;
         renew(&mut task, words);
         task.result = None;

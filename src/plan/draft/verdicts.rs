@@ -101,6 +101,7 @@ impl Draft<'_> {
             proven: evidence.proven,
         });
         task.evidence = Some(evidence);
+        self.note_silent(task.number, &attempt);
         self.insert_attempt(attempt);
         self.insert(task);
         Ok(())

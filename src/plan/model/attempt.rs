@@ -375,6 +375,9 @@ pub struct CheckResult {
     /// The number of tests that ran, as far as its output shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<u32>,
+    /// How many milliseconds the command ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
     /// Why it proves nothing though it passes; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub doubt: String,
@@ -384,6 +387,11 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
+    /// Returns whether it passes without having run any test.
+    pub fn says_nothing(&self) -> bool {
+        self.passed && self.tests == Some(0)
+    }
+
     /// Returns the outcome in a few words.
     pub fn outcome(&self) -> String {
         match self.exit {

@@ -232,6 +232,9 @@ pub struct CheckBefore {
     /// The number of tests that ran, as far as its output shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<u32>,
+    /// The hash of the command that ran on a tree of git: the outcome is the same for other tasks that begin with this tree.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
 }
 
 /// The outcome of a check before the work.

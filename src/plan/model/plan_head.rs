@@ -284,6 +284,21 @@ pub struct EmptyStep {
     pub after: usize,
 }
 
+/// Completed tasks with checks that said nothing, as no test ran. They run again when later tasks are done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentChecks {
+    pub tasks: Vec<TaskId>,
+    /// The tasks that were completed since these checks ran last.
+    pub later: u32,
+}
+
+impl SilentChecks {
+    /// Returns whether no check of a completed task said nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+}
+
 /// The one row that stands for the plan itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanHead {
@@ -352,6 +367,9 @@ pub struct PlanHead {
     pub extra_replans: u32,
     /// The last git snapshot of the workspace, if it is a repository.
     pub tree: Option<String>,
+    /// Completed tasks with checks that ran no test.
+    #[serde(default, skip_serializing_if = "SilentChecks::is_empty")]
+    pub silent: SilentChecks,
     /// The last file among the reports that belonged to no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stray_file: Option<Box<StrayFile>>,

@@ -122,12 +122,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns whether something of its own is checked on its result.
-    pub fn is_checked(&self) -> bool {
-        let mut files = self.criteria.files();
-        !self.checks.is_empty() || !self.produces.is_empty() || files.next().is_some()
-    }
-
     /// Returns whether a model chose its checks and files: a replan may change them, and an answer may drop them.
     pub fn is_soft(&self) -> bool {
         self.origin == Origin::Model && !self.checked_by_person

@@ -83,6 +83,7 @@ fn checks_run_once_on_state_before_first_attempt() {
         name: "test".to_owned(),
         outcome: Before::Red,
         tests: Some(2),
+        command: String::new(),
     };
     apply(&mut plan, |draft| {
         draft.checked_before(TaskId(1), vec![red.clone()])

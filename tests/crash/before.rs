@@ -1,0 +1,187 @@
+//! A kill while checks run on the state before a task, between that and its record, and after it: no check runs without end, a
+//! command goes out once, and what is proven is the same as without the kills.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use plan_agent::plan::{CheckBefore, CriterionState, PlanState};
+
+use super::ledger::{Ledger, next_words};
+use super::stage::{Chance, Tempo};
+use crate::common::agent::{Act, Agent, Exchange};
+use crate::common::env::{TestEnv, lives, times, wait_until};
+use crate::common::git::Project;
+
+/// The second and the third task begin with the same files.
+const PLAN: &str = "---\nname: Three\ngoal: A note\n---\n\n## One\n\nWrite.\n\n## Two\n\nLook.\n\n## Three\n\nLook.\n";
+
+/// Where the state before is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kept {
+    InTree,
+    InCommit,
+    Nowhere,
+}
+
+#[test]
+fn killed_checks_on_state_before_run_again() {
+    let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
+    for kept in [Kept::InTree, Kept::InCommit, Kept::Nowhere] {
+        let (calm, killed) = (TestEnv::new(), TestEnv::new());
+        for env in [&calm, &killed] {
+            if !begin(env, kept) {
+                return;
+            }
+        }
+        let agent = agent(&calm, kept);
+        calm.write("go", "");
+        calm.exits(0, "run --plan plan.md --no-input");
+        drop(agent);
+        let agent = self::agent(&killed, kept);
+        kill_often(&killed, &mut chance, &mut tempo);
+        killed.write("go", "");
+        killed.exits(0, next_words(&killed));
+        assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)], "{kept:?}");
+        drop(agent);
+        assert_eq!(outcome(&calm), outcome(&killed), "{kept:?}");
+        let (pids, folders) = runs(&killed);
+        assert!(!pids.iter().any(|pid| lives(pid)), "a check still runs");
+        if kept == Kept::InTree {
+            // What the second task has recorded counts for the third one, in another process.
+            let before = folders.iter().filter(|folder| **folder == "before");
+            let first = runs(&calm)
+                .1
+                .iter()
+                .filter(|folder| **folder == "before")
+                .count();
+            assert_eq!(first, 2);
+            assert!(before.count() > first);
+        }
+        assert_eq!(
+            Exchange::at(killed.path("volumes")).names("active"),
+            [".tmp"]
+        );
+        let left = fs::read_dir(killed.path("volumes/worktrees"));
+        let left = left.into_iter().flatten().flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert!(left.is_empty() || left == ["git"], "{kept:?}: {left:?}");
+    }
+}
+
+fn begin(env: &TestEnv, kept: Kept) -> bool {
+    let isolation = match kept {
+        Kept::InCommit => "worktree",
+        _ => "shared",
+    };
+    let root = env.path("");
+    let root = root.display();
+    let check = format!(
+        "echo $$ ${{PWD##*/}} >> {root}/runs; while [ -e {root}/hold ]; do sleep 0.02; done; \
+         test -f note.txt && echo 1 passed in 0.1s || {{ echo 1 failed in 0.1s; exit 1; }}"
+    );
+    env.write(
+        "config.toml",
+        &format!(
+            "llm.provider = 'none'\n[run]\nworkspace = 'project'\nisolation = '{isolation}'\n\
+             worktrees = 'volumes/worktrees'\nchecks = ['c']\n\
+             [checks.c]\nrun = ['sh', '-c', '{check}']\nbefore = 'always'\n"
+        ),
+    );
+    env.write("plan.md", PLAN);
+    fs::create_dir_all(env.path("project")).unwrap();
+    kept == Kept::Nowhere || Project::new(env).is_some()
+}
+
+/// Starts an agent that reports once it may.
+fn agent(env: &TestEnv, kept: Kept) -> Agent {
+    let go = env.path("go");
+    Agent::start(&Exchange::at(env.path("volumes")), move |command| {
+        wait_until("it may report", || go.exists());
+        let folder = Path::new(command.field("workspace").unwrap());
+        if command.task() == 1 {
+            fs::write(folder.join("note.txt"), "made\n").unwrap();
+        } else if kept == Kept::InCommit {
+            fs::write(folder.join(format!("{}.txt", command.task())), "made\n").unwrap();
+        }
+        Act::success("It is done.")
+    })
+}
+
+/// Returns the processes of the checks so far, and their folders.
+fn runs(env: &TestEnv) -> (Vec<String>, Vec<String>) {
+    let text = fs::read_to_string(env.path("runs")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .map(|(pid, folder)| (pid.to_owned(), folder.to_owned()))
+        .unzip()
+}
+
+/// Kills daemons while the check of the first task runs, as it ends, and once its outcome is recorded.
+fn kill_often(env: &TestEnv, chance: &mut Chance, tempo: &mut Tempo) {
+    env.write("hold", "");
+    for run in 1..=2 {
+        let mut life = env.start(next_words(env));
+        wait_until("the check runs", || runs(env).0.len() == run);
+        life.child.kill().unwrap();
+        life.wait();
+        assert!(
+            lives(&runs(env).0[run - 1]),
+            "the check survives its daemon"
+        );
+    }
+    for _ in 0..times(3, 30) {
+        env.write("hold", "");
+        let mut life = env.start(next_words(env));
+        tempo.measure(env, &mut life, || false);
+        fs::remove_file(env.path("hold")).unwrap();
+        tempo.sleep(chance.below(1_000));
+        life.child.kill().unwrap();
+        life.wait();
+    }
+    let recorded = || Ledger::of(env).is_some_and(|ledger| !before(&ledger, 1).is_empty());
+    let mut life = env.start(next_words(env));
+    wait_until("the outcome is recorded", || {
+        std::thread::sleep(Duration::from_millis(20));
+        recorded()
+    });
+    life.child.kill().unwrap();
+    life.wait();
+    let ran = runs(env).0.len();
+    let mut life = env.start(next_words(env));
+    tempo.measure(env, &mut life, || false);
+    life.child.kill().unwrap();
+    life.wait();
+    assert_eq!(runs(env).0.len(), ran, "what is recorded runs again");
+}
+
+fn before(ledger: &Ledger, task: u32) -> Vec<CheckBefore> {
+    let mut tasks = ledger.plan.tasks();
+    let task = tasks.find(|one| one.number.0 == task).unwrap();
+    let before = task.before.iter().cloned();
+    // The command names the folder of the test.
+    let before = before.map(|before| CheckBefore {
+        command: String::new(),
+        ..before
+    });
+    before.collect()
+}
+
+/// Returns what was found of each task.
+fn outcome(env: &TestEnv) -> Vec<(Vec<CheckBefore>, Vec<(CriterionState, String)>)> {
+    let ledger = Ledger::of(env).unwrap();
+    assert_eq!(*ledger.plan.status(), PlanState::Completed);
+    let ends = |number: u32| {
+        let mut tasks = ledger.plan.tasks();
+        let task = tasks.find(|one| one.number.0 == number).unwrap();
+        let evidence = task.evidence.as_ref().unwrap();
+        let ends = evidence.criteria.iter();
+        (
+            before(&ledger, number),
+            ends.map(|end| (end.state, end.why.clone())).collect::<Vec<_>>(),
+        )
+    };
+    let found: Vec<_> = (1..=3).map(ends).collect();
+    assert_eq!(found[0].1[0].0, CriterionState::Met, "{found:?}");
+    found
+}
