@@ -1,7 +1,10 @@
 //! Runs of checks that show what a result proves: on the state before a task's first attempt, on the result with the files that
 //! judge as they were, and on the state before with the tests that the result adds. They run in folders aside.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod silent_checks;
+mod without_git;
+
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +19,13 @@ use super::effect_work::produced;
 use super::worktrees::{Gathering, prepare};
 use crate::config::BeforeWork;
 use crate::exec::{
-    BEFORE, CheckConfig, CheckFolder, JudgingChanges, JudgingFiles, MarkKind, TreeFile,
-    check_marked, remove_folder,
+    BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
+    remove_folder,
 };
 use crate::plan::proof::check_names;
 use crate::plan::{
-    AttemptState, Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult, CommandId,
-    PendingMerge, Plan, Proof, Task, TaskId, Time, awaits_before, counted,
+    AttemptState, Before, ChangedFiles, CheckBefore, CheckResult, CommandId, PendingMerge, Plan,
+    Proof, Task, TaskId, Time, awaits_before,
 };
 use crate::store::Store;
 use crate::volumes::Folder;
@@ -38,26 +41,25 @@ const KEPT: usize = 1_000;
 /// The most files that a reason names.
 const NAMED: usize = 3;
 
-/// A command waits for checks that took at most this long the last time.
-const QUICK: Duration = Duration::from_secs(5);
-
 /// The outcomes of checks by tree and command. It is locked while something runs in the folder for the state before.
 pub(super) type EarlierRuns = Arc<Mutex<BTreeMap<String, CheckBefore>>>;
 
 /// Returns the outcomes that the tasks of a plan have recorded, as an earlier daemon may have left them.
 pub(super) fn recorded_runs(plan: &Plan) -> BTreeMap<String, CheckBefore> {
-    let of_task = |task: &Task| {
-        let first = plan.attempts_of(task.number).next();
-        let tree = first.and_then(|first| first.tree.clone());
+    let mut runs = BTreeMap::new();
+    for task in plan.tasks() {
+        let mut attempts = plan.attempts_of(task.number);
+        let tree = attempts.next().and_then(|first| first.tree.as_ref());
         let before = task.before.iter().filter(|run| !run.command.is_empty());
-        let before: Vec<CheckBefore> = before.cloned().collect();
-        let runs = tree.into_iter().flat_map(move |tree| {
-            let key = move |run: CheckBefore| (format!("{tree} {}", run.command), run);
-            before.clone().into_iter().map(key)
-        });
-        runs.collect::<Vec<_>>()
-    };
-    plan.tasks().flat_map(of_task).take(KEPT).collect()
+        for (tree, run) in before.flat_map(|run| tree.map(|tree| (tree, run))) {
+            runs.insert(key(tree, &run.command), run.clone());
+        }
+    }
+    // Room is left for what runs now.
+    while runs.len() > KEPT / 2 {
+        runs.pop_first();
+    }
+    runs
 }
 
 /// Runs the checks of tasks.
@@ -105,7 +107,7 @@ impl Subject {
         Some(Self {
             took: match first.tree {
                 Some(_) => BTreeMap::new(),
-                None => last_times(plan, &names),
+                None => without_git::last_times(plan),
             },
             names,
             gathering: Gathering::of(head),
@@ -119,63 +121,6 @@ impl Subject {
             task,
         })
     }
-
-    /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
-    fn may_judge_itself(&self, files: &JudgingFiles) -> Option<String> {
-        let ChangedFiles {
-            seen,
-            files: paths,
-            more,
-        } = &self.changed;
-        let judges = |path: &&String| {
-            let path = path.strip_suffix(" (removed)").unwrap_or(path);
-            files.judges(path) || files.configures(path) || files.is_manifest(path)
-        };
-        match paths.iter().find(judges) {
-            Some(path) => Some(format!(
-                "the result changes {path}, and git does not keep what judged before"
-            )),
-            None if *more > 0 || *seen != ChangeDetection::Listing => Some(
-                "not all that changed is known, and git does not keep what judged before"
-                    .to_owned(),
-            ),
-            None => None,
-        }
-    }
-}
-
-/// Returns why a check does not run before the command goes out, by how long it took the last time.
-fn is_slow(before: BeforeWork, took: Option<&Duration>) -> Option<String> {
-    match took {
-        _ if before == BeforeWork::Always => None,
-        Some(took) if *took <= QUICK => None,
-        Some(took) => Some(format!(
-            "it did not run, as it took {} s the last time",
-            took.as_secs()
-        )),
-        None => Some("it did not run, as it was not known to be quick".to_owned()),
-    }
-}
-
-/// Returns how long checks ran the last time on a result of a plan.
-fn last_times(plan: &Plan, names: &[String]) -> BTreeMap<String, Duration> {
-    let mut times = BTreeMap::new();
-    // The ids of commands have their times.
-    for check in plan
-        .attempts()
-        .rev()
-        .flat_map(|attempt| attempt.checks.iter().flatten())
-    {
-        if let Some(took) = check.took_ms.filter(|_| names.contains(&check.name)) {
-            times
-                .entry(check.name.clone())
-                .or_insert(Duration::from_millis(took));
-        }
-        if times.len() == names.len() {
-            break;
-        }
-    }
-    times
 }
 
 impl ProofRuns {
@@ -201,117 +146,10 @@ impl ProofRuns {
         Ok(before)
     }
 
-    /// Runs the checks of a task in the workspace, unless an agent may be at work there.
-    async fn in_workspace(
-        &self,
-        subject: &Subject,
-        held: bool,
-    ) -> anyhow::Result<Vec<CheckBefore>> {
-        let _alone = self.earlier.lock().await;
-        let mut why = match held && !subject.begun {
-            true => self.at_work(subject).await?,
-            false => Some("the work had begun".to_owned()),
-        };
-        let mut outcomes = Vec::new();
-        for check in self.checks(subject) {
-            let outcome = match why
-                .clone()
-                .or_else(|| is_slow(check.before, subject.took.get(&check.name)))
-            {
-                Some(why) => unknown(&why),
-                None => {
-                    let folder = &subject.workspace;
-                    outcome(
-                        check,
-                        &run_check(&self.settings, check, folder, &subject.first).await?,
-                    )
-                }
-            };
-            let name = check.name.clone();
-            outcomes.push(CheckBefore { name, ..outcome });
-        }
-        outcomes.extend(files_before(&subject.task, Ok(&subject.workspace)).await?);
-        // Another task may have begun meanwhile.
-        if why.is_none() {
-            why = self.at_work(subject).await?;
-        }
-        if let Some(why) = why {
-            for before in &mut outcomes {
-                before.outcome = Before::Unknown(why.clone());
-            }
-        }
-        Ok(outcomes)
-    }
-
-    /// Returns which other tasks are at work in the workspace.
-    async fn at_work(&self, subject: &Subject) -> anyhow::Result<Option<String>> {
-        let task = subject.task.number;
-        let read = move |plan: &Plan, _| {
-            let others = plan.open_attempts().filter(|other| other.task != task);
-            let others: Vec<String> = others.map(|other| other.task.to_string()).collect();
-            (!others.is_empty())
-                .then(|| format!("at work in the same folder: task {}", others.join(", ")))
-        };
-        Ok(self.store.read(&self.settings.plan, read).await?)
-    }
-
-    /// Runs silent checks of completed tasks on the state after later tasks; returns the number of these, and results that say
-    /// something.
-    pub async fn again(&self) -> anyhow::Result<(u32, Vec<CheckResult>)> {
-        let read = |plan: &Plan, _| {
-            let head = plan.head();
-            let silent = head.silent.tasks.iter().filter_map(|task| plan.task(*task));
-            let attempts = silent.clone().filter_map(|task| plan.current_attempt(task));
-            let checks = attempts.flat_map(|attempt| attempt.checks.iter().flatten());
-            let checks = checks.filter(|check| check.says_nothing());
-            let names: BTreeSet<String> = checks.map(|check| check.name.clone()).collect();
-            let state = head.line.as_ref().map(|line| line.tip.clone());
-            let state = state.or_else(|| head.tree.clone());
-            let subject = silent
-                .clone()
-                .find_map(|task| Subject::of(plan, task.number));
-            (head.silent.later, names, state, subject)
-        };
-        let (later, names, state, subject) = self.store.read(&self.settings.plan, read).await?;
-        let Some(subject) = subject else {
-            return Ok((later, Vec::new()));
-        };
-        let _alone = self.earlier.lock().await;
-        let place = match state {
-            Some(state) => match self.lay_out(&subject, &state, &state).await {
-                Ok(place) => place.folder().to_owned(),
-                Err(why) => {
-                    tracing::warn!(why, "checks that said nothing do not run again");
-                    return Ok((later, Vec::new()));
-                }
-            },
-            None => subject.workspace.clone(),
-        };
-        let mut results = Vec::new();
-        for check in names
-            .iter()
-            .filter_map(|name| self.settings.checks.get(name))
-        {
-            let mut run = run_check(&self.settings, check, &place, &subject.first).await?;
-            match (outcome(check, &run).outcome, run.tests) {
-                (Before::Red, _) => {}
-                (Before::Green, Some(tests @ 1..)) => {
-                    let tests = counted(tests, "test");
-                    run.doubt = format!(
-                        "no test ran on its own result, and {tests} once later tasks were done"
-                    );
-                }
-                _ => continue,
-            }
-            results.push(run);
-        }
-        Ok((later, results))
-    }
-
     async fn outcomes(&self, subject: &Subject, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
         let (settings, mut earlier) = (&self.settings, self.earlier.lock().await);
         let checks: Vec<&CheckConfig> = self.checks(subject).collect();
-        let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, check));
+        let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, &hash(check)));
         let mut files = subject.task.criteria.files();
         let place = match files.next().is_some() || checks.iter().any(is_new) {
             true => self.lay_out(subject, tree, tree).await,
@@ -319,13 +157,13 @@ impl ProofRuns {
         };
         let mut outcomes = Vec::new();
         for check in checks {
-            let key = key(tree, check);
+            let command = hash(check);
+            let key = key(tree, &command);
             let outcome = match (earlier.get(&key), &place) {
                 (Some(known), _) => known.clone(),
                 (None, Err(why)) => unknown(why),
                 (None, Ok(place)) => {
                     let run = run_check(settings, check, place.folder(), &subject.first).await?;
-                    let command = hash(check);
                     let outcome = CheckBefore {
                         command,
                         ..outcome(check, &run)
@@ -594,8 +432,8 @@ pub(super) async fn clear(settings: &DaemonSettings) {
     drop(std::fs::remove_dir(&settings.worktrees));
 }
 
-fn key(tree: &str, check: &CheckConfig) -> String {
-    format!("{tree} {}", hash(check))
+fn key(tree: &str, command: &str) -> String {
+    format!("{tree} {command}")
 }
 
 /// Returns the hash of what runs, and of how its outcome is read.
@@ -730,26 +568,5 @@ fn named(files: &[TreeFile]) -> String {
     match files.len().saturating_sub(NAMED) {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_waits_for_quick_checks_only() {
-        let waits = |before, seconds: Option<u64>| {
-            is_slow(before, seconds.map(Duration::from_secs).as_ref()).is_none()
-        };
-        for (before, seconds, expected) in [
-            (BeforeWork::Auto, Some(5), true),
-            (BeforeWork::Auto, Some(6), false),
-            (BeforeWork::Auto, None, false),
-            (BeforeWork::Always, Some(600), true),
-            (BeforeWork::Always, None, true),
-        ] {
-            assert_eq!(waits(before, seconds), expected, "{before:?} {seconds:?}");
-        }
     }
 }

@@ -395,7 +395,7 @@ impl Plan {
     }
 
     /// Returns every attempt, in the order of their ids.
-    pub fn attempts(&self) -> impl DoubleEndedIterator<Item = &Attempt> {
+    pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
         self.attempts.rows.values()
     }
 

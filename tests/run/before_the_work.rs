@@ -173,7 +173,10 @@ fn check_without_tests_runs_again_when_later_tasks_are_done() {
                 agent.command(1, 2).body(),
                 ["check `c` fails (exit 1)", "accepted when no test ran"],
             );
-            has(scene.works("outcomes --since 1d"), "reopened");
+            has(
+                scene.works("outcomes --since 1d"),
+                "1 opened again after they were done",
+            );
         }
         assert!(
             scene.tasks().iter().all(|state| state == "completed"),

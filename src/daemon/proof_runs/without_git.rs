@@ -1,0 +1,138 @@
+//! Checks where git does not keep the state before: they run in the workspace before the command goes out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{ProofRuns, Subject, files_before, outcome, run_check, unknown};
+use crate::config::BeforeWork;
+use crate::exec::JudgingFiles;
+use crate::plan::{Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult, Plan};
+
+/// A command waits for checks that took at most this long the last time.
+const QUICK: Duration = Duration::from_secs(5);
+
+impl Subject {
+    /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
+    pub(super) fn may_judge_itself(&self, files: &JudgingFiles) -> Option<String> {
+        let ChangedFiles {
+            seen,
+            files: paths,
+            more,
+        } = &self.changed;
+        let judges = |path: &&String| {
+            let path = path.strip_suffix(" (removed)").unwrap_or(path);
+            files.judges(path) || files.configures(path) || files.is_manifest(path)
+        };
+        match paths.iter().find(judges) {
+            Some(path) => Some(format!(
+                "the result changes {path}, and git does not keep what judged before"
+            )),
+            None if *more > 0 || *seen != ChangeDetection::Listing => Some(
+                "not all that changed is known, and git does not keep what judged before"
+                    .to_owned(),
+            ),
+            None => None,
+        }
+    }
+}
+
+impl ProofRuns {
+    /// Runs the checks of a task in the workspace, unless an agent may be at work there.
+    pub(super) async fn in_workspace(
+        &self,
+        subject: &Subject,
+        held: bool,
+    ) -> anyhow::Result<Vec<CheckBefore>> {
+        let _alone = self.earlier.lock().await;
+        let mut why = match held && !subject.begun {
+            true => self.at_work(subject).await?,
+            false => Some("the work had begun".to_owned()),
+        };
+        let mut outcomes = Vec::new();
+        for check in self.checks(subject) {
+            let outcome = match why
+                .clone()
+                .or_else(|| is_slow(check.before, subject.took.get(&check.name)))
+            {
+                Some(why) => unknown(&why),
+                None => {
+                    let folder = &subject.workspace;
+                    outcome(
+                        check,
+                        &run_check(&self.settings, check, folder, &subject.first).await?,
+                    )
+                }
+            };
+            let name = check.name.clone();
+            outcomes.push(CheckBefore { name, ..outcome });
+        }
+        outcomes.extend(files_before(&subject.task, Ok(&subject.workspace)).await?);
+        // Another task may have begun meanwhile.
+        if why.is_none() {
+            why = self.at_work(subject).await?;
+        }
+        if let Some(why) = why {
+            for before in &mut outcomes {
+                before.outcome = Before::Unknown(why.clone());
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Returns which other tasks are at work in the workspace.
+    async fn at_work(&self, subject: &Subject) -> anyhow::Result<Option<String>> {
+        let task = subject.task.number;
+        let read = move |plan: &Plan, _| {
+            let others = plan.open_attempts().filter(|other| other.task != task);
+            let others: Vec<String> = others.map(|other| other.task.to_string()).collect();
+            (!others.is_empty())
+                .then(|| format!("at work in the same folder: task {}", others.join(", ")))
+        };
+        Ok(self.store.read(&self.settings.plan, read).await?)
+    }
+}
+
+/// Returns why a check does not run before the command goes out, by how long it took the last time.
+fn is_slow(before: BeforeWork, took: Option<&Duration>) -> Option<String> {
+    match took {
+        _ if before == BeforeWork::Always => None,
+        Some(took) if *took <= QUICK => None,
+        Some(took) => Some(format!(
+            "it did not run, as it took {} s the last time",
+            took.as_secs()
+        )),
+        None => Some("it did not run, as it was not known to be quick".to_owned()),
+    }
+}
+
+/// Returns how long the checks of a plan ran the last time on a result.
+pub(super) fn last_times(plan: &Plan) -> BTreeMap<String, Duration> {
+    // The ids of commands begin with their times.
+    let checks = plan
+        .attempts()
+        .flat_map(|attempt| attempt.checks.iter().flatten());
+    let took =
+        |check: &CheckResult| Some((check.name.clone(), Duration::from_millis(check.took_ms?)));
+    checks.filter_map(took).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_waits_for_quick_checks_only() {
+        let waits = |before, seconds: Option<u64>| {
+            is_slow(before, seconds.map(Duration::from_secs).as_ref()).is_none()
+        };
+        for (before, seconds, expected) in [
+            (BeforeWork::Auto, Some(5), true),
+            (BeforeWork::Auto, Some(6), false),
+            (BeforeWork::Auto, None, false),
+            (BeforeWork::Always, Some(600), true),
+            (BeforeWork::Always, None, true),
+        ] {
+            assert_eq!(waits(before, seconds), expected, "{before:?} {seconds:?}");
+        }
+    }
+}
