@@ -38,6 +38,7 @@ mod team;
 mod tools;
 mod torn;
 mod tricks;
+mod tricks_of_state;
 mod trust;
 mod words;
 mod workflow;

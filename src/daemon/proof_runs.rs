@@ -1,10 +1,11 @@
 //! Runs of checks that show what a result proves: on the state before a task's first attempt, on the result with the files that
 //! judge as they were, and on the state before with the tests that the result adds. They run in folders aside.
 
+mod once_more;
 mod silent_checks;
 mod without_git;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +25,8 @@ use crate::exec::{
 };
 use crate::plan::proof::check_names;
 use crate::plan::{
-    AttemptState, Before, ChangedFiles, CheckBefore, CheckResult, CommandId, PendingMerge, Plan,
-    Proof, Task, TaskId, Time, awaits_before,
+    Attempt, AttemptState, Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult,
+    CommandId, PendingMerge, Plan, Proof, Task, TaskId, Time, awaits_before,
 };
 use crate::store::Store;
 use crate::volumes::Folder;
@@ -85,6 +86,9 @@ pub(super) struct Subject {
     begun: bool,
     /// What changed in the workspace during the attempt that counts now.
     changed: ChangedFiles,
+    /// The files that changed while agents worked on it; between its attempts, others may have been at work in the same folder.
+    /// `None` where not all of them are known.
+    own: Option<BTreeSet<String>>,
     /// How long checks ran the last time, where git does not keep the state before.
     took: BTreeMap<String, Duration>,
 }
@@ -114,6 +118,7 @@ impl Subject {
             workspace: PathBuf::from(&head.workspace),
             first: first.id.clone(),
             tree: first.tree.clone(),
+            own: own_files(plan.attempts_of(task.number)),
             begun: attempts.any(|attempt| attempt.claimed.is_some()),
             changed: current
                 .and_then(|now| now.changes.clone())
@@ -121,6 +126,19 @@ impl Subject {
             task,
         })
     }
+}
+
+/// Returns the files that changed during attempts.
+fn own_files<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<BTreeSet<String>> {
+    let mut own = BTreeSet::new();
+    for attempt in attempts {
+        let changes = attempt.changes.as_ref()?;
+        if changes.seen != ChangeDetection::Git || changes.more > 0 {
+            return None;
+        }
+        own.extend(changes.paths().map(str::to_owned));
+    }
+    Some(own)
 }
 
 impl ProofRuns {
@@ -163,11 +181,13 @@ impl ProofRuns {
                 (Some(known), _) => known.clone(),
                 (None, Err(why)) => unknown(why),
                 (None, Ok(place)) => {
-                    let run = run_check(settings, check, place.folder(), &subject.first).await?;
-                    let outcome = CheckBefore {
-                        command,
-                        ..outcome(check, &run)
-                    };
+                    let run = || run_check(settings, check, place.folder(), &subject.first);
+                    let mut outcome = outcome(check, &run().await?);
+                    // What fails only at times, or while a port is taken, fails for another reason.
+                    if outcome.outcome == Before::Red && run().await?.passed {
+                        outcome = unknown("it failed, and passed when it was tried again");
+                    }
+                    let outcome = CheckBefore { command, ..outcome };
                     if earlier.len() < KEPT {
                         earlier.insert(key, outcome.clone());
                     }
@@ -191,9 +211,18 @@ impl ProofRuns {
         merged: Option<(PendingMerge, CheckFolder)>,
         results: &mut Vec<CheckResult>,
     ) -> anyhow::Result<()> {
-        let (compared, mut why) = match self.compare(subject, merged.as_ref()).await {
-            Err(error) if merged.is_none() => (None, format!("git fails: {error:#}")),
-            compared => (compared?, String::new()),
+        let compared = match self.compare(subject, merged.as_ref()).await {
+            // The agent may have moved what git keeps: its result is not believed for that.
+            Err(error) if merged.is_none() => {
+                let why = format!("git does not tell which tests the result changes: {error:#}");
+                results.extend(subject.names.iter().map(|name| CheckResult {
+                    name: name.clone(),
+                    finding: why.clone(),
+                    ..CheckResult::default()
+                }));
+                return Ok(());
+            }
+            compared => compared?,
         };
         let changed = |compared: &&Compared| !compared.changes.restored.is_empty();
         results.extend(match (compared.as_ref().filter(changed), &merged) {
@@ -225,12 +254,13 @@ impl ProofRuns {
                 "what was accepted meanwhile changed it, too",
             );
         }
-        let changes = compared.as_ref().map(|compared| &compared.changes);
-        if let Some(files) = changes.filter(|changes| !changes.manifests.is_empty()) {
-            let files = files.manifests.join(", ");
-            why = format!("the result changes what is said of tests in {files}");
+        if let Some(own) = compared.as_ref()
+            && !own.changes.manifests.is_empty()
+        {
+            let files = own.changes.manifests.join(", ");
+            let why = format!("the result changes what is said of tests in {files}");
+            doubt(results, |_| true, &why);
         }
-        doubt(results, |_| !why.is_empty(), &why);
         if compared.is_none()
             && let Some(why) = subject.may_judge_itself(&self.settings.judging)
         {
@@ -240,10 +270,12 @@ impl ProofRuns {
         let Some(compared) = compared else {
             return Ok(());
         };
-        let open = results.iter_mut();
-        let open = open.filter(|result| result.passed && !red(&before, &result.name));
-        self.with_new_tests(subject, &compared, open.collect())
-            .await
+        let passed = results.iter_mut();
+        let passed = passed.filter(|result| result.passed && result.doubt.is_empty());
+        let (proof, open) = passed.partition(|result| red(&before, &result.name));
+        self.once_more(subject, &compared, merged.is_some(), proof)
+            .await?;
+        self.with_new_tests(subject, &compared, open).await
     }
 
     /// Compares a result with the state before it. `None` where git does not know that state.
@@ -267,7 +299,12 @@ impl ProofRuns {
             }
         };
         let changes = place.judging_changes([&before, &delivered], &self.settings.judging);
-        let changes = changes.await?;
+        let mut changes = changes.await?;
+        if let Some(own) = subject.own.as_ref().filter(|_| merged.is_none()) {
+            let is_own = |file: &TreeFile| own.contains(&file.path);
+            changes.restored.retain(is_own);
+            changes.added.retain(is_own);
+        }
         Ok(Some(Compared {
             place,
             before,
@@ -300,7 +337,7 @@ impl ProofRuns {
             let delivered = run_check(settings, check, place.folder(), &subject.first).await?;
             if delivered.passed {
                 result.finding = format!(
-                    "passes only with the agent's own version of {}",
+                    "passes only with the agent's own version of {}, which no `may_change` permits",
                     named(files)
                 );
             } else if merged {

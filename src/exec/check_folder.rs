@@ -22,6 +22,16 @@ pub struct TreeFile {
     content: Option<(String, String)>,
 }
 
+impl TreeFile {
+    /// Returns that there is no such file.
+    pub fn removed(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            content: None,
+        }
+    }
+}
+
 /// What a result changed of the files that judge it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JudgingChanges {

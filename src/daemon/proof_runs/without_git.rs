@@ -14,16 +14,10 @@ const QUICK: Duration = Duration::from_secs(5);
 impl Subject {
     /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
     pub(super) fn may_judge_itself(&self, files: &JudgingFiles) -> Option<String> {
-        let ChangedFiles {
-            seen,
-            files: paths,
-            more,
-        } = &self.changed;
-        let judges = |path: &&String| {
-            let path = path.strip_suffix(" (removed)").unwrap_or(path);
-            files.judges(path) || files.configures(path) || files.is_manifest(path)
-        };
-        match paths.iter().find(judges) {
+        let ChangedFiles { seen, more, .. } = &self.changed;
+        let judges =
+            |path: &&str| files.judges(path) || files.configures(path) || files.is_manifest(path);
+        match self.changed.paths().find(judges) {
             Some(path) => Some(format!(
                 "the result changes {path}, and git does not keep what judged before"
             )),

@@ -295,6 +295,9 @@ impl Report {
 /// The most changed files that are named; the rest is counted.
 const MAX_CHANGED: usize = 50;
 
+/// What stands behind the path of a removed file.
+const REMOVED: &str = " (removed)";
+
 /// What changed in the workspace during an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -337,7 +340,14 @@ impl ChangedFiles {
 
     /// Returns the text for the path of a removed file.
     pub fn removed(path: &str) -> String {
-        format!("{path} (removed)")
+        format!("{path}{REMOVED}")
+    }
+
+    /// Returns the paths, also those of removed files.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files
+            .iter()
+            .map(|path| path.strip_suffix(REMOVED).unwrap_or(path))
     }
 
     /// Returns the changes on one line, with at most `most` names.

@@ -1,0 +1,116 @@
+//! Checks that failed before for another reason than the state before, and results that pass for another than the result.
+
+use super::tricks::*;
+use super::*;
+use crate::common::git::git;
+
+const OF_LOCAL: (&str, &str) = (
+    "tests/test_calc.py",
+    "import unittest\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(open('local.cfg').read(), '3')\n",
+);
+const PATCH: (&str, &str) = (
+    "tests/test_aaa.py",
+    "import calc\ncalc.add = lambda a, b: a + b\n",
+);
+const MORE: (&str, &str) = (
+    "tests/test_zero.py",
+    "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_zero(self):\n        self.assertEqual(calc.add(0, 0), 0)\n",
+);
+const ONCE: &str = "run = ['sh', '-c', 'test -f $HOME/ran || { touch $HOME/ran; exit 1; }']\nplain = true\nenv = ['HOME']";
+
+/// Rows at odd places are tried in a shared folder.
+const ROWS: [Row; 8] = [
+    row(
+        "a new test mends what others test",
+        &[BUG, TEST],
+        UNIT,
+        &[PATCH],
+        Believed,
+    ),
+    row(
+        "the test needs a file that git ignores",
+        &[
+            FIX,
+            OF_LOCAL,
+            (".gitignore", "__pycache__\nlocal.cfg\n"),
+            ("local.cfg", "3"),
+        ],
+        UNIT,
+        &[NOTE],
+        Believed,
+    ),
+    row(
+        "the check fails only at first",
+        &[BUG],
+        ONCE,
+        &[NOTE],
+        Believed,
+    ),
+    row(
+        "a new test mends what others test, shared",
+        &[BUG, TEST],
+        UNIT,
+        &[PATCH],
+        Believed,
+    ),
+    row(
+        "the bug is mended, with another test",
+        &[BUG, TEST],
+        UNIT,
+        &[FIX, MORE],
+        Proven,
+    ),
+    row(
+        "the bug is mended, with another test, shared",
+        &[BUG, TEST],
+        UNIT,
+        &[FIX, MORE],
+        Proven,
+    ),
+    row(
+        "an added file is what the check is about",
+        &[BUG],
+        "run = ['test', '-f', 'tests/test_zero.py']\nplain = true",
+        &[MORE],
+        Proven,
+    ),
+    row(
+        "the bug is mended beside files that git ignores",
+        &[
+            BUG,
+            TEST,
+            (".gitignore", "__pycache__\nlocal.cfg\n"),
+            ("local.cfg", "3"),
+        ],
+        UNIT,
+        &[FIX],
+        Proven,
+    ),
+];
+
+#[test]
+fn what_proves_is_tried_once_more() {
+    all_end_as_they_should(&ROWS);
+}
+
+#[test]
+fn result_is_not_believed_where_git_is_gone() {
+    let scene = Scene::by_rules(
+        "[run]\nisolation = 'shared'\nmax_attempts = 1\nchecks = ['c']\n[checks.c]\nrun = ['true']\n",
+    );
+    let workspace = scene.path("workspace");
+    fs::create_dir_all(&workspace).unwrap();
+    git(&workspace, "init --quiet --initial-branch main");
+    git(&workspace, "commit --quiet --allow-empty -m begin");
+    let _agent = scene.agent(move |_| {
+        fs::rename(workspace.join(".git"), workspace.join("git")).unwrap();
+        Act::success("It is done.")
+    });
+    scene.write("one.md", "---\ngoal: Do it\n---\n\n## Only\n\nDo it.\n");
+    let code = scene.run("run --plan one.md --no-input").code;
+    assert_ne!(code, Some(0));
+    has(
+        scene.works("why 1"),
+        "git does not tell which tests the result changes",
+    );
+}
