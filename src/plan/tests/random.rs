@@ -1,6 +1,6 @@
 //! The core under random operations: what holds of every plan that can be reached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
@@ -29,6 +29,8 @@ enum Op {
     Report(u32, ReportStatus),
     Reject(u32),
     Decide(u32, Decision),
+    /// An attempt from the command until its result is accepted.
+    Complete(u32),
     TimeOut(u32),
     Withdrawn(u32),
     Answer(u32, usize),
@@ -79,6 +81,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (id(), status).prop_map(|(task, status)| Op::Report(task, status)),
         3 => id().prop_map(Op::Reject),
         8 => (id(), decision).prop_map(|(task, decision)| Op::Decide(task, decision)),
+        4 => id().prop_map(Op::Complete),
         2 => id().prop_map(Op::TimeOut),
         2 => id().prop_map(Op::Withdrawn),
         6 => (0..4u32, 0..9usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
@@ -91,7 +94,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Resume),
         1 => prop::bool::weighted(0.1).prop_map(|end| if end { Op::Abandon } else { Op::Resume }),
         1 => prop::bool::weighted(0.2).prop_map(|reset| if reset { Op::Reset } else { Op::Decisions }),
-        1 => any::<(prop::sample::Index, bool)>().prop_map(|(state, resume)| Op::Restore(state, resume)),
+        2 => any::<(prop::sample::Index, bool)>().prop_map(|(state, resume)| Op::Restore(state, resume)),
         6 => Just(Op::Decisions),
     ]
 }
@@ -222,6 +225,15 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 ..rule_decisions::judge(attempt, draft.now())
             };
             draft.judge(&id, &verdict, question(n))
+        }
+        Op::Complete(task) => {
+            draft.issue(TaskId(*task), issue(n))?;
+            hear(draft, n, report(ReportStatus::Success, draft.now()))?;
+            merge(draft, &command(n), n)?;
+            if draft.plan().head().line.is_some() {
+                draft.checked(&command(n), vec![])?;
+            }
+            apply(draft, &Op::Decide(*task, Decision::Next), n)
         }
         Op::TimeOut(task) => draft.time_out(&current(draft, *task)?, "silent", question(n)),
         Op::Withdrawn(task) => draft.withdrawn(&current(draft, *task)?),
@@ -486,6 +498,7 @@ proptest! {
             change(&mut plan, |draft| draft.isolate("base", None, "/trees")).unwrap();
         }
         let mut states = vec![plan.clone()];
+        let mut on_line = BTreeSet::new();
         for (n, op) in (1..).zip(&ops) {
             let before = plan.clone();
             let done = change_at(&mut plan, Time(i64::from(n)), |draft| match op {
@@ -499,7 +512,7 @@ proptest! {
             if done.is_err() {
                 prop_assert_eq!(&plan, &before, "a refused operation changes nothing");
             }
-            if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Decisions) {
+            if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Complete(_) | Op::Decisions) {
                 prop_assert_eq!(before.no_repair(ActiveTime::default()), None, "{:?} begins", op);
             }
             let opens = matches!(op, Op::Reset | Op::Restore(..) | Op::Retry(_));
@@ -514,7 +527,7 @@ proptest! {
                 prop_assert_eq!(plan.status(), before.status());
             }
             check_invariants(&plan)?;
-            check_line(&before, &plan)?;
+            check_line(&before, &plan, &mut on_line)?;
         }
     }
 }
@@ -567,38 +580,40 @@ fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<(), TestCas
     Ok(())
 }
 
-/// The line moves only when a task is completed, to where exactly that task's result was merged onto it.
-fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
+/// The line moves only when a task is completed, to where exactly that task's result was merged onto it. A restored plan has
+/// tasks completed whose results were accepted before: those are `on_line` already.
+fn check_line(
+    before: &Plan,
+    plan: &Plan,
+    on_line: &mut BTreeSet<String>,
+) -> Result<(), TestCaseError> {
     let (Some(old), Some(new)) = (&before.head().line, &plan.head().line) else {
         return Ok(());
     };
-    let completed = |plan: &Plan| -> Vec<TaskId> {
-        plan.tasks()
-            .filter(|task| task.status == TaskState::Completed)
-            .map(|task| task.number)
-            .collect()
+    let completed = |plan: &Plan| -> BTreeSet<TaskId> {
+        let tasks = plan.tasks_in(TaskState::Completed.into());
+        tasks.map(|task| task.number).collect()
     };
-    let (was, is) = (completed(before), completed(plan));
+    let was = completed(before);
+    let mut steps = Vec::new();
+    for task in completed(plan).difference(&was) {
+        let task = plan.task(*task).unwrap();
+        let by_hand = (task.evidence.as_ref()).is_some_and(|evidence| evidence.by_hand);
+        let merge = plan.accepted_merge(task);
+        prop_assert_eq!(
+            merge.is_none(),
+            by_hand,
+            "the result of task {}",
+            task.number
+        );
+        steps.extend(merge.filter(|merge| !on_line.contains(&merge.commit)));
+    }
     let mut tip = old.tip.clone();
-    let mut steps = is
-        .iter()
-        .filter(|task| !was.contains(task))
-        .filter_map(|task| {
-            let task = plan.task(*task).unwrap();
-            let attempt = plan.current_attempt(task);
-            let by_hand = task
-                .evidence
-                .as_ref()
-                .is_some_and(|evidence| evidence.by_hand);
-            let merge = attempt.and_then(|attempt| attempt.merge.clone());
-            assert_eq!(merge.is_none(), by_hand);
-            merge
-        })
-        .collect::<Vec<_>>();
     while let Some(next) = steps.iter().position(|merge| merge.onto == tip) {
-        tip = steps.remove(next).commit;
+        tip = steps.remove(next).commit.clone();
+        on_line.insert(tip.clone());
     }
     prop_assert!(steps.is_empty(), "accepted, but not on the line: {steps:?}");
-    prop_assert_eq!(tip, new.tip.clone());
+    prop_assert_eq!(&tip, &new.tip);
     Ok(())
 }
