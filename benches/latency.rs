@@ -25,12 +25,15 @@ pub fn run() {
     let mut commit = Floor::start(Flush::Sqlite);
     let mut small = Daemon::start(STEPS + 1);
     let mut large = Daemon::start(4_000);
-    let mut times = [const { Vec::new() }; 4];
+    let mut loud = Daemon::start(STEPS + 1);
+    let stream = stream();
+    let mut times = [const { Vec::new() }; 5];
     for number in 0..STEPS {
         times[0].push(append.step(&report, number));
         times[1].push(commit.step(&report, number));
-        times[2].push(small.step(&report));
-        times[3].push(large.step(&report));
+        times[2].push(small.step(&report, ""));
+        times[3].push(large.step(&report, ""));
+        times[4].push(loud.step(&report, &stream));
     }
     let times = times.map(Times::new);
     let floors = [times[0].p50(), times[1].p50()];
@@ -40,6 +43,10 @@ pub fn run() {
         "floor: wake, read, SQLite commit of one row, rename",
         "plan-agent, a plan of 151 tasks",
         "plan-agent, a plan of 4,000 tasks",
+        &format!(
+            "plan-agent, 151 tasks, the agent prints {} kB",
+            stream.len() / 1_000
+        ),
     ]
     .into_iter()
     .zip(&times)
@@ -62,6 +69,25 @@ pub fn run() {
         "latency: plan-agent / floor with append + fdatasync",
         &[row![result]],
     );
+}
+
+/// What an agent prints that runs some commands.
+fn stream() -> String {
+    let line = |number: usize| {
+        let output = "one more line of the output\n".repeat(20);
+        let item = serde_json::json!({
+            "id": format!("item_{number}"),
+            "type": "command_execution",
+            "command": "bash -lc 'cargo test'",
+            "aggregated_output": output,
+            "exit_code": 0,
+            "status": "completed",
+        });
+        let begun = serde_json::json!({"type": "item.started", "item": item});
+        let ended = serde_json::json!({"type": "item.completed", "item": item});
+        format!("{begun}\n{ended}\n")
+    };
+    (0..30).map(line).collect()
 }
 
 /// The program while it carries a plan out.
@@ -101,12 +127,16 @@ impl Daemon {
         self.folder.path().join("volumes").join(name)
     }
 
-    /// Takes the command that waits, works, reports, and returns how long the next one took to come.
-    fn step(&mut self, report: &str) -> Duration {
+    /// Takes the command that waits, works, prints, reports, and returns how long the next one took to come.
+    fn step(&mut self, report: &str, printed: &str) -> Duration {
         let pending = self.path("commands/pending").join(&self.command);
         fs::rename(pending, self.path("commands/processed").join(&self.command)).unwrap();
         let temp = self.path("report.tmp");
         fs::write(&temp, report).unwrap();
+        if !printed.is_empty() {
+            let log = format!("{}.out", self.command.trim_end_matches(".md"));
+            fs::write(self.path("logs").join(log), printed).unwrap();
+        }
         thread::sleep(WORK);
         let place = self
             .path("reports/pending")

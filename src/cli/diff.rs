@@ -10,7 +10,7 @@ use super::{App, Failure, Output, Result, complain};
 use crate::exec::{
     CommitRange, DiffDetail, Filters, Project, TaskWorktree, difference, examine, span_of,
 };
-use crate::plan::{Attempt, Plan, PlanHead, PlanId, Task, TaskId, TaskState};
+use crate::plan::{Attempt, Plan, PlanHead, PlanId, Task, TaskId};
 use crate::view::Style;
 use crate::wire::text::{one_line, printable};
 
@@ -179,12 +179,9 @@ fn find(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSourc
         let attempts = attempts.filter(|attempt| shown(attempt));
         return DiffSource::Shared(attempts.filter_map(names).collect());
     };
-    let current = plan.current_attempt(task);
-    match current.and_then(|attempt| attempt.merge.as_ref()) {
-        Some(merge) if task.status == TaskState::Completed => {
-            DiffSource::Accepted(merge.onto.clone(), merge.commit.clone())
-        }
-        _ => DiffSource::Open {
+    match plan.accepted_merge(task) {
+        Some(merge) => DiffSource::Accepted(merge.onto.clone(), merge.commit.clone()),
+        None => DiffSource::Open {
             place: worktree_of(plan.head(), line, task.number),
             tip: line.tip.clone(),
         },

@@ -1,22 +1,24 @@
 //! What changed in the workspace: inspected when a report comes, before anything else happens there. A small folder is
 //! inspected while the report is applied, so that it costs no change of its own; everything else beside the loop.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::DaemonSettings;
 use super::carry_out_steps::attempt;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
+use super::report_parsing::ParsedReport;
 use crate::agents::ran_commands;
 use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
 };
 use crate::plan::{
-    Attempt, ChangedFiles, CommandId, Draft, IntegrationBranch, RanCommand, Refusal, Repository,
-    TaskId, Time,
+    Attempt, ChangedFiles, CommandId, Draft, IntegrationBranch, Plan, RanCommand, Refusal,
+    Repository, TaskId, Time,
 };
 use crate::plan_time::Clock;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// Up to this number of files, to list a folder takes less time than to wake another thread for it.
 const QUICK: usize = 64;
@@ -29,6 +31,9 @@ const MOST: usize = 50_000;
 
 /// The end of what an agent printed that is read, in bytes.
 const MOST_PRINTED: usize = 4 * 1024 * 1024;
+
+/// What agents printed at most if it is read while their reports are applied, in bytes: that takes less time than a flush.
+const QUICK_PRINTED: usize = 256 * 1024;
 
 /// Files of the daemon in its own workspace, and files that agents write for their worker.
 const MISSION: [&str; 2] = ["MISSION.md", ".MISSION.md.tmp"];
@@ -63,19 +68,28 @@ pub(super) struct Inspected {
 }
 
 /// An inspection that is recorded together with reports.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct QuickInspection {
     now: Arc<FileListing>,
     before: Option<Arc<FileListing>>,
     clock: Clock,
+    /// What agents printed, by the command that was reported.
+    printed: BTreeMap<CommandId, Vec<String>>,
+    settings: Arc<DaemonSettings>,
 }
 
 impl QuickInspection {
-    /// Records what changed during an attempt whose report was just applied.
+    /// Records what changed during an attempt whose report was just applied, and what its agent ran.
     pub fn record(&self, draft: &mut Draft<'_>, command: &CommandId) -> Result<(), Refusal> {
-        let since = draft.plan().began(&attempt(draft, command)?);
+        let attempt = attempt(draft, command)?;
+        let since = draft.plan().began(&attempt);
         let wall = self.clock.to_wall(since);
         let changes = self.now.changes(self.before.as_deref(), since, wall);
+        if let Some(printed) = self.printed.get(command) {
+            let folder = draft.plan().workspace_of(attempt.task);
+            let ran = ran(&self.settings, printed, &folder, &changes);
+            draft.ran(command, ran)?;
+        }
         draft.inspected(command, changes, None)
     }
 }
@@ -137,7 +151,7 @@ impl ChangeWatch {
     }
 
     /// Lists a folder that is small and no repository.
-    pub fn quick(&self, now: Time) -> Option<QuickInspection> {
+    fn quick(&self, settings: &Arc<DaemonSettings>, now: Time) -> Option<QuickInspection> {
         let before = self.before.as_ref()?;
         if before.files()? > QUICK || self.repository.is_some() {
             return None;
@@ -148,6 +162,8 @@ impl ChangeWatch {
             now: Arc::new(listing),
             before: Some(Arc::clone(before)),
             clock: self.clock,
+            printed: BTreeMap::new(),
+            settings: Arc::clone(settings),
         })
     }
 
@@ -301,6 +317,39 @@ impl PlanRun {
         Ok(())
     }
 
+    /// Inspects a folder that is small and no repository in the moment in which these reports came; `None` if the folder is
+    /// another one, or agents printed too much for that moment.
+    pub(super) async fn inspect_quickly(
+        &self,
+        reports: &[ParsedReport],
+        now: Time,
+    ) -> Result<Option<QuickInspection>, StoreError> {
+        let Some(mut quick) = self.change_watch.quick(&self.settings, now) else {
+            return Ok(None);
+        };
+        let log = |id: &CommandId| self.settings.volumes.log(id, "out");
+        let length = |id: &CommandId| exec::read_from(&log(id), 0, 0).0;
+        let reported = reports.iter().filter_map(|report| report.command.clone());
+        let reported: Vec<CommandId> = reported.collect();
+        if reported.iter().all(|id| length(id) == 0) {
+            return Ok(Some(quick));
+        }
+        let commands = self.read(move |plan, _| {
+            let with = |id: CommandId| Some((commands_of(plan, plan.attempt(&id)?), id));
+            reported.into_iter().filter_map(with).collect::<Vec<_>>()
+        });
+        let commands = commands.await?;
+        let lengths = commands.iter().flat_map(|(ids, _)| ids).map(length);
+        if lengths.sum::<u64>() > QUICK_PRINTED as u64 {
+            return Ok(None);
+        }
+        for (ids, reported) in commands {
+            let printed = ids.iter().map(|id| exec::tail_of(&log(id), QUICK_PRINTED));
+            quick.printed.insert(reported, printed.collect());
+        }
+        Ok(Some(quick))
+    }
+
     pub(super) fn inspect(&mut self, id: &CommandId) {
         let (change_watch, id) = (self.change_watch.clone(), id.clone());
         let (settings, store) = self.handles();
@@ -322,10 +371,7 @@ async fn inspect(
         let worktree = head.line.clone().map(|line| (line, attempt.task));
         let repository = head.repository.clone().map(|repository| *repository);
         let began = plan.began(attempt);
-        let mut same: Vec<&Attempt> = plan.attempts_of(attempt.task).collect();
-        same.retain(|other| other.number == attempt.number);
-        let commands: Vec<CommandId> = same.iter().map(|other| other.id.clone()).collect();
-        let ran = (commands, plan.workspace_of(attempt.task));
+        let ran = (commands_of(plan, attempt), plan.workspace_of(attempt.task));
         Some((began, attempt.tree.clone(), ran, worktree, repository))
     });
     let known = known.await?;
@@ -341,14 +387,30 @@ async fn inspect(
             ..change_watch.within(&line, task).inspect(since, tree).await
         },
     };
-    let changed = found.changes.files.clone();
+    let changes = found.changes.clone();
     let read = move || {
         let printed = |id| exec::tail_of(&settings.volumes.log(id, "out"), MOST_PRINTED);
         let printed: Vec<String> = commands.iter().map(printed).collect();
-        let checks = settings.checks.iter();
-        let checks = checks.map(|(name, check)| (name.clone(), check.argv.join(" ")));
-        ran_commands(&printed, &folder, &changed, &checks.collect::<Vec<_>>())
+        ran(&settings, &printed, &folder, &changes)
     };
     found.ran = tokio::task::spawn_blocking(read).await?;
     Ok(found)
+}
+
+/// Returns the commands of an attempt: its own, and those that asked for its report again.
+fn commands_of(plan: &Plan, attempt: &Attempt) -> Vec<CommandId> {
+    let same = plan.attempts_of(attempt.task);
+    let same = same.filter(|other| other.number == attempt.number);
+    same.map(|other| other.id.clone()).collect()
+}
+
+fn ran(
+    settings: &DaemonSettings,
+    printed: &[String],
+    folder: &str,
+    changes: &ChangedFiles,
+) -> Vec<RanCommand> {
+    let checks = settings.checks.iter();
+    let checks = checks.map(|(name, check)| (name.clone(), check.argv.join(" ")));
+    ran_commands(printed, folder, &changes.files, &checks.collect::<Vec<_>>())
 }

@@ -20,7 +20,6 @@ use super::input_routing::FoundInput;
 use super::proof_runs::{EarlierRuns, recorded_runs};
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
-use crate::exec;
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
     QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
@@ -539,12 +538,10 @@ impl PlanRun {
             return Ok(FollowUp::default());
         }
         let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
-        // What an agent printed is read beside the loop.
-        let printed = |id| exec::read_from(&self.settings.volumes.log(id, "out"), 0, 1).1;
-        let silent = |id| printed(id).is_empty();
-        let reported = found.reports.iter().map(|report| &report.command);
-        let quick = readable && reported.flatten().all(silent);
-        let quick = quick.then(|| self.change_watch.quick(now)).flatten();
+        let quick = match readable {
+            true => self.inspect_quickly(&found.reports, now).await?,
+            false => None,
+        };
         let (inspected, volumes) = (quick.clone(), self.settings.volumes.clone());
         let apply =
             move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref(), &volumes);

@@ -3,19 +3,24 @@
 //! program. From the repository it gets only what cannot name a program: HEAD, index, branches, objects and the list of ignored
 //! files.
 
+mod error;
+mod guarded_folder;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::child_output::ChildOutput;
-use super::process_group::{ChildSpec, ExecError, Stdin, environment, run};
-use super::repository_config::{RepositoryPlace, is_program, locate};
-use crate::foreign_files::{keep_as, open_plain};
+use super::process_group::{ChildSpec, Stdin, environment, run};
+use super::repository_config::{RepositoryPlace, locate};
+use crate::foreign_files::open_plain;
 use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
+
+pub use error::GitError;
+use guarded_folder::lay_out;
 
 /// The least version of git with which this is tested. 2.38 was the first that could merge without a work tree.
 pub const LEAST: (u32, u32) = (2, 39);
@@ -67,19 +72,6 @@ const NOBODYS: [(&str, &str); 3] = [
 const COMPARES: [&str; 2] = ["diff", "status"];
 const NOT_WITHIN: &str = "--ignore-submodules=dirty";
 
-/// What this program's folder shares with the repository: nothing in it names a program.
-const SHARED: [&str; 9] = [
-    "HEAD",
-    "info/exclude",
-    "logs",
-    "objects",
-    "packed-refs",
-    "refs",
-    "reftable",
-    "shallow",
-    "worktrees",
-];
-
 /// Git in a folder.
 #[derive(Clone, Debug)]
 pub struct Git {
@@ -113,38 +105,6 @@ pub struct GitOutput {
     pub out: Vec<u8>,
     /// The end of its standard error, printable.
     pub err: String,
-}
-
-/// Why git did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum GitError {
-    #[error("git cannot be run in `{}`", .folder.display())]
-    Start { folder: PathBuf, source: ExecError },
-    #[error("a file that git needs or fills cannot be read or written")]
-    Files(#[from] io::Error),
-    #[error("another git that was started here still runs: `{}`", .0.display())]
-    Busy(PathBuf),
-    #[error("`git {words}` took longer than {deadline:?}")]
-    Late { words: String, deadline: Duration },
-    #[error("the repository of `{}` is not what it was when the plan began: {was}, and now {is}; put it back, and the work goes on", .folder.display())]
-    Changed {
-        folder: PathBuf,
-        was: String,
-        is: String,
-    },
-    #[error("the setting `{name}` of git runs `{}`, which agents can change", .file.display())]
-    Filter { name: String, file: PathBuf },
-    #[error("the git configuration of `{}` cannot be kept: its filters have more than {} KiB", .0.display(), super::repository_config::MOST / 1024)]
-    Configuration(PathBuf),
-    #[error("`git {words}` says more than {} MiB", MOST / 1024 / 1024)]
-    TooMuch { words: String },
-    #[error("`git {words}` in `{}` failed ({end}): {said}", .folder.display())]
-    Failed {
-        words: String,
-        folder: PathBuf,
-        end: String,
-        said: String,
-    },
 }
 
 impl Git {
@@ -505,26 +465,6 @@ impl Git {
     }
 }
 
-impl GitError {
-    /// Returns whether git took too long.
-    pub fn late(&self) -> bool {
-        matches!(self, Self::Late { .. } | Self::Busy(_))
-    }
-
-    /// Returns whether git ran and refused, because of what it found in the folder.
-    pub fn refused(&self) -> bool {
-        matches!(self, Self::Failed { end, .. } if end.starts_with("exit "))
-    }
-
-    /// Returns whether git is not installed.
-    pub fn missing(&self) -> bool {
-        let Self::Start { source, .. } = self else {
-            return false;
-        };
-        matches!(source, ExecError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound)
-    }
-}
-
 /// Returns the version of the git found for a folder; `None` if its output cannot be parsed.
 ///
 /// # Errors
@@ -564,53 +504,6 @@ fn unchanged(folder: &Path, repository: &Repository) -> Result<(), GitError> {
         was: format!("it was {was}"),
         is: now.map_or("there is none".to_owned(), |now| format!("it is {now}")),
     })
-}
-
-/// Creates this program's folder: the recorded configuration and attributes, and links to what is only data.
-fn lay_out(repository: &Repository, ours: &Path) -> io::Result<()> {
-    let common = Path::new(&repository.common_dir);
-    fs::create_dir_all(ours.join("info"))?;
-    keep_as(&ours.join("config"), configuration(repository).as_bytes())?;
-    let attributes = ours.join("info/attributes");
-    keep_as(&attributes, repository.attributes.as_bytes())?;
-    for name in SHARED {
-        let (link, target) = (ours.join(name), common.join(name));
-        if fs::read_link(&link).is_ok_and(|found| found == target) {
-            continue;
-        }
-        match fs::remove_file(&link) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        match symlink(&target, &link) {
-            // Another process was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
-    }
-    Ok(())
-}
-
-/// Returns a configuration file with the recorded settings.
-fn configuration(repository: &Repository) -> String {
-    let quoted = |text: &str| {
-        let escaped = text.replace('\\', r"\\").replace('"', "\\\"");
-        format!("\"{}\"", escaped.replace('\n', r"\n"))
-    };
-    let line = |(name, value): &(String, String)| {
-        let (section, key) = name.rsplit_once('.').unwrap_or(("core", name));
-        // Git starts filters in the folder with the agent's files: a program that is found from there would be the agent's.
-        let value = match is_program(name) {
-            true => &format!("cd / && {value}"),
-            false => value,
-        };
-        let section = match section.split_once('.') {
-            Some((section, within)) => format!("{section} {}", quoted(within)),
-            None => section.to_owned(),
-        };
-        format!("[{section}]\n\t{key} = {}\n", quoted(value))
-    };
-    repository.settings.iter().map(line).collect()
 }
 
 /// Returns a path quoted for a list of paths with colons.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::model::{
-    AgentSession, AskId, Attempt, AttemptKind, AttemptState, CommandId, HumanQuestion,
-    ModelQuestion, ModelQuestionKind, PlanHead, PlanId, PlanState, QuestionId, SessionId, Task,
-    TaskId, TaskOrder, TaskState, Time,
+    AgentSession, AskId, Attempt, AttemptKind, AttemptState, CommandId, Evidence, HumanQuestion,
+    ModelQuestion, ModelQuestionKind, PendingMerge, PlanHead, PlanId, PlanState, QuestionId,
+    SessionId, Task, TaskId, TaskOrder, TaskState, Time,
 };
 use super::ranked_set::{ALL, Kinds, PENDING, Place, Tasks, UNSETTLED, WANTED};
 use super::task_index::{Counts, Startable, TaskFilter, TaskIndex, forget, kinds, place};
@@ -392,6 +392,15 @@ impl Plan {
         task.current
             .as_ref()
             .and_then(|id| self.attempts.rows.get(id))
+    }
+
+    /// Returns the merge of the result that completed a task; `None` if a person completed it, whatever was merged aside.
+    pub fn accepted_merge(&self, task: &Task) -> Option<&PendingMerge> {
+        let by_hand = |evidence: &Evidence| evidence.by_hand;
+        if task.status != TaskState::Completed || task.evidence.as_ref().is_some_and(by_hand) {
+            return None;
+        }
+        self.current_attempt(task)?.merge.as_ref()
     }
 
     /// Returns every attempt, in the order of their ids.

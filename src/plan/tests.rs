@@ -94,6 +94,26 @@ fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
     });
 }
 
+/// Decides a reported attempt as the rules would, but for the decision itself.
+fn decide(draft: &mut Draft<'_>, n: u32, decision: Decision) -> Result<(), Refusal> {
+    let verdict = Verdict {
+        decision,
+        ..rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), draft.now())
+    };
+    draft.judge(&command(n), &verdict, question(n))
+}
+
+/// Has the plan judged by a model, and task 1 reported as command 1.
+fn report_to_model(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    let policy = PlanPolicy {
+        model: true,
+        ..PlanPolicy::default()
+    };
+    draft.start(policy, "/work")?;
+    draft.issue(TaskId(1), issue(1))?;
+    hear(draft, 1, report(ReportStatus::Success, Time(1)))
+}
+
 /// Merges the result of an attempt aside, if it is one of a plan that merges.
 fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
     let Some(line) = &draft.plan().head().line else {
@@ -335,13 +355,7 @@ fn open_question_does_not_stop_other_tasks() {
 fn failed_judge_call_frees_lane() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     apply(&mut plan, |draft| {
-        let policy = PlanPolicy {
-            model: true,
-            ..PlanPolicy::default()
-        };
-        draft.start(policy, "/work")?;
-        draft.issue(TaskId(1), issue(1))?;
-        hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
+        report_to_model(draft)?;
         let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
         draft.failed_ask(&ask, "unreachable", None, question(1))
     });
@@ -456,11 +470,7 @@ fn replan_edits_only_unfinished_tasks_or_fails_whole() {
     apply(&mut plan, |draft| {
         draft.issue(TaskId(2), issue(5))?;
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
-        let verdict = Verdict {
-            decision: Decision::Replan,
-            ..rule_decisions::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
-        };
-        draft.judge(&command(5), &verdict, question(5))
+        decide(draft, 5, Decision::Replan)
     });
     assert!(
         due(&plan, &Observations::default())
@@ -504,11 +514,7 @@ fn replan_skips_its_cause_unless_updated() {
         apply(&mut plan, |draft| {
             draft.issue(TaskId(1), issue(1))?;
             draft.report(&command(1), report(ReportStatus::Failed, Time(1)))?;
-            let verdict = Verdict {
-                decision: Decision::Replan,
-                ..rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1))
-            };
-            draft.judge(&command(1), &verdict, question(1))?;
+            decide(draft, 1, Decision::Replan)?;
             draft.replan(&edits, "another way")
         });
         assert_eq!(task_of(&plan, 1).status, status);

@@ -73,12 +73,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-
-    fn volumes() -> (tempfile::TempDir, Volumes) {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
-        (root, volumes)
-    }
+    use crate::volumes::folder_layout::empty_volumes;
 
     fn write(volumes: &Volumes, text: &str, mode: u32) {
         fs::write(volumes.token_path(), text).unwrap();
@@ -87,26 +82,26 @@ mod tests {
 
     #[test]
     fn token_is_created_once_and_owner_readable() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         let token = volumes.token().unwrap();
         assert_eq!(token.len(), 64);
         assert_eq!(volumes.token().unwrap(), token);
         let mode = fs::metadata(volumes.token_path()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let (_other, other) = self::volumes();
+        let (_other, other) = empty_volumes();
         assert_ne!(other.token().unwrap(), token);
     }
 
     #[test]
     fn existing_token_is_used() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         write(&volumes, &format!("{}\n", "x".repeat(32)), 0o400);
         assert_eq!(volumes.token().unwrap(), "x".repeat(32));
     }
 
     #[test]
     fn rejects_unsafe_token_files() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         let refused = || {
             let error = volumes.token().unwrap_err();
             std::error::Error::source(&error).unwrap().to_string()

@@ -307,12 +307,7 @@ mod tests {
     use super::super::{Scanner, WatchHints};
     use super::*;
     use crate::config::Timing;
-
-    fn volumes() -> (tempfile::TempDir, Volumes) {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
-        (root, volumes)
-    }
+    use crate::volumes::folder_layout::empty_volumes;
 
     fn id() -> CommandId {
         CommandId::new("task-0190a0b0-0000-7000-8000-000000000001")
@@ -320,7 +315,7 @@ mod tests {
 
     #[test]
     fn publish_is_idempotent_and_never_overwrites() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         volumes.publish(&id(), "text").unwrap();
         volumes.publish(&id(), "text").unwrap();
         let error = volumes.publish(&id(), "other").unwrap_err();
@@ -331,7 +326,7 @@ mod tests {
 
     #[test]
     fn rejects_ids_that_leave_the_folder() {
-        let (root, volumes) = volumes();
+        let (root, volumes) = empty_volumes();
         let long = "a".repeat(300);
         for hostile in ["../x", "/etc/x", "a/b", "", ".x", "a\0b", "ä", "x\n", &long] {
             let id = CommandId::new(hostile);
@@ -346,7 +341,7 @@ mod tests {
 
     #[test]
     fn finds_command_in_every_folder() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         let found = |expected| assert_eq!(volumes.whereabouts(&id()).unwrap(), expected);
         found(CommandPlace::Nowhere);
         volumes.publish(&id(), "text").unwrap();
@@ -380,7 +375,7 @@ mod tests {
 
     #[test]
     fn role_commands_lie_in_role_folders() {
-        let (root, common) = volumes();
+        let (root, common) = empty_volumes();
         let volumes = common.with_own(&["reviewer".to_owned()]).unwrap();
         let front = "session_id: auto\ncommand_type: new";
         let text = |assignee| format!("---\nid: {}\n{front}\nassignee: {assignee}\n---\n", id());
@@ -416,7 +411,7 @@ mod tests {
 
     #[test]
     fn recall_withdraws_or_marks_command() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         let [waits, taken, reported, never] =
             ["task-1", "task-2", "task-3", "task-4"].map(CommandId::new);
         for id in [&waits, &taken, &reported] {
@@ -439,7 +434,7 @@ mod tests {
 
     #[test]
     fn failed_cancel_mark_is_retried() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         let id = CommandId::new("task-1");
         volumes.publish(&id, "text").unwrap();
         volumes.claim(&id).unwrap();
@@ -454,7 +449,7 @@ mod tests {
 
     #[test]
     fn withdraw_and_claim_have_one_winner() {
-        let (_root, volumes) = volumes();
+        let (_root, volumes) = empty_volumes();
         for round in 0..200 {
             let id = CommandId::new(format!("task-{round}"));
             volumes.publish(&id, "text").unwrap();

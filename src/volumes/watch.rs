@@ -389,32 +389,21 @@ mod tests {
 
         let given = Given::new();
         let mut scanner = Scanner::new(&given.volumes, given.watch.hints(), Timing::default().scan);
+        let mut reports = || scanner.scan(&[], &[], MOST_REPORTS).unwrap().reports;
         let mut file = fs::File::create(given.report()).unwrap();
         for _ in 0..200 {
             file.write_all(b"x").unwrap();
-            assert!(
-                scanner
-                    .scan(&[], &[], MOST_REPORTS)
-                    .unwrap()
-                    .reports
-                    .is_empty()
-            );
+            assert!(reports().is_empty());
         }
         drop(file);
         let mut found = Vec::new();
         let end = Instant::now() + LONG;
         while found.is_empty() && Instant::now() < end {
-            found = scanner.scan(&[], &[], MOST_REPORTS).unwrap().reports;
+            found = reports();
             tokio::task::yield_now().await;
         }
         assert_eq!(found[0].content.as_ref().unwrap().len(), 200);
-        assert!(
-            scanner
-                .scan(&[], &[], MOST_REPORTS)
-                .unwrap()
-                .reports
-                .is_empty()
-        );
+        assert!(reports().is_empty());
     }
 
     #[tokio::test]

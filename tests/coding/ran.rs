@@ -103,3 +103,27 @@ fn printed_events_and_measured_checks() {
         ["exit 101, after last edit", "next by rules"],
     );
 }
+
+/// In a small folder without git, to read what an agent printed costs no change of its own, unless it is very much.
+#[test]
+fn report_verdict_and_next_command_are_one_change() {
+    for (noise, changes) in [
+        ("", 1),
+        ("yes '{\"type\":\"system\"}' | head -n 15000; ", 2),
+    ] {
+        let scene = Scene::with(&format!("{EVENTS}{noise}edit a; green b; result 'Done.'"));
+        scene.write("plan.md", "# Parts\n\n- [ ] One part\n- [ ] Another\n");
+        scene.run().exits(0);
+        has(scene.exits(0, "why 1").stdout, "exit 0, after last edit");
+        let log = scene.exits(0, "log --json").stdout;
+        let events = log
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let seqs = events
+            .filter(|event| event["event"] == "reported" || event["event"] == "issued")
+            .map(|event| event["seq"].as_i64().unwrap());
+        let seqs: Vec<i64> = seqs.collect();
+        // The first report, and the command of the second task.
+        assert_eq!(seqs[2] - seqs[1] + 1, changes, "{log}");
+    }
+}

@@ -44,6 +44,21 @@ impl Given {
         place
     }
 
+    /// Checks a commit out aside.
+    async fn aside(&self, commit: &str) -> PathBuf {
+        let aside = self.project.check_out("merge", commit).await.unwrap();
+        aside.folder().to_owned()
+    }
+
+    /// Commits another change of `a` aside.
+    async fn theirs(&self) -> (PathBuf, String) {
+        let aside = self.aside(&self.head).await;
+        fs::write(aside.join("a"), "theirs\n").unwrap();
+        person::git(&aside, &["commit", "--quiet", "--all", "-m", "theirs"]);
+        let theirs = person::git(&aside, &["rev-parse", "HEAD"]).unwrap();
+        (aside, theirs)
+    }
+
     async fn branch(&self) -> Option<String> {
         let name = format!("refs/heads/{}", self.place().branch);
         self.project.git.resolve(&name).await.unwrap()
@@ -200,17 +215,7 @@ async fn conflict_is_resolved_in_worktree() {
     let place = given.laid_out().await;
     fs::write(place.folder.join("a"), "ours\n").unwrap();
     let ours = given.kept().await;
-    let aside = given
-        .project
-        .check_out("merge", &given.head)
-        .await
-        .unwrap()
-        .folder()
-        .to_owned();
-    fs::write(aside.join("a"), "theirs\n").unwrap();
-    let words = ["commit", "--quiet", "--all", "-m", "theirs"];
-    person::git(&aside, &words);
-    let theirs = person::git(&aside, &["rev-parse", "HEAD"]).unwrap();
+    let (aside, theirs) = given.theirs().await;
     let merged = given.project.merge(&theirs, &ours, "both").await.unwrap();
     let Merged::Conflict { text, .. } = merged else {
         panic!("{merged:?}");
@@ -240,23 +245,11 @@ async fn conflict_is_resolved_in_worktree() {
     fs::write(aside.join("a"), "dirty").unwrap();
     fs::write(aside.join("left"), "").unwrap();
     fs::write(aside.join("built"), "").unwrap();
-    let aside = given
-        .project
-        .check_out("merge", &commit)
-        .await
-        .unwrap()
-        .folder()
-        .to_owned();
+    let aside = given.aside(&commit).await;
     assert_eq!(fs::read_to_string(aside.join("a")).unwrap(), "both\n");
     assert!(!aside.join("left").exists() && aside.join("built").exists());
     fs::remove_file(aside.join(".git")).unwrap();
-    let aside = given
-        .project
-        .check_out("merge", &commit)
-        .await
-        .unwrap()
-        .folder()
-        .to_owned();
+    let aside = given.aside(&commit).await;
     assert!(aside.join(".git").exists());
 }
 
@@ -393,17 +386,7 @@ async fn finds_committed_conflict_marks() {
     };
     assert_eq!(left(&given.head, &ours).await, None, "nobody merged");
     fs::remove_file(place.folder.join("sample")).unwrap();
-    let aside = given
-        .project
-        .check_out("merge", &given.head)
-        .await
-        .unwrap()
-        .folder()
-        .to_owned();
-    fs::write(aside.join("a"), "theirs\n").unwrap();
-    let words = ["commit", "--quiet", "--all", "-m", "theirs"];
-    person::git(&aside, &words);
-    let theirs = person::git(&aside, &["rev-parse", "HEAD"]).unwrap();
+    let (_, theirs) = given.theirs().await;
     given.project.begin_merge(&place, &theirs).await.unwrap();
     git(&place, &["add", "--all"]);
     let head = given.kept().await;
@@ -500,13 +483,7 @@ fn worktree_removal_does_not_block_event_loop() {
         let Some(given) = Given::new().await else {
             return;
         };
-        let aside = given
-            .project
-            .check_out("merge", &given.head)
-            .await
-            .unwrap()
-            .folder()
-            .to_owned();
+        let aside = given.aside(&given.head).await;
         fs::remove_file(aside.join(".git")).unwrap();
         let check_out = given.project.check_out("merge", &given.head);
         tokio::pin!(check_out);

@@ -191,11 +191,6 @@ impl Draft<'_> {
         }
         self.not_settled()?;
         self.take_over(&task, "a person says that the task is done");
-        // Whoever looks for the accepted result must not find one that was only merged aside.
-        if let Some(mut attempt) = self.plan.current_attempt(&task).cloned() {
-            attempt.merge = None;
-            self.insert_attempt(attempt);
-        }
         let mut task = self.task(id)?;
         task.status = TaskState::Completed;
         task.result = Some(or(words, DONE).to_owned());

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use super::testing::{command, issue, report, running};
-use super::{apply, apply_at, hear, question};
-use crate::plan::{
-    AnswerChoice, AskId, DueStep, ModelQuestionKind, Observations, Plan, PlanPolicy, ReportStatus,
-    TaskId, Time, due,
-};
+use super::testing::{command, running};
+use super::{apply, apply_at, question, report_to_model};
+use crate::plan::{AnswerChoice, AskId, DueStep, ModelQuestionKind, Observations, Plan, Time, due};
 
 fn judging() -> ModelQuestionKind {
     ModelQuestionKind::Judge(command(1))
@@ -16,15 +13,7 @@ fn judging() -> ModelQuestionKind {
 /// A plan whose judge is asked about the one task.
 fn reported() -> Plan {
     let mut plan = running(&[("a", &[])]);
-    apply(&mut plan, |draft| {
-        let policy = PlanPolicy {
-            model: true,
-            ..PlanPolicy::default()
-        };
-        draft.start(policy, "/work")?;
-        draft.issue(TaskId(1), issue(1))?;
-        hear(draft, 1, report(ReportStatus::Success, Time(1)))
-    });
+    apply(&mut plan, report_to_model);
     plan
 }
 

@@ -37,11 +37,7 @@ fn edit_by_tool_or_model_changes_task_origin() {
         draft.start(PlanPolicy::default(), "/work")?;
         draft.issue(TaskId(2), issue(5))?;
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
-        let verdict = Verdict {
-            decision: Decision::Replan,
-            ..rule_decisions::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
-        };
-        draft.judge(&command(5), &verdict, question(5))?;
+        decide(draft, 5, Decision::Replan)?;
         let edit = ReplanEdit::Update(TaskId(3), Box::new(words("y")));
         draft.replan(&[edit], "x")
     });

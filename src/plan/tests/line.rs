@@ -198,3 +198,42 @@ fn moved_branch_waits_for_human_answer() {
     assert_eq!(tip(&other), "both");
     change(&mut other, |draft| draft.branch_joined(&merge)).unwrap_err();
 }
+
+/// A random sequence of operations once found that a result which had been accepted was lost to a restored plan.
+#[test]
+fn restored_plan_keeps_accepted_results() {
+    let mut plan = isolated(&[("a", &[]), ("b", &[])]);
+    let before = plan.clone();
+    apply(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        hear(draft, 1, report(ReportStatus::Success, Time(2)))?;
+        merge(draft, &command(1), 1)?;
+        draft.checked(&command(1), vec![])?;
+        draft.judge(&command(1), &verdict(Decision::Next), question(2))
+    });
+    let accepted = plan.clone();
+    let commit = |plan: &Plan| {
+        let merge = plan.accepted_merge(task_of(plan, 1));
+        merge.map(|merge| merge.commit.clone())
+    };
+    apply(&mut plan, |draft| draft.restore(&before, 1));
+    assert_eq!((commit(&plan), tip(&plan)), (None, "commit 1"));
+    apply(&mut plan, |draft| {
+        draft.resume()?;
+        draft.retry_task(TaskId(1), "")?;
+        draft.complete_by_hand(TaskId(1), "")
+    });
+    assert_eq!(commit(&plan), None);
+    apply(&mut plan, |draft| draft.restore(&accepted, 2));
+    assert_eq!(commit(&plan).as_deref(), Some("commit 1"));
+    assert_eq!(tip(&plan), "commit 1");
+
+    let mut plan = accepted.clone();
+    apply(&mut plan, |draft| {
+        draft.retry_task(TaskId(1), "")?;
+        draft.complete_by_hand(TaskId(1), "")
+    });
+    assert_eq!(commit(&plan), None);
+    apply(&mut plan, |draft| draft.restore(&accepted, 2));
+    assert_eq!(commit(&plan).as_deref(), Some("commit 1"));
+}

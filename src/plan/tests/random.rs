@@ -1,8 +1,11 @@
 //! The core under random operations: what holds of every plan that can be reached.
 
-use std::collections::BTreeMap;
+mod invariants;
+
+use std::collections::BTreeSet;
 
 use super::*;
+use invariants::{check_invariants, check_line, check_restored};
 
 /// One random thing that somebody does to a plan.
 #[derive(Clone, Debug)]
@@ -29,6 +32,8 @@ enum Op {
     Report(u32, ReportStatus),
     Reject(u32),
     Decide(u32, Decision),
+    /// An attempt from the command until its result is accepted.
+    Complete(u32),
     TimeOut(u32),
     Withdrawn(u32),
     Answer(u32, usize),
@@ -79,6 +84,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (id(), status).prop_map(|(task, status)| Op::Report(task, status)),
         3 => id().prop_map(Op::Reject),
         8 => (id(), decision).prop_map(|(task, decision)| Op::Decide(task, decision)),
+        4 => id().prop_map(Op::Complete),
         2 => id().prop_map(Op::TimeOut),
         2 => id().prop_map(Op::Withdrawn),
         6 => (0..4u32, 0..9usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
@@ -91,7 +97,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Resume),
         1 => prop::bool::weighted(0.1).prop_map(|end| if end { Op::Abandon } else { Op::Resume }),
         1 => prop::bool::weighted(0.2).prop_map(|reset| if reset { Op::Reset } else { Op::Decisions }),
-        1 => any::<(prop::sample::Index, bool)>().prop_map(|(state, resume)| Op::Restore(state, resume)),
+        2 => any::<(prop::sample::Index, bool)>().prop_map(|(state, resume)| Op::Restore(state, resume)),
         6 => Just(Op::Decisions),
     ]
 }
@@ -223,6 +229,15 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             };
             draft.judge(&id, &verdict, question(n))
         }
+        Op::Complete(task) => {
+            draft.issue(TaskId(*task), issue(n))?;
+            hear(draft, n, report(ReportStatus::Success, draft.now()))?;
+            merge(draft, &command(n), n)?;
+            if draft.plan().head().line.is_some() {
+                draft.checked(&command(n), vec![])?;
+            }
+            apply(draft, &Op::Decide(*task, Decision::Next), n)
+        }
         Op::TimeOut(task) => draft.time_out(&current(draft, *task)?, "silent", question(n)),
         Op::Withdrawn(task) => draft.withdrawn(&current(draft, *task)?),
         Op::Answer(index, choice) => {
@@ -339,142 +354,6 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
     }
 }
 
-/// The indexes tell what a look at every task tells, whatever the order of the plan.
-fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
-    let mut scan: Vec<&Task> = plan
-        .rows()
-        .filter_map(|row| match row {
-            Row::Task(task) => plan.task(task.number),
-            _ => None,
-        })
-        .collect();
-    scan.sort_by_key(|task| (task.position, task.number));
-    prop_assert!(plan.tasks().eq(scan.iter().copied()));
-    prop_assert_eq!(plan.counts().total(), scan.len());
-    for (index, task) in scan.iter().enumerate() {
-        prop_assert_eq!(plan.index_of(task), index);
-        prop_assert_eq!(plan.nth(index), Some(*task));
-        let (before, after) = plan.tasks_around(task);
-        prop_assert!(before.eq(scan[..index].iter().rev().copied()));
-        prop_assert!(after.eq(scan[index + 1..].iter().copied()));
-    }
-    prop_assert_eq!(plan.nth(scan.len()), None);
-
-    for order in [
-        TaskOrder::Free,
-        TaskOrder::Dependencies,
-        TaskOrder::Sequential,
-    ] {
-        let mut plan = plan.clone();
-        let mut head = plan.head().clone();
-        head.order = order;
-        plan.put(Row::Head(Box::new(head)));
-        let first = scan.iter().find(|task| !task.status.settled());
-        let may_start = |task: &Task| match order {
-            TaskOrder::Free => true,
-            TaskOrder::Dependencies => plan.unmet(task).is_empty(),
-            TaskOrder::Sequential => first.is_some_and(|first| first.number == task.number),
-        };
-        let pending = |task: &Task| task.status == TaskState::Pending;
-        let found = |shown: TaskFilter| plan.tasks_in(shown).map(|task| task.number);
-        let scanned = |which: &dyn Fn(&Task) -> bool| -> Vec<TaskId> {
-            let tasks = scan.iter().filter(|task| which(task));
-            tasks.map(|task| task.number).collect()
-        };
-        let ready = scanned(&|task| pending(task) && may_start(task));
-        let blocked = scanned(&|task| pending(task) && !may_start(task));
-        prop_assert!(
-            scan.iter()
-                .all(|task| plan.is_ready(task) == ready.contains(&task.number))
-        );
-        prop_assert_eq!(plan.ready_count(), ready.len());
-        lanes::check_walk(&plan)?;
-        prop_assert_eq!(found(TaskFilter::Ready).collect::<Vec<_>>(), ready);
-        prop_assert_eq!(found(TaskFilter::Blocked).collect::<Vec<_>>(), blocked);
-    }
-
-    for status in STATUSES {
-        let found: Vec<&Task> = plan.tasks_in(status.into()).collect();
-        let of_status = |task: &&&Task| task.status == status;
-        prop_assert_eq!(plan.tasks_in(status.into()).len(), found.len());
-        prop_assert!(scan.iter().filter(of_status).copied().eq(found));
-        for role in ["", "coder", "writer"] {
-            let of_role = |task: &&&Task| task.assignee.as_deref() == Some(role);
-            let scanned = scan.iter().filter(of_status).filter(of_role).copied();
-            prop_assert!(plan.tasks_of(role, status).eq(scanned));
-        }
-    }
-    let unsettled = scan.iter().filter(|task| !task.status.settled());
-    prop_assert!(plan.unsettled().eq(unsettled.copied()));
-    let wanted = scan.iter().filter(|task| task.status != TaskState::Skipped);
-    prop_assert!(plan.tasks_wanted().eq(wanted.copied()));
-    Ok(())
-}
-
-const STATUSES: [TaskState; 5] = [
-    TaskState::Pending,
-    TaskState::InProgress,
-    TaskState::Completed,
-    TaskState::Failed,
-    TaskState::Skipped,
-];
-
-/// What must hold in every plan that can be reached.
-fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
-    let tasks: BTreeMap<TaskId, &Task> = plan.tasks().map(|task| (task.number, task)).collect();
-    let next = |id: TaskId| {
-        tasks
-            .get(&id)
-            .map(|task| task.dependencies.clone())
-            .unwrap_or_default()
-    };
-    prop_assert_eq!(find_cycle(tasks.keys().copied(), next), None);
-
-    let again = Plan::from_rows(plan.rows()).unwrap();
-    prop_assert_eq!(&again, plan, "the indexes are those of the rows");
-    let mut rows: Vec<Row> = plan.rows().collect();
-    rows.reverse();
-    let again = Plan::from_rows(rows).unwrap();
-    prop_assert_eq!(&again, plan, "in whatever order the rows come");
-    check_index(plan)?;
-
-    for task in tasks.values() {
-        let open = plan
-            .attempts_of(task.number)
-            .filter(|attempt| attempt.state.open())
-            .count();
-        prop_assert!(open <= 1, "task {} has {} open attempts", task.number, open);
-        prop_assert!(open == 0 || !task.status.settled());
-        let max = plan.head().policy.max_attempts;
-        let asked = plan
-            .open_questions()
-            .any(|question| question.task == Some(task.number));
-        let waits = task.failures >= max
-            && task.status == TaskState::InProgress
-            && !plan.status().settled();
-        prop_assert!(
-            !waits || asked || open > 0,
-            "task {} failed {} times and nobody is asked",
-            task.number,
-            task.failures
-        );
-    }
-
-    budget::check(plan)?;
-    lanes::check(plan)?;
-    waits::check(plan)?;
-    lanes::check_held(plan)?;
-    let due = due(plan, &Observations::default());
-    let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
-    let rests =
-        plan.status().settled() || matches!(plan.status(), PlanState::Idle | PlanState::Paused(_));
-    prop_assert!(
-        rests || alive || plan.open_questions().next().is_some(),
-        "nothing is due and nobody is asked"
-    );
-    Ok(())
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -486,6 +365,7 @@ proptest! {
             change(&mut plan, |draft| draft.isolate("base", None, "/trees")).unwrap();
         }
         let mut states = vec![plan.clone()];
+        let mut on_line = BTreeSet::new();
         for (n, op) in (1..).zip(&ops) {
             let before = plan.clone();
             let done = change_at(&mut plan, Time(i64::from(n)), |draft| match op {
@@ -499,7 +379,7 @@ proptest! {
             if done.is_err() {
                 prop_assert_eq!(&plan, &before, "a refused operation changes nothing");
             }
-            if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Decisions) {
+            if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Complete(_) | Op::Decisions) {
                 prop_assert_eq!(before.no_repair(ActiveTime::default()), None, "{:?} begins", op);
             }
             let opens = matches!(op, Op::Reset | Op::Restore(..) | Op::Retry(_));
@@ -514,7 +394,7 @@ proptest! {
                 prop_assert_eq!(plan.status(), before.status());
             }
             check_invariants(&plan)?;
-            check_line(&before, &plan)?;
+            check_line(&before, &plan, &mut on_line)?;
         }
     }
 }
@@ -525,80 +405,4 @@ fn go_back(draft: &mut Draft<'_>, earlier: &Plan, resume: bool) -> Result<(), Re
         PlanState::Paused(_) if resume => draft.resume(),
         _ => Ok(()),
     }
-}
-
-/// What was is again, what has happened since is not forgotten, and nobody works on anything.
-fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
-    let said = |task: &Task| {
-        let status = match task.status {
-            TaskState::InProgress => TaskState::Pending,
-            status => status,
-        };
-        let mut task = task.clone();
-        (task.attempts, task.failures, task.current) = (0, 0, None);
-        task.not_before = None;
-        Task { status, ..task }
-    };
-    prop_assert!(plan.tasks().map(said).eq(then.tasks().map(said)));
-    prop_assert_eq!(plan.open_attempts().count(), 0);
-    prop_assert_eq!(plan.open_questions().count(), 0);
-    prop_assert_eq!(plan.open_asks().count(), 0);
-    let ever = |plan: &Plan| {
-        let attempts = plan.attempts().count();
-        (
-            attempts,
-            plan.questions().count(),
-            plan.ask_count(),
-            plan.attempts_made(),
-        )
-    };
-    prop_assert_eq!(ever(plan), ever(before));
-    let (head, now) = (plan.head(), before.head());
-    prop_assert_eq!(head.next_task, now.next_task);
-    prop_assert_eq!((head.usage, &head.granted), (now.usage, &now.granted));
-    prop_assert!(head.revision > now.revision);
-    for task in plan.tasks() {
-        let made = plan
-            .attempts_of(task.number)
-            .map(|attempt| attempt.number)
-            .max();
-        prop_assert!(made.unwrap_or(0) <= task.attempts, "numbers go on");
-    }
-    Ok(())
-}
-
-/// The line moves only when a task is completed, to where exactly that task's result was merged onto it.
-fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
-    let (Some(old), Some(new)) = (&before.head().line, &plan.head().line) else {
-        return Ok(());
-    };
-    let completed = |plan: &Plan| -> Vec<TaskId> {
-        plan.tasks()
-            .filter(|task| task.status == TaskState::Completed)
-            .map(|task| task.number)
-            .collect()
-    };
-    let (was, is) = (completed(before), completed(plan));
-    let mut tip = old.tip.clone();
-    let mut steps = is
-        .iter()
-        .filter(|task| !was.contains(task))
-        .filter_map(|task| {
-            let task = plan.task(*task).unwrap();
-            let attempt = plan.current_attempt(task);
-            let by_hand = task
-                .evidence
-                .as_ref()
-                .is_some_and(|evidence| evidence.by_hand);
-            let merge = attempt.and_then(|attempt| attempt.merge.clone());
-            assert_eq!(merge.is_none(), by_hand);
-            merge
-        })
-        .collect::<Vec<_>>();
-    while let Some(next) = steps.iter().position(|merge| merge.onto == tip) {
-        tip = steps.remove(next).commit;
-    }
-    prop_assert!(steps.is_empty(), "accepted, but not on the line: {steps:?}");
-    prop_assert_eq!(tip, new.tip.clone());
-    Ok(())
 }

@@ -2,14 +2,23 @@
 
 use super::*;
 
-#[test]
-fn timeout_counts_from_last_heartbeat_and_needs_scan() {
+/// A plan with one task, which a worker has claimed.
+fn claimed_at(now: Time) -> Plan {
     let mut plan = running(&[("a", &[])]);
-    apply_at(&mut plan, Time(0), |draft| {
+    apply_at(&mut plan, now, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)
     });
-    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
+    plan
+}
+
+fn minute(n: u64) -> Time {
+    Time(0).plus(Duration::from_secs(60 * n))
+}
+
+#[test]
+fn timeout_counts_from_last_heartbeat_and_needs_scan() {
+    let plan = claimed_at(Time(0));
     let mut world = Observations {
         now: minute(9),
         ..Observations::default()
@@ -47,7 +56,6 @@ fn timeout_counts_from_last_heartbeat_and_needs_scan() {
 #[test]
 fn new_command_does_not_time_out_at_daemon_start() {
     let mut plan = running(&[("a", &[])]);
-    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
     apply_at(
         &mut plan,
         minute(20).plus(Duration::from_millis(4)),
@@ -71,12 +79,7 @@ fn new_command_does_not_time_out_at_daemon_start() {
 
 #[test]
 fn suspended_time_counts_for_no_timeout() {
-    let mut plan = running(&[("a", &[])]);
-    apply_at(&mut plan, Time(0), |draft| {
-        draft.issue(TaskId(1), issue(1))?;
-        draft.claim(&command(1), None)
-    });
-    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
+    let plan = claimed_at(Time(0));
     let mut world = Observations {
         now: minute(300),
         scan_began: Some(minute(300)),
@@ -124,12 +127,8 @@ fn unclaimed_command_asks_human_until_claimed() {
 
 #[test]
 fn wrong_start_clock_delays_no_timeout() {
-    let mut plan = running(&[("a", &[])]);
     let year = Time(0).plus(Duration::from_secs(365 * 24 * 3600));
-    apply_at(&mut plan, year, |draft| {
-        draft.issue(TaskId(1), issue(1))?;
-        draft.claim(&command(1), None)
-    });
+    let plan = claimed_at(year);
     let world = Observations {
         now: Time(5),
         started: Time(5),
@@ -143,12 +142,7 @@ fn wrong_start_clock_delays_no_timeout() {
 
 #[test]
 fn open_question_pauses_timeout_and_deadline() {
-    let mut plan = running(&[("a", &[])]);
-    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    apply_at(&mut plan, Time(0), |draft| {
-        draft.issue(TaskId(1), issue(1))?;
-        draft.claim(&command(1), None)
-    });
+    let mut plan = claimed_at(Time(0));
     let request = CommandId::new("task-asked");
     let ask =
         |draft: &mut Draft<'_>| draft.ask_for_request(question(1), TaskId(1), &request, "which?");
