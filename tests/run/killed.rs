@@ -43,7 +43,7 @@ fn mission_and_status_are_true_after_a_kill() {
     scene.await_events("claimed", 1);
     wait_until("MISSION.md knows", || mission().contains("1 in progress"));
     kill(&scene, daemon);
-    for view in ["status", "plans", "show"] {
+    for view in ["status", "plans"] {
         let seen = scene.works(view);
         has(&seen, "stopped");
         lacks(&seen, "running");
