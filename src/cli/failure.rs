@@ -194,6 +194,7 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     match error.downcast_ref() {
         Some(StoreError::Refused(refusal)) => return of_refusal(refusal),
         Some(StoreError::Foreign { .. }) => return failed(way_out(ErrorKind::InvalidData)),
+        Some(StoreError::Unknown { way_out, .. }) => return failed(way_out),
         Some(StoreError::Emptied { .. }) => return failed(PUT_BACK),
         _ => {}
     }
