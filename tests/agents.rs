@@ -2,6 +2,7 @@
 //! installed are skipped; a script in their place shows what must hold without them.
 
 mod asking;
+mod evening;
 mod found;
 mod real;
 

@@ -351,7 +351,7 @@ fn doctor_exits_1_on_problems() {
                    Hint: make it writable, or name another folder in config.toml
     !!  prompts    [FOLDER]/prompts/judge.md:2: no line `---` between the system part and the prompt part
                    Hint: mend the file, or take it away to use the built-in prompt
-    !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
+    !!  model      config.toml:2:12: `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
                    Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
     --  agents     not installed: claude, codex, gemini, opencode, aider
     "#);

@@ -24,6 +24,7 @@ mod internal;
 mod isolation;
 mod judge_and_facts;
 mod judging;
+mod killed;
 mod lanes;
 mod own;
 mod planning;

@@ -316,6 +316,46 @@ fn question_stands_alone_below_what_stays() {
     );
 }
 
+/// A line that is typed stays whole while what is at work changes above it, and changes are printed.
+#[test]
+fn question_shows_what_is_at_work_beside_it() {
+    for (columns, term) in [(60, "xterm"), (100, "xterm"), (160, "xterm"), (100, "dumb")] {
+        let mut env = with_lanes(columns, 3);
+        env.set("TERM", term);
+        let waits = "until [ -e \"$GO\" ]; do sleep 0.02; done; echo made > made.txt";
+        let write = FAILING.replace("echo made > made.txt", waits);
+        let read = format!(
+            "## Read every format that the old program could read\n\n```sh\n{waits}\n```\n"
+        );
+        env.write("failing.md", &format!("{write}{read}"));
+        let (mut running, mut terminal) = start(&env, "run --plan failing.md --agent shell");
+        let shows = |terminal: &Terminal, what: &str| {
+            wait_until(what, || screen(terminal, columns).contains(what));
+        };
+        shows(&terminal, "task 1 · Serve? ");
+        if term == "dumb" {
+            lacks(terminal.shown(), "at work");
+        } else {
+            shows(
+                &terminal,
+                "2 tasks at work: 2 · Write, 3 · Read every format",
+            );
+        }
+        terminal.type_keys("skip not to");
+        shows(&terminal, "> skip not to");
+        env.write("go", "");
+        let mut seen = String::new();
+        wait_until("both have ended", || {
+            seen = screen(&terminal, columns);
+            seen.matches(": ~").count() == 2 && !seen.contains("at work")
+        });
+        assert_eq!(seen.matches("task 1 · Serve? ").count(), 1, "{seen}");
+        assert!(seen.trim_end().ends_with("> skip not to"), "{seen}");
+        terminal.type_keys("day\n");
+        assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
+    }
+}
+
 #[test]
 fn quiet_run_prints_questions_failures_and_last_lines() {
     let env = with_lanes(100, 1);

@@ -265,6 +265,10 @@ pub struct MergeArgs {
     /// The branch that is checked out, where the plan began on another one
     #[arg(long, value_name = "BRANCH")]
     pub into: Option<String>,
+
+    /// Make one commit of all results, with the goal as its subject
+    #[arg(long)]
+    pub squash: bool,
 }
 
 #[derive(Debug, Args)]

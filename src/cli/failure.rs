@@ -174,7 +174,14 @@ pub fn way_out(fault: ErrorKind) -> &'static str {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     /// Fails with the exit code and the way out that belong to an error.
     fn from(error: E) -> Self {
-        let error = error.into();
+        let error = match error.into().downcast() {
+            Ok(ConfigError::Several(all)) => {
+                let all = all.into_iter().map(Self::from);
+                return all.reduce(Self::and).expect("there are two or more");
+            }
+            Ok(one) => one.into(),
+            Err(other) => other,
+        };
         let (exit, hint) = known(&error);
         let mut failure = Self::new(error, exit);
         failure.hint = hint;
@@ -187,6 +194,7 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     match error.downcast_ref() {
         Some(StoreError::Refused(refusal)) => return of_refusal(refusal),
         Some(StoreError::Foreign { .. }) => return failed(way_out(ErrorKind::InvalidData)),
+        Some(StoreError::Unknown { way_out, .. }) => return failed(way_out),
         Some(StoreError::Emptied { .. }) => return failed(PUT_BACK),
         _ => {}
     }

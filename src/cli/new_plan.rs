@@ -35,7 +35,7 @@ impl App {
     pub async fn new_plan(&mut self, wanted: &Wanted<'_>, planner: &Planner) -> Result<NewPlan> {
         let new = wanted.new;
         let file = match (&new.workflow, wanted.plan) {
-            (None, Some(path)) => Some((path, read_plan(path).await?)),
+            (None, Some(path)) => Some((path, self.read_plan(path).await?)),
             _ => None,
         };
         let named = file.as_ref();
@@ -70,6 +70,29 @@ impl App {
         head.language = Some(self.config.run.language.of(words));
         head.workspace = workspace;
         Ok((head, tasks))
+    }
+
+    /// Reads a plan file.
+    ///
+    /// # Errors
+    /// It cannot be read; or everything that is wrong in it, with what does not fit what there is here.
+    async fn read_plan(&self, path: &Path) -> Result<PlanFile> {
+        let file = path.to_owned();
+        let text = beside(move || {
+            bounded_read::read_file(&file, plan_file::MAX_BYTES)
+                .with_context(|| format!("failed to read the plan file `{}`", file.display()))
+                .map_err(Failure::usage)
+        })
+        .await?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let (file, mut problems) = plan_file::read(&name, &text);
+        if problems.is_empty() {
+            return Ok(file);
+        }
+        problems.extend(self.mismatches(&file, &self.config.workspace()));
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        let shown = path.display().to_string();
+        Err(Failure::problems(&shown, &problems))
     }
 
     /// Returns the plan file that a goal names, if the person says that it is one; unless a person may be asked, it is refused.
@@ -153,20 +176,6 @@ impl App {
 
 fn head_of(goal: &str) -> PlanHead {
     PlanHead::new(new_plan_id(), goal, Time::default())
-}
-
-/// Reads a plan file.
-async fn read_plan(path: &Path) -> Result<PlanFile> {
-    let file = path.to_owned();
-    let text = beside(move || {
-        bounded_read::read_file(&file, plan_file::MAX_BYTES)
-            .with_context(|| format!("failed to read the plan file `{}`", file.display()))
-            .map_err(Failure::usage)
-    })
-    .await?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    plan_file::parse(&name, &text)
-        .map_err(|problems| Failure::problems(&path.display().to_string(), &problems))
 }
 
 /// Refuses a workspace in which tasks cannot have worktrees.

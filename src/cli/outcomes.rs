@@ -13,7 +13,7 @@ use crate::view::{Outcomes, PastTasks, agent_of};
 /// Changes that are read together.
 const PAGE: usize = 1000;
 
-/// The newest plans from which is told what the next tasks may take.
+/// How many of the newest plans an estimate for the next tasks is made from.
 const RECENT: usize = 20;
 
 /// Prints what came of the tasks.

@@ -34,6 +34,8 @@ pub struct Prompt {
     opened: bool,
     /// How the terminal was before.
     before: Option<Termios>,
+    /// One line above it that is not part of the question; may be empty.
+    above: String,
     /// What stands before the typed text; empty while nothing is asked.
     text: String,
     typed: TypedLine,
@@ -89,13 +91,15 @@ struct TypedLine {
 }
 
 impl Prompt {
-    /// Asks on the last line of the terminal, behind this text, which may change while it stands there.
+    /// Asks on the last line of the terminal, behind this text, which may change while it stands there, and so may the line
+    /// `above` it.
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn ask(&mut self, text: &str, hot: &[HotKey], output: &mut Output) -> Result {
-        if self.text != text {
+    pub fn ask(&mut self, above: &str, text: &str, hot: &[HotKey], output: &mut Output) -> Result {
+        if (self.above.as_str(), self.text.as_str()) != (above, text) {
             self.hide(output)?;
+            above.clone_into(&mut self.above);
             text.clone_into(&mut self.text);
         }
         self.typed.hot = hot.to_vec();
@@ -120,7 +124,11 @@ impl Prompt {
                 Some(columns) => wrap(self.text.trim_end(), columns) + " ",
                 None => self.text.clone(),
             };
-            *shown = text + &self.typed.text;
+            let above = match self.above.as_str() {
+                "" => String::new(),
+                above => format!("{above}\n"),
+            };
+            *shown = above + &text + &self.typed.text;
             output.text(&shown)?;
         }
         Ok(())

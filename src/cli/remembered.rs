@@ -14,6 +14,7 @@ use crate::config::Planner;
 use crate::plan::{PlanHead, PlanId, ReviewPolicy, RunOptions};
 use crate::trust::content_hash;
 use crate::wire::text::{one_line, quoted};
+use crate::worker;
 
 impl App {
     /// Takes up what a plan was begun with, as far as the command line and the environment say nothing else. Returns it with
@@ -108,6 +109,28 @@ impl App {
             Ok(())
         })
         .await
+    }
+
+    /// Gives the commands back that workers of an agent had when they died, as this process starts none that would go on with
+    /// them. The caller holds the folder's lock.
+    ///
+    /// # Errors
+    /// It cannot be stored, or what the file system says.
+    pub async fn give_back(&self, plan: &PlanId, agent: &str) -> Result {
+        let open = self.read(plan, |plan, _| {
+            let open = plan.open_attempts().map(|attempt| attempt.id.clone());
+            open.collect::<Vec<_>>()
+        });
+        let claims = worker::left_behind(&self.volumes, agent, &open.await?).await?;
+        let ids: Vec<_> = claims.iter().map(|claim| claim.id().clone()).collect();
+        if !ids.is_empty() {
+            // First: a command that waits while the plan counts it as claimed would be waited for in vain.
+            self.change(plan, "its worker died", move |draft| {
+                ids.iter().try_for_each(|id| draft.given_back(id))
+            })
+            .await?;
+        }
+        Ok(claims.into_iter().try_for_each(worker::Claim::give_back)?)
     }
 
     fn is_confirmed(&self, plan: &PlanId, options: &RunOptions) -> bool {

@@ -130,10 +130,16 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
         return Err(Failure::usage(error).hint("`git switch BRANCH` there, then merge"));
     };
     confirm_branch(&results, &onto, args.into.as_deref(), app).await?;
-    let goal = one_line(&results.head.name, 60);
-    let message = format!("Merge {branch}: {goal}\n\nThe results of plan {plan}.");
     let onto = one_line(&onto, 200);
-    let taken = project.take_over(&commit, &message).await;
+    let taken = if args.squash {
+        let goal = one_line(&results.head.goal, 72);
+        let message = format!("{goal}\n\nThe results of plan {plan}.");
+        project.squash(&commit, &message, plan.as_str()).await
+    } else {
+        let goal = one_line(&results.head.name, 60);
+        let message = format!("Merge {branch}: {goal}\n\nThe results of plan {plan}.");
+        project.take_over(&commit, &message).await
+    };
     match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
             let place = format!("`{onto}` at {}", short(&to));

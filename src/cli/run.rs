@@ -146,6 +146,9 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
     let placed = app.resume_isolation(&mut found, &workers, &how, &mut process.output);
     unless(&mut process.ended, &goes_on, placed).await?;
     if !found.head.status.settled() {
+        if let (true, Some(agent)) = (workers.is_empty(), &before.agent) {
+            app.give_back(&plan, agent).await?;
+        }
         let options = app.options(&how.agent, &how.team, &planner, &before)?;
         let line = app.goes_on_with(&found.head, &options, &workers, &planner);
         match how.json {

@@ -107,6 +107,11 @@ impl TeamWorkers {
         })
     }
 
+    /// Returns whether this process runs no agent: every command is for others.
+    pub fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
+
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.
     ///
     /// # Errors

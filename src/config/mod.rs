@@ -72,6 +72,8 @@ struct ConfigOrigin {
     home: Home,
     /// What of the file needs a person's confirmation.
     sensitive: BTreeMap<String, String>,
+    /// Where the keys stand in the file.
+    places: Places,
 }
 
 impl Default for Config {
@@ -86,7 +88,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, a key is unknown, or a value does not fit.
+    /// The file cannot be read, or everything that is wrong in it.
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let folder = read_config::folder_of(file)?;
         match file {
@@ -139,37 +141,45 @@ impl Config {
         text: &str,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let config = match &file {
-            Some(path) => read_config::parse(text, path)?,
-            None => Self::default(),
+        let mut found = match &file {
+            Some(path) => read_config::parse(text, path),
+            None => FileContent::default(),
         };
-        let sensitive = config.find_sensitive(home.folder());
-        let config = read_config::override_by(config, environment)?;
-        config.check_names()?;
-        config.check_isolation()?;
+        let sensitive = found.config.find_sensitive(home.folder());
+        read_config::override_by(&mut found, environment);
+        let mut errors = found.errors;
+        let timing = Timing::of(environment).unwrap_or_else(|error| {
+            errors.push(error);
+            Timing::default()
+        });
         let origin = ConfigOrigin {
             file,
             home,
             sensitive,
+            places: found.places,
         };
-        config.complete(origin, environment)
+        let config = found.config.complete(origin, timing);
+        config.check_names(&found.wrong, &mut errors);
+        config.check_isolation(&mut errors);
+        ConfigError::refuse(errors)?;
+        Ok(config)
     }
 
     /// Adds what is no key of the file.
-    fn complete(
-        mut self,
-        origin: ConfigOrigin,
-        environment: &Environment,
-    ) -> Result<Self, ConfigError> {
+    fn complete(mut self, origin: ConfigOrigin, timing: Timing) -> Self {
         for (name, check) in &mut self.checks {
             check.name.clone_from(name);
         }
         if let Some(prepare) = &mut self.run.prepare {
             prepare.name = "prepare".to_owned();
         }
-        self.timing = Timing::of(environment)?;
-        self.origin = origin;
-        Ok(self)
+        (self.timing, self.origin) = (timing, origin);
+        self
+    }
+
+    /// Adds the place of a key to an error that is about it.
+    fn placed(&self, key: &str, error: ConfigError) -> ConfigError {
+        error.placed(self.file(), self.origin.places.get(key))
     }
 
     /// Returns the file that was read, if any.
@@ -270,36 +280,40 @@ impl Config {
     }
 
     /// Refuses settings that do not go with worktrees.
-    fn check_isolation(&self) -> Result<(), ConfigError> {
+    fn check_isolation(&self, errors: &mut Vec<ConfigError>) {
         if self.run.isolation != Isolation::Worktree {
-            return Ok(());
+            return;
         }
         if self.run.session == SessionScope::Plan {
-            return Err(ConfigError::unfit(
+            let error = ConfigError::unfit(
                 "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder",
                 "set session = \"task\", or isolation = \"shared\"",
-            ));
+            );
+            errors.push(self.placed("run.session", error));
         }
-        match self.checks.contains_key(MERGE_CHECK) {
-            true => Err(ConfigError::unfit(
+        if self.checks.contains_key(MERGE_CHECK) {
+            let error = ConfigError::unfit(
                 "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name",
                 "give that check another name",
-            )),
-            false => Ok(()),
+            );
+            errors.push(self.placed("checks.merge", error));
         }
     }
 
-    /// Refuses a check that the configuration names but does not define.
-    fn check_names(&self) -> Result<(), ConfigError> {
-        let unknown = |name: &&String| !self.checks.contains_key(*name);
-        let Some(name) = self.run.checks.iter().find(unknown) else {
-            return Ok(());
+    /// Refuses checks that the configuration names but does not define. One whose definition is `wrong` is refused for that.
+    fn check_names(&self, wrong: &[String], errors: &mut Vec<ConfigError>) {
+        let defined = |name: &str| {
+            let key = format!("checks.{name}");
+            self.checks.contains_key(name) || wrong.iter().any(|wrong| key.starts_with(wrong))
         };
-        let message = format!("`run.checks` names `{name}`, which [checks] does not define");
-        let define = || format!("define it: [checks] {name} = {{ run = [\"…\"] }}");
-        let known = self.checks.keys().map(String::as_str);
-        let hint = read_config::meant(name, known).unwrap_or_else(define);
-        Err(ConfigError::unfit(message, hint))
+        let unknown = self.run.checks.iter().filter(|name| !defined(name));
+        for name in unknown.take(read_config::MAX_ERRORS) {
+            let message = format!("`run.checks` names `{name}`, which [checks] does not define");
+            let define = || format!("define it: [checks] {name} = {{ run = [\"…\"] }}");
+            let known = self.checks.keys().map(String::as_str);
+            let hint = read_config::meant(name, known).unwrap_or_else(define);
+            errors.push(self.placed("run.checks", ConfigError::unfit(message, hint)));
+        }
     }
 }
 

@@ -156,7 +156,7 @@ impl Config {
         environment: &Environment,
         candidates: &Candidates<'_>,
     ) -> Result<Planner, ConfigError> {
-        match self.llm.provider {
+        let chosen = match self.llm.provider {
             ModelProvider::None => Ok(Planner::Rules {
                 why: "provider = \"none\"".into(),
             }),
@@ -164,7 +164,8 @@ impl Config {
             ModelProvider::OpenAi => self.chosen(Api::OpenAi, environment),
             ModelProvider::Agent => {
                 let name = self.agent(candidates, FoundAgent::Installed)?;
-                let name = name.ok_or_else(|| {
+                let why = "provider = \"agent\"".into();
+                name.map(|name| Planner::Agent { name, why }).ok_or_else(|| {
                     let names = candidates.names().join(", ");
                     ConfigError::unfit(
                         "`llm.provider` is \"agent\", but no coding agent is installed",
@@ -172,12 +173,11 @@ impl Config {
                             "install one ({names}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out"
                         ),
                     )
-                })?;
-                let why = "provider = \"agent\"".into();
-                Ok(Planner::Agent { name, why })
+                })
             }
             ModelProvider::Auto => self.first_configured(environment, candidates),
-        }
+        };
+        chosen.map_err(|error| self.placed("llm.provider", error))
     }
 
     /// Finds the coding agent to ask: the configured one, else the one that does the work, else the first that is ready, else
@@ -188,7 +188,8 @@ impl Config {
         least: FoundAgent,
     ) -> Result<Option<&'static str>, ConfigError> {
         if let Some(name) = &self.llm.agent {
-            return candidates.named(name).map(Some);
+            let named = candidates.named(name).map(Some);
+            return named.map_err(|error| self.placed("llm.agent", error));
         }
         let there = |name| candidates.named(name).ok();
         let first = |found| {
@@ -236,10 +237,11 @@ impl Config {
             ("api_key_env", &llm.api_key_env),
         ];
         if let Some((key, _)) = set.into_iter().find(|(_, value)| value.is_some()) {
-            return Err(ConfigError::unfit(
+            let error = ConfigError::unfit(
                 format!("`llm.{key}` is set, but `llm.provider` is \"auto\""),
                 "say which API it speaks: provider = \"anthropic\" or \"openai\"",
-            ));
+            );
+            return Err(self.placed(&format!("llm.{key}"), error));
         }
         let has_key = |api: &Api| environment.get(api.usual_key_variable()).is_some();
         if let Some(api) = Api::ALL.into_iter().find(has_key) {
@@ -331,13 +333,13 @@ mod tests {
 
     /// Chooses under `[llm]` keys and set variables, and says what came out.
     fn chosen(llm: &str, variables: &[&str]) -> String {
-        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
+        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).config;
         chosen_of(&config, variables, &Candidates::default())
     }
 
     /// Chooses among coding agents, too: `claude` is missing, `codex` installed, `gemini` ready.
     fn chosen_beside(llm: &str, variables: &[&str], at_work: Option<&str>) -> String {
-        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
+        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).config;
         let candidate = |name, found| Candidate { name, found };
         let known = [
             candidate("claude", FoundAgent::Missing),
@@ -471,7 +473,7 @@ mod tests {
             found: FoundAgent::Missing,
         }];
         let known = &claude;
-        let config = read_config::parse(&format!("[llm]\n{provider}"), Path::new("c")).unwrap();
+        let config = read_config::parse(&format!("[llm]\n{provider}"), Path::new("c")).config;
         let alone = Candidates {
             known,
             at_work: Some("shell"),

@@ -22,6 +22,9 @@ use crate::wire::text::quoted;
 /// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;
 
+/// The most errors that are said of a file.
+pub(super) const MAX_ERRORS: usize = 30;
+
 /// The values of the template.
 pub(super) static DEFAULTS: LazyLock<Config> =
     LazyLock::new(|| toml::from_str(TEMPLATE).expect("a test reads the template"));
@@ -47,6 +50,9 @@ pub enum ConfigError {
     /// Settings do not go together, or name what is not there.
     #[error("{message}")]
     Unfit { message: String, hint: String },
+    /// More than one thing is wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Self>),
 }
 
 impl ConfigError {
@@ -72,6 +78,38 @@ impl ConfigError {
             Self::Unreadable { .. } | Self::Variable { .. } => None,
             Self::Invalid { hint, .. } => hint.clone(),
             Self::Unfit { hint, .. } => Some(hint.clone()),
+            Self::Several(_) => None,
+        }
+    }
+
+    /// Says the place in the file, of an error that is about the key there.
+    pub(super) fn placed(self, path: Option<&Path>, place: Option<&(usize, usize)>) -> Self {
+        match (self, path, place) {
+            (Self::Unfit { message, hint }, Some(path), Some(&(line, column))) => Self::Invalid {
+                path: path.to_owned(),
+                line,
+                column,
+                message,
+                hint: Some(hint),
+            },
+            (error, ..) => error,
+        }
+    }
+
+    /// Refuses if there is an error; those of the file in its order.
+    pub(super) fn refuse(mut errors: Vec<Self>) -> Result<(), Self> {
+        errors.sort_by_key(|error| match error {
+            Self::Invalid { line, column, .. } => (*line, *column),
+            _ => (usize::MAX, 0),
+        });
+        errors.truncate(MAX_ERRORS);
+        match errors.pop() {
+            None => Ok(()),
+            Some(only) if errors.is_empty() => Err(only),
+            Some(last) => {
+                errors.push(last);
+                Err(Self::Several(errors))
+            }
         }
     }
 }
@@ -99,36 +137,98 @@ pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
         })
 }
 
-/// Reads the text of a file; `path` is only named in errors.
-pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-    let invalid = |offset: usize, message: &str, hint| {
+/// What stands in a file.
+#[derive(Default)]
+pub(super) struct FileContent {
+    /// The values of the file over the defaults, without those that are wrong.
+    pub(super) config: Config,
+    /// Line and column of each known key.
+    pub(super) places: Places,
+    /// The keys that are unknown or whose values are wrong.
+    pub(super) wrong: Vec<String>,
+    pub(super) errors: Vec<ConfigError>,
+}
+
+/// Line and column by key.
+pub(super) type Places = BTreeMap<String, (usize, usize)>;
+
+/// Reads the text of a file, and goes on after an error; `path` is only named in errors.
+pub(super) fn parse(text: &str, path: &Path) -> FileContent {
+    let place = |offset: usize| {
         let before = &text[..text.floor_char_boundary(offset)];
         let line = before.rsplit('\n').next().unwrap_or_default();
-        ConfigError::Invalid {
-            path: path.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: line.chars().count() + 1,
-            message: message.trim_end().replace('\n', ", "),
-            hint,
-        }
+        (before.matches('\n').count() + 1, line.chars().count() + 1)
     };
-    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
-    let table =
-        DeTable::parse(text).map_err(|error| invalid(start(&error), error.message(), None))?;
-    let allowed = allowed();
-    if let Some((offset, key)) = unknown_key(table.get_ref(), "", "", &allowed) {
-        let hint = nearest_key(&key, &allowed);
-        return Err(invalid(offset, &format!("unknown key `{key}`"), hint));
+    let invalid = |(line, column), message: &str, hint| ConfigError::Invalid {
+        path: path.to_owned(),
+        line,
+        column,
+        message: message.trim_end().replace('\n', ", "),
+        hint,
+    };
+    let start = |error: &toml::de::Error| place(error.span().map_or(0, |span| span.start));
+    let (table, torn) = DeTable::parse_recoverable(text);
+    let mut table = table.into_inner();
+    let mut found = FileContent::default();
+    let torn: BTreeMap<usize, &toml::de::Error> = torn
+        .iter()
+        .rev()
+        .map(|error| (start(error).0, error))
+        .collect();
+    // An error on the next line follows, as from a string or list without an end.
+    let first = torn
+        .iter()
+        .filter(|(line, _)| !torn.contains_key(&(*line - 1)));
+    let errors = first.map(|(_, error)| invalid(start(error), error.message(), None));
+    found.errors.extend(errors.take(MAX_ERRORS));
+    let header = |line: &usize| {
+        let line = text.lines().nth(line - 1).unwrap_or_default();
+        line.trim_start().starts_with('[')
+    };
+    if torn.keys().any(header) {
+        // What follows is in no section, or in another one.
+        return found;
     }
-    let mut all = DeTable::parse(TEMPLATE).expect("a test reads the template");
-    lay_over(all.get_mut(), table.get_ref());
-    Config::deserialize(toml::Deserializer::from(all)).map_err(|error| {
-        let offset = start(&error);
-        match key_at(table.get_ref(), "", offset) {
-            Some(key) => invalid(offset, &format!("`{key}`: {}", error.message()), None),
-            None => invalid(offset, error.message(), None),
+    let (allowed, mut unknown) = (allowed(), Vec::new());
+    take_unknown(&mut table, "", "", &allowed, &mut unknown);
+    for (offset, key) in unknown.into_iter().take(MAX_ERRORS) {
+        let hint = nearest_key(&key, &allowed);
+        let error = invalid(place(offset), &format!("unknown key `{key}`"), hint);
+        found.errors.push(error);
+        found.wrong.push(key);
+    }
+    let mut offsets = BTreeMap::new();
+    collect_offsets(&table, "", &mut offsets);
+    let places = offsets.into_iter();
+    found.places = places.map(|(key, at)| (key, place(at))).collect();
+    // Each round takes one key out.
+    for _ in 0..2 * MAX_ERRORS {
+        let mut all = DeTable::parse(TEMPLATE).expect("a test reads the template");
+        lay_over(all.get_mut(), &table);
+        let error = match Config::deserialize(toml::Deserializer::from(all)) {
+            Ok(config) => {
+                found.config = config;
+                break;
+            }
+            Err(error) => error,
+        };
+        let offset = error.span().map_or(0, |span| span.start);
+        let message = error.message().trim_end();
+        let Some(key) = take_at(&mut table, "", offset) else {
+            found.errors.push(invalid(place(offset), message, None));
+            break;
+        };
+        // An earlier error took the field, or left half a value.
+        let within = |wrong: &String| wrong.starts_with(&format!("{key}."));
+        let follows = torn.contains_key(&place(offset).0)
+            || message.starts_with("missing field") && found.wrong.iter().any(within);
+        if !follows {
+            let message = format!("`{key}`: {message}");
+            found.errors.push(invalid(place(offset), &message, None));
         }
-    })
+        found.wrong.push(key);
+    }
+    found
 }
 
 /// Puts the values of a table over those of another one.
@@ -141,28 +241,54 @@ fn lay_over<'a>(below: &mut DeTable<'a>, above: &DeTable<'a>) {
     }
 }
 
-/// Returns the key whose value stands at an offset.
-fn key_at(table: &DeTable<'_>, path: &str, offset: usize) -> Option<String> {
-    table.iter().find_map(|(name, value)| {
+/// Takes out the value that stands at an offset, and returns its key.
+fn take_at(table: &mut DeTable<'_>, path: &str, offset: usize) -> Option<String> {
+    let mut here = None;
+    for (name, value) in table.iter_mut() {
         let key = join(path, name.get_ref());
-        let inside = value
-            .get_ref()
-            .as_table()
-            .and_then(|table| key_at(table, &key, offset));
-        inside.or_else(|| value.span().contains(&offset).then_some(key))
-    })
-}
-
-/// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`.
-pub fn override_by(mut config: Config, environment: &Environment) -> Result<Config, ConfigError> {
-    for key in known_keys() {
-        let name = variable_of(&key);
-        if let Some(text) = environment.get(&name) {
-            config = with_value(&config, &key, text)
-                .map_err(|message| ConfigError::Variable { name, message })?;
+        if let DeValue::Table(inner) = value.get_mut()
+            && let Some(taken) = take_at(inner, &key, offset)
+        {
+            return Some(taken);
+        }
+        if value.span().contains(&offset) || value.span().start == offset {
+            here = Some((name.clone(), key));
+            break;
         }
     }
-    Ok(config)
+    let (name, key) = here?;
+    table.remove(&name);
+    Some(key)
+}
+
+/// Collects where the value of each key begins.
+fn collect_offsets(table: &DeTable<'_>, path: &str, found: &mut BTreeMap<String, usize>) {
+    for (name, value) in table {
+        let key = join(path, name.get_ref());
+        if let Some(inner) = value.get_ref().as_table() {
+            collect_offsets(inner, &key, found);
+        }
+        found.insert(key, value.span().start);
+    }
+}
+
+/// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`. Adds what is wrong there to the
+/// errors.
+pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
+    for key in known_keys() {
+        let name = variable_of(&key);
+        let Some(text) = environment.get(&name) else {
+            continue;
+        };
+        found.places.remove(&key);
+        match with_value(&found.config, &key, text) {
+            Ok(config) => found.config = config,
+            Err(message) => {
+                found.errors.push(ConfigError::Variable { name, message });
+                found.wrong.push(key);
+            }
+        }
+    }
 }
 
 /// Returns the environment variable that overrides a key.
@@ -248,22 +374,30 @@ fn allowed() -> Vec<String> {
     allowed
 }
 
-/// Returns the first key that is not allowed, and where it stands. `pattern` is the path with `*` for free names.
-fn unknown_key(
-    table: &DeTable<'_>,
+/// Takes out the keys that are not allowed, and collects where they stand. `pattern` is the path with `*` for free names.
+fn take_unknown(
+    table: &mut DeTable<'_>,
     path: &str,
     pattern: &str,
     allowed: &[String],
-) -> Option<(usize, String)> {
-    table.iter().find_map(|(name, value)| {
-        let key = join(path, name.get_ref());
-        let free = matches!(pattern, "checks" | "mcp");
-        let pattern = join(pattern, if free { "*" } else { name.get_ref() });
-        if !allowed.contains(&pattern) {
-            return Some((name.span().start, key));
-        }
-        unknown_key(value.get_ref().as_table()?, &key, &pattern, allowed)
-    })
+    unknown: &mut Vec<(usize, String)>,
+) {
+    let free = matches!(pattern, "checks" | "mcp");
+    let all = std::mem::take(table).into_iter();
+    *table = all
+        .filter_map(|(name, mut value)| {
+            let key = join(path, name.get_ref());
+            let pattern = join(pattern, if free { "*" } else { name.get_ref() });
+            if !allowed.contains(&pattern) {
+                unknown.push((name.span().start, key));
+                return None;
+            }
+            if let DeValue::Table(inner) = value.get_mut() {
+                take_unknown(inner, &key, &pattern, allowed, unknown);
+            }
+            Some((name, value))
+        })
+        .collect();
 }
 
 /// Returns which key or section was probably meant: one whose last word is similar, preferably in the same section.

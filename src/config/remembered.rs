@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::model_choice::Api;
-use super::read_config::{self, variable_of};
+use super::read_config::{self, FileContent, variable_of};
 use super::{Config, ConfigError, Environment, ModelProvider, Planner};
 
 /// The keys that a plan remembers: who plans and judges, and what agents may do.
@@ -68,9 +68,14 @@ impl Config {
             .iter()
             .filter(|(key, _)| counts(key) && !environment.overrides(key));
         let said = kept.map(|(key, value)| (variable_of(key), value.clone()));
-        let origin = self.origin.clone();
-        let recalled = read_config::override_by(self, &said.collect())?;
-        // Without it the folder, and what needs a person's confirmation, would be lost.
-        recalled.complete(origin, environment)
+        // Without them the folder, and what needs a person's confirmation, would be lost.
+        let (origin, timing) = (self.origin.clone(), self.timing);
+        let mut found = FileContent {
+            config: self,
+            ..FileContent::default()
+        };
+        read_config::override_by(&mut found, &said.collect());
+        ConfigError::refuse(found.errors)?;
+        Ok(found.config.complete(origin, timing))
     }
 }

@@ -120,7 +120,7 @@ pub enum Event {
         command: CommandId,
         reason: String,
     },
-    /// The command was withdrawn before a worker claimed it.
+    /// The command was withdrawn before a worker claimed it, or given back after its worker died.
     Withdrawn { task: TaskId, command: CommandId },
     /// The agent's usage limit ends at this time (µs since the epoch).
     Parked { task: TaskId, until: i64 },

@@ -1,5 +1,5 @@
-//! Shell commands as an agent's program prints them: which of them run tests, how the tests ended, and what changes files. It
-//! is told from the text alone, and where that does not show it, it is not known.
+//! Shell commands as an agent's program prints them: which of them run tests, how the tests ended, and which change files. Only
+//! their text is read; what it does not show stays unknown.
 
 use super::model::TestRun;
 

@@ -40,11 +40,17 @@ pub(super) enum DatabaseError {
     Column(usize),
     #[error("it was written by a newer version (format {0}, this one knows {1})")]
     Newer(i64, i64),
+    #[error("it is a database of another program")]
+    Foreign,
     #[error(
         "it was written by an older version, and cannot be brought from format {0} to {1}: {2}"
     )]
     Older(i64, i64, Box<Self>),
 }
+
+/// What to do with a file that is not the plan store.
+pub(super) const NOT_OURS: &str = "move it away, or put a copy of the plan store back in its place; or name another folder in \
+                                   config.toml: [volumes] root";
 
 pub(super) type Result<T> = std::result::Result<T, DatabaseError>;
 
@@ -105,6 +111,20 @@ impl DatabaseError {
     /// Returns whether SQLite could not open a file, which may be one beside the database.
     pub(super) fn is_unopened(&self) -> bool {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen))
+    }
+
+    /// Returns what a person can do if it is not the file that does not work, but what it is.
+    pub(super) fn way_out(&self) -> Option<&'static str> {
+        match self {
+            Self::Newer(..) => {
+                Some("use the newer version, or name another folder in config.toml: [volumes] root")
+            }
+            Self::Foreign => Some(NOT_OURS),
+            Self::Sqlite(error) => {
+                (error.sqlite_error_code() == Some(ErrorCode::NotADatabase)).then_some(NOT_OURS)
+            }
+            _ => None,
+        }
     }
 
     fn is_busy(&self) -> bool {

@@ -21,7 +21,7 @@ use crate::own_files;
 use crate::plan::{CommandId, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Time};
 pub use committed_notes::Lost;
 use committed_notes::Notes;
-use database_drivers::{DatabasePlace, beside};
+use database_drivers::{DatabasePlace, NOT_OURS, beside};
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 
@@ -39,6 +39,13 @@ pub enum StoreError {
     /// The path is no plain file.
     #[error("failed to open the plan store `{place}`: {reason}")]
     Foreign { place: String, reason: String },
+    /// It is no plan store, or not one that this version knows.
+    #[error("failed to open the plan store `{place}`: {reason}")]
+    Unknown {
+        place: String,
+        reason: String,
+        way_out: &'static str,
+    },
     /// Plans were in it and nothing is left.
     #[error("failed to open the plan store `{place}`: plans were in it, and {what}")]
     Emptied { place: String, what: &'static str },
@@ -132,6 +139,15 @@ impl Store {
         if path.metadata().is_ok_and(is_empty) {
             had_none(path, "the file is empty")?;
         }
+        // SQLite takes a file of one byte for an empty one.
+        let is_short = |file: std::fs::Metadata| file.is_file() && (1..100).contains(&file.len());
+        if path.metadata().is_ok_and(is_short) {
+            return Err(StoreError::Unknown {
+                place: shown,
+                reason: "file is not a database".to_owned(),
+                way_out: NOT_OURS,
+            });
+        }
         make_private(path).map_err(unusable)?;
         Self::connect(DatabasePlace::File(path.to_owned()), &shown, now).await
     }
@@ -209,13 +225,20 @@ impl Store {
                 drop(opened.send(Ok(owner.lost.clone())));
                 owner.run(queue);
             }
-            Err(error) => drop(opened.send(Err(error.to_string()))),
+            Err(error) => drop(opened.send(Err((error.to_string(), error.way_out())))),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let spawned = thread.spawn(serve);
         spawned.map_err(|error| failed(error.to_string()))?;
         let opened = open.await.map_err(|_| StoreError::Closed)?;
-        let lost = opened.map_err(failed)?;
+        let lost = opened.map_err(|(reason, way_out)| match way_out {
+            Some(way_out) => StoreError::Unknown {
+                place: shown.to_owned(),
+                reason,
+                way_out,
+            },
+            None => failed(reason),
+        })?;
         Ok(Self {
             jobs,
             moved,

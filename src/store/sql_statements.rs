@@ -269,15 +269,19 @@ impl Tables {
         Ok(found)
     }
 
-    /// Returns the format of the tables, 0 if none exist; fails if a newer version wrote them.
+    /// Returns the format of the tables, 0 if none exist; fails if a newer version or another program wrote them.
     fn known_format(&mut self) -> Result<i64> {
+        // First: another process may make the tables meanwhile. A server may have tables of others.
+        let used = !self.database.remote()
+            && self.number("SELECT count(*) FROM sqlite_schema", &[])? != Some(0);
         let known = match self.format() {
             Err(error) if error.is_no_table() => 0,
             known => known?,
         };
-        match known > FORMAT {
-            true => Err(DatabaseError::Newer(known, FORMAT)),
-            false => Ok(known),
+        match known {
+            0 if used => Err(DatabaseError::Foreign),
+            0..=FORMAT => Ok(known),
+            _ => Err(DatabaseError::Newer(known, FORMAT)),
         }
     }
 

@@ -9,6 +9,7 @@ use super::event_lines::task_of;
 use super::{Mark, Paint, Style, name, usage};
 use crate::plan::{
     Attempt, AttemptState, BudgetLimit, CommandId, ModelQuestionKind, Plan, Task, TaskId, Time,
+    counted,
 };
 use crate::wire::command_file::CommandFile;
 use crate::wire::role_text;
@@ -209,6 +210,21 @@ impl AtWork {
         let says: Vec<AgentSays> = rows.into_iter().map(|(_, says)| says).collect();
         lines.push(self.bar(&says, since, now, screen));
         lines
+    }
+
+    /// Returns which tasks are at work beside a question, on one line that is narrower than the screen; empty if none is.
+    pub fn beside_question(&self, columns: usize) -> String {
+        let rows = self
+            .rows
+            .iter()
+            .filter(|row| !row.asks && row.task.is_some());
+        let titles: Vec<String> = rows.map(WorkRow::title).collect();
+        let count = titles.len() + self.more;
+        if count == 0 {
+            return String::new();
+        }
+        let text = format!("{} at work: {}", counted(count, "task"), titles.join(", "));
+        fitted(&text, columns.saturating_sub(1))
     }
 
     fn bar(&self, says: &[AgentSays], since: Time, now: Time, screen: Screen) -> String {

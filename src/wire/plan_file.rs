@@ -70,9 +70,14 @@ pub(super) fn unknown_check<'a>(
 /// # Errors
 /// All problems of the file, with line and column.
 pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
+    sound(read(file_name, text))
+}
+
+/// Reads a plan file as [`parse`] does. Returns all problems of the file, with what can be read in spite of them.
+pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
-        return Err(vec![Problem::new(message)]);
+        return (PlanFile::default(), vec![Problem::new(message)]);
     }
     let mut problems = Problems::default();
     let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
@@ -86,7 +91,10 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
             check_numbers(drafts, &mut problems);
         }),
     };
-    let (head, drafts) = read.map_err(|problem| vec![problem])?;
+    let (head, drafts) = match read {
+        Ok(read) => read,
+        Err(problem) => return (PlanFile::default(), vec![problem]),
+    };
     if drafts.is_empty() {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`",
@@ -106,7 +114,15 @@ pub(super) fn from_node(
     if drafts.is_empty() && problems.is_empty() {
         problems.add(node.problem(format!("{what} has no tasks")));
     }
-    finish(head, drafts, problems, "")
+    sound(finish(head, drafts, problems, ""))
+}
+
+/// Returns a plan file that has no problems.
+fn sound((file, problems): (PlanFile, Vec<Problem>)) -> Result<PlanFile, Vec<Problem>> {
+    match problems.is_empty() {
+        true => Ok(file),
+        false => Err(problems),
+    }
 }
 
 /// What a file says of the whole plan.
@@ -122,7 +138,7 @@ fn finish(
     mut drafts: Vec<TaskDraft>,
     mut problems: Problems,
     file_name: &str,
-) -> Result<PlanFile, Vec<Problem>> {
+) -> (PlanFile, Vec<Problem>) {
     let (mut checks, mut produced) = (Vec::new(), Vec::new());
     for draft in &mut drafts {
         check_paths(draft, &mut problems);
@@ -130,16 +146,13 @@ fn finish(
         produced.append(&mut draft.produced);
     }
     let tasks = resolve(drafts, &mut problems);
-    let found = problems.in_order();
-    if !found.is_empty() {
-        return Err(found);
-    }
-    Ok(PlanFile {
+    let file = PlanFile {
         plan: named(PlanSpec { tasks, ..head.plan }, file_name),
         workspace: head.workspace,
         checks,
         produced,
-    })
+    };
+    (file, problems.in_order())
 }
 
 /// A task whose references to other tasks are still words.

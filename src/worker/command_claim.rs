@@ -23,7 +23,7 @@ const LONGEST: u64 = 1024;
 
 /// A command that this worker alone has.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub struct Claim {
     /// Those in which the command lies.
     volumes: Volumes,
     id: CommandId,
@@ -101,7 +101,11 @@ impl Claimer<'_> {
     }
 
     /// Takes a command that a dead worker left behind.
-    fn take_up(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>, VolumesError> {
+    pub(super) fn take_up(
+        self,
+        volumes: &Volumes,
+        id: &CommandId,
+    ) -> Result<Option<Claim>, VolumesError> {
         let Some((mut claim, signed)) = Claim::lock(volumes, id, false)? else {
             return Ok(None);
         };
@@ -234,7 +238,8 @@ impl Claim {
         self.sign(agent, assignee.as_deref())
     }
 
-    pub(super) fn id(&self) -> &CommandId {
+    /// Returns the id of the command.
+    pub fn id(&self) -> &CommandId {
         &self.id
     }
 
@@ -243,11 +248,11 @@ impl Claim {
         &self.volumes
     }
 
-    /// Lets go of a command with which nothing was begun, so that the next worker takes it.
+    /// Lets go of a command on which no agent works, so that the next worker takes it.
     ///
     /// # Errors
     /// What the file system says; the command is taken up again then.
-    pub(super) fn give_back(self) -> Result<(), VolumesError> {
+    pub fn give_back(self) -> Result<(), VolumesError> {
         self.volumes.release(&self.id)?;
         self.finish()
     }

@@ -7,6 +7,7 @@ mod allowed_commands;
 mod coding_agent_run;
 mod command_claim;
 pub mod in_process;
+mod left_behind;
 mod role_filter;
 mod worker_loop;
 
@@ -22,6 +23,8 @@ use crate::config::Config;
 use crate::plan::{ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError};
 use agent_doer::AgentDoer;
+pub use command_claim::Claim;
+pub use left_behind::left_behind;
 pub use role_filter::RoleFilter;
 use worker_loop::Worker;
 

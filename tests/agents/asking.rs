@@ -188,7 +188,7 @@ fn missing_agent_is_reported_immediately() {
     let scene = Scene::new("llm.provider = 'agent'");
     let ran = scene.exits(2, "run 'Make a greeting'");
     insta::assert_snapshot!(ran.stderr, @r#"
-    error: `llm.provider` is "agent", but no coding agent is installed
+    error: config.toml:1:16: `llm.provider` is "agent", but no coding agent is installed
     Hint: install one (claude, codex, gemini, opencode), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out
     "#);
 }

@@ -125,7 +125,7 @@ fn refused_key_fails_task_and_names_key() {
 }
 
 /// One task, whose first result is not sufficient.
-const PLAN: &str = "---\nname: A greeting\ngoal: Greet twice\n---\n\n## Greet\n\nMake `hello.txt` and say BANANA.\n";
+pub(super) const PLAN: &str = "---\nname: A greeting\ngoal: Greet twice\n---\n\n## Greet\n\nMake `hello.txt` and say BANANA.\n";
 
 /// Rules, with a check that only a second attempt passes.
 const TWICE: &str = "llm.provider = 'none'\n[run]\nchecks = ['twice']\n[checks]\ntwice = { run = ['test', '-s', 'again.txt'] }\n";

@@ -429,6 +429,16 @@ fn bad_input_gives_one_error_and_no_files() {
     error: config.toml:2:20: `run.max_attempts`: invalid type: string "three", expected u32
     exit 2
     "#);
+    insta::assert_snapshot!(given("run.max_atempts = 2\nrun.checks = ['a', 'b']\nllm.tries = 0", ONE, &file), @r#"
+    error: config.toml:2:5: unknown key `run.max_atempts`
+    Hint: did you mean `run.max_attempts`?
+    error: config.toml:3:14: `run.checks` names `a`, which [checks] does not define
+    Hint: define it: [checks] a = { run = ["…"] }
+    error: config.toml:3:14: `run.checks` names `b`, which [checks] does not define
+    Hint: define it: [checks] b = { run = ["…"] }
+    error: config.toml:4:13: `llm.tries`: must be 1 or more
+    exit 2
+    "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 2\n\nDo.\n\n## B\n\n- after: 1\n\nDo.\n", &file), @r#"
     error: plan.md:7:10: tasks wait for each other: 1 → 2 → 1
     Hint: take one of these dependencies out
@@ -437,6 +447,8 @@ fn bad_input_gives_one_error_and_no_files() {
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 7\n- checks: nope\n\nDo.\n", &file), @r#"
     error: plan.md:7:10: there is no task `7`
     Hint: there is no other task in the plan
+    error: plan.md:8:11: there is no check `nope`
+    Hint: define it in config.toml: [checks] nope = { run = ["…"] }
     exit 2
     "#);
     insta::assert_snapshot!(given("", "nothing here\n", &file), @r#"

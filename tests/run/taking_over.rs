@@ -268,6 +268,34 @@ fn merge_takes_results_over_beside_changes_of_the_person() {
 }
 
 #[test]
+fn squashed_results_are_one_commit_and_count_as_merged() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    scene.env.write("project/mine.txt", "mine\n");
+    scene.project.git("add mine.txt");
+    scene.project.git("commit --quiet -m mine");
+    let before = scene.project.git("rev-parse main");
+    has(scene.works("merge --squash"), "the results are in `main`");
+    assert_eq!(scene.project.git("rev-parse main^"), before);
+    assert_eq!(
+        scene
+            .project
+            .git("log -1 --format=%p")
+            .split_whitespace()
+            .count(),
+        1
+    );
+    assert_eq!(scene.project.git("log -1 --format=%s"), "Make a file\n");
+    assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+    has(scene.works("log"), "results taken over into `main` at ");
+    has(scene.works("merge --squash"), "`main` contains the results");
+    let ran = scene.exits(0, "prune");
+    lacks(&ran.stdout, "not merged");
+    assert_eq!(scene.project.git("branch --list plan-agent*"), "");
+    scene.project.sound();
+}
+
+#[test]
 fn merge_refuses_only_what_would_change_files_of_the_person() {
     type Prepare = fn(&Clean);
     let rows: [(&str, Prepare, &[&str]); 8] = [

@@ -208,16 +208,36 @@ async fn newer_format_is_refused_and_untouched() {
 #[tokio::test]
 async fn non_database_file_is_refused_and_untouched() {
     let given = Given::new(Kinds::File);
-    fs::write(given.file(), "a letter to a friend\n".repeat(100)).unwrap();
-    let before = fs::read(given.file()).unwrap();
-    let refusal = given.try_open().await.unwrap_err().to_string();
-    has(&refusal, "plan-agent.db");
-    assert!(fs::read(given.file()).unwrap() == before);
+    for text in ["x".to_owned(), "a letter to a friend\n".repeat(100)] {
+        fs::write(given.file(), text).unwrap();
+        let before = fs::read(given.file()).unwrap();
+        let refusal = given.try_open().await.unwrap_err();
+        assert!(matches!(refusal, StoreError::Unknown { .. }), "{refusal}");
+        has(refusal.to_string(), ["plan-agent.db", "not a database"]);
+        assert!(fs::read(given.file()).unwrap() == before);
+    }
     let nowhere = given.folder.path().join("no/such/folder/plans.db");
     has(
         Store::open(&nowhere, now).await.unwrap_err().to_string(),
         "no/such/folder",
     );
+}
+
+#[tokio::test]
+async fn database_of_another_program_is_refused_and_untouched() {
+    for sql in [
+        "CREATE TABLE letters (id INTEGER, text TEXT); INSERT INTO letters VALUES (1, 'Dear')",
+        "CREATE TABLE meta (key TEXT, text TEXT)",
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT); INSERT INTO meta VALUES ('pages', 3)",
+    ] {
+        let given = Given::new(Kinds::File);
+        run_sql(&given.place(), sql).await;
+        let before = fs::read(given.file()).unwrap();
+        let refusal = given.try_open().await.unwrap_err();
+        assert!(matches!(refusal, StoreError::Unknown { .. }), "{refusal}");
+        has(refusal.to_string(), "of another program");
+        assert!(fs::read(given.file()).unwrap() == before, "{sql}");
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use super::super::editor::Editor;
 use super::Foreground;
 use crate::plan::{Attempt, Draft, HumanQuestion, HumanQuestionKind, Plan, QuestionId};
 use crate::store::StoreError;
-use crate::view::{self, Paint, Style};
+use crate::view::{self, AtWork, Paint, Style};
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::{one_line, printable};
 
@@ -27,6 +27,7 @@ pub(super) struct OpenQuestion {
     waiting: usize,
     /// The plan that is to be approved; empty if that is not asked, or is on the terminal.
     plan: String,
+    at_work: AtWork,
 }
 
 impl OpenQuestion {
@@ -56,6 +57,7 @@ impl OpenQuestion {
                 true => view::review(plan, paint),
                 false => String::new(),
             },
+            at_work: AtWork::of(plan),
         })
     }
 }
@@ -93,7 +95,11 @@ impl Foreground<'_> {
         };
         let (short, offer) = (&open.short, offer(question));
         let text = format!("{short}{more}? {offer} > ");
-        self.prompt.ask(&text, &keys(question), &mut self.output)
+        // Where nothing may move, nothing stands there that would have to.
+        let columns = self.live.as_ref().and(self.output.size());
+        let beside = columns.map(|(columns, _)| open.at_work.beside_question(columns));
+        let (above, keys) = (beside.unwrap_or_default(), keys(question));
+        self.prompt.ask(&above, &text, &keys, &mut self.output)
     }
 
     /// Takes a line that the person typed as the answer to the question on the terminal.

@@ -1,12 +1,63 @@
 use super::*;
 use crate::config::TEMPLATE;
 
+fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    let found = super::parse(text, path);
+    ConfigError::refuse(found.errors).map(|()| found.config)
+}
+
 fn problem(text: &str) -> String {
-    let error = parse(text, Path::new("config.toml")).unwrap_err();
-    match error.hint() {
+    let shown = |error: &ConfigError| match error.hint() {
         Some(hint) => format!("{error}\nHint: {hint}"),
         None => error.to_string(),
+    };
+    match parse(text, Path::new("config.toml")).unwrap_err() {
+        ConfigError::Several(all) => all.iter().map(shown).collect::<Vec<_>>().join("\n"),
+        one => shown(&one),
     }
+}
+
+#[test]
+fn all_errors_are_reported_in_order_of_file() {
+    insta::assert_snapshot!(problem("
+[llm]
+provider = 'gemin'
+[run]
+max_atempts = 2
+task_timeout = 3
+max_replans = -1
+audit =
+[checks]
+t = { run = [], timeout = 'x', zzz = 1 }
+u = { timeout = '1m' }
+[hook]
+"), @r#"
+    config.toml:3:12: `llm.provider`: unknown variant `gemin`, expected one of `auto`, `anthropic`, `openai`, `agent`, `none`
+    config.toml:5:1: unknown key `run.max_atempts`
+    Hint: did you mean `run.max_attempts`?
+    config.toml:6:16: `run.task_timeout`: invalid type: integer `3`, expected a string
+    config.toml:7:15: `run.max_replans`: invalid value: integer `-1`, expected u32
+    config.toml:8:8: string values must be quoted, expected literal string
+    config.toml:10:13: `checks.t.run`: must name a program
+    config.toml:10:27: `checks.t.timeout`: `x` is no duration, which is written "90s", "10m" or "1h 30m"
+    config.toml:10:32: unknown key `checks.t.zzz`
+    config.toml:11:5: `checks.u`: missing field `run`
+    config.toml:12:2: unknown key `hook`
+    Hint: did you mean `hooks`?
+    "#);
+    insta::assert_snapshot!(problem("[run
+max_attempts = 0
+[run]
+max_replans = -1
+"), @"config.toml:1:5: unclosed table, expected `]`");
+    insta::assert_snapshot!(problem("[run]
+checks = ['a
+max_attempts = 0
+[checks]
+a = ]
+"), @"config.toml:2:13: invalid literal string, expected `'`");
+    let many: String = (0..100_000).map(|n| format!("k{n} = 1\n")).collect();
+    assert_eq!(problem(&many).lines().count(), 30);
 }
 
 #[test]
@@ -182,7 +233,10 @@ fn hostile_config_is_an_error() {
 
 fn overridden(name: &str, value: &str) -> Result<Config, String> {
     let environment = Environment::from_iter([(name.to_owned(), value.to_owned())]);
-    override_by(Config::default(), &environment).map_err(|error| error.to_string())
+    let mut found = FileContent::default();
+    override_by(&mut found, &environment);
+    let refused = ConfigError::refuse(found.errors);
+    (refused.map(|()| found.config)).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -6,6 +6,9 @@ use std::path::Path;
 use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, blocking, names, own_repositories};
 use crate::exec::git::GitError;
 
+/// Names that are no branches, below which the results are kept that were taken over as one commit.
+const SQUASHED: &str = "refs/plan-agent/squashed";
+
 /// What came of taking results over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakeOver {
@@ -34,6 +37,48 @@ impl Project {
             Merged::Commit(to) => to,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
+        self.move_to(from, to).await
+    }
+
+    /// As [`Self::take_over`], as one commit that does not have the results' own ones behind it. They are kept for
+    /// [`Self::is_taken_over`] below a name of that `plan`.
+    ///
+    /// # Errors
+    /// As [`Self::take_over`].
+    pub async fn squash(
+        &self,
+        commit: &str,
+        message: &str,
+        plan: &str,
+    ) -> Result<TakeOver, GitError> {
+        let from = self.git.line(&["rev-parse", "HEAD^{commit}"]).await?;
+        let joined = match self.join(&from, commit, message).await? {
+            Merged::Commit(joined) => joined,
+            Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
+        };
+        let tree = async |commit: &str| {
+            let tree = format!("{commit}^{{tree}}");
+            self.git.line(&["rev-parse", &tree]).await
+        };
+        let (before, tree) = (tree(&from).await?, tree(&joined).await?);
+        let taken = match before == tree {
+            true => TakeOver::Already,
+            false => {
+                let words = ["commit-tree", &tree, "-p", &from, "-m", message];
+                let to = self.git.line(&words).await?;
+                self.move_to(from, to).await?
+            }
+        };
+        // Last: after a kill before it, a further call finds nothing to change, and does only this.
+        if let TakeOver::Done { .. } | TakeOver::Already = taken {
+            self.keep_aside(&format!("{SQUASHED}/{plan}"), commit)
+                .await?;
+        }
+        Ok(taken)
+    }
+
+    /// Moves the branch that is checked out forward.
+    async fn move_to(&self, from: String, to: String) -> Result<TakeOver, GitError> {
         let changed = self.in_the_way(&from, &to).await?;
         if !changed.is_empty() {
             return Ok(TakeOver::Changed(changed));
@@ -115,14 +160,14 @@ impl Project {
         self.git.bytes(&words).await.map(drop)
     }
 
-    /// Returns whether a branch of the person, or one of a server, contains a commit.
+    /// Returns whether a branch of the person, or one of a server, contains a commit, or it was taken over as one commit.
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn is_taken_over(&self, commit: &str) -> Result<bool, GitError> {
         let contains = format!("--contains={commit}");
         let words = ["for-each-ref", "--format=%(refname)", &contains];
-        let words = [&words[..], &["refs/heads", "refs/remotes"]].concat();
+        let words = [&words[..], &["refs/heads", "refs/remotes", SQUASHED]].concat();
         let found = self.git.line(&words).await?;
         let ours = |name: &str| name.starts_with("refs/heads/plan-agent");
         Ok(found.lines().any(|name| !ours(name)))

@@ -548,6 +548,23 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Records that a claimed command waits again: its worker died, and no other one goes on with it.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn given_back(&mut self, id: &CommandId) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        if attempt.state == AttemptState::Open && attempt.claimed.take().is_some() {
+            attempt.waits_until = None;
+            self.log(Event::Withdrawn {
+                task: attempt.task,
+                command: id.clone(),
+            });
+            self.insert_attempt(attempt);
+        }
+        Ok(())
+    }
+
     /// Records that the agent of an attempt that no longer counts was asked to stop.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{PlanFileHead, TaskDraft, finish, nearest, order};
+use super::{PlanFileHead, TaskDraft, finish, nearest, order, sound};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec};
 use crate::wire::Problem;
 use crate::wire::criterion_text;
@@ -92,7 +92,7 @@ pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
     // A caller's words: what proves them is for a person to choose.
-    let mut plan = finish(plan, drafts, problems, "").map(|file| file.plan)?;
+    let mut plan = sound(finish(plan, drafts, problems, ""))?.plan;
     for task in &mut plan.tasks {
         task.criteria = std::mem::take(&mut task.criteria).unbound();
     }
