@@ -16,7 +16,7 @@ use super::worktrees::{Gathering, prepare};
 use crate::config::BeforeWork;
 use crate::exec::{
     BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
-    remove_folder, with_property,
+    remove_folder, replaced, with_property,
 };
 use crate::plan::{
     AttemptState, Before, CheckBefore, CheckResult, CommandId, FileProperty, PendingMerge, Plan,
@@ -124,7 +124,7 @@ impl ProofRuns {
 
     async fn outcomes(&self, subject: &Subject, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
         let (settings, mut earlier) = (&self.settings, self.earlier.lock().await);
-        let checks: Vec<&CheckConfig> = self.checks(subject).collect();
+        let mut checks: Vec<&CheckConfig> = self.checks(subject).collect();
         let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, check));
         let mut files = subject.task.criteria.files();
         let place = match files.next().is_some() || checks.iter().any(is_new) {
@@ -132,6 +132,13 @@ impl ProofRuns {
             false => Err(String::new()),
         };
         let mut outcomes = Vec::new();
+        for result in self.replaced(subject).await? {
+            checks.retain(|check| check.name != result.name);
+            outcomes.push(CheckBefore {
+                name: result.name,
+                ..unknown(&result.finding)
+            });
+        }
         for check in checks {
             let key = key(tree, check);
             let outcome = match (earlier.get(&key), &place) {
@@ -174,6 +181,10 @@ impl ProofRuns {
         merged: Option<(PendingMerge, CheckFolder)>,
         results: &mut Vec<CheckResult>,
     ) -> anyhow::Result<()> {
+        results.extend(self.replaced(subject).await?);
+        if results.iter().any(|result| !result.passed) {
+            return Ok(());
+        }
         let (compared, mut why) = match self.compare(subject, merged.as_ref()).await {
             Err(error) if merged.is_none() => (None, format!("git fails: {error:#}")),
             compared => (compared?, String::new()),
@@ -214,6 +225,14 @@ impl ProofRuns {
             why = format!("the result changes what is said of tests in {files}");
         }
         doubt(results, |_| !why.is_empty(), &why);
+        if let Some(lost) = changes
+            .map(|all| &all.inline)
+            .filter(|lost| !lost.is_empty())
+        {
+            let why = format!("of the tests among the sources, the result {lost}");
+            let is_plain = |name: &str| self.settings.checks.get(name).is_none_or(|one| one.plain);
+            doubt(results, |name| !is_plain(name), &why);
+        }
         let Some(compared) = compared else {
             return Ok(());
         };
@@ -243,8 +262,8 @@ impl ProofRuns {
                 (place, before, trees.record().await?)
             }
         };
-        let changes = place.judging_changes([&before, &delivered], &self.settings.judging);
-        let changes = changes.await?;
+        let files = (self.settings.judging).permitting(&subject.task.may_change);
+        let changes = place.judging_changes([&before, &delivered], &files).await?;
         Ok(Some(Compared {
             place,
             before,
@@ -372,6 +391,15 @@ impl ProofRuns {
             });
         }
         Ok(results)
+    }
+
+    /// Returns failed results of the checks whose programs are not those from before the work.
+    async fn replaced(&self, subject: &Subject) -> anyhow::Result<Vec<CheckResult>> {
+        let (names, before) = (subject.names.iter(), subject.task.programs.clone());
+        let checks = names.filter_map(|name| self.settings.checks.get(name).cloned());
+        let checks: Vec<CheckConfig> = checks.collect();
+        let find = move || replaced(&checks, &before.unwrap_or_default());
+        Ok(tokio::task::spawn_blocking(find).await?)
     }
 
     /// Waits until the checks have run on the state before, unless nothing waits for that any more.
