@@ -25,6 +25,7 @@ pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use read_config::{ConfigError, is_loopback};
+use read_config::{FileContent, Places};
 pub use sections::{
     BeforeWork, BudgetConfig, CheckConfig, HooksConfig, Isolation, JudgeConfig, LanguageChoice,
     LlmConfig, McpConfig, ModelProvider, PromptsConfig, QuestionConfig, RolesConfig, RunConfig,

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::DaemonSettings;
 use super::worktrees::WorktreeLayout;
+use crate::exec;
 use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
@@ -228,6 +229,11 @@ impl Decider {
             session,
             text: command.render(),
         };
+        if task.programs.is_none() {
+            let names = plan.head().policy.checks.iter().chain(&task.checks);
+            let checks = names.filter_map(|name| self.settings.checks.get(name));
+            draft.found_programs(number, exec::programs(checks))?;
+        }
         draft.issue(number, issue)?;
         Ok(OutgoingCommand::of(draft.plan(), &attempt(draft, &id)?))
     }

@@ -21,7 +21,7 @@ use super::worktrees::{Gathering, prepare};
 use crate::config::BeforeWork;
 use crate::exec::{
     BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
-    remove_folder,
+    remove_folder, replaced,
 };
 use crate::plan::proof::check_names;
 use crate::plan::{
@@ -166,7 +166,7 @@ impl ProofRuns {
 
     async fn outcomes(&self, subject: &Subject, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
         let (settings, mut earlier) = (&self.settings, self.earlier.lock().await);
-        let checks: Vec<&CheckConfig> = self.checks(subject).collect();
+        let mut checks: Vec<&CheckConfig> = self.checks(subject).collect();
         let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, &hash(check)));
         let mut files = subject.task.criteria.files();
         let place = match files.next().is_some() || checks.iter().any(is_new) {
@@ -174,6 +174,13 @@ impl ProofRuns {
             false => Err(String::new()),
         };
         let mut outcomes = Vec::new();
+        for result in self.replaced(subject).await? {
+            checks.retain(|check| check.name != result.name);
+            outcomes.push(CheckBefore {
+                name: result.name,
+                ..unknown(&result.finding)
+            });
+        }
         for check in checks {
             let command = hash(check);
             let key = key(tree, &command);
@@ -211,6 +218,10 @@ impl ProofRuns {
         merged: Option<(PendingMerge, CheckFolder)>,
         results: &mut Vec<CheckResult>,
     ) -> anyhow::Result<()> {
+        results.extend(self.replaced(subject).await?);
+        if results.iter().any(|result| !result.passed) {
+            return Ok(());
+        }
         let compared = match self.compare(subject, merged.as_ref()).await {
             // The agent may have moved what git keeps: its result is not believed for that.
             Err(error) if merged.is_none() => {
@@ -267,6 +278,11 @@ impl ProofRuns {
             let is_check = |name: &str| subject.names.iter().any(|check| check == name);
             doubt(results, is_check, &why);
         }
+        let lost = compared.as_ref().map(|own| &own.changes.inline);
+        if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
+            let why = format!("of the tests among the sources, the result {lost}");
+            doubt(results, |name| !self.is_plain(name), &why);
+        }
         let Some(compared) = compared else {
             return Ok(());
         };
@@ -298,8 +314,8 @@ impl ProofRuns {
                 (place, before, trees.record().await?)
             }
         };
-        let changes = place.judging_changes([&before, &delivered], &self.settings.judging);
-        let mut changes = changes.await?;
+        let files = (self.settings.judging).permitting(&subject.task.may_change);
+        let mut changes = place.judging_changes([&before, &delivered], &files).await?;
         if let Some(own) = subject.own.as_ref().filter(|_| merged.is_none()) {
             let is_own = |file: &TreeFile| own.contains(&file.path);
             changes.restored.retain(is_own);
@@ -412,6 +428,12 @@ impl ProofRuns {
         self.settings.worktrees.join(ASIDE).join(name)
     }
 
+    /// Returns whether a check needs no tests to fail.
+    fn is_plain(&self, name: &str) -> bool {
+        let check = self.settings.checks.get(name);
+        check.is_none_or(|check| check.plain)
+    }
+
     /// Returns the checks that may run on the state before.
     fn checks<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a CheckConfig> {
         let checks = subject.names.iter();
@@ -432,6 +454,15 @@ impl ProofRuns {
             });
         }
         Ok(results)
+    }
+
+    /// Returns failed results of the checks whose programs are not those from before the work.
+    async fn replaced(&self, subject: &Subject) -> anyhow::Result<Vec<CheckResult>> {
+        let (names, before) = (subject.names.iter(), subject.task.programs.clone());
+        let checks = names.filter_map(|name| self.settings.checks.get(name).cloned());
+        let checks: Vec<CheckConfig> = checks.collect();
+        let find = move || replaced(&checks, &before.unwrap_or_default());
+        Ok(tokio::task::spawn_blocking(find).await?)
     }
 
     /// Waits until the checks have run on the state before, unless nothing waits for that any more.

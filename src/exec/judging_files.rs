@@ -19,7 +19,7 @@ const INTERPRETERS: &str = r"^(.*/)?(sh|bash|dash|zsh|python[\d.]*|node|ruby|per
 const BEFORE: &str = "^(!|if|then|else|do|while|exec|eval|time|env|.*=.*)$";
 
 /// Tells which files of a project judge.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct JudgingFiles {
     files: Regex,
     configuration: Regex,
@@ -66,14 +66,23 @@ impl JudgingFiles {
         self.manifests.is_match(path) && !self.may_change(path)
     }
 
-    fn may_change(&self, path: &str) -> bool {
+    /// Returns the same with further patterns of files that agents may change.
+    #[must_use]
+    pub fn permitting(&self, may_change: &[String]) -> Self {
+        let mut files = self.clone();
+        (files.may_change).extend(may_change.iter().filter_map(|text| glob(text)));
+        files
+    }
+
+    /// Returns whether agents may change a file, even one that judges.
+    pub(super) fn may_change(&self, path: &str) -> bool {
         self.may_change.iter().any(|pattern| pattern.is_match(path))
     }
 }
 
 /// Returns what a command runs: its program, and the script that it gives to an interpreter; in a line for a shell those of each
 /// command. Other words may name what is checked.
-fn scripts(argv: &[String]) -> Vec<String> {
+pub(super) fn scripts(argv: &[String]) -> Vec<String> {
     let [shells, interpreters, before] = [SHELLS, INTERPRETERS, BEFORE].map(known);
     let words: Vec<&str> = argv.iter().map(String::as_str).collect();
     let mut found = script(&words, &interpreters);
@@ -99,7 +108,7 @@ fn script(words: &[&str], interpreters: &Regex) -> Vec<String> {
         .collect()
 }
 
-fn known(text: &str) -> Regex {
+pub(super) fn known(text: &str) -> Regex {
     Regex::new(text).expect("it is written above")
 }
 

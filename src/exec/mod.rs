@@ -4,10 +4,12 @@
 
 mod changed_files;
 mod check_folder;
+mod check_programs;
 mod checks;
 mod child_output;
 mod cpu_time;
 mod git;
+mod inline_tests;
 mod judging_files;
 pub mod link_free_access;
 mod process_group;
@@ -20,6 +22,7 @@ mod worktree;
 pub use crate::config::CheckConfig;
 pub use changed_files::{FileListing, GitSnapshots};
 pub use check_folder::{CheckFolder, JudgingChanges, TreeFile};
+pub use check_programs::{programs, replaced};
 pub use checks::{check, check_marked};
 pub use child_output::{ChildOutput, alive, read_from, tail_of};
 pub use cpu_time::effort;

@@ -53,6 +53,7 @@ fn task(task: &Task, paint: Paint) -> Vec<String> {
         ("after", after),
         ("makes", list(&task.produces)),
         ("checks", list(&task.checks)),
+        ("may change", list(&task.may_change)),
         ("must keep to", task.constraints.clone()),
         ("done when", criterion_text::write(&task.criteria)),
     ];

@@ -52,10 +52,7 @@ pub fn write_one(criterion: &Criterion) -> String {
     match &criterion.proof {
         None => criterion.text.clone(),
         Some(Proof::Check(name)) => format!("{} (check: {name})", criterion.text),
-        Some(Proof::File(file)) => {
-            let named = file.to_string().replacen("file ", "file: ", 1);
-            format!("{} ({named})", criterion.text)
-        }
+        Some(Proof::File(file)) => format!("{} (file: {})", criterion.text, file.stated()),
     }
 }
 

@@ -76,3 +76,94 @@ fn criterion_whose_proof_proves_nothing_is_refused() {
         scene.refuses(2, "run --plan plan.md", [said]);
     }
 }
+
+/// A task, and two that wait for it.
+const BOUND: &str = "\
+# P
+
+## First
+
+Begin.
+
+## Bound
+
+- after: 1
+- expected:
+  - The tests pass (check: test)
+  - It is quick
+- may_change: tests/**, *.golden
+
+Write it.
+
+## Told
+
+- after: 1
+- expected:
+  - It is quick
+  - It is small
+
+Write it.
+";
+
+#[test]
+fn tool_does_not_take_proofs_from_criteria() {
+    let scene = Scene::by_rules("[checks]\ntest = { run = ['true'] }\n");
+    scene.write("plan.md", BOUND);
+    let _daemon = scene.leave("run --plan plan.md");
+    scene.take_any();
+    let plan = plan_id(&scene);
+    let revise = |at: usize, expected: &str| {
+        let subtask =
+            json!({"name": "Other", "description": "Write it.", "expected_outcome": expected});
+        let arguments = json!({"subtask_idx": at, "action": "revise", "subtask": subtask});
+        let arguments = arguments.to_string();
+        scene.run(["tool", "revise_current_plan", &arguments, "--plan", &plan])
+    };
+    // The tool's text, and what is expected then.
+    let both = "1. The tests pass\n2. It is neat";
+    for (said, rest) in [
+        (both, "  - It is neat\n"),
+        (both, "  - It is neat\n"),
+        ("It is fine", "  - It is fine\n"),
+        ("", ""),
+    ] {
+        let ran = revise(1, said);
+        assert_eq!(ran.code, Some(0), "{said}: {ran:?}");
+        let proof = "The tests pass (check: test)\n";
+        let shown = scene.works("show");
+        match rest {
+            "" => has(&shown, format!("- expected: {proof}- may_change")),
+            rest => has(
+                &shown,
+                format!("- expected: \n  - {proof}{rest}- may_change"),
+            ),
+        }
+    }
+    let ran = revise(2, "It is quick and small");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    has(ran.stdout, "a person wrote several criteria for task 3");
+    let ran = revise(2, "1. It is quick\n2. It is light");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    has(scene.works("show"), "  - It is quick\n  - It is light\n");
+}
+
+#[test]
+fn only_a_person_says_which_files_that_judge_may_change() {
+    let mut scene = Scene::by_rules("[checks]\ntest = { run = ['true'] }\n");
+    scene.write("plan.md", BOUND);
+    let _daemon = scene.leave("run --plan plan.md");
+    scene.take_any();
+    has(scene.works("show"), "- may_change: tests/**, *.golden\n");
+    let script = "sed -i 's/^- may_change: .*/- may_change: data/' \"$1\"";
+    scene.env.show_script("my-editor", script);
+    scene.env.set("EDITOR", "my-editor");
+    has(scene.works("edit 2"), "1 task changed");
+    has(scene.works("show"), "- may_change: data\n");
+    let plan = json!({"plan_id": "p", "structure_data": {"name": "P", "goal": "G", "steps": [
+        {"step_id": "s", "name": "S", "tasks": [
+            {"task_id": "t", "name": "T", "description": "d", "may_change": ["tests/**"]}]}]}});
+    let ran = scene.run(["tool", "create_plan_from_structure", &plan.to_string()]);
+    let told: Value = scene.json(["show", "--format", "json"]);
+    lacks(told.to_string(), "tests/**");
+    lacks(ran.stdout, "tests/**");
+}

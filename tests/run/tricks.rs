@@ -1,6 +1,8 @@
 //! Tricks by which a result looks done, and honest results beside them: each is a small git project with an agent that
 //! reports success.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,6 +65,20 @@ const TEST_MUL: (&str, &str) = (
     "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_mul(self):\n        self.assertEqual(calc.mul(2, 3), 6)\n",
 );
 pub(super) const NOTE: (&str, &str) = ("note.txt", "done\n");
+
+/// Sources with their tests among them.
+const INLINE: (&str, &str) = (
+    "calc.py",
+    "import unittest\n\ndef add(a, b):\n    return a - b\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n",
+);
+const ALL: &str = "run = ['python3', '-m', 'unittest', 'discover', '-p', '*.py']";
+
+/// A program of the person, in a folder of the PATH.
+const VERIFY: (&str, &str) = (
+    "@b/verify",
+    "#!/bin/sh\nexec python3 -m unittest discover -s tests\n",
+);
+const LIAR: &str = "#!/bin/sh\necho Ran 1 test in 0.1s\n";
 pub(super) const UNIT: &str = "run = ['python3', '-m', 'unittest', 'discover', '-s', 'tests']";
 
 /// Checks that pass whatever was done, or that only seem to have failed before.
@@ -201,7 +217,7 @@ const VACUOUS: [Row; 20] = [
 ];
 
 /// Changes of what judges in place of the work.
-const TAMPERED: [Row; 20] = [
+const TAMPERED: [Row; 27] = [
     row(
         "the test is emptied",
         &[BUG, TEST],
@@ -327,6 +343,54 @@ const TAMPERED: [Row; 20] = [
         Believed,
     ),
     row(
+        "a section of the manifest names other options",
+        &[
+            BUG,
+            TEST,
+            ("setup.cfg", "[tool:pytest]\na=1\nb=2\nc=3\nrun=sh all\n"),
+            (
+                "all",
+                "echo 3 cases; python3 -m unittest discover -s tests\n",
+            ),
+        ],
+        "run = ['sh', '-c', 'eval \"$(sed -n s/^run=//p setup.cfg)\"']\ncount = '(\\d+) cases'",
+        &[(
+            "setup.cfg",
+            "[tool:pytest]\na=1\nb=2\nc=3\nrun=echo 3 cases\n",
+        )],
+        Believed,
+    ),
+    inline(
+        "another test stands for one among the sources",
+        "    def test_it(self):\n        self.assertEqual(1, 1)\n",
+    ),
+    inline(
+        "a test among the sources is skipped",
+        "    @unittest.skip('later')\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n    def test_it(self):\n        pass\n",
+    ),
+    inline(
+        "a test among the sources is weakened",
+        "    def test_add(self):\n        add(1, 2)\n",
+    ),
+    inline(
+        "a test among the sources expects the bug",
+        "    def test_add(self):\n        self.assertEqual(add(1, 2), -1)\n",
+    ),
+    row(
+        "the program of the check is replaced",
+        &[BUG, TEST, VERIFY],
+        "run = ['verify']",
+        &[("@b/verify", LIAR)],
+        Refused,
+    ),
+    row(
+        "another program stands before that of the check",
+        &[BUG, TEST, VERIFY],
+        "run = ['sh', '-c', 'verify && echo fine']",
+        &[("@a/verify", LIAR)],
+        Refused,
+    ),
+    row(
         "a new test fails before as its module is missing",
         &[FIX, TEST],
         UNIT,
@@ -342,7 +406,7 @@ const TAMPERED: [Row; 20] = [
 ];
 
 /// Results as they should be.
-const HONEST: [Row; 20] = [
+const HONEST: [Row; 25] = [
     row("a bug is mended", &[BUG, TEST], UNIT, &[FIX], Proven),
     row(
         "a bug is mended, with a test",
@@ -391,6 +455,68 @@ const HONEST: [Row; 20] = [
             ),
         ],
         Believed,
+    ),
+    Row {
+        task: "- may_change: tests/**",
+        ..row(
+            "a name changes, which the plan allows for its test",
+            &[FIX, TEST],
+            UNIT,
+            &[
+                ("calc.py", "def plus(a, b):\n    return a + b\n"),
+                (
+                    "tests/test_calc.py",
+                    "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_plus(self):\n        self.assertEqual(calc.plus(1, 2), 3)\n",
+                ),
+            ],
+            Believed,
+        )
+    },
+    row(
+        "a bug is mended, and its test moves to another file",
+        &[INLINE],
+        ALL,
+        &[
+            FIX,
+            (
+                "checks.py",
+                "import unittest\nfrom calc import add\n\nclass Checks(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n",
+            ),
+        ],
+        Proven,
+    ),
+    row(
+        "a refactoring, and a test among the sources moves",
+        &[(
+            "calc.py",
+            "import unittest\n\ndef add(a, b):\n    return a + b\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n",
+        )],
+        ALL,
+        &[
+            OTHERWISE,
+            (
+                "checks.py",
+                "import unittest\nfrom calc import add\n\nclass Checks(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n",
+            ),
+        ],
+        Believed,
+    ),
+    row(
+        "a bug is mended, with a test among the sources",
+        &[INLINE],
+        ALL,
+        &[(
+            "calc.py",
+            "import unittest\n\ndef add(a, b):\n    return a + b\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n        self.assertEqual(add(0, 2), 2)\n    def test_zero(self):\n        self.assertEqual(add(0, 0), 0)\n",
+        )],
+        Proven,
+    ),
+    row(
+        "a bug is mended, and a program of the person's says so",
+        &[BUG, TEST, VERIFY],
+        "run = ['verify']",
+        &[FIX],
+        Proven,
     ),
     row(
         "a feature without a test",
@@ -518,6 +644,14 @@ const fn configured(name: &'static str, check: &'static str, does: Files) -> Row
     row(name, &[BUG], check, does, Refused)
 }
 
+/// A bug that stays, with these tests in the place of the one among the sources.
+const fn inline(name: &'static str, tests: &'static str) -> Row {
+    Row {
+        task: tests,
+        ..row(name, &[INLINE], ALL, &[], Believed)
+    }
+}
+
 /// A runner that prints this before the work and that after it.
 const fn runner(name: &'static str, before: &'static str, after: &'static str) -> Row {
     Row {
@@ -526,13 +660,20 @@ const fn runner(name: &'static str, before: &'static str, after: &'static str) -
     }
 }
 
-/// Writes files; removes those without text.
-fn write(folder: &Path, files: Files) {
+/// Writes files, with `@` before the name into a folder of programs; removes those without text.
+fn write(folder: &Path, programs: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {
-        let path = folder.join(name);
+        let program = name.strip_prefix('@').map(|name| programs.join(name));
+        let path = program.clone().unwrap_or_else(|| folder.join(name));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         if text.is_empty() {
             fs::remove_file(path).unwrap();
+        } else if program.is_some() {
+            // A program that is written in its place could still be open for writing in a child of another test.
+            let aside = path.with_extension("new");
+            fs::write(&aside, text).unwrap();
+            fs::set_permissions(&aside, Permissions::from_mode(0o755)).unwrap();
+            fs::rename(aside, path).unwrap();
         } else {
             fs::write(path, text).unwrap();
         }
@@ -541,20 +682,27 @@ fn write(folder: &Path, files: Files) {
 
 /// Carries out a plan of one task; returns what is not as it should be.
 fn fault(row: &Row, isolation: &str, url: &str) -> Option<String> {
-    let scene = Scene::new("");
+    let mut scene = Scene::new("");
     let (mut check, mut task) = (row.check.to_owned(), row.task.to_owned());
     let project = scene.env.path("project");
+    let programs = scene.env.path("programs");
     fs::create_dir(&project).unwrap();
-    write(
-        &project,
-        &[(".gitignore", "__pycache__\n"), ("about.txt", "x\n")],
-    );
-    write(&project, row.project);
+    let [first, second] = ["a", "b"].map(|folder| programs.join(folder));
+    let path = scene.env.variable("PATH").to_owned();
+    let path = format!("{}:{}:{path}", first.display(), second.display());
+    scene.env.set("PATH", &path);
+    let begin = [(".gitignore", "__pycache__\n"), ("about.txt", "x\n")];
+    write(&project, &programs, &begin);
+    write(&project, &programs, row.project);
     let of_runner = row.project.is_empty() && row.does.is_empty();
     if of_runner {
         let text = format!("test -f note.txt && {check} || {{ {task}; exit 1; }}\n");
         fs::write(project.join("run.sh"), text).unwrap();
         (check, task) = ("run = ['sh', 'run.sh']".to_owned(), String::new());
+    }
+    let of_inline = row.does.is_empty() && !of_runner;
+    if of_inline {
+        task = String::new();
     }
     git(&project, "init --quiet --initial-branch main");
     git(&project, "add .");
@@ -576,8 +724,14 @@ fn fault(row: &Row, isolation: &str, url: &str) -> Option<String> {
         &format!("---\nname: One\ngoal: Do it\n---\n\n## Only\n\n{task}\n\nDo it.\n"),
     );
     let does = if of_runner { &[NOTE][..] } else { row.does };
+    let mended =
+        of_inline.then(|| INLINE.1.split_once("    def test").unwrap().0.to_owned() + row.task);
     let _agent = scene.agent(move |command| {
-        write(Path::new(command.field("workspace").unwrap()), does);
+        let folder = Path::new(command.field("workspace").unwrap());
+        write(folder, &programs, does);
+        if let Some(text) = &mended {
+            write(folder, &programs, &[(INLINE.0, text)]);
+        }
         Act::success("It is done.")
     });
     let code = scene.run("run --plan one.md --no-input").code;
@@ -594,7 +748,11 @@ fn fault(row: &Row, isolation: &str, url: &str) -> Option<String> {
         Refused => !accepted,
     };
     let said = attempt["checks"].to_string();
-    let own = row.end != Refused || said.contains("passes only with the agent's own version of");
+    let reasons = [
+        "passes only with the agent's own version of",
+        "its program is not the one from before the work",
+    ];
+    let own = row.end != Refused || reasons.iter().any(|reason| said.contains(reason));
     (!end || !own).then(|| {
         let (verdict, before) = (&attempt["verdict"], &task["before"]);
         format!(

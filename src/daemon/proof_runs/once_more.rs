@@ -18,10 +18,9 @@ impl ProofRuns {
         let (settings, changes) = (&self.settings, &own.changes);
         let (was_aside, added) = (merged || !changes.restored.is_empty(), &changes.added);
         // A plain check may be about the files that are added.
-        let is_plain = |name: &str| settings.checks.get(name).is_none_or(|check| check.plain);
         let (plain, others): (Vec<_>, Vec<_>) = results
             .into_iter()
-            .partition(|result| is_plain(&result.name));
+            .partition(|result| self.is_plain(&result.name));
         for (results, absent) in [(plain, &[][..]), (others, added.as_slice())] {
             if results.is_empty() || was_aside && absent.is_empty() {
                 continue;

@@ -5,10 +5,10 @@ use super::{Draft, Refusal};
 use crate::plan::due_steps::waits_for_checks;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckBefore, CheckResult,
-    CommandId, DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState, QuestionId,
-    RanCommand, Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile, Task, TaskId,
-    TaskState, Time,
+    AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckBefore, CheckProgram,
+    CheckResult, CommandId, DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState,
+    QuestionId, RanCommand, Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile,
+    Task, TaskId, TaskState, Time,
 };
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
@@ -504,6 +504,17 @@ impl Draft<'_> {
             task.before = before;
             self.insert(task);
         }
+        Ok(())
+    }
+
+    /// Records the programs of a task's checks, as they are before its first attempt.
+    ///
+    /// # Errors
+    /// There is no such task.
+    pub fn found_programs(&mut self, id: TaskId, now: Vec<CheckProgram>) -> Result<(), Refusal> {
+        let mut task = self.task(id)?;
+        task.programs = Some(now);
+        self.insert(task);
         Ok(())
     }
 

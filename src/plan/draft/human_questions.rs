@@ -378,6 +378,8 @@ impl Draft<'_> {
 pub(super) fn renew(task: &mut Task, note: &str) {
     task.status = TaskState::Pending;
     task.failures = 0;
+    // The person has seen which program was another one, and goes on with it.
+    task.programs = None;
     if !note.is_empty() {
         task.tell(note);
     }

@@ -52,6 +52,10 @@ pub enum Refusal {
     NoName,
     #[error("`{path}` {reason}")]
     BadPath { path: String, reason: &'static str },
+    #[error(
+        "a person wrote several criteria for task {0}: state each on a line, `1. …` and `2. …`"
+    )]
+    FewerCriteria(TaskId),
     #[error("a task produces at most {MAX_PRODUCED} files")]
     TooManyFiles,
     #[error("the metadata of a task has at most {MAX_METADATA} bytes, not {0}")]

@@ -305,8 +305,10 @@ impl Draft<'_> {
         let produces = produced(&spec.produces)?;
         task.checked_by_person |=
             (&checks, &produces, &spec.criteria) != (&task.checks, &task.produces, &task.criteria);
-        task.checks.clone_from(&spec.checks);
+        task.checks = checks;
+        task.criteria.clone_from(&spec.criteria);
         task.produces = produces;
+        task.may_change.clone_from(&spec.may_change);
         task.optional = spec.optional;
         self.insert(task);
         Ok(seen.number)
@@ -324,7 +326,6 @@ impl Draft<'_> {
             name: Some(spec.name.clone()),
             description: Some(spec.description.clone()),
             constraints: Some(spec.constraints.clone()),
-            criteria: Some(spec.criteria.clone()),
             assignee: Some(spec.assignee.clone()),
             dependencies: Some(spec.dependencies.clone()),
             ..TaskChanges::default()
@@ -405,12 +406,13 @@ fn same_text(one: &Task, other: &Task) -> bool {
             optional,
             checks,
             produces,
+            may_change,
             dependencies,
             ..
         } = task.clone();
         (
             (name, description, constraints, criteria, assignee),
-            (step, optional, checks, produces, dependencies),
+            (step, optional, checks, produces, may_change, dependencies),
         )
     }
     text(one) == text(other)

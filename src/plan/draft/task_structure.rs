@@ -195,10 +195,15 @@ impl Draft<'_> {
                 text.clone_from(change);
             }
         }
-        if let Some(criteria) = &changes.criteria {
-            reworded = reworded || *criteria != task.criteria;
-            task.criteria.clone_from(criteria);
-            task.checks = crate::plan::model::all_checks(&task.checks, criteria);
+        if let Some(words) = &changes.criteria {
+            let criteria = match task.is_soft() {
+                true => Some(words.clone()),
+                false => task.criteria.reworded(words),
+            };
+            let criteria = criteria.ok_or(Refusal::FewerCriteria(id))?;
+            reworded = reworded || criteria != task.criteria;
+            task.checks = crate::plan::model::all_checks(&task.checks, &criteria);
+            task.criteria = criteria;
         }
         if task.is_soft() {
             if let Some(checks) = &changes.checks {

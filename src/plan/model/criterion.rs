@@ -36,16 +36,20 @@ pub struct FileProperty {
     pub lines: Option<u32>,
 }
 
+impl FileProperty {
+    /// Returns the path and the property as a person writes them: `PATH, lines: N` or `PATH, contains: TEXT`.
+    pub fn stated(&self) -> String {
+        match (self.lines, &self.contains) {
+            (Some(lines), _) => format!("{}, lines: {lines}", self.path),
+            (None, Some(text)) => format!("{}, contains: {text}", self.path),
+            (None, None) => self.path.clone(),
+        }
+    }
+}
+
 impl fmt::Display for FileProperty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "file {}", self.path)?;
-        if let Some(lines) = self.lines {
-            write!(f, ", lines: {lines}")?;
-        }
-        match &self.contains {
-            Some(text) => write!(f, ", contains: {text}"),
-            None => Ok(()),
-        }
+        write!(f, "file {}", self.stated())
     }
 }
 
@@ -94,6 +98,26 @@ impl Criteria {
             ..criterion
         };
         Self(self.0.into_iter().map(unbound).collect())
+    }
+
+    /// Returns these criteria in other words, which come without proofs: those that a proof stands beside stay as they are, and the
+    /// words replace the others. A numbered list, as [`Self::text`] writes it, is read as one. `None` if one criterion would be
+    /// left of several: all checks would be its proof.
+    #[must_use]
+    pub fn reworded(&self, words: &Self) -> Option<Self> {
+        if words.text() == self.text() {
+            return Some(self.clone());
+        }
+        let mut list = self.0.clone();
+        list.retain(|one| one.proof.is_some());
+        let is_bound = !list.is_empty();
+        for text in words.0.iter().flat_map(|one| in_list(&one.text)) {
+            if !list.iter().any(|one| one.text == text) {
+                let text = text.to_owned();
+                list.push(Criterion { text, proof: None });
+            }
+        }
+        (is_bound || list.len() > 1 || self.0.len() < 2).then_some(Self(list))
     }
 
     /// Takes these proofs away, by the names of their results.
@@ -149,6 +173,13 @@ impl Criteria {
             }
         }
     }
+}
+
+/// Returns the items of a list whose lines are numbered from 1; else the whole text.
+fn in_list(text: &str) -> Vec<&str> {
+    let lines = (1..).zip(text.lines());
+    let items = lines.map(|(at, line)| line.strip_prefix(&format!("{at}. ")).map(str::trim));
+    items.collect::<Option<_>>().unwrap_or_else(|| vec![text])
 }
 
 impl Serialize for Criteria {
@@ -247,4 +278,15 @@ pub enum Before {
     Green,
     /// It did not run as it does on the result, for this reason: neither red nor green.
     Unknown(String),
+}
+
+/// A program that a check runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckProgram {
+    /// How the check names it.
+    pub word: String,
+    /// Where the PATH has it.
+    pub path: String,
+    /// The hash of its content; empty if it cannot be read.
+    pub hash: String,
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    CheckBefore, CommandId, Criteria, CriterionResult, EmptyStep, Origin, TaskId, TaskOrder, Time,
+    CheckBefore, CheckProgram, CommandId, Criteria, CriterionResult, EmptyStep, Origin, TaskId,
+    TaskOrder, Time,
 };
 
 /// The most bytes that the metadata of a task may have as JSON.
@@ -83,6 +84,12 @@ pub struct Task {
     /// Files that must exist in the workspace afterwards and not be empty; see [`crate::plan::within_workspace`].
     #[serde(default)]
     pub produces: Vec<String>,
+    /// Patterns of files that judge and that its agent may change nevertheless; only a person's plan file has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_change: Vec<String>,
+    /// The programs of its checks, as they were before its first attempt; `None` before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<Vec<CheckProgram>>,
     /// Data that callers of tools keep with the task; the core does not read it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -157,6 +164,8 @@ impl Task {
             dependencies: Vec::new(),
             checks,
             produces: spec.produces,
+            may_change: spec.may_change,
+            programs: None,
             metadata: Map::new(),
             origin: spec.origin,
             checked_by_person: spec.checked_by_person,
@@ -255,6 +264,9 @@ pub struct TaskSpec {
     pub checks: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub produces: Vec<String>,
+    /// See [`Task::may_change`].
+    #[serde(skip)]
+    pub may_change: Vec<String>,
     #[serde(skip)]
     pub metadata: Map<String, Value>,
     #[serde(skip)]

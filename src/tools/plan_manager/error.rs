@@ -111,6 +111,7 @@ impl From<Refusal> for PlanManagerError {
             | Refusal::NoName
             | Refusal::BadPath { .. }
             | Refusal::TooManyFiles
+            | Refusal::FewerCriteria(..)
             | Refusal::TooMuchMetadata(_)
             | Refusal::NoTasks
             | Refusal::NoNote => (InvalidArgument, json!({})),

@@ -42,13 +42,14 @@ const FIELDS: [&str; 7] = [
 ];
 
 /// The attributes of a task, as written in a list below its heading.
-pub(super) const ATTRIBUTES: [&str; 10] = [
+pub(super) const ATTRIBUTES: [&str; 11] = [
     "after",
     "assignee",
     "expected",
     "constraints",
     "checks",
     "produces",
+    "may_change",
     "optional",
     "step",
     "done",
@@ -345,6 +346,9 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
         "constraints" => value.clone_into(&mut task.constraints),
         "checks" => draft.check(words(attribute)),
         "produces" => draft.produced = words(attribute),
+        "may_change" => {
+            task.may_change = words(attribute).into_iter().map(|one| one.word).collect();
+        }
         "skipped" => task.skipped = Some(value.to_owned()),
         key => match flag(value) {
             Some(flag) if key == "done" => task.done = flag,

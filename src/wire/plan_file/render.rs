@@ -91,6 +91,7 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         ("constraints", continued(&task.constraints)),
         ("checks", line(&own_checks(task).join(", "))),
         ("produces", line(&task.produces.join(", "))),
+        ("may_change", line(&task.may_change.join(", "))),
         ("optional", flag(task.optional)),
         ("done", flag(task.status == TaskState::Completed)),
         ("skipped", skipped.unwrap_or_default()),

@@ -394,6 +394,7 @@ fn renders_plan_file() {
     second.dependencies = vec![TaskId(1)];
     second.checks = vec!["lint".to_owned(), "test".to_owned()];
     second.produces = vec!["c sharp.md".to_owned(), "src/b.rs".to_owned()];
+    second.may_change = vec!["tests/**".to_owned(), "*.golden".to_owned()];
     second.optional = true;
     let mut third = sample_plans::task(5, "List", TaskState::Pending);
     third.description = "- expect: this\n```\nopen".to_owned();
@@ -454,6 +455,7 @@ fn renders_plan_file() {
     - after: 1
     - checks: lint, test
     - produces: c sharp.md, src/b.rs
+    - may_change: tests/**, *.golden
     - optional: true
 
     ## 3. List
