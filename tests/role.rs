@@ -64,6 +64,7 @@ impl Scripted {
         RoleModel {
             model: Model::new(Arc::clone(self) as Arc<dyn LanguageModel>, &config),
             prompts: Arc::new(Prompts::load(None).unwrap()),
+            away: Duration::ZERO,
         }
     }
 

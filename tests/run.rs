@@ -316,6 +316,12 @@ impl Foreground {
         }
     }
 
+    /// Presses Ctrl-C, and waits for the end.
+    fn interrupted(self) -> Ran {
+        self.signal(Signal::INT);
+        self.end()
+    }
+
     /// Sends it a signal.
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.running.child), signal).unwrap();

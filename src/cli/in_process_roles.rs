@@ -135,6 +135,7 @@ pub async fn ready(
     let model = settings.models.as_ref().map(|models| RoleModel {
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
+        away: settings.timing.plan.away,
     });
     let toolbox = Toolbox::new(store.clone(), config, "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());

@@ -21,8 +21,8 @@ use super::prompt::Prompt;
 use super::{App, Ended, Exit, Output, Result, complain, shown_from_here};
 use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
 use crate::plan::{
-    Event, HumanQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId, ReviewPolicy, Row, Task,
-    TaskId, TaskState,
+    Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,
+    ReviewPolicy, Row, Task, TaskId, TaskState,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, FinishedView, RepeatedFailures, Style};
@@ -219,6 +219,20 @@ impl<'a> Foreground<'a> {
                 self.names.extend([named(task)]);
             }
         }
+        for row in &change.delta.rows {
+            let said = match row {
+                // A question on the terminal says it beside itself.
+                Row::Ask(ask) if !self.json && !self.quiet && !self.asks => {
+                    let failed = ask.away.is_some_and(|away| away.at == change.at);
+                    self.away(ask).filter(|_| failed)
+                }
+                _ => None,
+            };
+            if let Some(said) = said {
+                let time = view::clock_time(change.at, &TimeZone::system());
+                self.output.line(&format!("{time} {said}"))?;
+            }
+        }
         for event in &change.delta.events {
             if self.json {
                 let event = EventView::of(change, &self.plan, event);
@@ -268,6 +282,11 @@ impl<'a> Foreground<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns since when a model is away, and when it is asked again.
+    fn away(&self, ask: &ModelQuestion) -> Option<String> {
+        view::away(ask, self.app.config.timing.plan.away, &TimeZone::system())
     }
 
     /// Shows the last changes, and says how it ended and how it goes on.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use jiff::tz::TimeZone;
 
 use super::apply_input::apply_model_answer;
 use super::proof_runs::{ProofRuns, Subject};
@@ -18,6 +19,7 @@ use crate::plan::{
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
+use crate::view;
 use crate::volumes::Folder;
 use crate::wire::team_file::Team;
 use crate::wire::text::clip;
@@ -55,26 +57,42 @@ pub(super) struct NoAnswer {
     pub away: Option<Duration>,
 }
 
-/// Only makes a plan for a goal, without carrying it out. The caller holds the folder's lock.
+/// Only makes a plan for a goal, without carrying it out; asks a model that is away again until it answers. The caller holds
+/// the folder's lock.
 ///
 /// # Errors
 /// The model gave no usable plan; the goal is kept.
 pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
     anyhow::ensure!(settings.models.is_some(), "no language model is configured");
     make_workspace(&settings.workspace)?;
-    let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
-    let asked = asked.context("the budget allows no call")?;
-    let failed = asked.said.as_ref().err().map(|no| no.error.clone());
-    let volumes = settings.volumes.clone();
-    let apply = move |draft: &mut Draft<'_>| apply_model_answer(draft, asked, &volumes);
-    let why = "the model answered";
-    store.change(&settings.plan, BY, why, apply).await?;
-    let tasks = store.read(&settings.plan, |plan, _| plan.counts().total());
-    let tasks = tasks.await?;
-    match failed {
-        Some(error) => anyhow::bail!(error),
-        None if tasks == 0 => anyhow::bail!("the plan that the model made was refused"),
-        None => Ok(()),
+    let (first, mut said) = (settings.timing.plan.away, String::new());
+    loop {
+        let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
+        let asked = asked.context("the budget allows no call")?;
+        let failed = asked.said.as_ref().err().map(|no| no.error.clone());
+        let (volumes, id) = (settings.volumes.clone(), asked.ask.clone());
+        let apply = move |draft: &mut Draft<'_>| {
+            apply_model_answer(draft, asked, &volumes)?;
+            let (plan, zone) = (draft.plan(), TimeZone::system());
+            let ask = plan.ask(&id).filter(|ask| ask.answered.is_none());
+            let away = ask.and_then(|ask| Some((ask.away?, view::away(ask, first, &zone)?)));
+            Ok((plan.counts().total(), away))
+        };
+        let why = "the model answered";
+        let (tasks, away) = store.change(&settings.plan, BY, why, apply).await?;
+        match (failed, away) {
+            (Some(error), Some((away, when))) => {
+                if said != error {
+                    (settings.notice)(&error);
+                    said = error;
+                }
+                (settings.notice)(&when);
+                tokio::time::sleep(away.until_next(first)).await;
+            }
+            (Some(error), None) => anyhow::bail!(error),
+            (None, _) if tasks == 0 => anyhow::bail!("the plan that the model made was refused"),
+            (None, _) => return Ok(()),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::error::{Fault, LlmError, own_words};
+use super::error::{Fault, LlmError, is_overflow, own_words};
 use super::{BoxFuture, LanguageModel, ModelReply, Request};
 use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
 use crate::config::Config;
@@ -152,6 +152,11 @@ impl AgentModel {
 
     fn fault(&self, outcome: RunOutcome) -> Fault {
         match outcome {
+            // Some agents say so in words alone.
+            RunOutcome::Garbled { why } if is_overflow(&why) => Fault::Overflow {
+                status: None,
+                message: own_words(&why),
+            },
             RunOutcome::Garbled { why }
             | RunOutcome::Refused {
                 unfinished: Some(why),
@@ -181,6 +186,8 @@ impl AgentModel {
             Some(status @ (401 | 403)) => Fault::Unfit {
                 said: format!("its model refuses the key (status {status}): {message}"),
             },
+            // Agents pass on the words of the service, or have their own for it.
+            status if is_overflow(&fault.said) => Fault::Overflow { status, message },
             Some(status) if fault.retryable => Fault::Unavailable {
                 status,
                 message,

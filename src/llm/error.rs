@@ -83,8 +83,12 @@ pub enum Fault {
     TooLarge { limit: usize },
     #[error("refused the key: status {status}: {message}")]
     Unauthorised { status: u16, message: String },
-    #[error("has too small a context for this question: status {status}: {message}")]
-    Overflow { status: u16, message: String },
+    /// A coding agent does not always report the status.
+    #[error("has too small a context for this question: {}{message}", of_status(*.status))]
+    Overflow {
+        status: Option<u16>,
+        message: String,
+    },
     #[error("rejected the request: status {status}: {message}")]
     Rejected { status: u16, message: String },
     #[error("redirects to another place (status {status}), which is not followed")]
@@ -191,6 +195,10 @@ impl LlmError {
             Fault::Refused { .. } => "put the goal in other words, or choose another model",
         }
     }
+}
+
+fn of_status(status: Option<u16>) -> String {
+    status.map_or(String::new(), |status| format!("status {status}: "))
 }
 
 /// Returns whether words of a server, with the code and the type of its error, say that the question or the room for its

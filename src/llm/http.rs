@@ -230,7 +230,7 @@ impl Endpoint {
             },
             // Beside 413, servers say so with 400, 422, or a fault of their own.
             _ if code == 413 || is_overflow(&words) => Fault::Overflow {
-                status: code,
+                status: Some(code),
                 message,
             },
             // 408 request timeout, 409 conflict and 425 too early are temporary, as are overload and server faults.

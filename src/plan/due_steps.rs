@@ -43,9 +43,6 @@ impl Default for Timeouts {
     }
 }
 
-/// The longest wait before a model that is away is asked again, as a multiple of the first: five minutes.
-const LONGEST_AWAY: u32 = 20;
-
 /// Active time is recorded at least this often, so a kill loses less than this.
 const RECORD: Duration = Duration::from_secs(60);
 
@@ -499,9 +496,7 @@ impl DueSearch<'_> {
     }
 
     fn asks_again(&mut self, away: ModelAway) -> bool {
-        let first = self.world.waits.away;
-        let doubled = first.saturating_mul(2u32.saturating_pow(away.times.saturating_sub(1)));
-        let wait = doubled.min(first * LONGEST_AWAY).max(away.wait);
+        let wait = away.until_next(self.world.waits.away);
         self.reached(known(away.at, self.world).plus(wait))
     }
 

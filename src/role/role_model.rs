@@ -10,7 +10,8 @@ use tokio::time::sleep;
 use crate::llm::questions::role_steps::{self as questions, RoleContext};
 use crate::llm::{Model, Prompts, TypedQuestion};
 use crate::plan::{
-    AskId, Draft, ModelCost, ModelQuestion, ModelQuestionKind, PlanId, Refusal, TaskId,
+    AskId, Draft, ModelAway, ModelCost, ModelQuestion, ModelQuestionKind, Plan, PlanId, Refusal,
+    TaskId,
 };
 use crate::store::StoreError;
 
@@ -27,6 +28,8 @@ const LAST_PAUSE: Duration = Duration::from_secs(16);
 pub struct RoleModel {
     pub model: Model,
     pub prompts: Arc<Prompts>,
+    /// A model that is away is asked again after this, and then after longer waits, as the daemon does it.
+    pub away: Duration,
 }
 
 /// A question that is put for one internal plan.
@@ -39,8 +42,19 @@ pub(super) struct PlanQuestion<'a> {
     pub(super) top: Option<&'a PlanId>,
 }
 
+/// What a question came to.
+#[derive(Clone)]
+enum Kept {
+    Answer(String),
+    /// Why there is none.
+    Lost(String),
+    /// Why there is none yet, and how long the model asks to wait.
+    Away(String, Duration),
+}
+
 impl PlanQuestion<'_> {
-    /// Puts the `nth` question of its kind, counted from 0, or reads the answer that was given to it before.
+    /// Puts the `nth` question of its kind, counted from 0, or reads the answer that was given to it before. A model that is
+    /// away is asked again until it answers.
     ///
     /// # Errors
     /// The store failed, or [`RoleError::CannotPlan`] with the reason for which there is no answer.
@@ -55,24 +69,40 @@ impl PlanQuestion<'_> {
         {
             return Ok(value);
         }
-        let model = &self.model.model;
-        let model = match self.top {
-            Some(top) => model.at_most(self.allowed(top).await?),
-            None => model.clone(),
-        };
-        let ask = self.begin(subject).await?;
-        let (spent, kept, said) = match model.ask(question).await {
-            Ok(answered) => (answered.spent, Ok(answered.text), Ok(answered.value)),
-            Err(error) => {
-                let lost = format!("{error}. Hint: {}", error.hint());
-                (error.spent, Err(lost.clone()), Err(lost))
+        let mut model = self.model.model.clone();
+        let mut said = String::new();
+        loop {
+            if let Some(top) = self.top {
+                model = model.at_most(self.allowed(top).await?);
             }
-        };
-        self.keep(&ask, spent, kept).await?;
-        if let Some(top) = self.top {
-            self.count(top, spent).await;
+            let ask = self.begin(subject.clone()).await?;
+            let error = match model.ask(question).await {
+                Ok(answered) => {
+                    self.keep(&ask, answered.spent, Kept::Answer(answered.text))
+                        .await?;
+                    self.count(answered.spent, None).await;
+                    return Ok(answered.value);
+                }
+                Err(error) => error,
+            };
+            let lost = format!("{error}. Hint: {}", error.hint());
+            if !error.retryable() {
+                self.keep(&ask, error.spent, Kept::Lost(lost.clone()))
+                    .await?;
+                self.count(error.spent, None).await;
+                return Err(RoleError::CannotPlan(lost));
+            }
+            let wait = error.retry_after().unwrap_or_default();
+            let kept = Kept::Away(lost.clone(), wait);
+            let away = self.keep(&ask, error.spent, kept).await?;
+            // That it is still away is no news.
+            let news = (said != lost).then(|| (subject.clone(), lost.clone()));
+            self.count(error.spent, news).await;
+            said = lost;
+            model = model.without_retries();
+            let wait = away.map_or(wait, |away| away.until_next(self.model.away));
+            sleep(wait).await;
         }
-        said.map_err(RoleError::CannotPlan)
     }
 
     /// Returns the answer that was given to a question before.
@@ -82,7 +112,9 @@ impl PlanQuestion<'_> {
         nth: usize,
     ) -> Result<Option<String>, StoreError> {
         let known = self.keeper.store.read(self.plan, move |plan, _| {
-            let answered = |ask: &&ModelQuestion| ask.subject == subject && ask.error.is_none();
+            let answered = |ask: &&ModelQuestion| {
+                ask.subject == subject && (ask.error.is_none() || ask.answer.is_some())
+            };
             let mut asks: Vec<_> = plan.asks().filter(answered).collect();
             asks.sort_by_key(|ask| (ask.asked, &ask.id));
             asks.get(nth).and_then(|ask| ask.answer.clone())
@@ -105,12 +137,20 @@ impl PlanQuestion<'_> {
         }
     }
 
-    /// Counts what a question took on the plan whose budget holds.
-    async fn count(&self, top: &PlanId, spent: ModelCost) {
+    /// Counts what a question took on the plan whose budget holds, and logs there why it got no answer.
+    async fn count(&self, spent: ModelCost, failed: Option<(ModelQuestionKind, String)>) {
+        let Some(top) = self.top else {
+            return;
+        };
         let PlanKeeper { store, by, .. } = self.keeper;
         let counted = retry(|| {
+            let failed = failed.clone();
             store.change(top, by, "what a role asked a model", move |draft| {
                 draft.count_call_of_role(spent);
+                if let Some((subject, error)) = failed {
+                    let error = format!("it is away and is asked again until it answers: {error}");
+                    draft.log_model_failure(subject, &error);
+                }
                 Ok(())
             })
         });
@@ -119,25 +159,29 @@ impl PlanQuestion<'_> {
         }
     }
 
-    /// Keeps what a question came to.
+    /// Keeps what a question came to. Returns how often the model was away.
     async fn keep(
         &self,
         ask: &AskId,
         spent: ModelCost,
-        said: Result<String, String>,
-    ) -> Result<(), StoreError> {
+        outcome: Kept,
+    ) -> Result<Option<ModelAway>, StoreError> {
         let kept = retry(|| {
-            let (ask, said) = (ask.clone(), said.clone());
+            let (ask, outcome) = (ask.clone(), outcome.clone());
             let why = "what the model said";
             self.keeper.change(self.plan, why, move |draft| {
                 draft.count_ask(&ask, spent)?;
-                match &said {
-                    Ok(text) => draft.answered_ask(&ask, text),
-                    Err(lost) => draft.lost_ask(&ask, lost),
+                match &outcome {
+                    Kept::Answer(text) => draft.answered_ask(&ask, text),
+                    Kept::Lost(error) => draft.lost_ask(&ask, error),
+                    Kept::Away(error, wait) => draft.away_ask(&ask, error, *wait),
                 }
             })
         });
-        kept.await.map(drop)
+        kept.await?;
+        let id = ask.clone();
+        let away = move |plan: &Plan, _| plan.ask(&id).and_then(|ask| ask.away);
+        self.keeper.store.read(self.plan, away).await
     }
 
     async fn begin(&self, subject: ModelQuestionKind) -> Result<AskId, StoreError> {

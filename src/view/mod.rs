@@ -45,7 +45,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::plan::{ArchiveState, DAEMON, TaskId, Time};
+use crate::plan::{ArchiveState, DAEMON, ModelQuestion, TaskId, Time};
 use crate::wire::text::{one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
@@ -79,6 +79,15 @@ impl ListedView<'_> {
 /// Returns the time of day as a person's clock shows it, with its zone.
 pub fn clock_time(time: Time, zone: &TimeZone) -> String {
     at(time, zone, "%H:%M:%S %Z")
+}
+
+/// Returns since when a model that is away was asked in vain, and when it is asked again; the wait after the first failure
+/// is given. `None` if it is not away.
+pub fn away(ask: &ModelQuestion, first: Duration, zone: &TimeZone) -> Option<String> {
+    let away = ask.away.filter(|_| ask.answered.is_none())?;
+    let since = clock_time(ask.asked, zone);
+    let next = clock_time(away.at.plus(away.until_next(first)), zone);
+    Some(format!("the model is away since {since}; next try {next}"))
 }
 
 /// Returns a moment as a person's clock shows it, with its zone.

@@ -111,11 +111,11 @@ fn agent_with_login_plans_without_key() {
 
 #[test]
 fn planning_error_quotes_agent() {
-    let scene = Scene::with_fake("llm.provider = 'agent'\nllm.tries = 1");
+    let mut scene = Scene::with_fake("llm.provider = 'agent'\nllm.tries = 1\nbudget.llm_calls = 1");
+    scene.set("PLAN_AGENT_TIMING", "0.01");
     let failed = |event: Value| {
         scene.write("fake/plan", &format!("{event}\n"));
-        let ran = scene.exits(1, "plan 'Make a greeting'");
-        ran.stderr
+        scene.exits(1, "plan 'Make a greeting'")
     };
     let of_model = |status: u16| {
         json!({
@@ -123,23 +123,66 @@ fn planning_error_quotes_agent() {
             "result": format!("API Error: {status} scripted"),
         })
     };
-    insta::assert_snapshot!(first_lines(&failed(of_model(401))), @r#"
-    the coding agent claude plans and judges: provider = "agent"
-    error: the coding agent `claude` cannot be asked: its model refuses the key (status 401): API Error: 401 scripted. Hint: run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it
-    "#);
-    insta::assert_snapshot!(first_lines(&failed(of_model(529))), @r#"
-    the coding agent claude plans and judges: provider = "agent"
-    error: the coding agent `claude` is not available now: status 529: API Error: 529 scripted. Hint: the server has trouble: try again later
-    "#);
-    insta::assert_snapshot!(first_lines(&failed(json!({"type": "system"}))), @r#"
-    the coding agent claude plans and judges: provider = "agent"
-    error: the coding agent `claude` gave no answer: it ended with exit code 0 and without a last word. Hint: run the agent by hand once: does it answer?
-    "#);
+    for (event, told) in [
+        (
+            of_model(401),
+            "error: the coding agent `claude` cannot be asked: its model refuses the key (status 401): API Error: 401 scripted. Hint: run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it",
+        ),
+        (
+            of_model(529),
+            "! the coding agent `claude` is not available now: status 529: API Error: 529 scripted. Hint: the server has trouble: try again later",
+        ),
+        (
+            json!({"type": "system"}),
+            "! the coding agent `claude` gave no answer: it ended with exit code 0 and without a last word. Hint: run the agent by hand once: does it answer?",
+        ),
+    ] {
+        let ran = failed(event);
+        ran.has_stderr([
+            "the coding agent claude plans and judges: provider = \"agent\"",
+            told,
+        ]);
+    }
+}
+
+#[test]
+fn overflow_of_agent_gets_smaller_question() {
+    let long = "A long line of the report. ".repeat(400);
+    for event in [
+        json!({"type": "result", "is_error": true, "terminal_reason": "api_error", "api_error_status": 400,
+            "result": "Prompt is too long"}),
+        json!({"type": "result", "is_error": true, "result": "Prompt is too long"}),
+    ] {
+        let scene = Scene::with_fake("llm.provider = 'agent'");
+        scene.write("fake/judge.once", &format!("{event}\n"));
+        scene.write("report.md", &format!("---\nstatus: SUCCESS\n---\n{long}"));
+        let file = scene.made();
+        let script = format!(
+            "printf hello > {}; cp {} $1",
+            file.display(),
+            scene.path("report.md").display()
+        );
+        let agent = [
+            "--agent", "command", "--", "sh", "-c", &script, "sh", "{report}",
+        ];
+        let ran = scene.run([&["run", "Make a greeting"][..], &agent].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let asked = scene.asked("judge");
+        let questions: Vec<&str> = asked
+            .split("Answer this question yourself and now.")
+            .collect();
+        let sizes: Vec<usize> = questions.iter().map(|question| question.len()).collect();
+        assert_eq!(sizes.len(), 3, "{asked}");
+        assert!(sizes[1] < sizes[0], "{sizes:?}");
+    }
 }
 
 #[test]
 fn hanging_agent_is_killed_with_children() {
-    let mut scene = Scene::new("llm.provider = 'agent'\nllm.timeout = '1s'\nllm.tries = 1");
+    let mut scene = Scene::new(
+        "llm.provider = 'agent'\nllm.timeout = '1s'\nllm.tries = 1\nbudget.llm_calls = 1",
+    );
+    scene.set("PLAN_AGENT_TIMING", "0.01");
     let pid = scene.path("pid");
     scene.show_script(
         "claude",
@@ -191,9 +234,4 @@ fn missing_agent_is_reported_immediately() {
     error: config.toml:1:16: `llm.provider` is "agent", but no coding agent is installed
     Hint: install one (claude, codex, gemini, opencode), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out
     "#);
-}
-
-/// Returns an error with its hint.
-fn first_lines(text: &str) -> String {
-    text.lines().take(2).collect::<Vec<_>>().join("\n")
 }

@@ -29,9 +29,156 @@ fn asked_about(scene: &Scene) -> String {
     });
     let question = &questions[0];
     let reason = question["reason"].as_str().unwrap();
-    let begins = "the model is away (judge) and is asked again until it answers: model `scripted`";
-    assert!(reason.starts_with(begins), "{reason}");
+    let what = if scene.tasks().is_empty() {
+        "plan"
+    } else {
+        "judge"
+    };
+    begins(
+        reason,
+        format!(
+            "the model is away ({what}) and is asked again until it answers: model `scripted` at `http://"
+        ),
+    );
     question["id"].as_str().unwrap().to_owned()
+}
+
+/// Makes a scene whose model closes every connection when it is to plan, while `away` is set.
+fn without_planner(shape: Shape, away: &Arc<AtomicBool>) -> (LlmServer, Scene) {
+    let is_away = Arc::clone(away);
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "plan" if is_away.load(Ordering::SeqCst) => Answer::Close,
+        "plan" => planned(&[("Only", &[])]),
+        _ => all_well(asked),
+    });
+    let mut scene = Scene::with_model(&server, shape, FEW);
+    scene.env.set("PLAN_AGENT_TIMING", "0.01");
+    (server, scene)
+}
+
+/// What the terminal says each time that the model is still away.
+const STILL_AWAY: [&str; 2] = [" the model is away since ", "; next try "];
+
+#[test]
+fn first_plan_waits_for_model_that_is_away() {
+    for shape in SHAPES {
+        let away = Arc::new(AtomicBool::new(true));
+        let (server, scene) = without_planner(shape, &away);
+        let agent = scene.agent(|_| Act::success("done"));
+        let run = scene.start("run 'Do it'");
+        let id = asked_about(&scene);
+        wait_until("it is asked on", || server.count("plan") >= 4);
+        let ran = run.interrupted();
+        assert_eq!(ran.code, Some(130), "{ran:?}");
+        ran.has_stdout(STILL_AWAY);
+        ran.has_stdout([
+            "model `scripted` at `http://",
+            "resume",
+            "goes on where it was",
+        ]);
+
+        let before = server.count("plan");
+        let run = scene.start("resume");
+        wait_until("it is asked on", || server.count("plan") >= before + 2);
+        assert_eq!(asked_about(&scene), id, "it is one question");
+        away.store(false, Ordering::SeqCst);
+        let ran = run.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(agent.attempts(), [(1, 1)]);
+        has(&scene.works("log"), "the model answers again");
+        assert!(scene.texts("questions/pending", ".md").is_empty());
+    }
+}
+
+#[test]
+fn first_plan_survives_kill_while_model_is_away() {
+    let away = Arc::new(AtomicBool::new(true));
+    let (_server, scene) = without_planner(Shape::Chat, &away);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave("run 'Do it'");
+    asked_about(&scene);
+    kill(&scene, daemon);
+    away.store(false, Ordering::SeqCst);
+    scene.works("resume");
+    assert_eq!(scene.tasks(), ["completed"]);
+}
+
+#[test]
+fn plan_waits_for_model_that_is_away() {
+    let away = Arc::new(AtomicBool::new(true));
+    let (server, scene) = without_planner(Shape::Messages, &away);
+    let run = scene.start("plan 'Do it'");
+    wait_until("it is asked on", || server.count("plan") >= 4);
+    let ran = run.interrupted();
+    assert_eq!(ran.code, Some(130), "{ran:?}");
+    ran.has_stderr(["the goal is kept", "resume", "model `scripted` at `http://"]);
+    ran.has_stderr(STILL_AWAY);
+    assert_eq!(
+        ran.stderr.matches("cannot be reached").count(),
+        1,
+        "{ran:?}"
+    );
+
+    let run = scene.start("plan 'Do it'");
+    let before = server.count("plan");
+    wait_until("it is asked on", || server.count("plan") >= before + 4);
+    away.store(false, Ordering::SeqCst);
+    let ran = run.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.has_stdout("## 1. Only");
+    assert!(open_questions(&scene).is_empty());
+}
+
+#[test]
+fn terminal_says_next_try() {
+    let away = Arc::new(AtomicBool::new(true));
+    let (_server, scene) = without_planner(Shape::Chat, &away);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let (mut run, terminal) = scene.env.start_on_terminal("run 'Do it'");
+    terminal.await_shown("plan (the model is away since ");
+    terminal.await_shown("; next try ");
+    away.store(false, Ordering::SeqCst);
+    assert_eq!(run.wait().code(), Some(0));
+    has(terminal.shown(), "the model answers again");
+}
+
+#[test]
+fn role_asks_model_that_is_away_again() {
+    const TEAM: &str = "
+name: One
+roles:
+- id: architect
+  kind: agent
+  description: Designs.
+  actions: [ask]
+";
+    let away = Arc::new(AtomicBool::new(true));
+    let is_away = Arc::clone(&away);
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "judge" | "audit" | "summarise" => all_well(asked),
+        _ if is_away.load(Ordering::SeqCst) => Answer::Close,
+        "ask" => Answer::Json(json!({"answer": "Of wood."})),
+        kind => panic!("{kind}"),
+    });
+    let mut scene = Scene::with_model(&server, Shape::Chat, FEW);
+    scene.env.set("PLAN_AGENT_TIMING", "0.01");
+    scene.write("team.yaml", TEAM);
+    scene.write("one-of-role.md", &team::one_for("architect"));
+    let daemon = scene.leave("run --team team.yaml --plan one-of-role.md");
+    wait_until("it is asked on", || server.count("ask") >= 4);
+    let log = scene.works("log");
+    let told = "the model failed to do a step: it is away and is asked again until it answers: model `scripted` at `http://";
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+    kill(&scene, daemon);
+
+    let before = server.count("ask");
+    let run = scene.start("resume");
+    wait_until("it is asked on", || server.count("ask") >= before + 2);
+    away.store(false, Ordering::SeqCst);
+    let ran = run.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.events_named("reported").len(), 1);
+    assert_eq!(scene.status()["usage"]["llm_calls"], server.asked().len());
 }
 
 #[test]

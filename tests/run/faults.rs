@@ -166,12 +166,34 @@ fn failing(kind: &'static str, fault: &Lasting, mended: &Arc<AtomicBool>) -> Llm
     })
 }
 
+/// Waits until a person knows of a fault of the model, which is asked on, and repairs the model.
+fn mend(scene: &Scene, fault: &Lasting, mended: &AtomicBool) {
+    wait_until("a person is asked", || {
+        open_questions(scene).iter().any(|question| {
+            let reason = question["reason"].as_str().unwrap();
+            reason.contains(fault.told) && reason.contains("is asked again until it answers")
+        })
+    });
+    mended.store(true, Ordering::SeqCst);
+}
+
 /// Lets a request for a plan fail, repairs the model, and resumes the goal.
 fn no_plan_comes(shape: Shape, fault: &Lasting) {
     let (told, asked) = (fault.told, fault.asked);
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", fault, &mended);
-    let scene = fault.scene(&server, shape);
+    let mut scene = fault.scene(&server, shape);
+    scene.env.set("PLAN_AGENT_TIMING", "0.01");
+    if fault.passes {
+        let agent = scene.agent(|_| Act::success("done"));
+        let run = scene.start("run 'Do a thing'");
+        mend(&scene, fault, &mended);
+        let ran = run.end();
+        assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
+        assert!(server.count("plan") > asked, "{told}");
+        assert_eq!(agent.attempts(), [(1, 1)]);
+        return;
+    }
     let ran = scene.run("run 'Do a thing'");
     assert_eq!(ran.code, Some(1), "{told}: {ran:?}");
     let all = format!("{}{}", ran.stdout, ran.stderr);
@@ -244,14 +266,8 @@ fn no_judgement_comes(shape: Shape, fault: &Lasting) {
     let agent = scene.agent(|_| Act::success("done"));
     if fault.passes {
         let run = scene.start("run --plan one.md");
-        wait_until("a person is asked", || {
-            open_questions(&scene).iter().any(|question| {
-                let reason = question["reason"].as_str().unwrap();
-                reason.contains(told) && reason.contains("is asked again until it answers")
-            })
-        });
+        mend(&scene, fault, &mended);
         assert!(server.count("judge") >= asked, "{told}");
-        mended.store(true, Ordering::SeqCst);
         let ran = run.end();
         assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
         assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
@@ -297,8 +313,10 @@ fn default_llm_tries_are_five() {
     let mended = Arc::new(AtomicBool::new(false));
     let server = failing("plan", &Lasting::of(passing(500), "500", 5), &mended);
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    scene.exits(1, "run 'Do a thing'");
+    let run = scene.start("run 'Do a thing'");
+    wait_until("a person is asked", || !open_questions(&scene).is_empty());
     assert_eq!(server.count("plan"), 5);
+    assert_eq!(run.interrupted().code, Some(130));
 }
 
 #[test]

@@ -5,7 +5,9 @@ use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::edit_plan::{unchanged, with_comments, without_comments};
 use super::super::editor::Editor;
 use super::Foreground;
-use crate::plan::{Attempt, Draft, HumanQuestion, HumanQuestionKind, Plan, QuestionId};
+use crate::plan::{
+    Attempt, Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId,
+};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
 use crate::wire::plan_file::PlanToEdit;
@@ -25,6 +27,8 @@ pub(super) struct OpenQuestion {
     output: Vec<String>,
     /// Questions that wait behind it.
     waiting: usize,
+    /// The model question that failed, if it is about one.
+    ask: Option<ModelQuestion>,
     /// The plan that is to be approved; empty if that is not asked, or is on the terminal.
     plan: String,
     at_work: AtWork,
@@ -53,6 +57,7 @@ impl OpenQuestion {
             short,
             output: output.unwrap_or_default(),
             waiting: plan.open_questions().count() - 1,
+            ask: question.ask.as_ref().and_then(|id| plan.ask(id)).cloned(),
             plan: match review {
                 true => view::review(plan, paint),
                 false => String::new(),
@@ -94,7 +99,9 @@ impl Foreground<'_> {
             more => format!(" ({more} more questions wait)"),
         };
         let (short, offer) = (&open.short, offer(question));
-        let text = format!("{short}{more}? {offer} > ");
+        let away = open.ask.as_ref().and_then(|ask| self.away(ask));
+        let away = away.map_or(String::new(), |away| format!(" ({away})"));
+        let text = format!("{short}{more}{away}? {offer} > ");
         // Where nothing may move, nothing stands there that would have to.
         let columns = self.live.as_ref().and(self.output.size());
         let beside = columns.map(|(columns, _)| open.at_work.beside_question(columns));

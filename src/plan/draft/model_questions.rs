@@ -93,19 +93,15 @@ impl Draft<'_> {
         question: QuestionId,
     ) -> Result<(), Refusal> {
         let mut ask = self.open_ask(id)?;
-        let before = ask.away.take();
-        ask.away = away.map(|wait| ModelAway {
-            times: before.map_or(0, |before| before.times).saturating_add(1),
-            at: self.now,
-            wait: wait.min(LONGEST_WAIT),
-        });
+        let before = ask.away;
+        ask.away = away.map(|wait| self.away_again(&ask, wait));
         if before.is_some() && away.is_none() {
             self.close_question_about(id, "the model fails in another way now");
         }
         let ask = self.note_failure(ask, error);
         match &ask.subject {
             ModelQuestionKind::Summary => self.answered_ask(id, ""),
-            ModelQuestionKind::Plan if self.plan.counts().total() == 0 => {
+            ModelQuestionKind::Plan if away.is_none() && self.plan.counts().total() == 0 => {
                 self.answered_ask(id, "")?;
                 self.set_idle()
             }
@@ -125,6 +121,25 @@ impl Draft<'_> {
                 let about = HumanQuestionKind::Model;
                 self.ask_about(question, about, task, Some(id.clone()), &reason)
             }
+        }
+    }
+
+    /// Records that the model of a role is away, which asks it again by itself.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id, or it has its answer.
+    pub fn away_ask(&mut self, id: &AskId, error: &str, wait: Duration) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        ask.away = Some(self.away_again(&ask, wait));
+        self.note_failure(ask, error);
+        Ok(())
+    }
+
+    fn away_again(&self, ask: &ModelQuestion, wait: Duration) -> ModelAway {
+        ModelAway {
+            times: ask.away.map_or(0, |before| before.times).saturating_add(1),
+            at: self.now,
+            wait: wait.min(LONGEST_WAIT),
         }
     }
 
@@ -189,6 +204,12 @@ impl Draft<'_> {
             usage.llm_output_tokens = usage.llm_output_tokens.saturating_add(spent.output_tokens);
             usage.llm_cost_usd = money(usage.llm_cost_usd, spent.cost_usd);
         });
+    }
+
+    /// Logs why the model gave a role no answer.
+    pub fn log_model_failure(&mut self, subject: ModelQuestionKind, error: &str) {
+        let error = error.to_owned();
+        self.log(Event::ModelFailed { subject, error });
     }
 
     /// Records what agents used: as their reports say, or for a role's request that no longer has a waiting role, so that no

@@ -196,6 +196,17 @@ pub struct ModelAway {
     pub wait: Duration,
 }
 
+/// The longest wait before a model that is away is asked again, as a multiple of the first: five minutes.
+const LONGEST_AWAY: u32 = 20;
+
+impl ModelAway {
+    /// Returns the wait before it is asked again; the first one is given, each further one is twice as long.
+    pub fn until_next(&self, first: Duration) -> Duration {
+        let doubled = first.saturating_mul(2u32.saturating_pow(self.times.saturating_sub(1)));
+        doubled.min(first * LONGEST_AWAY).max(self.wait)
+    }
+}
+
 /// One question to a language model. Its answer and its effect are committed in the same change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelQuestion {
