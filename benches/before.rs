@@ -74,8 +74,10 @@ fn carry_out(before: &str) -> Duration {
             .current_dir(folder.join("project"));
         assert!(words.status().unwrap().success());
     }
-    let state = folder.join("state").display().to_string();
-    let environment = [("XDG_STATE_HOME".to_owned(), state.clone())];
+    // What a person confirms is recorded where no agent writes.
+    let state = tempfile::tempdir().unwrap();
+    let states = state.path().display().to_string();
+    let environment = [("XDG_STATE_HOME".to_owned(), states.clone())];
     trust_folder(folder, &environment.into_iter().collect()).unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut program = program(
@@ -84,7 +86,7 @@ fn carry_out(before: &str) -> Duration {
     );
     program
         .env("PATH", path)
-        .env("XDG_STATE_HOME", state)
+        .env("XDG_STATE_HOME", states)
         .stderr(Stdio::inherit());
     let begun = Instant::now();
     let status = program.status().unwrap();

@@ -184,3 +184,14 @@ fn check_without_tests_runs_again_when_later_tasks_are_done() {
         );
     }
 }
+
+#[test]
+fn check_that_never_finds_tests_runs_once_for_each_result() {
+    let check = "echo x >> ../../runs; echo Ran 0 tests in 0s";
+    let scene = Scene::by_rules(&format!(
+        "run.checks = ['c']\nchecks.c = {{ run = ['sh', '-c', '{check}'], before = 'never' }}\n"
+    ));
+    let _agent = scene.agent(|_| Act::success("It is done."));
+    scene.works("run --plan chain.md --no-input");
+    assert_eq!(scene.read("runs"), "x\n".repeat(3));
+}

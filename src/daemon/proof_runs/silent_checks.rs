@@ -1,7 +1,5 @@
 //! Checks of completed tasks that ran no test run again when later tasks are done.
 
-use std::collections::BTreeSet;
-
 use super::{ProofRuns, Subject, outcome, run_check};
 use crate::plan::{Before, CheckResult, Plan, counted};
 
@@ -11,16 +9,15 @@ impl ProofRuns {
     pub async fn again(&self) -> anyhow::Result<(u32, Vec<CheckResult>)> {
         let read = |plan: &Plan, _| {
             let head = plan.head();
-            let silent = head.silent.tasks.iter().filter_map(|task| plan.task(*task));
-            let attempts = silent.clone().filter_map(|task| plan.current_attempt(task));
-            let checks = attempts.flat_map(|attempt| attempt.checks.iter().flatten());
-            let checks = checks.filter(|check| check.says_nothing());
-            let names: BTreeSet<String> = checks.map(|check| check.name.clone()).collect();
+            let silent = plan.silent_checks().into_iter();
+            let names: Vec<String> = silent.map(str::to_owned).collect();
             let state = head.line.as_ref().map(|line| line.tip.clone());
             let state = state.or_else(|| head.tree.clone());
-            let subject = silent
-                .clone()
-                .find_map(|task| Subject::of(plan, task.number));
+            let subject = head
+                .silent
+                .tasks
+                .iter()
+                .find_map(|task| Subject::of(plan, *task));
             (head.silent.later, names, state, subject)
         };
         let (later, names, state, subject) = self.store.read(&self.settings.plan, read).await?;
@@ -39,10 +36,8 @@ impl ProofRuns {
             None => subject.workspace.clone(),
         };
         let mut results = Vec::new();
-        for check in names
-            .iter()
-            .filter_map(|name| self.settings.checks.get(name))
-        {
+        let checks = &self.settings.checks;
+        for check in names.iter().filter_map(|name| checks.get(name)) {
             let mut run = run_check(&self.settings, check, &place, &subject.first).await?;
             match (outcome(check, &run).outcome, run.tests) {
                 (Before::Red, _) => {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{ProofRuns, Subject, files_before, outcome, run_check, unknown};
 use crate::config::BeforeWork;
 use crate::exec::JudgingFiles;
-use crate::plan::{Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult, Plan};
+use crate::plan::{Before, ChangeDetection, CheckBefore, CheckResult, Plan};
 
 /// A command waits for checks that took at most this long the last time.
 const QUICK: Duration = Duration::from_secs(5);
@@ -14,14 +14,14 @@ const QUICK: Duration = Duration::from_secs(5);
 impl Subject {
     /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
     pub(super) fn may_judge_itself(&self, files: &JudgingFiles) -> Option<String> {
-        let ChangedFiles { seen, more, .. } = &self.changed;
+        let changed = &self.changed;
         let judges =
             |path: &&str| files.judges(path) || files.configures(path) || files.is_manifest(path);
-        match self.changed.paths().find(judges) {
+        match changed.paths().find(judges) {
             Some(path) => Some(format!(
                 "the result changes {path}, and git does not keep what judged before"
             )),
-            None if *more > 0 || *seen != ChangeDetection::Listing => Some(
+            None if changed.more > 0 || changed.seen != ChangeDetection::Listing => Some(
                 "not all that changed is known, and git does not keep what judged before"
                     .to_owned(),
             ),
@@ -44,16 +44,14 @@ impl ProofRuns {
         };
         let mut outcomes = Vec::new();
         for check in self.checks(subject) {
-            let outcome = match why
-                .clone()
-                .or_else(|| is_slow(check.before, subject.took.get(&check.name)))
-            {
+            let slow = || is_slow(check.before, subject.took.get(&check.name));
+            let outcome = match why.clone().or_else(slow) {
                 Some(why) => unknown(&why),
                 None => {
-                    let folder = &subject.workspace;
+                    let (settings, folder) = (&self.settings, &subject.workspace);
                     outcome(
                         check,
-                        &run_check(&self.settings, check, folder, &subject.first).await?,
+                        &run_check(settings, check, folder, &subject.first).await?,
                     )
                 }
             };
@@ -62,9 +60,7 @@ impl ProofRuns {
         }
         outcomes.extend(files_before(&subject.task, Ok(&subject.workspace)).await?);
         // Another task may have begun meanwhile.
-        if why.is_none() {
-            why = self.at_work(subject).await?;
-        }
+        why = why.or(self.at_work(subject).await?);
         if let Some(why) = why {
             for before in &mut outcomes {
                 before.outcome = Before::Unknown(why.clone());

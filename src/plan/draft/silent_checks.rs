@@ -1,28 +1,48 @@
 //! Checks of completed tasks that said nothing, as no test ran: they run again when later tasks are done.
 
+use std::collections::BTreeSet;
+
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{Attempt, CheckResult, TaskId, TaskState};
+use crate::plan::plan_in_memory::Plan;
 use crate::plan::proof::evidence;
 
 /// The most tasks whose checks run again; those that were completed last.
 const MAX_SILENT: usize = 100;
 
+impl Plan {
+    /// Returns the names of the checks of completed tasks that said nothing.
+    pub fn silent_checks(&self) -> BTreeSet<&str> {
+        let tasks = self.head().silent.tasks.iter();
+        let tasks = tasks.filter_map(|task| self.task(*task));
+        let attempts = tasks.filter_map(|task| self.current_attempt(task));
+        let checks = attempts.flat_map(|attempt| attempt.checks.iter().flatten());
+        let silent = checks.filter(|check| check.says_nothing());
+        silent.map(|check| check.name.as_str()).collect()
+    }
+}
+
 impl Draft<'_> {
-    /// Notes that a task was completed, which lets the silent checks of others run again, and whether its own said nothing.
+    /// Notes that a task was completed, which lets the silent checks of others run again, and whether its own said nothing: what
+    /// ran no test on its result need not run again.
     pub(super) fn note_silent(&mut self, task: TaskId, attempt: &Attempt) {
         let mut silent = self.plan.head().silent.clone();
+        let own = || {
+            attempt
+                .checks
+                .iter()
+                .flatten()
+                .filter(|check| check.says_nothing())
+        };
+        let known = |name: &str| own().any(|check| check.name == name);
+        let news = !self.plan.silent_checks().into_iter().all(known);
         silent.tasks.retain(|other| *other != task);
         silent.later = match silent.is_empty() {
             true => 0,
-            false => silent.later + 1,
+            false => silent.later + u32::from(news),
         };
-        if attempt
-            .checks
-            .iter()
-            .flatten()
-            .any(CheckResult::says_nothing)
-        {
+        if own().next().is_some() {
             silent.tasks.push(task);
             let most = silent.tasks.len().min(MAX_SILENT);
             silent.tasks = silent.tasks.split_off(silent.tasks.len() - most);

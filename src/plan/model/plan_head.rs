@@ -369,7 +369,7 @@ pub struct PlanHead {
     pub tree: Option<String>,
     /// Completed tasks with checks that ran no test.
     #[serde(default, skip_serializing_if = "SilentChecks::is_empty")]
-    pub silent: SilentChecks,
+    pub silent: Box<SilentChecks>,
     /// The last file among the reports that belonged to no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stray_file: Option<Box<StrayFile>>,
