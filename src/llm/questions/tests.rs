@@ -205,6 +205,46 @@ fn verdict_needs_its_fields() {
     without("retry", "result_summary").unwrap();
 }
 
+/// What a judge is not sure of is no end of a project, and what it can point to as missing is no doubt.
+#[test]
+fn doubt_is_read_from_answer() {
+    let attempt = reported(Some(ReportStatus::Success), None);
+    for (decision, met, confidence, ends, unsure) in [
+        ("abort", "no", "high", Decision::Abort, false),
+        ("abort", "no", "low", Decision::Replan, false),
+        ("abort", "unsure", "low", Decision::Replan, true),
+        ("retry", "no", "low", Decision::Retry, false),
+        ("retry", "unsure", "low", Decision::Retry, true),
+        ("retry", "unsure", "high", Decision::Retry, false),
+        ("next", "yes", "low", Decision::Next, true),
+        ("next", "yes", "high", Decision::Next, false),
+        ("next", "unsure", "high", Decision::Next, true),
+    ] {
+        let mut answer = verdict(decision);
+        answer["criteria"][0]["met"] = json!(met);
+        answer["confidence"] = json!(confidence);
+        let verdict = judged(&attempt, &answer).unwrap();
+        let read = (verdict.decision, verdict.unsure);
+        assert_eq!(read, (ends, unsure), "{decision} {met} {confidence}");
+    }
+}
+
+#[test]
+fn words_about_part_do_not_show_whole() {
+    let mut attempt = reported(Some(ReportStatus::Success), None);
+    for (words, unsure) in [
+        ("20 of 42 keys are there", true),
+        ("42 of 42 keys are there", false),
+        ("all of the keys are there", false),
+    ] {
+        attempt.report = Some(template_trial_data::report(ReportStatus::Success, words));
+        let mut answer = verdict("next");
+        answer["criteria"][0]["pointer"] = json!(words);
+        let verdict = judged(&attempt, &answer).unwrap();
+        assert_eq!(verdict.unsure, unsure, "{words}");
+    }
+}
+
 /// Makes a plan of so many tasks in a chain, with the one in the middle reported.
 fn chain(length: u32) -> (Plan, TaskId) {
     let middle = length / 2;
