@@ -229,6 +229,24 @@ fn doubt_is_read_from_answer() {
     }
 }
 
+/// Where nothing can be accepted, a judge only says what went wrong.
+#[test]
+fn judge_of_failure_is_asked_for_no_criteria() {
+    let plan = template_trial_data::plan(Fill::Rich);
+    let task = plan.task(TaskId(2)).unwrap();
+    for status in [ReportStatus::Success, ReportStatus::Failed] {
+        let attempt = reported(Some(status), None);
+        let question = judge(&plan, task, &attempt, &JudgeFacts::default());
+        let request = question.render(&PROMPTS).unwrap().request;
+        let schema = serde_json::to_string(&request.schema).unwrap();
+        let asked = ["criteria", "result_summary"].map(|field| schema.contains(field));
+        assert_eq!(asked, [status == ReportStatus::Success; 2], "{schema}");
+    }
+    let mut answer = verdict("retry");
+    answer["criteria"] = json!([]);
+    judged(&reported(Some(ReportStatus::Failed), None), &answer).unwrap();
+}
+
 #[test]
 fn words_about_part_do_not_show_whole() {
     let mut attempt = reported(Some(ReportStatus::Success), None);
@@ -442,8 +460,7 @@ fn judge_prompt_snapshot() {
     </data>
 
     The report ends here. Now judge attempt 2 of task 2 by the measured facts and by what the report shows was made and run.
-    "next" is not possible, because the check `test` failed (exit 1).
-    First write what went wrong, by the facts and the pitfalls in the report. Then: can the agent mend that itself, by another try at this same task? "yes, because …" or "no, because …". Yes: "retry". No: "replan".
+    "next" is not possible, because the check `test` failed (exit 1). First write what went wrong and its cause, by the facts and the report. Then: would this same task succeed if the agent tried it again? Yes, if the agent made a mistake or did not finish: "retry". No, if what the task needs or assumes is not there: "replan".
     Write all texts in the language of the task.
     "#);
 }
