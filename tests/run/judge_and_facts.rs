@@ -228,6 +228,11 @@ fn sure_or_failing_result_asks_no_person() {
     for (said, status) in [
         (about("F1", "unsure", "retry", &json!("medium")), "SUCCESS"),
         (about("F1", "no", "retry", &json!("low")), "FAILED"),
+        (about("F1", "no", "retry", &json!("low")), "SUCCESS"),
+        (
+            about("F1", "unsure", "retry", &json!("low")),
+            "PARTIAL_SUCCESS",
+        ),
         (about("F1", "yes", "next", &json!(0.9)), "SUCCESS"),
     ] {
         let (_server, scene) = judged_by(vec![said]);

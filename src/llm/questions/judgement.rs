@@ -48,16 +48,21 @@ pub fn judge(
         ("pointer", Schema::Text("a label, or words copied")),
         ("met", Schema::one_of(["yes", "no", "unsure"])),
     ]);
-    // What a model writes down before the decision makes it think; small models judge better with it.
-    let schema = Schema::Object(vec![
+    // What a model writes down before the decision makes it think; small models judge better with it. Where nothing can be
+    // accepted, what is met would only turn them away from what went wrong.
+    let mut fields = vec![
         ("criteria", Schema::list(criterion)),
         ("reason", Schema::Text("what went wrong, if anything")),
-        ("can_mend", Schema::Text("yes or no, because …")),
+        ("can_mend", Schema::Text("yes or no, and why")),
         ("decision", Schema::one_of(decisions.iter().copied())),
         ("confidence", Schema::one_of(["low", "medium", "high"])),
         ("feedback", Schema::Text("for retry and replan")),
         ("result_summary", Schema::Text("for next")),
-    ]);
+    ];
+    if shown.obstacle.is_some() {
+        fields.retain(|(name, _)| !["criteria", "result_summary"].contains(name));
+    }
+    let schema = Schema::Object(fields);
     let view = prompt_context::judge(plan, task, attempt, stale);
     let read = move |answer: JudgeAnswer| shown.verdict(answer);
     unrendered(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
@@ -103,12 +108,18 @@ impl Shown {
     }
 
     fn verdict(&self, answer: JudgeAnswer) -> Result<Verdict, String> {
+        let low = is_low(&answer.confidence);
         let decision = known_word(&answer.decision.trim().to_ascii_lowercase())
             .ok_or("`decision` must be next, retry, replan or abort")?;
+        // A judge that is not sure that the goal is out of reach only knows that this task is.
+        let decision = match decision {
+            Decision::Abort if low => Decision::Replan,
+            decision => decision,
+        };
         let criteria = self.believed(answer.criteria)?;
         let said = |met| criteria.iter().find(|criterion| criterion.met == met);
         let missed = said(CriterionState::NotMet).map(|criterion| criterion.number);
-        let none_met = !criteria.is_empty() && said(CriterionState::Met).is_none();
+        let open = said(CriterionState::NotProven).is_some();
         // Each of the two fields is for one side only; models that must fill every field write text into both.
         let (feedback, result_summary) = match decision {
             Decision::Next => (None, answer.result_summary),
@@ -120,7 +131,8 @@ impl Shown {
             feedback: cut(&feedback.unwrap_or_default(), MAX_FEEDBACK),
             result_summary: cut(&result_summary.unwrap_or_default(), MAX_SUMMARY),
             by: DecidedBy::Model,
-            unsure: is_low(&answer.confidence) || (decision == Decision::Next && none_met),
+            // What the judge says is not met it points to.
+            unsure: low && missed.is_none() || (decision == Decision::Next && open),
             criteria,
             ..Verdict::default()
         };
@@ -166,12 +178,16 @@ impl Shown {
                 }
                 said.met = CriterionState::NotProven;
             }
+            if said.met == CriterionState::Met && is_part(&said.pointer) {
+                said.met = CriterionState::NotProven;
+            }
             said.pointer = cut(&pointed.unwrap_or(said.pointer), MAX_POINTER);
             believed.insert(number, said);
         }
         let unanswered = self.numbered().find(|(number, criterion)| {
             let stated = self.criteria.len() > 1 || !criterion.text.is_empty();
             let open = criterion.state == CriterionState::NotProven && stated;
+            let open = open && self.obstacle.is_none();
             open && !believed.contains_key(number)
         });
         match unanswered {
@@ -198,6 +214,15 @@ impl Shown {
         let found = parts.any(|part| self.letters.contains(&part.iter().collect::<String>()));
         found.then(|| pointer.to_owned())
     }
+}
+
+/// Returns whether words speak of a part, such as `20 of 42`: they do not show that the whole is there.
+fn is_part(words: &str) -> bool {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    words.windows(3).any(|three| {
+        let numbers = [three[0], three[2]].map(|word| word.parse::<u32>());
+        matches!(numbers, [Ok(part), Ok(whole)] if three[1] == "of" && part < whole)
+    })
 }
 
 /// Returns the letters and digits of a text, small.

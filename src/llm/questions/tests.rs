@@ -205,6 +205,64 @@ fn verdict_needs_its_fields() {
     without("retry", "result_summary").unwrap();
 }
 
+/// What a judge is not sure of is no end of a project, and what it can point to as missing is no doubt.
+#[test]
+fn doubt_is_read_from_answer() {
+    let attempt = reported(Some(ReportStatus::Success), None);
+    for (decision, met, confidence, ends, unsure) in [
+        ("abort", "no", "high", Decision::Abort, false),
+        ("abort", "no", "low", Decision::Replan, false),
+        ("abort", "unsure", "low", Decision::Replan, true),
+        ("retry", "no", "low", Decision::Retry, false),
+        ("retry", "unsure", "low", Decision::Retry, true),
+        ("retry", "unsure", "high", Decision::Retry, false),
+        ("next", "yes", "low", Decision::Next, true),
+        ("next", "yes", "high", Decision::Next, false),
+        ("next", "unsure", "high", Decision::Next, true),
+    ] {
+        let mut answer = verdict(decision);
+        answer["criteria"][0]["met"] = json!(met);
+        answer["confidence"] = json!(confidence);
+        let verdict = judged(&attempt, &answer).unwrap();
+        let read = (verdict.decision, verdict.unsure);
+        assert_eq!(read, (ends, unsure), "{decision} {met} {confidence}");
+    }
+}
+
+/// Where nothing can be accepted, a judge only says what went wrong.
+#[test]
+fn judge_of_failure_is_asked_for_no_criteria() {
+    let plan = template_trial_data::plan(Fill::Rich);
+    let task = plan.task(TaskId(2)).unwrap();
+    for status in [ReportStatus::Success, ReportStatus::Failed] {
+        let attempt = reported(Some(status), None);
+        let question = judge(&plan, task, &attempt, &JudgeFacts::default());
+        let request = question.render(&PROMPTS).unwrap().request;
+        let schema = serde_json::to_string(&request.schema).unwrap();
+        let asked = ["criteria", "result_summary"].map(|field| schema.contains(field));
+        assert_eq!(asked, [status == ReportStatus::Success; 2], "{schema}");
+    }
+    let mut answer = verdict("retry");
+    answer["criteria"] = json!([]);
+    judged(&reported(Some(ReportStatus::Failed), None), &answer).unwrap();
+}
+
+#[test]
+fn words_about_part_do_not_show_whole() {
+    let mut attempt = reported(Some(ReportStatus::Success), None);
+    for (words, unsure) in [
+        ("20 of 42 keys are there", true),
+        ("42 of 42 keys are there", false),
+        ("all of the keys are there", false),
+    ] {
+        attempt.report = Some(template_trial_data::report(ReportStatus::Success, words));
+        let mut answer = verdict("next");
+        answer["criteria"][0]["pointer"] = json!(words);
+        let verdict = judged(&attempt, &answer).unwrap();
+        assert_eq!(verdict.unsure, unsure, "{words}");
+    }
+}
+
 /// Makes a plan of so many tasks in a chain, with the one in the middle reported.
 fn chain(length: u32) -> (Plan, TaskId) {
     let middle = length / 2;
@@ -402,8 +460,7 @@ fn judge_prompt_snapshot() {
     </data>
 
     The report ends here. Now judge attempt 2 of task 2 by the measured facts and by what the report shows was made and run.
-    "next" is not possible, because the check `test` failed (exit 1).
-    First write what went wrong, by the facts and the pitfalls in the report. Then: can the agent mend that itself, by another try at this same task? "yes, because …" or "no, because …". Yes: "retry". No: "replan".
+    "next" is not possible, because the check `test` failed (exit 1). First write what went wrong and its cause, by the facts and the report. Then: would this same task succeed if the agent tried it again? Yes, if the agent made a mistake or did not finish: "retry". No, if what the task needs or assumes is not there: "replan".
     Write all texts in the language of the task.
     "#);
 }

@@ -217,7 +217,7 @@ impl Draft<'_> {
 }
 
 /// Returns what speaks for a result and what against it, a line each, if a person has to decide: it may be accepted, nothing of
-/// it is proven, and the judge is not sure.
+/// it is proven, and the judge is not sure. That a part is missing, which the agent says too, has one side.
 fn both_sides(task: &Task, attempt: &Attempt, verdict: &Verdict) -> Option<String> {
     let measured = criteria(task, attempt);
     let proven = measured.iter().any(|end| end.state == CriterionState::Met);
@@ -230,6 +230,10 @@ fn both_sides(task: &Task, attempt: &Attempt, verdict: &Verdict) -> Option<Strin
         Some(said.pointer.as_str()).filter(|pointer| !pointer.is_empty())
     };
     let (reason, accepts) = (verdict.reason.as_str(), verdict.decision == Decision::Next);
+    let report = attempt.report.as_ref();
+    if !accepts && report.is_some_and(|report| report.status == ReportStatus::PartialSuccess) {
+        return None;
+    }
     let nothing = measured.first().map_or("", |end| &end.why);
     let (yes, no) = match accepts {
         true => (reason, said(false).unwrap_or(nothing)),
