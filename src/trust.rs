@@ -104,6 +104,17 @@ impl ConfirmedRecords {
         Ok(())
     }
 
+    /// Forgets what was confirmed of a file.
+    ///
+    /// # Errors
+    /// The record cannot be removed.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        match std::fs::remove_file(self.record(path)?) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
     fn record(&self, path: &Path) -> io::Result<PathBuf> {
         // What a file names starts from the folder that it stands in, so a link is another file than the one that it leads to.
         let path = std::path::absolute(path)?;

@@ -15,6 +15,7 @@ mod evidence;
 mod false_success;
 mod faults;
 mod first_minute;
+mod first_user;
 mod folders;
 mod history;
 mod hooks;

@@ -363,8 +363,8 @@ fn quiet_run_prints_questions_failures_and_last_lines() {
     insta::assert_snapshot!(steady(&ran.stdout, &env), @r"
     agents work in `volumes/workspace`
     hh:mm:ss UTC 1 · Serve: retry: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED
-    hh:mm:ss UTC 1 · Serve: failed again, as before (2 in a row)
-    hh:mm:ss UTC 1 · Serve: failed again, as before (3 in a row)
+    hh:mm:ss UTC 1 · Serve: failed again in the same way (2 times)
+    hh:mm:ss UTC 1 · Serve: failed again in the same way (3 times)
     hh:mm:ss UTC ? asks you about task 1: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
 
     ~ 1 accepted · 1 not done

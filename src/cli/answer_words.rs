@@ -77,9 +77,16 @@ pub fn read(line: &str, question: &HumanQuestion) -> Typed {
     if halves && !second.0.is_empty() {
         (word, note) = (&joined, second.1);
     }
-    // The key before it stands for this.
-    if question.about == HumanQuestionKind::Review && word.eq_ignore_ascii_case("yes") {
-        word = "approve";
+    let hot = keys(question);
+    let key = word.to_lowercase();
+    match key.as_str() {
+        "yes" if !hot.is_empty() => word = "approve",
+        "no" if !hot.is_empty() => word = "abort",
+        // The keys stand before the words, so they are typed as lines, too.
+        key => {
+            let named = |hot: &&HotKey| key.chars().eq([hot.key]);
+            word = hot.iter().find(named).map_or(word, |hot| hot.word);
+        }
     }
     let all = words(question);
     let begins = |long: &&str| {
@@ -203,5 +210,14 @@ mod tests {
         assert_eq!(read("e", &asked), Typed::Edit);
         let keys: Vec<char> = keys(&asked).iter().map(|hot| hot.key).collect();
         assert_eq!(keys, ['y', 'e', '?', 'n']);
+        for (line, choice, note) in [
+            ("y", Approve, ""),
+            ("N", Abort, ""),
+            ("no not now", Abort, "not now"),
+            ("yes", Approve, ""),
+        ] {
+            let typed = read(line, &asked);
+            assert_eq!(typed, Typed::Answer(choice, note.to_owned()), "{line}");
+        }
     }
 }

@@ -261,10 +261,17 @@ impl App {
     /// Something else has its name, or it cannot be written.
     pub fn make_home(&self) -> Result {
         let home = self.config.home();
-        home.clone().make().map_err(|error| {
-            let folder = home.folder().display();
-            let error = anyhow!("`{folder}` cannot be used: {error}");
-            Failure::usage(error).hint("give it another name, or name a configuration file that everything is to lie beside: --config FILE")
+        let made = home.clone().make(self.may_take_over());
+        made.map_err(|error| self.no_home(&error))
+    }
+
+    /// Returns that the folder that everything would lie in cannot be used, and the way out.
+    pub fn no_home(&self, error: &std::io::Error) -> Failure {
+        let home = self.config.home();
+        let error = anyhow!("`{}` cannot be used: {error}", home.folder().display());
+        Failure::usage(error).hint(match home.is_by_hand() {
+            Ok(true) => format!("`{} trust` shows it, and confirms that it is yours", self.program),
+            _ => "give it another name, or name a configuration file that everything is to lie beside: --config FILE".to_owned(),
         })
     }
 

@@ -7,8 +7,11 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 
 use super::args::CleanArgs;
-use super::{App, Exit, Failure, Output, Result, can_ask, confirm, shown_from_here};
+use super::{
+    App, Exit, Failure, Output, Result, can_ask, complain, confirm, results, shown_from_here,
+};
 use crate::config::Layout;
+use crate::exec::remove_folder;
 use crate::plan::counted;
 
 /// What stays of the exchange folder where it is meant to be shared.
@@ -38,13 +41,17 @@ pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
     let (all, open) = (counted(plans.len(), "plan"), open.count());
     let said = format!("`{shown}` is plan-agent's: {all}, {open} of them unfinished");
     output.line(&said)?;
-    let folders = plans.iter().filter_map(|plan| plan.head.line.as_ref());
-    let folders = folders.map(|line| Path::new(&line.folder));
-    let mut folders = folders.filter(|folder| folder.exists());
-    if let Some(worktrees) = folders.find_map(Path::parent) {
-        let (folder, program) = (shown_from_here(worktrees), &app.program);
+    let mut left = Vec::new();
+    for plan in &plans {
+        match results::leftovers(app, &plan.head).await {
+            Ok(commands) => left.extend(commands),
+            Err(error) => complain(&error.text().unwrap_or_default()),
+        }
+    }
+    if !left.is_empty() {
+        let program = &app.program;
         output.line(&format!(
-            "the worktrees in `{folder}` and the branches of plans stay; `{program} prune`, before, removes what is merged"
+            "the worktrees and the branches of plans stay; `{program} prune`, before, removes what is merged"
         ))?;
     }
     if let Layout::TopLevel = home.layout() {
@@ -60,12 +67,25 @@ pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
             return output.line("nothing was removed");
         }
     }
+    if !matches!(home.layout(), Layout::TopLevel) {
+        app.forget_confirmed().ok();
+    }
     let removed = match keeps {
         [] => fs::remove_dir_all(what),
         keeps => empty(what, keeps).map(drop),
     };
     removed.with_context(|| format!("failed to remove all of `{shown}`"))?;
-    output.line("removed")
+    for plan in plans.iter().filter(|plan| plan.head.line.is_none()) {
+        remove_folder(app.worktrees(&plan.head)).await.ok();
+    }
+    output.line("removed")?;
+    match left.as_slice() {
+        [] => Ok(()),
+        left => output.line(&format!(
+            "to remove the worktrees and the branches that stay, with all work in them:\n  {}",
+            left.join("\n  ")
+        )),
+    }
 }
 
 /// Removes everything in a folder but files of some names and the folders that they are in. Returns whether something stays.

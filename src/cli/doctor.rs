@@ -88,11 +88,12 @@ fn print(finding: &Finding, output: &mut Output) -> Result {
 
 async fn findings(app: &App) -> Vec<Finding> {
     let (config, environment) = (&app.config, &app.environment);
-    let mut findings = vec![
-        config_file(config),
+    let mut findings = vec![config_file(config)];
+    findings.extend(home(app));
+    findings.extend([
         folder("volumes", &config.root()),
         folder("workspace", &config.workspace()),
-    ];
+    ]);
     findings.extend(database(app));
     findings.extend([
         prompts(&config.prompts_dir()),
@@ -145,6 +146,20 @@ fn config_file(config: &Config) -> Finding {
         Some(path) => good("config", path.display().to_string()),
         None => missing("config", "no config.toml: every key has its default")
             .hint("`plan-agent init` writes a commented one"),
+    }
+}
+
+/// Says what a run would say of the folder that everything lies in, if something is wrong with it.
+fn home(app: &App) -> Option<Finding> {
+    let folder = app.config.home().folder().display();
+    match app.config.home().is_by_hand() {
+        Err(error) => Some(refused("folder", app.no_home(&error))),
+        Ok(true) if !app.may_take_over() => {
+            let text = format!("`{folder}` has a config.toml that plan-agent did not write");
+            let hint = format!("`{} trust` confirms that it is yours", app.program);
+            Some(missing("folder", text).hint(hint))
+        }
+        Ok(_) => None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::{CommandStart, Failure, Output, Result, shown_from_here};
+use super::{App, CommandStart, Failure, Output, Result, shown_from_here};
 use crate::config::{Config, FILE_NAME, Home, Layout, TEMPLATE};
 use crate::llm::PromptTemplate;
 use crate::view::Style;
@@ -20,7 +20,7 @@ pub fn init(top_level: bool, start: &CommandStart, output: &mut Output) -> Resul
     let program = start.program();
     let file = match &start.file {
         Some(file) => file.clone(),
-        None => home(top_level)?.folder().join(FILE_NAME),
+        None => home(top_level, start)?.folder().join(FILE_NAME),
     };
     write_new(&file, TEMPLATE, output)?;
     let config = Config::load(Some(&file), &start.environment)?;
@@ -45,16 +45,20 @@ pub fn init(top_level: bool, start: &CommandStart, output: &mut Output) -> Resul
 }
 
 /// Makes the folder that everything lies in: in a git project `.plan-agent`, elsewhere the current one.
-fn home(in_itself: bool) -> Result<Home> {
+fn home(in_itself: bool, start: &CommandStart) -> Result<Home> {
     let here = std::env::current_dir().context("failed to find the current folder")?;
     let found = Home::find(&here);
     let mut home = match found.layout() {
         _ if found.made() => found,
-        Layout::Project if !in_itself => found,
+        Layout::Project if !in_itself => {
+            let config = Config::load(None, &start.environment)?;
+            App::of(config, start.environment.clone(), start.program())?.make_home()?;
+            return Ok(Home::find(&here));
+        }
         _ => top_level(&here)?,
     };
     let folder = home.folder().display().to_string();
-    let made = home.make();
+    let made = home.make(false);
     let made = made.with_context(|| format!("`{folder}` cannot be used"));
     made.map_err(Failure::usage)?;
     Ok(home)

@@ -1,5 +1,5 @@
 //! The tests of a project, offered as checks when a plan first works on it: asked once, run once, and taken only if their
-//! output shows that a test ran. Nothing of a project runs before a person says so.
+//! output shows that a test ran, even one that fails now. Nothing of a project runs before a person says so.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -18,6 +18,7 @@ use crate::bounded_read;
 use crate::config::{CheckConfig, Config, FILE_NAME};
 use crate::exec;
 use crate::own_files;
+use crate::plan::counted;
 use crate::wire::text::one_line;
 
 /// How long the tests may take when they are tried.
@@ -25,6 +26,10 @@ const TRIAL: Duration = Duration::from_secs(300);
 
 /// The most bytes of a project's file that are looked at.
 const MOST: usize = 256 * 1024;
+
+/// Said before a run, so that nobody takes its results for proven.
+const UNCHECKED: &str =
+    "! no check is set: a result is only believed, unless the plan itself says what proves it\n";
 
 impl App {
     /// Offers the tests of a project as checks, unless checks are configured or were declined. Without a person only says
@@ -52,7 +57,13 @@ impl App {
         };
         let decided = has(&["checks", "[checks.", "run.checks"]);
         let found = found(project);
-        if !self.config.checks.is_empty() || decided || found.is_empty() {
+        if !self.config.checks.is_empty() {
+            return Ok(());
+        }
+        if decided || found.is_empty() {
+            if may_ask && can_ask() {
+                complain(UNCHECKED);
+            }
             return Ok(());
         }
         let lines: Vec<String> = (found.iter())
@@ -122,7 +133,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     new.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Returns the check if it passes and its output shows that a test ran; else says what came of it.
+/// Returns the check if its output shows that a test ran; else says what came of it. A test may fail: to make it pass may be
+/// what the plan is for.
 async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
     let line = check.argv.join(" ");
     complain(&format!("running `{line}` once …\n"));
@@ -131,8 +143,17 @@ async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
         ..check.clone()
     };
     let result = exec::check(&trial, project, pending()).await?;
-    if result.passed && result.tests.is_some_and(|tests| tests > 0) {
-        complain(&format!("`{line}` is a check from now on\n"));
+    if let Some(tests) = result.tests.filter(|tests| *tests > 0) {
+        let now = match (result.passed, exec::tests_failed(&result.tail)) {
+            (true, _) => String::new(),
+            (false, Some(1)) => ", 1 fails now".to_owned(),
+            (false, Some(failed @ 2..)) => format!(", {failed} fail now"),
+            (false, _) => format!(", and it fails now ({})", result.outcome()),
+        };
+        let ran = counted(tests, "test");
+        complain(&format!(
+            "`{line}` is a check from now on: {ran} ran{now}\n"
+        ));
         return Some(check);
     }
     let why = match result.passed {
@@ -165,7 +186,13 @@ fn found(project: &Path) -> Vec<CheckConfig> {
     let make = ["Makefile", "makefile", "GNUmakefile"]
         .iter()
         .any(|name| read(name).lines().any(|line| line.starts_with("test:")));
-    let known: [(bool, &str, &[&str], &[&str]); 4] = [
+    let tests = fs::read_dir(project.join("tests"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut tests = tests.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let unittest = tests.any(|name| name.starts_with("test") && name.ends_with(".py"));
+    let known: [(bool, &str, &[&str], &[&str]); 5] = [
         (
             there("Cargo.toml"),
             "cargo",
@@ -182,6 +209,12 @@ fn found(project: &Path) -> Vec<CheckConfig> {
             pytest,
             "pytest",
             &["python3", "-m", "pytest"],
+            &["VIRTUAL_ENV"],
+        ),
+        (
+            unittest && !pytest,
+            "unittest",
+            &["python3", "-m", "unittest", "discover", "tests"],
             &["VIRTUAL_ENV"],
         ),
         (
@@ -257,10 +290,13 @@ mod tests {
                 &["pytest"],
             ),
             (&[("pyproject.toml", "[project]\n")], &[]),
+            (&[("tests/test_wc.py", "")], &["unittest"]),
+            (&[("tests/test_wc.py", ""), ("pytest.ini", "")], &["pytest"]),
             (&[("Makefile", "all:\n\ntest: all\n")], &["make"]),
             (&[("Makefile", "all:\n")], &[]),
         ] {
             let project = tempfile::tempdir().unwrap();
+            fs::create_dir(project.path().join("tests")).unwrap();
             for (name, text) in files {
                 fs::write(project.path().join(name), text).unwrap();
             }

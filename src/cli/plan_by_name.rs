@@ -175,7 +175,12 @@ fn pick_question(
         (_, _) => {
             let lines = fits.iter().map(|(plan, question)| {
                 let reason = one_line(&question.reason, NAME);
-                format!("{}  plan {plan}  {reason}", question.id)
+                let task = question.task.map(|task| format!("task {task}: "));
+                format!(
+                    "{}  plan {plan}  {}{reason}",
+                    question.id,
+                    task.unwrap_or_default()
+                )
             });
             let error = match named {
                 Some(named) => anyhow!("more than one question is named `{named}`"),

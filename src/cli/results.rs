@@ -10,7 +10,7 @@ use crate::exec::{
     CommittedWork, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
-use crate::wire::text::{one_line, printable};
+use crate::wire::text::{one_line, printable, quoted};
 
 /// Characters of a commit's id.
 const SHORT: usize = 10;
@@ -209,6 +209,20 @@ async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: 
 pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result {
     let results = Results::of(app, args.plan.as_deref()).await?;
     results.ended(app)?;
+    if results.head.results == Some(ResultsMove::TakenOver)
+        && let Some(commit) = results.commit().await?
+        && results.project.is_taken_over(&commit).await?
+    {
+        let error = anyhow!(
+            "the results of plan `{}` are taken over already: to discard its branch would not undo that",
+            results.head.id
+        );
+        let hint = format!(
+            "`git revert` does; `{} prune` removes the branch",
+            app.program
+        );
+        return Err(Failure::usage(error).hint(hint));
+    }
     let (project, plan) = (&results.project, &results.head.id);
     let aside = format!("{ASIDE}/{plan}");
     let mut kept = 0;
@@ -294,6 +308,38 @@ pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result {
         complain(&said);
     }
     Ok(())
+}
+
+/// Returns the commands that remove what a plan has outside of the exchange folder; none if nothing is there.
+///
+/// # Errors
+/// The project or its repository cannot be read.
+pub async fn leftovers(app: &App, head: &PlanHead) -> Result<Vec<String>> {
+    let folder = head.line.as_ref().map(|line| Path::new(&line.folder));
+    let folder = folder.filter(|folder| folder.exists());
+    let Some(results) = Results::open(app, &head.id).await? else {
+        return Ok(Vec::new());
+    };
+    let mut branches = Vec::new();
+    for (branch, _) in results.branches() {
+        if results.project.at_branch(&branch).await?.is_some() {
+            branches.push(quoted(&branch));
+        }
+    }
+    let git = format!("git -C {}", quoted(&results.head.workspace));
+    let mut commands = Vec::new();
+    match folder {
+        Some(folder) => {
+            commands.push(format!("rm -rf {}", quoted(&folder.display().to_string())));
+            commands.push(format!("{git} worktree prune"));
+        }
+        // To open the results made it.
+        None => remove_folder(results.line.folder.into()).await?,
+    }
+    if !branches.is_empty() {
+        commands.push(format!("{git} branch -D {}", branches.join(" ")));
+    }
+    Ok(commands)
 }
 
 /// Returns how many worktrees and branches of a plan were removed, and how many were kept because they are not merged.

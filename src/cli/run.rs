@@ -12,8 +12,8 @@ use super::carry_out_plan::Work;
 use super::new_plan::Wanted;
 use super::worker_pools::{self, TeamWorkers};
 use super::{
-    Access, App, BY, Exit, Failure, Process, Result, complain, detach, remembered, run_terminal,
-    secret_arguments, unless,
+    Access, App, BY, Exit, Failure, Process, Result, can_ask, complain, confirm, detach,
+    remembered, run_terminal, secret_arguments, unless,
 };
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
@@ -21,6 +21,7 @@ use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, RunO
 use crate::plan_time::Clock;
 use crate::view::clock_time;
 use crate::wire::plan_file;
+use crate::wire::text::one_line;
 use crate::worker::{self, RoleFilter, WorkerEvent};
 
 /// Printed when a signal comes first.
@@ -200,7 +201,7 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
         app.hooks_if_trusted().await;
         let plan = match &args.plan {
             Some(_) => app.plan_to_carry_out(args.plan.as_deref()).await?,
-            None => app.only_unfinished_plan().await?,
+            None => app.plan_to_abort().await?,
         };
         Ok((app, plan))
     };
@@ -228,6 +229,23 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
     let said = format!("plan {plan} has ended for good; {kept}\n{shows}");
     process.output.line(&said)?;
     Ok(Exit::Done)
+}
+
+impl App {
+    /// Returns the only unfinished plan, once the person has agreed: what cannot be undone is done to none unnamed.
+    async fn plan_to_abort(&self) -> Result<PlanId> {
+        let plan = self.only_unfinished_plan().await?;
+        let goal = self.read(&plan, |plan, _| one_line(&plan.head().name, 60));
+        let what = format!("plan {plan} · {}", goal.await?);
+        if !can_ask() {
+            let failure = Failure::usage(anyhow!("which plan is to end for good?"));
+            return Err(failure.hint(format!("`{} abort {plan}` ends {what}", self.program)));
+        }
+        match confirm(&format!("End {what} for good?")).await? {
+            true => Ok(plan),
+            false => Err(Failure::failed(anyhow!("the plan is as it was"))),
+        }
+    }
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.

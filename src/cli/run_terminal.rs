@@ -297,7 +297,8 @@ impl<'a> Foreground<'a> {
         let read = self.app.read(&self.plan, move |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
             let results = view::results(plan, paint);
-            (plan.head().clone(), open, made_files(plan), results)
+            let made = made_files(plan) + &unheard_words(plan);
+            (plan.head().clone(), open, made, results)
         });
         let (head, open, made, results) = read.await?;
         if self.json {
@@ -406,8 +407,20 @@ fn made_files(plan: &Plan) -> String {
     };
     match shown.as_slice() {
         [] => String::new(),
-        shown => format!("It made {}{more}.\n", shown.join(", ")),
+        shown => format!("It was to write: {}{more}.\n", shown.join(", ")),
     }
+}
+
+/// Says which tasks ended before a command took a person's words along, a line each.
+fn unheard_words(plan: &Plan) -> String {
+    let ended = plan.tasks().filter(|task| task.status.settled());
+    let lines = ended.filter_map(|task| {
+        let (number, words) = (task.number, one_line(task.told.as_ref()?, 200));
+        Some(format!(
+            "! task {number} ended before your words went to its agent: {words}\n"
+        ))
+    });
+    lines.collect()
 }
 
 fn named(task: &Task) -> (TaskId, String) {

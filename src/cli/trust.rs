@@ -27,6 +27,8 @@ const MOST_SHOWN: usize = 2_000;
 const MOST_LINES: usize = 100;
 /// Bytes of a program in the project that count.
 const MOST_PROGRAM: u64 = 64 * 1024 * 1024;
+/// What is confirmed with a folder that only a configuration is in.
+const BY_HAND: &str = "config.toml in it, which plan-agent did not write";
 
 /// A file or a folder that agents, or a stranger, could have written.
 struct Subject {
@@ -105,6 +107,8 @@ impl App {
     /// # Errors
     /// It is not confirmed, or a prompt cannot be read.
     pub async fn require_trust(&mut self, may_ask: bool) -> Result {
+        let by_hand = self.config.home().is_by_hand();
+        by_hand.map_err(|error| self.no_home(&error))?;
         self.read_prompts().await?;
         let open = self.unconfirmed(self.named);
         let (named, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|subject| subject.named);
@@ -169,6 +173,25 @@ impl App {
         open.iter().any(|subject| !subject.named)
     }
 
+    /// Returns whether a person has confirmed that a folder with a configuration written by hand becomes plan-agent's.
+    pub fn may_take_over(&self) -> bool {
+        let record = self
+            .records()
+            .and_then(|it| it.get(self.config.home().folder()));
+        matches!(record, Ok(Some(_)))
+    }
+
+    /// Forgets what was confirmed here, for files that are removed.
+    ///
+    /// # Errors
+    /// A record cannot be removed.
+    pub fn forget_confirmed(&self) -> io::Result<()> {
+        let records = self.records()?;
+        let subjects = self.subjects(false).into_iter().map(|subject| subject.path);
+        let mut paths = subjects.chain([self.config.home().folder().to_owned()]);
+        paths.try_for_each(|path| records.remove(&path))
+    }
+
     async fn read_prompts(&mut self) -> Result {
         let dir = self.config.prompts_dir();
         self.prompts = beside(move || read_prompts(&dir)).await?;
@@ -210,6 +233,16 @@ impl App {
     /// Returns what is not as a person confirmed it. If the configuration is `named`, so is everything that it names.
     fn unconfirmed(&self, named: bool) -> Vec<Subject> {
         let mut subjects = self.subjects(named);
+        if self.config.home().is_by_hand().unwrap_or_default() {
+            let path = self.config.home().folder().to_owned();
+            subjects.push(Subject {
+                before: self.records().and_then(|records| records.get(&path)),
+                path,
+                does: "becomes the folder of plan-agent",
+                parts: Parts::from([(BY_HAND.to_owned(), content_hash(""))]),
+                named: false,
+            });
+        }
         subjects.retain(|subject| match &subject.before {
             Ok(Some(before)) => *before != subject.parts,
             Ok(None) | Err(_) => !subject.parts.is_empty(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
+use super::FILE_NAME;
 use crate::{bounded_read, own_files};
 
 /// The folder with the marker. In a project everything of plan-agent's is in it; agents that may write nowhere else leave their
@@ -137,12 +138,24 @@ impl Home {
         }
     }
 
+    /// Returns whether the folder is there without a marker, with a configuration that a person may have written into it.
+    ///
+    /// # Errors
+    /// It has other files in it, or is no folder of this user.
+    pub fn is_by_hand(&self) -> io::Result<bool> {
+        if self.made || self.folder.symlink_metadata().is_err() {
+            return Ok(false);
+        }
+        check_unused(&self.folder, true)?;
+        Ok(self.folder.join(FILE_NAME).exists())
+    }
+
     /// Makes what is missing: the folder, the rule that keeps git out of it, and then the marker. A crash in between leaves a
-    /// folder that the next call goes on with.
+    /// folder that the next call goes on with. A folder with a configuration in it is taken over if it is `confirmed`.
     ///
     /// # Errors
     /// The folder has other files in it, or the file system refuses.
-    pub fn make(&mut self) -> io::Result<()> {
+    pub fn make(&mut self, confirmed: bool) -> io::Result<()> {
         // Another process may have made it since it was looked up, and have put its files there.
         let there = || Self::marked_in(self.outer()).is_some_and(|home| home.folder == self.folder);
         if self.made || there() {
@@ -151,7 +164,10 @@ impl Home {
         }
         let folder = self.outer().join(FOLDER);
         match fs::create_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_unused(&folder)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let confirmed = confirmed && self.layout != Layout::TopLevel;
+                check_unused(&folder, confirmed)?;
+            }
             made => made?,
         }
         // The top level is meant to be shared: there the marker goes into the history with everything else.
@@ -175,8 +191,8 @@ fn is_mine(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.uid() == geteuid().as_raw())
 }
 
-/// Refuses a folder in which there is more than a crash or an agent can have left.
-fn check_unused(folder: &Path) -> io::Result<()> {
+/// Refuses a folder in which there is more than a crash or an agent can have left, and a configuration where there may be one.
+fn check_unused(folder: &Path, configured: bool) -> io::Result<()> {
     let opened = own_files::folder(folder).map_err(|_| own_files::refused("it is no folder"))?;
     if !is_mine(&opened)? {
         return Err(own_files::refused("it belongs to another user"));
@@ -189,6 +205,7 @@ fn check_unused(folder: &Path) -> io::Result<()> {
                 .is_ok_and(|text| text.is_empty() || text == IGNORE_ALL),
             // Half-written, or made by another process meanwhile.
             MARKER => true,
+            FILE_NAME => configured && folder.join(FILE_NAME).symlink_metadata()?.is_file(),
             name => name.starts_with(REPORT),
         };
         if !known {
@@ -215,7 +232,7 @@ mod tests {
     fn made(folder: &Path, layout: Layout) -> Home {
         fs::create_dir_all(folder).unwrap();
         let mut home = Home::new(folder, layout);
-        home.make().unwrap();
+        home.make(false).unwrap();
         home
     }
 
@@ -250,10 +267,31 @@ mod tests {
     fn home_that_another_process_made_is_used() {
         let root = tempfile::tempdir().unwrap();
         let [mut first, mut second] = [(); 2].map(|()| Home::new(root.path(), Layout::Project));
-        first.make().unwrap();
+        first.make(false).unwrap();
         fs::create_dir(first.folder().join("volumes")).unwrap();
-        second.make().unwrap();
+        second.make(true).unwrap();
         assert_eq!(first, second);
+    }
+
+    #[test]
+    fn configuration_by_hand_is_taken_over_once_confirmed() {
+        let root = tempfile::tempdir().unwrap();
+        let mut home = Home::new(root.path(), Layout::Project);
+        assert!(!home.is_by_hand().unwrap());
+        fs::create_dir(home.folder()).unwrap();
+        fs::write(home.folder().join("config.toml"), "").unwrap();
+        assert!(home.is_by_hand().unwrap());
+        fs::write(home.folder().join("notes"), "").unwrap();
+        home.is_by_hand().unwrap_err();
+        home.make(true).unwrap_err();
+        fs::remove_file(home.folder().join("notes")).unwrap();
+        home.make(false).unwrap_err();
+        home.make(true).unwrap();
+        assert!(!home.is_by_hand().unwrap());
+        assert!(Home::find(home.folder()).made());
+        let mut other = Home::new(root.path(), Layout::TopLevel);
+        fs::remove_file(home.folder().join("layout")).unwrap();
+        other.make(true).unwrap_err();
     }
 
     #[test]
@@ -286,7 +324,7 @@ mod tests {
         for (at, make) in foreign.iter().enumerate() {
             make(&within);
             assert_eq!(Home::find(here), expected, "{at}");
-            let refused = expected.clone().make().unwrap_err();
+            let refused = expected.clone().make(false).unwrap_err();
             assert_eq!(
                 refused.kind(),
                 io::ErrorKind::InvalidData,
@@ -300,7 +338,7 @@ mod tests {
         for name in ["layout", ".gitignore", "report-task-1.md"] {
             fs::write(within.join(name), "").unwrap();
         }
-        { expected }.make().unwrap();
+        { expected }.make(false).unwrap();
         assert!(Home::find(here).made());
         assert!(within.join("report-task-1.md").exists());
     }

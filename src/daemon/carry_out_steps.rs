@@ -157,7 +157,10 @@ impl Decider {
                 draft.time_out(command, reason, question(draft))?;
             }
             DueStep::JudgeByRules(command) => {
-                let mut verdict = rule_decisions::judge(&attempt(draft, command)?, draft.now());
+                let attempt = attempt(draft, command)?;
+                let task = draft.plan().task(attempt.task);
+                let before = task.map_or(&[][..], |task| &task.before);
+                let mut verdict = rule_decisions::judge_after(&attempt, before, draft.now());
                 if draft.plan().head().policy.model && verdict.decision == Decision::Next {
                     verdict.reason += ": no doubt to ask the model about";
                 }
@@ -473,7 +476,8 @@ fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextComm
     }
     let mut attempts = plan.attempts_of(task.number).rev();
     let last = attempts.find(|attempt| attempt.report.is_some());
-    let failed_checks = last.map(failed_checks).unwrap_or_default();
+    let failed_checks = last.map(|last| failed_checks(task, last));
+    let failed_checks = failed_checks.unwrap_or_default();
     let own = session.is_some() && task.started_at.is_some();
     let known = |attempt: &Attempt| match (own, last) {
         (true, _) => attempt.claimed.is_some(),
@@ -534,6 +538,13 @@ fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
     }
 }
 
-fn failed_checks(attempt: &Attempt) -> Vec<CheckResult> {
-    attempt.failing().cloned().collect()
+/// Returns the checks that fail on a result; of each that failed before the work, too, its outcome says so.
+fn failed_checks(task: &Task, attempt: &Attempt) -> Vec<CheckResult> {
+    let mut failing: Vec<CheckResult> = attempt.failing().cloned().collect();
+    for check in &mut failing {
+        if rule_decisions::failed_before(&task.before, &check.name) {
+            check.finding = format!("{}; it failed before your work, too", check.outcome());
+        }
+    }
+    failing
 }

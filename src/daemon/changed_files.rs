@@ -39,6 +39,9 @@ const QUICK_PRINTED: usize = 256 * 1024;
 const MISSION: [&str; 2] = ["MISSION.md", ".MISSION.md.tmp"];
 const INBOX: &str = ".plan-agent";
 
+/// The folder for git of a shared workspace, in that for the worktrees of its plan.
+const SHARED_GIT: &str = "shared-git";
+
 /// Which folder is inspected, and what earlier inspections found.
 #[derive(Clone, Debug)]
 pub(super) struct ChangeWatch {
@@ -50,6 +53,9 @@ pub(super) struct ChangeWatch {
     left_out: Vec<PathBuf>,
     /// Where the trees of git are kept.
     aside: PathBuf,
+    /// The folder for git in a shared workspace: outside of it, because tools that walk through the project would follow its
+    /// links, and some fail at one that leads nowhere.
+    git: PathBuf,
     clock: Clock,
     /// The last listing, if it is complete.
     before: Option<Arc<FileListing>>,
@@ -109,6 +115,7 @@ impl ChangeWatch {
         let name: String = id.chars().take(64).collect();
         Self {
             aside: exchange.join("trees").join(name),
+            git: settings.worktrees.join(SHARED_GIT),
             left_out: mission.into_iter().chain([inbox, exchange]).collect(),
             folder,
             repository: None,
@@ -138,7 +145,7 @@ impl ChangeWatch {
             return Ok(None);
         };
         let git = match &self.worktree_of {
-            None => Git::open(&self.folder, repository, &self.aside.join("git")).await?,
+            None => Git::open(&self.folder, repository, &self.git).await?,
             Some([root, worktrees]) => {
                 let project = Project::open(root, repository, worktrees).await?;
                 let Some(git) = project.worktree(&self.folder).await? else {
@@ -272,8 +279,10 @@ impl ChangeWatch {
 
     /// Removes what was kept for a plan that has ended.
     pub async fn clear(&self) {
-        if let Err(error) = remove_folder(self.aside.clone()).await {
-            tracing::warn!(%error, path = %self.aside.display(), "the trees of git stay behind");
+        for folder in [&self.aside, &self.git] {
+            if let Err(error) = remove_folder(folder.clone()).await {
+                tracing::warn!(%error, path = %folder.display(), "the trees of git stay behind");
+            }
         }
     }
 }

@@ -35,6 +35,7 @@ pub use process_group::{
 pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};
 pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced, with_property};
 pub use repository_config::{Filters, examine, own_filters};
+pub use test_summary::tests_failed;
 pub use worktree::{
     AGENT_FOLDER, BEFORE, BranchMove, CommitRange, CommittedWork, DiffDetail, MERGED, Merged,
     Project, ProjectError, TakeOver, TaskWorktree, difference, project_head, remove_folder,

@@ -14,9 +14,14 @@ macro_rules! pattern {
 
 /// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
 static SUMS: Pattern = pattern!(
-    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing)|[#ℹ] pass )"
+    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing)|[#ℹ] (pass|fail) )"
 );
-static RAN: Pattern = pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)|pass (\d+)");
+static RAN: Pattern =
+    pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)|(?:pass|fail) (\d+)");
+
+/// What of them failed, and the line in which unittest says it.
+static FAILED: Pattern = pattern!(r"(\d+) failed|fail (\d+)|(?:failures|errors)=(\d+)");
+static FAILURES: Pattern = pattern!(r"^FAILED \(");
 
 /// Lines with the number of tests that ran, of unittest and nextest; unittest counts skipped ones among them.
 static COUNTED: Pattern = pattern!(r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)");
@@ -47,6 +52,8 @@ pub fn tests_run(output: &str, own: Option<&str>) -> Option<u32> {
     if let Some(own) = own.and_then(|own| Regex::new(own).ok()) {
         return sum(&own, output);
     }
+    // Node prints each test as TAP, and then the sums.
+    let summed = output.lines().any(|line| line.starts_with("# pass "));
     let mut ran: Option<u32> = None;
     for line in output.lines().map(str::trim) {
         let more = if SUMS.is_match(line) {
@@ -58,6 +65,8 @@ pub fn tests_run(output: &str, own: Option<&str>) -> Option<u32> {
             continue;
         } else if NONE.is_match(line) {
             0
+        } else if summed && (line.starts_with("ok ") || line.starts_with("not ok ")) {
+            continue;
         } else if ONE.is_match(line) {
             1
         } else {
@@ -66,6 +75,17 @@ pub fn tests_run(output: &str, own: Option<&str>) -> Option<u32> {
         ran = Some(ran.unwrap_or(0).saturating_add(more));
     }
     ran
+}
+
+/// Returns how many tests failed, where summaries say it.
+pub fn tests_failed(output: &str) -> Option<u32> {
+    let lines = output.lines().map(str::trim);
+    let sums = lines.filter(|line| {
+        let mut patterns = [&SUMS, &COUNTED, &FAILURES].into_iter();
+        patterns.any(|pattern| pattern.is_match(line))
+    });
+    sums.filter_map(|line| sum(&FAILED, line))
+        .reduce(u32::saturating_add)
 }
 
 /// Adds the numbers that a pattern finds.
@@ -156,6 +176,11 @@ mod tests {
             ("  3 passing (4ms)", Some(3)),
             ("ℹ pass 2", Some(2)),
             ("# pass 0", Some(0)),
+            ("ℹ tests 1\nℹ pass 0\nℹ fail 1", Some(1)),
+            (
+                "ok 1 - adds\nnot ok 2 - more\n# tests 2\n# pass 1\n# fail 1",
+                Some(2),
+            ),
             ("3 passed", Some(3)),
             ("ok 1 - adds\nnot ok 2 - more\nok 3 # SKIP", Some(2)),
             ("all 3 tests passed", None),
@@ -168,6 +193,26 @@ mod tests {
         assert_eq!(tests_run("4 checks\n3 checks", own), Some(7));
         assert_eq!(tests_run("99999999999 checks", own), None);
         assert_eq!(tests_run("Ran 3 tests in 1s", own), None);
+    }
+
+    #[test]
+    fn failed_tests_are_counted() {
+        for (output, failed) in [
+            (
+                "test result: FAILED. 1 passed; 2 failed; 7 ignored",
+                Some(2),
+            ),
+            ("not ok 1 - a\n# pass 2\n# fail 1\n# todo 0", Some(1)),
+            (
+                "Ran 9 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=3)",
+                Some(3),
+            ),
+            ("Tests:       1 failed, 3 passed, 4 total", Some(1)),
+            ("2 passed", None),
+            ("it failed", None),
+        ] {
+            assert_eq!(tests_failed(output), failed, "{output}");
+        }
     }
 
     #[test]

@@ -79,7 +79,15 @@ pub fn is_checked(plan: &Plan, task: &Task) -> bool {
 pub(super) fn evidence(task: &Task, attempt: &Attempt) -> Evidence {
     let checks = attempt.checks.iter().flatten();
     let checked = checks.map(|check| format!("{}: {}", check.name, check.outcome()));
-    let changed = attempt.changes.iter().map(|changes| changes.text(EVIDENT));
+    let changed = attempt.changes.iter().map(|changes| {
+        let files = changes.text(EVIDENT);
+        match attempt.number {
+            number @ 2.. if changes.files.is_empty() => {
+                format!("{files} in attempt {number}, the last")
+            }
+            _ => files,
+        }
+    });
     let criteria = criteria(task, attempt);
     Evidence {
         proven: all_met(&criteria),
@@ -134,6 +142,9 @@ fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String
         )),
         Some(Before::Green) => Err(format!("{name} passed before the work, too")),
         Some(Before::Unknown(why)) => Err(format!("{name} passes; before the work: {why}")),
+        None if name.starts_with("file ") => Err(format!(
+            "{name} passes; it was not looked at before the work"
+        )),
         None => Err(format!("{name} passes; it did not run before the work")),
     }
 }
@@ -144,7 +155,8 @@ mod tests {
 
     use super::*;
     use crate::plan::model::{
-        Before, CheckBefore, CommandId, Criteria, Proof, TaskId, TaskSpec, Time,
+        Before, ChangeDetection, ChangedFiles, CheckBefore, CommandId, Criteria, Proof, TaskId,
+        TaskSpec, Time,
     };
 
     fn passed(name: &str, passed: bool) -> CheckResult {
@@ -187,6 +199,18 @@ mod tests {
             .iter()
             .map(|end| end.state)
             .collect()
+    }
+
+    #[test]
+    fn evidence_says_which_attempt_changed_nothing() {
+        let task = Task::new(TaskId(1), TaskSpec::default(), Time(0));
+        let facts = |number| {
+            let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), number, Time(0));
+            attempt.changes = Some(ChangedFiles::new(ChangeDetection::Git, Vec::new()));
+            evidence(&task, &attempt).facts
+        };
+        assert_eq!(facts(1), ["no file changed"]);
+        assert_eq!(facts(4), ["no file changed in attempt 4, the last"]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::draft::acceptable;
 use super::model::{
-    Attempt, CheckResult, DecidedBy, Decision, MERGE_CHECK, ReportStatus, Time, Verdict,
+    Attempt, Before, CheckBefore, CheckResult, DecidedBy, Decision, MERGE_CHECK, ReportStatus,
+    Time, Verdict,
 };
 use super::plan_in_memory::Plan;
 use super::proof::proven;
@@ -42,6 +43,11 @@ fn reports_success(attempt: &Attempt) -> bool {
 /// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`), it reports full success and nothing
 /// contradicts that; else the task is retried.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
+    judge_after(attempt, &[], now)
+}
+
+/// As [`judge`]; a check that failed `before` the work as well is not put down to the agent.
+pub fn judge_after(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
     let report = attempt.report.as_ref();
     let status = report.map_or("no report", |report| report.status.as_str());
     let mut checks = attempt.checks.iter().flatten().peekable();
@@ -57,6 +63,9 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         let (name, found) = (&check.name, found(check));
         let reason = match name.as_str() {
             MERGE_CHECK => "it does not go together with the results before it".to_owned(),
+            name if failed_before(before, name) => {
+                format!("check `{name}` fails (it failed before the work, too)")
+            }
             name => format!("check `{name}` fails"),
         };
         (
@@ -91,6 +100,13 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         at: now,
         ..Verdict::default()
     }
+}
+
+/// Returns whether a check is known to have failed on the state before the work.
+pub fn failed_before(before: &[CheckBefore], name: &str) -> bool {
+    before
+        .iter()
+        .any(|it| it.name == name && it.outcome == Before::Red)
 }
 
 /// Returns the finding of a check that is not a command.
@@ -134,6 +150,32 @@ pub(super) fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::model::{CommandId, TaskId};
+
+    #[test]
+    fn failure_from_before_is_not_put_down_to_the_agent() {
+        let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), 1, Time(0));
+        attempt.checks = Some(vec![CheckResult {
+            name: "test".to_owned(),
+            exit: Some(1),
+            ..CheckResult::default()
+        }]);
+        let said = |outcome| {
+            let before = CheckBefore {
+                name: "test".to_owned(),
+                outcome,
+                tests: None,
+            };
+            judge_after(&attempt, &[before], Time(0)).reason
+        };
+        let red =
+            "check `test` fails (it failed before the work, too); the agent reports no report";
+        assert_eq!(said(Before::Red), red);
+        assert_eq!(
+            said(Before::Green),
+            "check `test` fails; the agent reports no report"
+        );
+    }
 
     #[test]
     fn first_words_skip_rules_and_continue_after_colon() {

@@ -31,7 +31,7 @@ pub struct Outcomes {
     accepted: usize,
     failed: usize,
     skipped: usize,
-    /// Tasks of which a result was not accepted.
+    /// Tasks that had more than one attempt, or of which a result was not accepted.
     retried: usize,
     /// Tasks for which the plan was changed.
     replanned: usize,
@@ -78,6 +78,12 @@ impl Outcomes {
                 }
                 Event::Reopened { task } => {
                     self.reopened += usize::from(completed.remove(task).is_some());
+                    // What it ends with now is counted.
+                    skipped.remove(task);
+                    failed.remove(task);
+                }
+                Event::Issued { task, attempt, .. } if *attempt > 1 => {
+                    retried.insert(*task);
                 }
                 Event::Judged {
                     task,

@@ -149,6 +149,8 @@ impl PlanView {
                 seq,
                 branch: (head.line.as_ref())
                     .filter(|_| head.results.is_none())
+                    // Nothing was accepted, and nothing will be.
+                    .filter(|line| !head.status.settled() || line.tip != line.base)
                     .map(|_| IntegrationBranch::branch(&head.id)),
             },
             progress,

@@ -6,9 +6,9 @@ use super::Style;
 use super::run_progress_lines::called;
 use crate::plan::{Decision, Event, TaskId};
 
-/// The last failure of each task, and how often it came in a row.
+/// The last failure of each task, how often it came in a row, and how often the task failed in all.
 #[derive(Debug, Default)]
-pub struct RepeatedFailures(BTreeMap<TaskId, (String, u32)>);
+pub struct RepeatedFailures(BTreeMap<TaskId, (String, u32, u32)>);
 
 impl RepeatedFailures {
     /// Returns the line of an event: the one that is given, unless it only repeats how the task failed before.
@@ -35,13 +35,17 @@ impl RepeatedFailures {
         };
         // Times and ports differ where the cause is the same.
         let cause = reason.replace(|c: char| c.is_ascii_digit(), "0");
-        let (last, times) = self.0.entry(task).or_default();
+        let (last, times, all) = self.0.entry(task).or_default();
+        *all += 1;
         if *last != cause {
             (*last, *times) = (cause, 1);
             return None;
         }
         *times += 1;
-        Some(format!("failed again, as before ({times} in a row)"))
+        Some(match all == times {
+            true => format!("failed again in the same way ({times} times)"),
+            false => format!("failed again in the same way ({times} times; {all} failures in all)"),
+        })
     }
 }
 
@@ -77,10 +81,12 @@ mod tests {
         };
         assert_eq!(fold(1, "no port 8081"), None);
         assert_eq!(fold(2, "no port 8081"), None);
-        let again = |times: u32| Some(format!("failed again, as before ({times} in a row)"));
+        let again = |times: u32| Some(format!("failed again in the same way ({times} times)"));
         assert_eq!(fold(1, "no port 8082"), again(2));
         assert_eq!(fold(1, "no port 8083"), again(3));
         assert_eq!(fold(1, "no disk"), None);
         assert_eq!(fold(1, "no port 8081"), None);
+        let third = "failed again in the same way (2 times; 6 failures in all)".to_owned();
+        assert_eq!(fold(1, "no port 8082"), Some(third));
     }
 }

@@ -49,7 +49,8 @@ impl PlanView {
         let (earlier, later) = self.hidden;
         lines.extend(more(earlier, "earlier"));
         for task in &self.tasks {
-            lines.push(task.line(&head.status, now, paint));
+            let stopped = self.state() == StateWord::Stopped;
+            lines.push(task.line(&head.status, stopped, now, paint));
             let waits = task.waits.iter();
             lines.extend(waits.map(|wait| wait_text(wait, now)));
         }
@@ -138,7 +139,7 @@ fn wait_text(wait: &RoleRequest, now: Time) -> String {
 }
 
 impl TaskView {
-    fn line(&self, plan: &PlanState, now: Time, paint: Paint) -> String {
+    fn line(&self, plan: &PlanState, stopped: bool, now: Time, paint: Paint) -> String {
         let word = format!("{:<11}", self.state.as_str());
         let word = paint.text(self.state.style(), &word);
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
@@ -146,21 +147,21 @@ impl TaskView {
         let no_worker = self.no_worker.then(|| "for no role".to_owned());
         let details = [role, no_worker].into_iter().flatten();
         let details = details.map(|detail| (detail, Style::Plain));
-        let details = details.chain(self.detail(plan, now));
+        let details = details.chain(self.detail(plan, stopped, now));
         details.fold(line, |line, (detail, style)| {
             line + &paint.text(Style::Dim, " · ") + &paint.text(style, &detail)
         })
     }
 
     /// Returns what else there is to say of a task in a few words.
-    fn detail(&self, plan: &PlanState, now: Time) -> Option<(String, Style)> {
+    fn detail(&self, plan: &PlanState, stopped: bool, now: Time) -> Option<(String, Style)> {
         let reason = || (self.result.as_ref()).map(|reason| one_line(reason, RESULT));
         match self.status {
             TaskState::Pending => (!self.unmet.is_empty())
                 .then(|| (format!("after {}", numbers(&self.unmet)), Style::Dim)),
             // The question itself stands below.
             TaskState::InProgress if self.asked.is_some() => None,
-            TaskState::InProgress => Some((self.under_way(plan, now), Style::Plain)),
+            TaskState::InProgress => Some((self.under_way(plan, stopped, now), Style::Plain)),
             TaskState::Completed if self.by_hand => {
                 let mark = Mark::accepted(false);
                 Some((
@@ -181,7 +182,7 @@ impl TaskView {
         }
     }
 
-    fn under_way(&self, plan: &PlanState, now: Time) -> String {
+    fn under_way(&self, plan: &PlanState, stopped: bool, now: Time) -> String {
         let Some(attempt) = &self.attempt else {
             return "started".to_owned();
         };
@@ -194,6 +195,10 @@ impl TaskView {
                     format!(", its model fails and is asked again in {wait}")
                 });
                 let worked = span(now.since(since));
+                if stopped {
+                    // No daemon knows whether its agent still works.
+                    return format!("attempt {number}, begun {worked} ago");
+                }
                 format!("attempt {number} for {worked}{}", waits.unwrap_or_default())
             }
             (AttemptState::Reported, _) => format!("attempt {number} is being judged"),

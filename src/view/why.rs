@@ -28,6 +28,9 @@ const SHORT_COMMIT: usize = 10;
 /// Files that changed and are named.
 const CHANGED: usize = 10;
 
+/// The last answers of a person that are shown.
+const ANSWERS: usize = 5;
+
 /// Commands that an agent ran and that are named.
 const RAN: usize = 5;
 
@@ -59,6 +62,26 @@ pub fn why(
     }));
     if let Some(result) = &task.result {
         lines.push(indented(result, "  ").trim_end().to_owned());
+    }
+    let asked = plan
+        .questions()
+        .filter(|question| question.task == Some(id));
+    let answered = asked.filter_map(|question| Some((question, question.answer.as_ref()?)));
+    let answered: Vec<String> = answered
+        .map(|(question, answer)| {
+            let (reason, note) = (line(&question.reason), line(&answer.note));
+            let said = format!("{} {note}", answer.choice.as_str());
+            format!("  asked: {reason}\n  answered: {}", said.trim_end())
+        })
+        .collect();
+    lines.extend_from_slice(&answered[answered.len().saturating_sub(ANSWERS)..]);
+    if let Some(words) = plan.task(id).and_then(|task| task.told.as_ref())
+        && task.status.settled()
+    {
+        let words = line(words);
+        lines.push(format!(
+            "  it ended before a command took your words along: {words}"
+        ));
     }
     if let Some(used) = usage::of_tasks(plan).get(&id).and_then(usage::task_line) {
         lines.push(format!("  used: {used}"));

@@ -1,6 +1,7 @@
 //! Criteria as a person writes them: a text, or a list of lines that begin with `- `. What proves a criterion stands behind it in
 //! brackets: `(check: NAME)`, `(file: PATH, lines: N)` or `(file: PATH, contains: TEXT)`.
 
+use super::plan_file::nearest;
 use super::text::{one_line, quote};
 use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
 
@@ -62,8 +63,12 @@ fn read_one(text: &str) -> Result<Criterion, String> {
         text: text.to_owned(),
         proof: None,
     };
-    let Some((words, inside)) = text.strip_suffix(')').and_then(last_bracket) else {
-        return Ok(plain());
+    let bracketed = text.strip_suffix(')');
+    let Some((words, inside)) = bracketed.and_then(last_bracket) else {
+        return match bracketed.and_then(|text| misspelt(text.rsplit_once('(')?.1)) {
+            Some(problem) => Err(problem),
+            None => Ok(plain()),
+        };
     };
     let proof = match inside.split_once(':') {
         Some(("check", name)) => Proof::Check(name.trim().to_owned()),
@@ -80,6 +85,21 @@ fn read_one(text: &str) -> Result<Criterion, String> {
 fn last_bracket(text: &str) -> Option<(&str, &str)> {
     let at = text.rfind("(check:").max(text.rfind("(file:"))?;
     Some((&text[..at], &text[at + 1..]))
+}
+
+/// Returns what is wrong with a word in brackets that is nearly one of a proof, or that needs another one. Other brackets are
+/// text.
+fn misspelt(inside: &str) -> Option<String> {
+    let word = inside.split_once(':')?.0.trim();
+    let shown = one_line(word, 20);
+    match nearest(word, ["check", "file", "contains", "lines"].into_iter())? {
+        property @ ("contains" | "lines") => Some(format!(
+            "`({shown}: …)` names no file: a proof is `(file: PATH, {property}: …)`"
+        )),
+        near => Some(format!(
+            "`({shown}: …)` is no proof: did you mean `({near}: …)`?"
+        )),
+    }
 }
 
 fn file(property: &str) -> Result<FileProperty, String> {
@@ -122,6 +142,9 @@ mod tests {
         assert_eq!(write(&criteria), list);
         for text in [
             "It works (mostly)",
+            "It is fast (time: 5 s)",
+            "It has a table (columns: a, b)",
+            "A map (north: up) is drawn",
             "Two lines\nof one thing",
             "done (file)",
         ] {
@@ -140,6 +163,16 @@ mod tests {
             "a (file: b, lines: 0)",
         ] {
             assert!(read(text).is_err(), "{text}");
+        }
+        for (text, way) in [
+            ("a (chek: test)", "did you mean `(check: …)`?"),
+            ("a (Check: test)", "did you mean `(check: …)`?"),
+            ("a (flie: b, lines: 3)", "did you mean `(file: …)`?"),
+            ("a (contans: x)", "`(file: PATH, contains: …)`"),
+            ("- b\n- a (lines: 3)", "`(file: PATH, lines: …)`"),
+        ] {
+            let said = read(text).unwrap_err();
+            assert!(said.ends_with(way), "{text}: {said}");
         }
     }
 }

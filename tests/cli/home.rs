@@ -108,6 +108,44 @@ fn nothing_foreign_is_taken_for_ours() {
 }
 
 #[test]
+fn configuration_by_hand_is_taken_over_once_confirmed() {
+    let mut env = TestEnv::new();
+    env.confirm_nothing();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    env.write("plan.md", PLAN);
+    let run = "-C project run --plan ../plan.md --agent shell";
+    for (config, command) in [
+        (
+            "[run]\nchecks = ['there']\n[checks]\nthere = { run = ['test', '-e', 'a.txt'] }\n",
+            run,
+        ),
+        ("# nothing that has to be confirmed\n", "-C project init"),
+    ] {
+        env.write("project/.plan-agent/config.toml", config);
+        let doctor = env.run("-C project doctor").stdout;
+        has(
+            &doctor,
+            ["has a config.toml that plan-agent did not write", "trust`"],
+        );
+        let code = if command == run { 4 } else { 2 };
+        env.refuses(code, command, "trust`");
+        assert_eq!(names(&project.folder.join(".plan-agent")), ["config.toml"]);
+        let (mut running, mut terminal) = env.start_on_terminal("-C project trust");
+        terminal.answer("Confirm it? [y/N]", "y");
+        assert!(running.wait().success());
+        has(terminal.shown(), "becomes the folder of plan-agent");
+        env.exits(0, command);
+        assert_eq!(env.read("project/.plan-agent/config.toml"), config);
+        assert!(env.path("project/.plan-agent/layout").exists());
+        // Nothing is asked again, and nothing stays confirmed of what is removed.
+        env.exits(0, run);
+        env.exits(0, "-C project clean --yes");
+    }
+}
+
+#[test]
 fn folder_outside_git_is_worked_in_only_if_a_person_agrees() {
     for (answer, made) in [
         (None, ".plan-agent/volumes/workspace/made.txt"),

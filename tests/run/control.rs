@@ -498,7 +498,7 @@ fn signal_ends_run_while_store_is_busy() {
 }
 
 #[test]
-fn abort_without_a_name_means_the_only_unfinished_plan() {
+fn abort_without_a_name_asks_about_the_only_unfinished_plan() {
     let scene = Scene::by_rules("");
     let first = scene.leave("run --plan one.md");
     kill(&scene, first);
@@ -506,6 +506,12 @@ fn abort_without_a_name_means_the_only_unfinished_plan() {
     kill(&scene, second);
     scene.refuses(2, "abort", ["which plan is meant?", "  One\n", "  Two\n"]);
     scene.works(["abort", &plan_id(&scene)]);
-    has(scene.works("abort"), "has ended for good");
+    let ends = format!("`plan-agent abort {}` ends plan", plan_id(&scene));
+    scene.refuses(2, "abort", ["which plan is to end for good?", &ends]);
+    for (answer, code) in [("n", 1), ("y", 0)] {
+        let (mut running, mut terminal) = scene.env.start_on_terminal("abort");
+        terminal.answer("for good? [y/N]", answer);
+        assert_eq!(running.wait().code(), Some(code));
+    }
     scene.refuses(2, "abort", "no plan here is unfinished");
 }

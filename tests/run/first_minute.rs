@@ -132,6 +132,33 @@ fn checks_of_a_project_are_offered_once() {
 }
 
 #[test]
+fn check_that_fails_now_is_taken() {
+    for (said, shown) in [
+        (
+            "2 passed, 1 failed in 0.1s",
+            "from now on: 3 tests ran, 1 fails now",
+        ),
+        ("2 passed", "2 tests ran, and it fails now (exit 2)"),
+    ] {
+        let scene = Scene::by_rules("");
+        let recipe = format!("test:\n\t@echo {said}; test -e fixed\n");
+        scene.write("project/Makefile", &recipe);
+        let fixed = scene.env.path("project/fixed");
+        let _agent = scene.agent(move |_| {
+            fs::write(&fixed, "").unwrap();
+            Act::success("It is there.")
+        });
+        let run = "run --plan one.md --workspace project";
+        let (mut running, mut terminal) = scene.env.start_on_terminal(run);
+        terminal.answer("[y/N]", "y");
+        assert_eq!(running.wait().code(), Some(0));
+        await_shown(&terminal, shown);
+        has(scene.works("why 1"), "check make: exit 0");
+        has(scene.read("config.toml"), "checks = [\"make\"]");
+    }
+}
+
+#[test]
 fn declined_checks_and_those_without_a_test_are_not_taken() {
     for (answer, recipe, shown) in [
         ("n", "touch ran", "kept in"),
@@ -140,7 +167,7 @@ fn declined_checks_and_those_without_a_test_are_not_taken() {
             "touch ran",
             "no check: its output shows no test that ran",
         ),
-        ("y", "touch ran; echo 2 passed; exit 3", "no check: exit 2"),
+        ("y", "touch ran; exit 3", "no check: exit 2"),
     ] {
         let scene = Scene::by_rules("");
         scene.write("project/Makefile", &format!("test:\n\t@{recipe}\n"));
@@ -154,6 +181,7 @@ fn declined_checks_and_those_without_a_test_are_not_taken() {
         has(scene.read("config.toml"), "[run]\nchecks = []");
         let (mut running, terminal) = scene.env.start_on_terminal(run);
         assert_eq!(running.wait().code(), Some(0));
+        await_shown(&terminal, "no check is set: a result is only believed");
         lacks(terminal.shown(), "This project has");
     }
 }

@@ -486,6 +486,35 @@ fn prune_removes_only_what_is_merged_or_named() {
 }
 
 #[test]
+fn clean_prints_what_removes_worktrees_and_branches() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    let ran = scene.exits(0, "clean --yes");
+    ran.has_stdout("the worktrees and the branches of plans stay");
+    let title = "to remove the worktrees and the branches that stay, with all work in them:\n";
+    let (_, commands) = ran.stdout.split_once(title).unwrap();
+    assert_eq!(scene.project.git("worktree list").lines().count(), 2);
+    let mut shell = std::process::Command::new("sh");
+    let ended = shell.args(["-ec", commands]).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(scene.project.git("branch --list plan-agent*"), "");
+    assert_eq!(scene.project.git("worktree list").lines().count(), 1);
+    scene.project.sound();
+}
+
+#[test]
+fn results_that_are_taken_over_are_not_discarded() {
+    let Some(scene) = clean("") else { return };
+    let branch = scene.results();
+    scene.exits(0, "merge");
+    scene.refuses(2, "discard", ["are taken over already", "prune` removes"]);
+    assert_eq!(
+        scene.project.git(["branch", "--list", &branch]).trim(),
+        branch
+    );
+}
+
+#[test]
 fn discard_keeps_results_aside() {
     let Some(scene) = clean("run.max_attempts = 1\n") else {
         return;
@@ -498,6 +527,8 @@ fn discard_keeps_results_aside() {
     let plan = plan_id(&scene.scene);
     scene.refuses(2, "discard", "has not ended");
     scene.works(["abort", &plan]);
+    // Nothing was accepted.
+    lacks(scene.works("status"), "Results: the branch");
     let ran = scene.exits(0, "discard");
     let aside = format!("refs/plan-agent/discarded/{plan}");
     ran.has_stdout(&aside);

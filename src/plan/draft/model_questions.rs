@@ -116,6 +116,8 @@ impl Draft<'_> {
                     Some(_) => format!(
                         "the model is away ({what}) and is asked again until it answers: {error}"
                     ),
+                    // The error says it, with the name of the model.
+                    None if error.contains("gave no usable answer") => format!("the {error}"),
                     None => format!("the model gave no usable answer ({what}): {error}"),
                 };
                 let about = HumanQuestionKind::Model;

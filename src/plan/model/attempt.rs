@@ -278,12 +278,15 @@ impl Report {
         })
     }
 
-    /// Returns the report as one text: the status, then each section that is not empty.
+    /// Returns the report as one text: the status, then each section that is not empty, and what the agent asked.
     pub fn text(&self) -> String {
+        let none = String::new();
+        let asked = self.question.as_ref().unwrap_or(&none);
         let sections = [
             ("Core results", &self.results),
             ("Pitfalls", &self.pitfalls),
             ("Next-step suggestions", &self.next_steps),
+            ("Question to the person", asked),
         ];
         let said = sections.iter().filter(|(_, section)| !section.is_empty());
         let said = said.map(|(heading, section)| format!("\n## {heading}\n\n{section}\n"));
