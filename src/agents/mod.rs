@@ -36,6 +36,7 @@ pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};
 pub use shell_blocks::Shell;
 pub use substitute_report::RunSummary;
+pub use task_files::not_named;
 
 /// An agent by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +133,11 @@ impl AgentRefusal {
 }
 
 impl Agent {
+    /// Returns whether it sees only the files that it is given.
+    pub fn is_given_files(&self) -> bool {
+        matches!(self, Self::Coding(setup) if setup.kind.program().needs_history)
+    }
+
     /// Finds an agent by its name; `argv` is what the person gave after `--`.
     ///
     /// # Errors

@@ -50,6 +50,28 @@ pub(super) fn file_options(task: &str, folder: &Path) -> Vec<String> {
     options
 }
 
+/// Returns which of the changed files a task does not name, so that an agent that sees only the named ones cannot have meant
+/// to change them. A task that names no file at all names all.
+pub fn not_named(
+    task: &str,
+    produces: &[String],
+    folder: &Path,
+    changed: Vec<String>,
+) -> Vec<String> {
+    if produces.is_empty() && file_options(task, folder).is_empty() {
+        return Vec::new();
+    }
+    let is_named = |path: &String| {
+        let ends = |word: &str| path == word || path.ends_with(&format!("/{word}"));
+        let is_word = WORD.find(path).is_some_and(|word| word.as_str() == path);
+        produces.contains(path)
+            || WORD.find_iter(task).any(|word| ends(word.as_str()))
+            || !is_word && task.contains(path)
+    };
+    let rest = changed.into_iter();
+    rest.filter(|path| !is_named(path)).collect()
+}
+
 fn is_handed(folder: &Path, path: &str) -> bool {
     let found = folder.join(path).symlink_metadata();
     let fits = found.is_ok_and(|found| found.is_file() && found.len() <= LARGEST);
@@ -62,6 +84,36 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn files_that_task_does_not_name_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("calc.py"), "x").unwrap();
+        let changed = ["calc.py", "src/sum.py", "test_calc.py", ".env", "out.txt"];
+        for (task, produces, rest) in [
+            (
+                "Fix calc.py",
+                &[][..],
+                "src/sum.py test_calc.py .env out.txt",
+            ),
+            (
+                "Fix calc.py and sum.py, see `.env`",
+                &[],
+                "test_calc.py out.txt",
+            ),
+            (
+                "Do it",
+                &["out.txt"],
+                "calc.py src/sum.py test_calc.py .env",
+            ),
+            ("Do it in none.py", &[], ""),
+        ] {
+            let produces: Vec<String> = produces.iter().map(ToString::to_string).collect();
+            let changed = changed.map(str::to_owned).to_vec();
+            let found = not_named(task, &produces, root.path(), changed);
+            assert_eq!(found.join(" "), rest, "{task}");
+        }
+    }
 
     #[test]
     fn task_names_files_to_change_and_to_read() {

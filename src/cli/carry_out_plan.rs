@@ -15,6 +15,7 @@ use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
 use super::{App, Ended, Exit, Process, Result, complain, detach, in_process_roles, unless};
+use crate::agents::Agent;
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
 use crate::exec::JudgingFiles;
@@ -168,6 +169,7 @@ impl App {
             timing: config.timing,
             human_wait,
             started_workers: StartedWorkers::none(),
+            gives_files: false,
             hooks: config.hooks.clone(),
             folder: config.folder().to_owned(),
             program: self.program.to_string(),
@@ -250,6 +252,8 @@ impl Work {
         app.log()?;
         let mut settings = app.settings(&self.prepared, head, &self.lock, human_wait);
         self.workers.configure(&mut settings)?;
+        let general = self.workers.general.as_ref();
+        settings.gives_files = general.is_some_and(Agent::is_given_files);
         let worktrees = head.is_isolated();
         let roles = Box::pin(in_process_roles::ready(&settings, app, worktrees));
         let roles = unless(ended, kept, roles).await?;

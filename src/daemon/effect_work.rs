@@ -21,6 +21,7 @@ use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::view;
 use crate::volumes::Folder;
+use crate::wire::command_file::CommandFile;
 use crate::wire::team_file::Team;
 use crate::wire::text::clip;
 
@@ -221,17 +222,26 @@ pub(super) async fn check(
         let attempt = plan.attempt(&id)?;
         let subject = Subject::of(plan, attempt.task)?;
         let folder = plan.workspace_of(attempt.task);
-        Some((subject, attempt.number, folder, plan.head().created_at))
+        let bodies = plan.attempts_of(attempt.task).map(|one| {
+            let command = CommandFile::parse(&one.text);
+            command.map_or_else(|_| String::new(), |command| command.body)
+        });
+        let texts = bodies.collect::<Vec<_>>().join("\n");
+        let began = plan.head().created_at;
+        Some((subject, attempt.number, (folder, texts), began))
     });
     let mut checked = CheckOutcome::default();
-    let Some((subject, attempt, own, began)) = known.await? else {
+    let Some((subject, attempt, (own, texts), began)) = known.await? else {
         return Ok(checked);
     };
     checked.results = produced(&subject.task, Path::new(&own), clock.to_wall(began)).await?;
     let mut merged = None;
     if let Some(gathering) = &subject.gathering {
         let task = &subject.task;
-        let Some(aside) = merge(settings, gathering, task, attempt, &mut checked).await? else {
+        let given = settings.gives_files && task.assignee.is_none();
+        let named = Some(texts.as_str()).filter(|_| given);
+        let aside = merge(settings, gathering, (task, attempt), named, &mut checked);
+        let Some(aside) = aside.await? else {
             return Ok(checked);
         };
         if !subject.names.is_empty()
@@ -252,8 +262,8 @@ pub(super) async fn check(
 async fn merge(
     settings: &DaemonSettings,
     gathering: &Gathering,
-    task: &Task,
-    attempt: u32,
+    (task, attempt): (&Task, u32),
+    named: Option<&str>,
     checked: &mut CheckOutcome,
 ) -> anyhow::Result<Option<CheckFolder>> {
     let (plan, results) = (&settings.plan, &mut checked.results);
@@ -261,7 +271,7 @@ async fn merge(
     if results.iter().any(|result| !result.passed) {
         return Ok(None);
     }
-    let (merge, aside) = match worktrees::merge(plan, gathering, task, attempt).await? {
+    let (merge, aside) = match worktrees::merge(plan, gathering, task, attempt, named).await? {
         MergeOutcome::Merged(merge, aside) => (merge, aside),
         MergeOutcome::Failed(result) => {
             results.push(result);

@@ -20,8 +20,8 @@ use super::effect_work::produced;
 use super::worktrees::{Gathering, prepare};
 use crate::config::BeforeWork;
 use crate::exec::{
-    BEFORE, CheckConfig, CheckFolder, JudgingChanges, MarkKind, TreeFile, check_marked,
-    remove_folder, replaced,
+    BEFORE, CheckConfig, CheckFolder, JudgingChanges, JudgingFiles, MarkKind, TreeFile,
+    check_marked, remove_folder, replaced,
 };
 use crate::plan::proof::check_names;
 use crate::plan::{
@@ -273,7 +273,7 @@ impl ProofRuns {
             doubt(results, |_| true, &why);
         }
         if compared.is_none()
-            && let Some(why) = subject.may_judge_itself(&self.settings.judging)
+            && let Some(why) = subject.may_judge_itself(&self.judging(subject))
         {
             let is_check = |name: &str| subject.names.iter().any(|check| check == name);
             doubt(results, is_check, &why);
@@ -426,6 +426,12 @@ impl ProofRuns {
 
     fn aside(&self, name: &str) -> PathBuf {
         self.settings.worktrees.join(ASIDE).join(name)
+    }
+
+    /// Tells which files judge the results of a task.
+    fn judging(&self, subject: &Subject) -> JudgingFiles {
+        let files = &self.settings.judging;
+        files.permitting(&subject.task.may_change)
     }
 
     /// Returns whether a check needs no tests to fail.

@@ -42,6 +42,8 @@ pub struct DaemonSettings {
     pub timing: Timing,
     pub human_wait: HumanWait,
     pub started_workers: StartedWorkers,
+    /// The agent for tasks without a role sees only the files that it is given: its changes of others are put back.
+    pub gives_files: bool,
     /// The person's commands that are called when something happens.
     pub hooks: HooksConfig,
     /// The folder that they run in.

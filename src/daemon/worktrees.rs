@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::proof_runs::run_check;
 use super::{BY, DaemonSettings};
+use crate::agents::not_named;
 use crate::exec::{
     BranchMove, CheckFolder, CommittedWork, GitError, MERGED, Merged, Project, TaskWorktree,
     UNTOUCHED, own_filters, project_head,
@@ -25,6 +26,12 @@ const FINDING: usize = 120;
 
 /// Characters of a task's name in the title of a commit.
 const TITLE: usize = 60;
+
+/// Begins the title of the commit that puts changes back.
+const PUT_BACK: &str = "put back: ";
+
+/// Characters of the names of files that were put back.
+const NAMES: usize = 400;
 
 /// The worktree of a task, to be made before its command is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,12 +202,14 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
     Ok(true)
 }
 
-/// Commits the work of a task on its branch, and merges that aside with the accepted results.
+/// Commits the work of a task on its branch, and merges that aside with the accepted results. `named` has the texts that name
+/// the files of the task, if changes of other files are to be put back.
 pub(super) async fn merge(
     plan: &PlanId,
     gathering: &Gathering,
     task: &Task,
     attempt: u32,
+    named: Option<&str>,
 ) -> anyhow::Result<MergeOutcome> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let number = task.number;
@@ -208,7 +217,9 @@ pub(super) async fn merge(
     let left = format!("{title}\n\nLeft by attempt {attempt}; plan {plan}.");
     let message = format!("{title}\n\nAccepted after attempt {attempt}; plan {plan}.");
     let place = place(line, plan, number);
-    let (head, merged) = match keep_and_merge(&project, line, &place, [&left, &message]).await {
+    let named = named.map(|text| (text, task.produces.as_slice()));
+    let kept = keep_and_merge(&project, line, &place, [&left, &message], named);
+    let (head, put_back, merged) = match kept.await {
         Ok(Ok(both)) => both,
         Ok(Err(unclear)) => {
             let first = unclear.lines().next().unwrap_or_default();
@@ -225,7 +236,12 @@ pub(super) async fn merge(
         Merged::Commit(commit) => {
             let folder = project.check_out(MERGED, &commit).await?;
             let onto = line.tip.clone();
-            let merge = PendingMerge { onto, head, commit };
+            let merge = PendingMerge {
+                onto,
+                head,
+                commit,
+                put_back,
+            };
             Ok(MergeOutcome::Merged(merge, folder))
         }
         Merged::Conflict { files, text } => Ok(failed(
@@ -238,22 +254,42 @@ pub(super) async fn merge(
     }
 }
 
-/// Commits the work and merges it; returns the commit and the outcome of the merge, or what is unclear.
+/// Commits the work, puts back what is not named, and merges it; returns the commit, what was put back and the outcome of the
+/// merge, or what is unclear.
 async fn keep_and_merge(
     project: &Project,
     line: &IntegrationBranch,
     place: &TaskWorktree,
     [left, message]: [&str; 2],
-) -> Result<Result<(String, Merged), String>, GitError> {
-    let head = match project.commit_work(place, left).await? {
+    named: Option<(&str, &[String])>,
+) -> Result<Result<(String, String, Merged), String>, GitError> {
+    let mut head = match project.commit_work(place, left).await? {
         CommittedWork::Commit(head) => head,
         CommittedWork::Unclear(reason) => return Ok(Err(reason)),
     };
+    let mut put_back = String::new();
+    if let Some((text, produces)) = named {
+        let changed = project.changed_existing(&line.tip, &head).await?;
+        let files = not_named(text, produces, &place.folder, changed);
+        if !files.is_empty() {
+            let shown = one_line(&files.join(", "), NAMES);
+            let title = format!("{PUT_BACK}{shown}; the whole result is commit {head}");
+            head = project.put_back(place, &line.tip, &files, &title).await?;
+        }
+        // A daemon that was killed behind the commit has left its title.
+        let title = project
+            .git()
+            .line(&["log", "-1", "--format=%s", &head])
+            .await?;
+        if title.starts_with(PUT_BACK) {
+            put_back = one_line(&printable(&title), 2 * NAMES);
+        }
+    }
     if let Some(reason) = project.left_marks(place, &line.tip, &head).await? {
         return Ok(Err(reason));
     }
     let merged = project.merge(&line.tip, &head, message).await?;
-    Ok(Ok((head, merged)))
+    Ok(Ok((head, put_back, merged)))
 }
 
 /// Fails the produced files that are as they were when the plan began: by their times every file of a worktree is new.
@@ -349,6 +385,7 @@ async fn try_move(
                     onto: line.tip.clone(),
                     head: found,
                     commit,
+                    put_back: String::new(),
                 }),
                 Merged::Conflict { text, .. } => BranchReport::Elsewhere {
                     found,

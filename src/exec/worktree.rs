@@ -42,6 +42,9 @@ const KEEPING: &str = "plan-agent-keeping";
 pub const MERGED: &str = "merge";
 pub const BEFORE: &str = "before";
 
+/// Files that git gets on one command line.
+const AT_ONCE: usize = 500;
+
 /// The most conflicting files that are named.
 const NAMED: usize = 20;
 
@@ -299,6 +302,74 @@ impl Project {
         let kept = Self::commit_all(&git, place, message).await?;
         fs::remove_file(&keeping)?;
         Ok(kept)
+    }
+
+    /// Returns the files that existed where a task's work left `tip`, and that its commits changed or removed. A name that is no
+    /// UTF-8 is left out.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub async fn changed_existing(&self, tip: &str, head: &str) -> Result<Vec<String>, GitError> {
+        let span = format!("{tip}...{head}");
+        let words = [
+            "diff",
+            "--name-only",
+            "--no-renames",
+            "--diff-filter=MDT",
+            "-z",
+        ];
+        let said = self
+            .git
+            .bytes(&[&words[..], &[&span, "--"]].concat())
+            .await?;
+        let mut changed = names(&said);
+        changed.retain(|name| !name.contains(char::REPLACEMENT_CHARACTER));
+        Ok(changed)
+    }
+
+    /// Commits on the task's branch that these files are as they were where it left `tip`, and writes them so. Returns the
+    /// commit. After a kill, committing the work again and then this leads to the same files.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`], or the folder is no worktree any more.
+    pub async fn put_back(
+        &self,
+        place: &TaskWorktree,
+        tip: &str,
+        files: &[String],
+        message: &str,
+    ) -> Result<String, GitError> {
+        let gone = || io::Error::other("the folder of the task is no worktree any more");
+        let git = self.worktree(&place.folder).await?.ok_or_else(gone)?;
+        mark(&git, KEEPING).await?;
+        let base = git.line(&["merge-base", tip, "HEAD"]).await?;
+        let paths: Vec<String> = files
+            .iter()
+            .map(|name| format!(":(top,literal){name}"))
+            .collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        // The files come last: until the commit exists, the folder has the whole result.
+        let (reset, write) = (
+            ["reset", "--quiet", &base, "--"],
+            ["checkout", "--quiet", "--"],
+        );
+        for paths in paths.chunks(AT_ONCE) {
+            git.bytes(&[&reset[..], paths].concat()).await?;
+        }
+        let commit = [
+            "commit",
+            "--quiet",
+            "--no-verify",
+            "--cleanup=verbatim",
+            "-m",
+            message,
+        ];
+        git.bytes(&commit).await?;
+        for paths in paths.chunks(AT_ONCE) {
+            git.bytes(&[&write[..], paths].concat()).await?;
+        }
+        fs::remove_file(git.own_path(KEEPING))?;
+        git.line(&["rev-parse", "HEAD"]).await
     }
 
     async fn commit_all(

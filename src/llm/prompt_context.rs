@@ -185,7 +185,7 @@ pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
     };
     let limit = limit.filter(|_| !changes.files.is_empty());
     let changes = std::iter::once(changes.text(MAX_CHANGED)).chain(limit);
-    let changes: Vec<String> = changes.chain(attempt.company()).collect();
+    let changes: Vec<String> = changes.chain(attempt.remarks()).collect();
     let ran = &attempt.ran[attempt.ran.len().saturating_sub(MAX_RAN)..];
     let ran = ran.iter().map(|one| {
         let printed = match one.tail.trim() {

@@ -92,7 +92,7 @@ pub(super) fn evidence(task: &Task, attempt: &Attempt) -> Evidence {
     Evidence {
         proven: all_met(&criteria),
         by_hand: false,
-        facts: checked.chain(changed).chain(attempt.company()).collect(),
+        facts: checked.chain(changed).chain(attempt.remarks()).collect(),
         criteria,
     }
 }

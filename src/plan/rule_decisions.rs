@@ -164,7 +164,7 @@ mod tests {
             let before = CheckBefore {
                 name: "test".to_owned(),
                 outcome,
-                tests: None,
+                ..CheckBefore::default()
             };
             judge_after(&attempt, &[before], Time(0)).reason
         };

@@ -123,6 +123,7 @@ fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
         onto: line.tip.clone(),
         head: format!("head {n}"),
         commit: format!("commit {n}"),
+        put_back: String::new(),
     };
     draft.merged(id, merge)
 }

@@ -283,7 +283,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     if let Some(changes) = &attempt.changes {
         add(line(&changes.text(CHANGED)));
     }
-    attempt.company().into_iter().for_each(&mut add);
+    attempt.remarks().map(|said| line(&said)).for_each(&mut add);
     for ran in &attempt.ran[attempt.ran.len().saturating_sub(RAN)..] {
         let (command, outcome) = (line(&ran.command), ran.outcome());
         add(format!("ran `{command}`, by its program's word: {outcome}"));

@@ -73,3 +73,58 @@ fn file_that_lost_its_content_is_named() {
         "changed: calc.py (lost 25 of its 27 lines), notes.md, test_calc.py",
     );
 }
+
+/// Makes a git project with a task for calc.py, whose results are gathered, and lets aider do this.
+fn gathered(does: &str) -> Scene {
+    let scene = scene(does, "# Sums\n\n- [ ] Mend calc.py\n");
+    let workspace = scene.workspace("");
+    git(&workspace, "init -q");
+    git(&workspace, "add .");
+    git(&workspace, "commit -qm first");
+    let config = scene.read("config.toml");
+    scene.write(
+        "config.toml",
+        &format!("run.isolation = 'worktree'\n{config}"),
+    );
+    scene
+}
+
+const OUTSIDE: &str = "echo sum > calc.py; echo new > new.py; echo mine > notes.md; rm test_calc.py; echo 'Applied edit to calc.py'";
+
+fn put_back(scene: &Scene) {
+    let why = scene.exits(0, "why 1").stdout;
+    let (_, said) = why
+        .split_once("put back: notes.md, test_calc.py; the whole result is commit ")
+        .expect(&why);
+    let whole = said.split_whitespace().next().unwrap();
+    let workspace = scene.workspace("");
+    let at = |commit: &str| git(&workspace, &format!("ls-tree -r --name-only {commit}"));
+    let branch = git(
+        &workspace,
+        "branch --list --format=%(refname:short) plan-agent/*",
+    );
+    let branch = branch.trim();
+    assert_eq!(at(branch), "calc.py\nnew.py\nnotes.md\ntest_calc.py\n");
+    assert_eq!(at(whole), "calc.py\nnew.py\nnotes.md\n");
+    assert_eq!(git(&workspace, &format!("show {branch}:calc.py")), "sum\n");
+    has(
+        git(&workspace, &format!("show {branch}:notes.md")),
+        "line 26",
+    );
+    assert_eq!(git(&workspace, &format!("show {whole}:notes.md")), "mine\n");
+}
+
+#[test]
+fn changes_outside_named_files_are_put_back() {
+    let scene = gathered(OUTSIDE);
+    scene.exits(0, "run --plan plan.md --agent aider --no-input");
+    put_back(&scene);
+}
+
+#[test]
+fn nothing_is_put_back_where_task_names_no_file() {
+    let scene = gathered(OUTSIDE);
+    scene.write("plan.md", "# Sums\n\n- [ ] Mend the sums\n");
+    scene.exits(0, "run --plan plan.md --agent aider --no-input");
+    lacks(scene.exits(0, "why 1").stdout, "put back");
+}

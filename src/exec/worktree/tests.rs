@@ -522,3 +522,87 @@ fn worktree_removal_does_not_block_event_loop() {
         assert!(aside.join(".git").exists());
     });
 }
+
+#[tokio::test]
+async fn put_back_survives_kill_at_any_point() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    let write = |name: &str, text: &str| fs::write(place.folder.join(name), text).unwrap();
+    let read = |name: &str| fs::read_to_string(place.folder.join(name)).unwrap();
+    let git = given
+        .project
+        .worktree(&place.folder)
+        .await
+        .unwrap()
+        .unwrap();
+    let files = ["a".to_owned()];
+    let back = async |whole: &str| {
+        let title = format!("put back: a; the whole result is commit {whole}");
+        let put = given.project.put_back(&place, &given.head, &files, &title);
+        put.await.unwrap()
+    };
+    let text_at = async |commit: &str| {
+        git.line(&["cat-file", "blob", &format!("{commit}:a")])
+            .await
+            .unwrap()
+    };
+    write("a", "mine\n");
+    write("new", "new\n");
+    let whole = given.kept().await;
+    let changed = given
+        .project
+        .changed_existing(&given.head, &whole)
+        .await
+        .unwrap();
+    assert_eq!(changed, files);
+
+    // Killed before the second commit: only the index had it.
+    mark(&git, KEEPING).await.unwrap();
+    git.bytes(&["reset", "--quiet", &given.head, "--", "a"])
+        .await
+        .unwrap();
+    assert_eq!(given.kept().await, whole);
+
+    let put = back(&whole).await;
+    assert_eq!((read("a").as_str(), read("new").as_str()), ("a\n", "new\n"));
+    assert_eq!(
+        (text_at(&put).await, text_at(&whole).await),
+        ("a".into(), "mine".into())
+    );
+    assert_eq!(given.branch().await.unwrap(), put);
+    assert_eq!(given.kept().await, put, "nothing else is left");
+    assert!(
+        given
+            .project
+            .changed_existing(&given.head, &put)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+
+    // Killed behind it, before the files were written.
+    mark(&git, KEEPING).await.unwrap();
+    write("a", "mine\n");
+    let again = given.kept().await;
+    assert_eq!(text_at(&again).await, "mine");
+    let put = back(&again).await;
+    assert_eq!(
+        (read("a").as_str(), text_at(&put).await.as_str()),
+        ("a\n", "a")
+    );
+
+    // A file that was removed comes back.
+    fs::remove_file(place.folder.join("a")).unwrap();
+    let whole = given.kept().await;
+    let changed = given
+        .project
+        .changed_existing(&given.head, &whole)
+        .await
+        .unwrap();
+    assert_eq!(changed, files);
+    back(&whole).await;
+    assert_eq!(read("a"), "a\n");
+    assert!(!git.own_path(KEEPING).exists());
+}

@@ -111,11 +111,6 @@ impl Shown {
         let low = is_low(&answer.confidence);
         let decision = known_word(&answer.decision.trim().to_ascii_lowercase())
             .ok_or("`decision` must be next, retry, replan or abort")?;
-        // A judge that is not sure that the goal is out of reach only knows that this task is.
-        let decision = match decision {
-            Decision::Abort if low => Decision::Replan,
-            decision => decision,
-        };
         let criteria = self.believed(answer.criteria)?;
         let said = |met| criteria.iter().find(|criterion| criterion.met == met);
         let missed = said(CriterionState::NotMet).map(|criterion| criterion.number);

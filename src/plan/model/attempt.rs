@@ -121,6 +121,13 @@ impl Attempt {
         Some(format!("{numbers} at work in the same folder"))
     }
 
+    /// Returns what else is to be known of its changes: the other tasks in the same folder, and what was put back.
+    pub fn remarks(&self) -> impl Iterator<Item = String> {
+        let merge = self.merge.iter().map(|merge| merge.put_back.clone());
+        let put_back = merge.filter(|put_back| !put_back.is_empty());
+        self.company().into_iter().chain(put_back)
+    }
+
     /// Returns the checks that fail on its result.
     pub fn failing(&self) -> impl Iterator<Item = &CheckResult> {
         let checks = self.checks.iter().flatten();

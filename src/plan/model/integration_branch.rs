@@ -35,6 +35,9 @@ pub struct PendingMerge {
     pub head: String,
     /// The merge of both; without changes it is `onto`.
     pub commit: String,
+    /// Which changes were put back because the task does not name their files, and where the whole result is; else empty.
+    #[serde(default)]
+    pub put_back: String,
 }
 
 /// What a person did with the results of a plan.

@@ -54,6 +54,7 @@ fn results_merge_singly_in_report_order() {
         onto: "base".to_owned(),
         head: "head".to_owned(),
         commit: "lost".to_owned(),
+        put_back: String::new(),
     };
     change(&mut plan, |draft| draft.merged(&command(1), stale)).unwrap_err();
     // A result that was refused leaves no trace on the line.
@@ -192,6 +193,7 @@ fn moved_branch_waits_for_human_answer() {
         onto: "base".to_owned(),
         head: "theirs".to_owned(),
         commit: "both".to_owned(),
+        put_back: String::new(),
     };
     assert!(line(&other).behind());
     apply(&mut other, |draft| draft.branch_joined(&merge));
