@@ -164,7 +164,8 @@ mod tests {
             let before = CheckBefore {
                 name: "test".to_owned(),
                 outcome,
-                ..CheckBefore::default()
+                tests: None,
+                command: String::new(),
             };
             judge_after(&attempt, &[before], Time(0)).reason
         };
