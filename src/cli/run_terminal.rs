@@ -417,7 +417,7 @@ fn unheard_words(plan: &Plan) -> String {
     let lines = ended.filter_map(|task| {
         let (number, words) = (task.number, one_line(task.told.as_ref()?, 200));
         Some(format!(
-            "! task {number} ended before your words went to its agent: {words}\n"
+            "! task {number} ended before its agent got this: {words}\n"
         ))
     });
     lines.collect()

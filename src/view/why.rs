@@ -79,9 +79,7 @@ pub fn why(
         && task.status.settled()
     {
         let words = line(words);
-        lines.push(format!(
-            "  it ended before a command took your words along: {words}"
-        ));
+        lines.push(format!("  it ended before its agent got this: {words}"));
     }
     if let Some(used) = usage::of_tasks(plan).get(&id).and_then(usage::task_line) {
         lines.push(format!("  used: {used}"));

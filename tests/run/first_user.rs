@@ -32,9 +32,11 @@ fn words_that_no_command_took_along_are_said() {
     scene.works(["tell", "1", "use port 2"]);
     scene.succeed(&command, "done");
     let ran = run.end();
-    ran.has_stdout("! task 1 ended before your words went to its agent: use port 2");
-    let why = "it ended before a command took your words along: use port 2";
-    has(scene.works("why 1"), why);
+    ran.has_stdout("! task 1 ended before its agent got this: A person says: use port 2");
+    has(
+        scene.works("why 1"),
+        "it ended before its agent got this: A person says: use port 2",
+    );
 }
 
 #[test]
@@ -64,14 +66,14 @@ fn questions_are_listed_with_their_tasks() {
     let _agent = scene.agent(|_| Act::failed("it is broken"));
     scene.exits(4, "run --no-input --plan pair.md");
     scene.refuses(
-        1,
+        2,
         "answer retry",
         ["more than one question is open", "task 1: ", "task 2: "],
     );
-    let questions = scene.status()["questions"].clone();
-    let first = questions[0]["id"].as_str().unwrap();
-    scene.works(["answer", first, "skip", "--note", "not now"]);
-    let why = scene.works("why 1");
+    let question = scene.status()["questions"][0].clone();
+    let id = question["id"].as_str().unwrap();
+    scene.works(["answer", id, "skip", "--note", "not now"]);
+    let why = scene.works(format!("why {}", question["task"]));
     has(why, ["asked: it is broken", "answered: skip not now"]);
 }
 

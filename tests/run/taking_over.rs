@@ -487,14 +487,25 @@ fn prune_removes_only_what_is_merged_or_named() {
 
 #[test]
 fn clean_prints_what_removes_worktrees_and_branches() {
-    let Some(scene) = clean("") else { return };
-    scene.results();
+    let Some(scene) = clean("run.max_attempts = 1\n") else {
+        return;
+    };
+    scene
+        .env
+        .write("agent.sh", "echo half > half.txt\nexit 1\n");
+    scene.exits(4, format!("run --no-input --plan one.md {}", scene.agent));
     let ran = scene.exits(0, "clean --yes");
     ran.has_stdout("the worktrees and the branches of plans stay");
     let title = "to remove the worktrees and the branches that stay, with all work in them:\n";
     let (_, commands) = ran.stdout.split_once(title).unwrap();
     assert_eq!(scene.project.git("worktree list").lines().count(), 2);
     let mut shell = std::process::Command::new("sh");
+    // The hooks of the project refuse everything.
+    shell.envs([
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "core.hooksPath"),
+        ("GIT_CONFIG_VALUE_0", "/dev/null"),
+    ]);
     let ended = shell.args(["-ec", commands]).output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(scene.project.git("branch --list plan-agent*"), "");
