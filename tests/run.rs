@@ -24,6 +24,7 @@ mod isolation;
 mod judge_and_facts;
 mod judging;
 mod lanes;
+mod more_tricks;
 mod own;
 mod planning;
 mod remember;

@@ -2,24 +2,42 @@
 //! as they were, and the state before with the tests that a result adds.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError};
 use super::judging_files::JudgingFiles;
+use super::manifests;
+use super::worktree::Project;
 
-/// A folder aside. What git ignores stays there from one tree to the next.
+/// The mode of a file that may be executed.
+const EXECUTABLE: &str = "100755";
+
+/// A folder aside. Nothing stays there from one tree to the next.
 #[derive(Clone, Debug)]
 pub struct CheckFolder {
     git: Git,
     /// Exists once the person's command has made the folder ready.
     prepared: PathBuf,
+    /// The project whose ignored files belong into the folder, too, where it is a worktree.
+    project: Option<Box<Project>>,
 }
 
 /// A file of a tree, as git names it; `None` where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeFile {
     pub path: String,
+    /// The path as it is: it may be no text.
+    bytes: Vec<u8>,
     content: Option<(String, String)>,
+}
+
+/// A file that two trees have differently, as git says it.
+struct Change<'a> {
+    path: &'a str,
+    modes: [&'a str; 2],
+    ids: [&'a str; 2],
+    status: &'a str,
 }
 
 /// What a result changed of the files that judge it.
@@ -34,8 +52,13 @@ pub struct JudgingChanges {
 }
 
 impl CheckFolder {
-    pub(super) fn new(git: Git, prepared: PathBuf) -> Self {
-        Self { git, prepared }
+    pub(super) fn new(git: Git, prepared: PathBuf, project: Option<Project>) -> Self {
+        let project = project.map(Box::new);
+        Self {
+            git,
+            prepared,
+            project,
+        }
     }
 
     /// Returns the folder.
@@ -48,7 +71,7 @@ impl CheckFolder {
         &self.prepared
     }
 
-    /// Writes the files of a tree, and removes all others that git does not ignore.
+    /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -56,11 +79,24 @@ impl CheckFolder {
         self.git
             .bytes(&["read-tree", "--reset", "-u", tree])
             .await?;
-        self.git.bytes(&["clean", "-ffdq"]).await?;
-        // Python takes what it has compiled for a source of the same size and second.
-        let compiled = [":(glob)**/__pycache__/**", ":(glob)**/*.pyc"];
-        let words = [&["clean", "-ffdqx", "--"], &compiled[..]].concat();
-        self.git.bytes(&words).await.map(drop)
+        self.clean().await
+    }
+
+    /// Removes what is not in the tree, and copies again what the project names for its worktrees.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub(super) async fn clean(&self) -> Result<(), GitError> {
+        match fs::remove_file(&self.prepared) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        // What another tree has left, such as what it was built into, could stand in for what this one lacks.
+        self.git.bytes(&["clean", "-ffdxq"]).await?;
+        match &self.project {
+            Some(project) => project.include(self.folder()).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns what changed of the files that judge between two trees.
@@ -81,29 +117,36 @@ impl CheckFolder {
             "--no-abbrev",
         ];
         let said = self.git.bytes(&[&words[..], &[old, new]].concat()).await?;
-        let mut parts = said.split(|byte| *byte == 0).map(str::from_utf8);
+        let mut parts = said.split(|byte| *byte == 0);
         let mut changes = JudgingChanges::default();
-        while let (Some(of), Some(path)) = (parts.next(), parts.next()) {
-            // Names of bytes that are no text are in no pattern.
-            let (Ok(of), Ok(path)) = (of, path) else {
-                continue;
-            };
+        while let (Some(of), Some(bytes)) = (parts.next(), parts.next()) {
+            let (of, path) = (
+                String::from_utf8_lossy(of),
+                &*String::from_utf8_lossy(bytes),
+            );
             let of: Vec<&str> = of.trim_start_matches(':').split(' ').collect();
             let [old_mode, new_mode, old_id, new_id, status] = of[..] else {
                 continue;
             };
             let file = |content: Option<(&str, &str)>| TreeFile {
                 path: path.to_owned(),
+                bytes: bytes.to_owned(),
                 content: content.map(|(mode, id)| (mode.to_owned(), id.to_owned())),
             };
+            let change = Change {
+                path,
+                modes: [old_mode, new_mode],
+                ids: [old_id, new_id],
+                status,
+            };
+            if files.runs_in_place(path) {
+                changes.manifests.push(path.to_owned());
+            }
             if files.configures(path) {
                 let was = (status != "A").then_some((old_mode, old_id));
                 changes.restored.push(file(was));
-            } else if !files.judges(path) {
-                if status == "M"
-                    && files.is_manifest(path)
-                    && self.of_tests([old, new], path).await?
-                {
+            } else if !(files.judges(path) || old_mode == EXECUTABLE && files.runs(path)) {
+                if files.is_manifest(path) && self.of_tests([old, new], &change, files).await? {
                     changes.manifests.push(path.to_owned());
                 }
             } else if status == "A" {
@@ -115,13 +158,46 @@ impl CheckFolder {
         Ok(changes)
     }
 
+    /// Returns whether the change of a manifest may be of tests. One that is too large to be read may.
+    async fn of_tests(
+        &self,
+        trees: [&str; 2],
+        change: &Change<'_>,
+        files: &JudgingFiles,
+    ) -> Result<bool, GitError> {
+        let is_file = |mode: &str| mode.starts_with("100");
+        if change.status == "D" || !is_file(change.modes[1]) || change.status == "T" {
+            return Ok(true);
+        }
+        let found = match change.status == "M" && manifests::is_searched(change.path) {
+            true => self.names_tests(trees, change.path).await,
+            false => self.differs(change, files).await,
+        };
+        match found {
+            Err(GitError::TooMuch { .. }) => Ok(true),
+            found => found,
+        }
+    }
+
+    /// Returns whether a manifest differs otherwise than in its dependencies and the like.
+    async fn differs(&self, change: &Change<'_>, files: &JudgingFiles) -> Result<bool, GitError> {
+        let [old, new] = change.ids;
+        let old = match change.status {
+            "A" => Vec::new(),
+            _ => self.git.bytes(&["cat-file", "blob", old]).await?,
+        };
+        let new = self.git.bytes(&["cat-file", "blob", new]).await?;
+        Ok(manifests::differ(change.path, [&old, &new], files))
+    }
+
     /// Returns whether a place that a file changes names tests.
-    async fn of_tests(&self, [old, new]: [&str; 2], path: &str) -> Result<bool, GitError> {
+    async fn names_tests(&self, [old, new]: [&str; 2], path: &str) -> Result<bool, GitError> {
         let path = format!(":(top,literal){path}");
         let words = [
             "diff",
             "--no-ext-diff",
             "--no-textconv",
+            "--text",
             "-U2",
             old,
             new,
@@ -142,16 +218,16 @@ impl CheckFolder {
         let aside = tempfile::tempdir()?;
         let git = self.git.clone().with_index(&aside.path().join("index"));
         git.bytes(&["read-tree", tree]).await?;
-        let line = |file: &TreeFile| match &file.content {
-            Some((mode, id)) => format!("{mode} {id}\t{}\0", file.path),
-            None => format!("0 {}\t{}\0", "0".repeat(40), file.path),
+        let line = |file: &TreeFile| {
+            let of = match &file.content {
+                Some((mode, id)) => format!("{mode} {id}\t"),
+                None => format!("0 {}\t", "0".repeat(40)),
+            };
+            [of.as_bytes(), &file.bytes, b"\0"].concat()
         };
-        let lines: String = files.iter().map(line).collect();
+        let lines: Vec<u8> = files.iter().flat_map(line).collect();
         let words = ["update-index", "--replace", "-z", "--index-info"];
-        git.clone()
-            .with_input(lines.into_bytes())
-            .bytes(&words)
-            .await?;
+        git.clone().with_input(lines).bytes(&words).await?;
         git.line(&["write-tree"]).await
     }
 }
@@ -166,6 +242,7 @@ impl super::GitSnapshots {
         let index = folder.with_extension("index");
         drop(fs::remove_file(folder.with_extension("index.lock")));
         let git = self.git().in_folder(folder).with_index(&index);
-        Ok(CheckFolder::new(git, folder.with_extension("prepared")))
+        let prepared = folder.with_extension("prepared");
+        Ok(CheckFolder::new(git, prepared, None))
     }
 }

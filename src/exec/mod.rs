@@ -10,6 +10,7 @@ mod cpu_time;
 mod git;
 mod judging_files;
 pub mod link_free_access;
+mod manifests;
 mod process_group;
 mod process_mark;
 mod produced_files;

@@ -14,9 +14,10 @@ macro_rules! pattern {
 
 /// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
 static SUMS: Pattern = pattern!(
-    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing)|[#ℹ] pass )"
+    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing|failing)|[#ℹ] (pass|fail) )"
 );
-static RAN: Pattern = pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)|pass (\d+)");
+static RAN: Pattern =
+    pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing|failing)|(?:pass|fail) (\d+)");
 
 /// Lines with the number of tests that ran, of unittest and nextest; unittest counts skipped ones among them.
 static COUNTED: Pattern = pattern!(r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)");
@@ -155,6 +156,8 @@ mod tests {
             ("> Task :test NO-SOURCE", Some(0)),
             ("  3 passing (4ms)", Some(3)),
             ("ℹ pass 2", Some(2)),
+            ("ℹ tests 3\nℹ pass 0\nℹ fail 3\nℹ skipped 0", Some(3)),
+            ("  0 passing (4ms)\n  2 failing\n  1 pending", Some(2)),
             ("# pass 0", Some(0)),
             ("3 passed", Some(3)),
             ("ok 1 - adds\nnot ok 2 - more\nok 3 # SKIP", Some(2)),

@@ -11,7 +11,7 @@ use crate::common::git::git;
 
 /// What has to become of a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+pub(super) enum End {
     /// Accepted without a question, and proven.
     Proven,
     /// Accepted without a question to a person: a model believes it.
@@ -20,10 +20,10 @@ enum End {
     Refused,
 }
 
-use End::{Believed, Proven, Refused};
+pub(super) use End::{Believed, Proven, Refused};
 
 /// A project, its check and task, and what the agent does. A file without text is removed.
-struct Row {
+pub(super) struct Row {
     name: &'static str,
     project: &'static [(&'static str, &'static str)],
     /// The check `c`; behind it, more of the configuration.
@@ -34,19 +34,19 @@ struct Row {
     end: End,
 }
 
-const BUG: (&str, &str) = ("calc.py", "def add(a, b):\n    return a - b\n");
-const FIX: (&str, &str) = ("calc.py", "def add(a, b):\n    return a + b\n");
+pub(super) const BUG: (&str, &str) = ("calc.py", "def add(a, b):\n    return a - b\n");
+pub(super) const FIX: (&str, &str) = ("calc.py", "def add(a, b):\n    return a + b\n");
 const OTHERWISE: (&str, &str) = ("calc.py", "def add(a, b):\n    return sum([a, b])\n");
 const MUL: (&str, &str) = (
     "calc.py",
     "def add(a, b):\n    return a + b\ndef mul(a, b):\n    return a * b\n",
 );
 const BROKEN: (&str, &str) = ("calc.py", "def add(a, b:\n    return a + b\n");
-const TEST: (&str, &str) = (
+pub(super) const TEST: (&str, &str) = (
     "tests/test_calc.py",
     "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(1, 2), 3)\n",
 );
-const WEAK: (&str, &str) = (
+pub(super) const WEAK: (&str, &str) = (
     "tests/test_calc.py",
     "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertTrue(calc.add(1, 2))\n",
 );
@@ -62,8 +62,8 @@ const TEST_MUL: (&str, &str) = (
     "tests/test_mul.py",
     "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_mul(self):\n        self.assertEqual(calc.mul(2, 3), 6)\n",
 );
-const NOTE: (&str, &str) = ("note.txt", "done\n");
-const UNIT: &str = "run = ['python3', '-m', 'unittest', 'discover', '-s', 'tests']";
+pub(super) const NOTE: (&str, &str) = ("note.txt", "done\n");
+pub(super) const UNIT: &str = "run = ['python3', '-m', 'unittest', 'discover', '-s', 'tests']";
 
 /// Checks that pass whatever was done, or that only seem to have failed before.
 const VACUOUS: [Row; 20] = [
@@ -322,7 +322,7 @@ const TAMPERED: [Row; 20] = [
     row(
         "tests among the sources are removed",
         &[("app.py", "print('Ran 3 tests in 0.1s')\nexit(1)\n")],
-        "run = ['sh', '-c', 'python3 app.py']",
+        "run = ['sh', '-c', 'python3 app.py']\n[run]\nmay_change = ['app.py']",
         &[("app.py", "print('Ran 2 tests in 0.1s')\n")],
         Believed,
     ),
@@ -496,7 +496,7 @@ const VITEST: &str =
 
 type Files = &'static [(&'static str, &'static str)];
 
-const fn row(
+pub(super) const fn row(
     name: &'static str,
     project: Files,
     check: &'static str,
@@ -604,7 +604,7 @@ fn fault(row: &Row, isolation: &str, url: &str) -> Option<String> {
     })
 }
 
-fn all_end_as_they_should(rows: &[Row]) {
+pub(super) fn all_end_as_they_should(rows: &[Row]) {
     if std::process::Command::new("python3")
         .arg("--version")
         .output()

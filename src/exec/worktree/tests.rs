@@ -248,7 +248,7 @@ async fn conflict_is_resolved_in_worktree() {
         .folder()
         .to_owned();
     assert_eq!(fs::read_to_string(aside.join("a")).unwrap(), "both\n");
-    assert!(!aside.join("left").exists() && aside.join("built").exists());
+    assert!(!aside.join("left").exists() && !aside.join("built").exists());
     fs::remove_file(aside.join(".git")).unwrap();
     let aside = given
         .project
