@@ -160,6 +160,7 @@ impl App {
             models: prepared.models.clone(),
             checks: config.checks.clone(),
             judging: Arc::new(JudgingFiles::new(
+                Path::new(&head.workspace),
                 &config.run.protect,
                 &config.run.may_change,
                 config.checks.values().map(|check| check.argv.as_slice()),

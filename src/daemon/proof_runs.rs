@@ -346,6 +346,7 @@ impl ProofRuns {
             return Ok(results);
         }
         place.lay_out(&own.delivered).await?;
+        prepare(settings, place, &subject.first).await?;
         for result in results.iter_mut().filter(|result| !result.passed) {
             let Some(check) = self.settings.checks.get(&result.name) else {
                 continue;

@@ -24,6 +24,15 @@ use crate::wire::text::{one_line, printable};
 /// Characters of the finding of a merge.
 const FINDING: usize = 120;
 
+/// What git says where it may succeed later.
+const PASSING: [&str; 5] = [
+    "No space left",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Permission denied",
+    "File exists",
+];
+
 /// Characters of a task's name in the title of a commit.
 const TITLE: usize = 60;
 
@@ -105,6 +114,19 @@ impl WorktreeLayout {
         settings: &DaemonSettings,
         command: &CommandId,
     ) -> anyhow::Result<Option<String>> {
+        match self.make_ready(settings, command).await {
+            Err(error) if refuses_for_good(&error) => {
+                Ok(Some(format!("git cannot make the worktree: {error:#}")))
+            }
+            ready => ready,
+        }
+    }
+
+    async fn make_ready(
+        &self,
+        settings: &DaemonSettings,
+        command: &CommandId,
+    ) -> anyhow::Result<Option<String>> {
         let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
         project.lay_out(&self.place, tip).await?;
         if self.merge {
@@ -121,6 +143,14 @@ impl WorktreeLayout {
             format!("`prepare` failed{}: {said}", end.unwrap_or_default())
         }))
     }
+}
+
+/// Returns whether git refuses, and would again: no disk is full, and no other git is at work.
+fn refuses_for_good(error: &anyhow::Error) -> bool {
+    let said = error.to_string();
+    let passes = PASSING.iter().any(|passing| said.contains(passing));
+    let error = error.downcast_ref::<GitError>();
+    !passes && error.is_some_and(GitError::refused)
 }
 
 /// Runs the person's command in a folder, unless it has prepared that one. Returns how it failed; what it said is in the
@@ -234,7 +264,17 @@ pub(super) async fn merge(
     };
     match merged {
         Merged::Commit(commit) => {
-            let folder = project.check_out(MERGED, &commit).await?;
+            let folder = match project.check_out(MERGED, &commit).await {
+                Err(error) => {
+                    let error = anyhow::Error::from(error);
+                    if !refuses_for_good(&error) {
+                        return Err(error);
+                    }
+                    let text = format!("The merged result cannot be checked out. {error}");
+                    return Ok(failed("git cannot lay out the merged result", &text));
+                }
+                Ok(folder) => folder,
+            };
             let onto = line.tip.clone();
             let merge = PendingMerge {
                 onto,
@@ -287,6 +327,11 @@ async fn keep_and_merge(
     }
     if let Some(reason) = project.left_marks(place, &line.tip, &head).await? {
         return Ok(Err(reason));
+    }
+    if let Some(links) = project.links_out(&line.tip, &head).await? {
+        return Ok(Err(format!(
+            "A link leads out of the project: {links}.\nWhat it shows is in no commit. Put the files themselves there, or a relative link within the project."
+        )));
     }
     let merged = project.merge(&line.tip, &head, message).await?;
     Ok(Ok((head, put_back, merged)))

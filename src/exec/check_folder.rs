@@ -2,28 +2,34 @@
 //! as they were, and the state before with the tests that a result adds.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError};
 use super::inline_tests;
 use super::judging_files::JudgingFiles;
-use crate::wire::text::one_line;
+use super::manifests;
+use super::worktree::Project;
 
-/// The most characters of a section that is named.
-const SECTION: usize = 60;
+/// The mode of a file that may be executed.
+const EXECUTABLE: &str = "100755";
 
-/// A folder aside. What git ignores stays there from one tree to the next.
+/// A folder aside. Nothing stays there from one tree to the next.
 #[derive(Clone, Debug)]
 pub struct CheckFolder {
     git: Git,
     /// Exists once the person's command has made the folder ready.
     prepared: PathBuf,
+    /// The project whose ignored files belong into the folder, too, where it is a worktree.
+    project: Option<Box<Project>>,
 }
 
 /// A file of a tree, as git names it; `None` where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeFile {
     pub path: String,
+    /// The path as it is: it may be no text.
+    bytes: Vec<u8>,
     content: Option<(String, String)>,
 }
 
@@ -31,10 +37,18 @@ impl TreeFile {
     /// Returns that there is no such file.
     pub fn removed(&self) -> Self {
         Self {
-            path: self.path.clone(),
             content: None,
+            ..self.clone()
         }
     }
+}
+
+/// A file that two trees have differently, as git says it.
+struct Change<'a> {
+    path: &'a str,
+    modes: [&'a str; 2],
+    ids: [&'a str; 2],
+    status: &'a str,
 }
 
 /// What a result changed of the files that judge it.
@@ -51,8 +65,13 @@ pub struct JudgingChanges {
 }
 
 impl CheckFolder {
-    pub(super) fn new(git: Git, prepared: PathBuf) -> Self {
-        Self { git, prepared }
+    pub(super) fn new(git: Git, prepared: PathBuf, project: Option<Project>) -> Self {
+        let project = project.map(Box::new);
+        Self {
+            git,
+            prepared,
+            project,
+        }
     }
 
     /// Returns the folder.
@@ -65,7 +84,7 @@ impl CheckFolder {
         &self.prepared
     }
 
-    /// Writes the files of a tree, and removes all others that git does not ignore.
+    /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -73,11 +92,29 @@ impl CheckFolder {
         self.git
             .bytes(&["read-tree", "--reset", "-u", tree])
             .await?;
-        self.git.bytes(&["clean", "-ffdq"]).await?;
-        // Python takes what it has compiled for a source of the same size and second.
-        let compiled = [":(glob)**/__pycache__/**", ":(glob)**/*.pyc"];
-        let words = [&["clean", "-ffdqx", "--"], &compiled[..]].concat();
-        self.git.bytes(&words).await.map(drop)
+        self.clean().await
+    }
+
+    /// Removes what is not in the tree, and copies again what the project names for its worktrees.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub(super) async fn clean(&self) -> Result<(), GitError> {
+        match fs::remove_file(&self.prepared) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        // What another tree has left, such as what it was built into, could stand in for what this one lacks.
+        let mut words = vec!["clean", "-ffdxq"];
+        // Cargo compares each source with what it was built into, and a whole build for each result would take long.
+        if self.folder().join("Cargo.toml").is_file() {
+            words.extend(["-e", "/target/"]);
+        }
+        self.git.bytes(&words).await?;
+        match &self.project {
+            Some(project) => project.include(self.folder()).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns what changed of the files that judge between two trees.
@@ -98,39 +135,46 @@ impl CheckFolder {
             "--no-abbrev",
         ];
         let said = self.git.bytes(&[&words[..], &[old, new]].concat()).await?;
-        let mut parts = said.split(|byte| *byte == 0).map(str::from_utf8);
+        let mut parts = said.split(|byte| *byte == 0);
         let mut changes = JudgingChanges::default();
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        while let (Some(of), Some(path)) = (parts.next(), parts.next()) {
-            // Names of bytes that are no text are in no pattern.
-            let (Ok(of), Ok(path)) = (of, path) else {
-                continue;
-            };
+        while let (Some(of), Some(bytes)) = (parts.next(), parts.next()) {
+            let (of, path) = (String::from_utf8_lossy(of), String::from_utf8_lossy(bytes));
+            let path = &*path;
             let of: Vec<&str> = of.trim_start_matches(':').split(' ').collect();
             let [old_mode, new_mode, old_id, new_id, status] = of[..] else {
                 continue;
             };
-            let is_judge = files.judges(path) || files.configures(path);
+            let is_judge = files.judges(path)
+                || files.configures(path)
+                || old_mode == EXECUTABLE && files.runs(path);
             if inline_tests::may_have_tests(path) {
                 // The checks run with judging files as they were.
                 if status != "A" && !is_judge && !files.may_change(path) {
-                    before.push((path, old_id));
+                    before.push((path.to_owned(), old_id.to_owned()));
                 }
-                after.push((path, new_id));
+                after.push((path.to_owned(), new_id.to_owned()));
             }
             let file = |content: Option<(&str, &str)>| TreeFile {
                 path: path.to_owned(),
+                bytes: bytes.to_owned(),
                 content: content.map(|(mode, id)| (mode.to_owned(), id.to_owned())),
             };
+            let change = Change {
+                path,
+                modes: [old_mode, new_mode],
+                ids: [old_id, new_id],
+                status,
+            };
+            if files.runs_in_place(path) {
+                changes.manifests.push(path.to_owned());
+            }
             if files.configures(path) {
                 let was = (status != "A").then_some((old_mode, old_id));
                 changes.restored.push(file(was));
             } else if !is_judge {
-                if status == "M"
-                    && files.is_manifest(path)
-                    && let Some(section) = self.section([old, new], path).await?
-                {
-                    changes.manifests.push(format!("{path} ({section})"));
+                if files.is_manifest(path) && self.of_tests([old, new], &change, files).await? {
+                    changes.manifests.push(path.to_owned());
                 }
             } else if status == "A" {
                 changes.added.push(file(Some((new_mode, new_id))));
@@ -148,7 +192,7 @@ impl CheckFolder {
     }
 
     /// Returns the texts of files, with their paths.
-    async fn texts(&self, files: &[(&str, &str)]) -> Result<Vec<(String, String)>, GitError> {
+    async fn texts(&self, files: &[(String, String)]) -> Result<Vec<(String, String)>, GitError> {
         let ids: String = files.iter().map(|(_, id)| format!("{id}\n")).collect();
         let git = self.git.clone().with_input(ids.into_bytes());
         let said = git.bytes(&["cat-file", "--batch"]).await?;
@@ -161,29 +205,63 @@ impl CheckFolder {
             let size = size.and_then(|size| size.parse::<usize>().ok());
             if let Some(content) = size.and_then(|size| rest.get(..size)) {
                 let text = String::from_utf8_lossy(content).into_owned();
-                texts.push(((*path).to_owned(), text));
+                texts.push((path.clone(), text));
                 rest = rest.get(content.len() + 1..).unwrap_or_default();
             }
         }
         Ok(texts)
     }
 
-    /// Returns the section of a file that names tests and in which a line changes.
-    async fn section(&self, trees: [&str; 2], path: &str) -> Result<Option<String>, GitError> {
+    /// Returns whether the change of a manifest may be of tests. One that is too large to be read may.
+    async fn of_tests(
+        &self,
+        trees: [&str; 2],
+        change: &Change<'_>,
+        files: &JudgingFiles,
+    ) -> Result<bool, GitError> {
+        let is_file = |mode: &str| mode.starts_with("100");
+        if change.status == "D" || !is_file(change.modes[1]) || change.status == "T" {
+            return Ok(true);
+        }
+        let found = match change.status == "M" && manifests::is_searched(change.path) {
+            true => self.names_tests(trees, change.path).await,
+            false => self.differs(change, files).await,
+        };
+        match found {
+            Err(GitError::TooMuch { .. }) => Ok(true),
+            found => found,
+        }
+    }
+
+    /// Returns whether a manifest differs otherwise than in its dependencies and the like.
+    async fn differs(&self, change: &Change<'_>, files: &JudgingFiles) -> Result<bool, GitError> {
+        let [old, new] = change.ids;
+        let old = match change.status {
+            "A" => Vec::new(),
+            _ => self.git.bytes(&["cat-file", "blob", old]).await?,
+        };
+        let new = self.git.bytes(&["cat-file", "blob", new]).await?;
+        Ok(manifests::differ(change.path, [&old, &new], files))
+    }
+
+    /// Returns whether a place that a file changes names tests.
+    async fn names_tests(&self, [old, new]: [&str; 2], path: &str) -> Result<bool, GitError> {
         let path = format!(":(top,literal){path}");
         let words = [
             "diff",
             "--no-ext-diff",
             "--no-textconv",
-            "-U100000",
-            trees[0],
-            trees[1],
+            "--text",
+            "-U2",
+            old,
+            new,
             "--",
             &path,
         ];
-        let said = String::from_utf8_lossy(&self.git.bytes(&words).await?).into_owned();
-        let lines = said.lines().skip_while(|line| !line.starts_with("@@"));
-        Ok(section_of_tests(lines.skip(1)).map(|section| one_line(section.trim(), SECTION)))
+        let said = String::from_utf8_lossy(&self.git.bytes(&words).await?).to_lowercase();
+        let places = said.lines().skip_while(|line| !line.starts_with("@@"));
+        let mut places = places.skip(1);
+        Ok(places.any(|line| line.contains("test") || line.contains("jest")))
     }
 
     /// Returns a tree with some files as they are given.
@@ -194,40 +272,18 @@ impl CheckFolder {
         let aside = tempfile::tempdir()?;
         let git = self.git.clone().with_index(&aside.path().join("index"));
         git.bytes(&["read-tree", tree]).await?;
-        let line = |file: &TreeFile| match &file.content {
-            Some((mode, id)) => format!("{mode} {id}\t{}\0", file.path),
-            None => format!("0 {}\t{}\0", "0".repeat(40), file.path),
+        let line = |file: &TreeFile| {
+            let of = match &file.content {
+                Some((mode, id)) => format!("{mode} {id}\t"),
+                None => format!("0 {}\t", "0".repeat(40)),
+            };
+            [of.as_bytes(), &file.bytes, b"\0"].concat()
         };
-        let lines: String = files.iter().map(line).collect();
+        let lines: Vec<u8> = files.iter().flat_map(line).collect();
         let words = ["update-index", "--replace", "-z", "--index-info"];
-        git.clone()
-            .with_input(lines.into_bytes())
-            .bytes(&words)
-            .await?;
+        git.clone().with_input(lines).bytes(&words).await?;
         git.line(&["write-tree"]).await
     }
-}
-
-/// Returns the line of a whole diff that names tests and is changed, or stands above a changed line as its heading.
-fn section_of_tests<'a>(lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let of_tests = |text: &str| ["test", "jest"].map(|word| text.contains(word)) != [false; 2];
-    let mut above: Vec<(usize, &str)> = Vec::new();
-    for line in lines {
-        let (mark, text) = line.split_at_checked(1).unwrap_or_default();
-        if text.trim().is_empty() {
-            continue;
-        }
-        let indent = text.len() - text.trim_start().len();
-        let depth = if text.starts_with('[') { 0 } else { indent + 1 };
-        above.retain(|(other, _)| *other < depth);
-        above.push((depth, text));
-        let mut headings = above.iter().map(|(_, heading)| *heading);
-        let named = headings.find(|heading| of_tests(&heading.to_lowercase()));
-        if let Some(heading) = named.filter(|_| mark != " ") {
-            return Some(heading);
-        }
-    }
-    None
 }
 
 impl super::GitSnapshots {
@@ -240,6 +296,7 @@ impl super::GitSnapshots {
         let index = folder.with_extension("index");
         drop(fs::remove_file(folder.with_extension("index.lock")));
         let git = self.git().in_folder(folder).with_index(&index);
-        Ok(CheckFolder::new(git, folder.with_extension("prepared")))
+        let prepared = folder.with_extension("prepared");
+        Ok(CheckFolder::new(git, prepared, None))
     }
 }

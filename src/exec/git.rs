@@ -9,6 +9,7 @@ mod guarded_folder;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,10 +53,11 @@ const SETTINGS: [&str; 10] = [
 ];
 
 /// Environment variables for every command.
-const VARIABLES: [(&str, &str); 4] = [
+const VARIABLES: [(&str, &str); 5] = [
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_EDITOR", "true"),
 ];
 
@@ -331,11 +333,22 @@ impl Git {
             return;
         };
         let own = self.own_path("index");
-        let copy = move || io::copy(&mut open_plain(&own)?, &mut fs::File::create(index)?);
+        let copy = move || {
+            let (mut own, mut index) = (open_plain(&own)?, fs::File::create(index)?);
+            io::copy(&mut own, &mut index)?;
+            // Git reads each file again that is not older than the index: a newer copy would hide an edit.
+            index.set_modified(own.metadata()?.modified()?)
+        };
         let copied = tokio::task::spawn_blocking(copy).await;
         if let Err(error) = copied.map_err(io::Error::from).flatten() {
             tracing::debug!(%error, "begins with an empty index");
         }
+    }
+
+    fn is_beyond_link(&self, name: &[u8]) -> bool {
+        let folders = Path::new(OsStr::from_bytes(name)).ancestors().skip(1);
+        let mut folders = folders.filter(|folder| !folder.as_os_str().is_empty());
+        folders.any(|folder| self.folder.join(folder).is_symlink())
     }
 
     /// Adds every file to the index, except files that git ignores and those in `left_out` or below it. A nested repository
@@ -369,10 +382,23 @@ impl Git {
             }
         }
         // A removed file must come before the files in a new folder of the same name.
-        let files = [known, new].concat();
+        let files = [&known[..], &new].concat();
         let words = ["update-index", "--add", "--remove", "--replace", "-z"];
         let words = [&words[..], &["--ignore-skip-worktree-entries", "--stdin"]].concat();
-        self.clone().with_input(files).bytes(&words).await?;
+        let added = self.clone().with_input(files).run(&words).await?;
+        if added.exit != 0 && added.err.contains("beyond a symbolic link") {
+            // Git removes no file of whose path a folder has become a link, unless it has to.
+            let known = known.split_inclusive(|byte| *byte == 0);
+            let (gone, known): (Vec<&[u8]>, Vec<&[u8]>) =
+                known.partition(|name| self.is_beyond_link(name));
+            let remove = ["update-index", "--force-remove", "-z", "--stdin"];
+            let git = self.clone();
+            git.with_input(gone.concat()).bytes(&remove).await?;
+            let files = [known.concat(), new].concat();
+            self.clone().with_input(files).bytes(&words).await?;
+        } else if added.exit != 0 {
+            return Err(self.failed(&words, format!("exit {}", added.exit), &added.err));
+        }
         let mut empty = Vec::new();
         for name in within {
             let added = self.clone().with_input(name.to_owned()).run(&words).await?;

@@ -1,22 +1,35 @@
 //! Which files judge a result, by their paths: tests, scripts of checks, and what configures only tests.
 
+use std::path::Path;
+
 use regex_lite::Regex;
 
 /// Files that judge: those in folders of such names, and files of such names in any folder.
-const FILES: &str = r"(^|/)((tests?|__tests__|specs?|\.github|\.gitlab|\.circleci|\.?ci)/.*|test_[^/]*\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|[^/]*\.(test|spec)\.[cm]?[jt]sx?|[^/]*_spec\.(rb|lua|js|ts)|[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
+const FILES: &str = r"(?is)(^|/)((tests?|__tests__|specs?|test[_-]?data|__snapshots__|__mocks__|\.github|\.gitlab|\.circleci|\.?ci)/.*|test(|[^/i][^/]*|i|i[^/n][^/]*|in|in[^/g][^/]*)\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|([^/]*[._-])?(test|spec)\.[cm]?[jt]sx?|test-[^/]*\.[cm]?[jt]s|[^/]*_spec\.(rb|lua|js|ts)|(?-i:[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt))|[^/]*\.(snap|golden)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
 
 /// Files that configure only tests, or that a test runner loads before all others.
-const CONFIGURATION: &str = r"(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize\.py|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*))$";
+const CONFIGURATION: &str = r"(?is)(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*))$";
 
 /// Files of which a part may configure tests.
-const MANIFESTS: &str = r"(^|/)(package\.json|pyproject\.toml|setup\.cfg|tox\.ini|Cargo\.toml|GNUmakefile|[Mm]akefile|build\.gradle(\.kts)?|go\.mod|composer\.json)$";
+const MANIFESTS: &str = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";
 
 /// Shells, whose scripts hardly ever are what is checked, and other programs that run a script.
-const SHELLS: &str = r"^(.*/)?(sh|bash|dash|zsh|source|\.)$";
-const INTERPRETERS: &str = r"^(.*/)?(sh|bash|dash|zsh|python[\d.]*|node|ruby|perl)$";
+const SHELLS: &str = r"^(.*/)?(sh|bash|dash|zsh|ksh|source|\.)$";
+const INTERPRETERS: &str =
+    r"^(.*/)?(sh|bash|dash|zsh|ksh|python[\d.]*|node|tsx|bun|deno|ruby|perl|php|lua|run)$";
 
-/// Words of a shell before a command.
-const BEFORE: &str = "^(!|if|then|else|do|while|exec|eval|time|env|.*=.*)$";
+/// The ending of a script.
+const SCRIPT: &str = r"\.(sh|py|[cm]?[jt]s|rb|pl)$";
+
+/// Words before a command.
+const BEFORE: &str = r"^(!|if|then|else|do|while|exec|eval|time|env|timeout|nice|nohup|command|-.*|[\d.]+[smhd]?|.*=.*)$";
+
+/// Programs that only read the files that they name, or the output of another program.
+const READERS: &str =
+    r"^(.*/)?(\[+|test|[ef]?grep|rg|cat|diff|cmp|wc|head|tail|ls|sed|awk|jq|echo|printf)$";
+
+/// What ends a command in a line for a shell.
+const ENDS: [char; 8] = [';', '&', '|', '(', ')', '{', '`', '\n'];
 
 /// Tells which files of a project judge.
 #[derive(Clone, Debug)]
@@ -26,34 +39,66 @@ pub struct JudgingFiles {
     manifests: Regex,
     protect: Vec<Regex>,
     may_change: Vec<Regex>,
-    /// The programs and scripts that the commands of checks name.
+    named: NamedFiles,
+}
+
+/// What the commands of checks name, by paths from the workspace.
+#[derive(Clone, Debug, Default)]
+struct NamedFiles {
+    /// What they run, as it is written.
+    programs: Vec<String>,
+    /// The programs and scripts that they run.
     scripts: Vec<String>,
+    /// Those that they name with the path of the workspace, so that none but the one there runs.
+    absolute: Vec<String>,
+    /// All other words, but for programs that only read: those that name an executable file may run it.
+    words: Vec<String>,
 }
 
 impl JudgingFiles {
-    /// Takes the patterns of the person, and the command lines of the checks.
+    /// Takes the workspace, the patterns of the person, and the command lines of the checks.
     pub fn new<'a>(
+        workspace: &Path,
         protect: &[String],
         may_change: &[String],
         checks: impl Iterator<Item = &'a [String]>,
     ) -> Self {
         let patterns = |list: &[String]| list.iter().filter_map(|text| glob(text)).collect();
+        let mut named = NamedFiles::default();
+        for argv in checks {
+            named.read(workspace, argv);
+        }
         Self {
             files: known(FILES),
             configuration: known(CONFIGURATION),
             manifests: known(MANIFESTS),
             protect: patterns(protect),
             may_change: patterns(may_change),
-            scripts: checks.flat_map(scripts).collect(),
+            named,
         }
     }
 
     /// Returns whether a file judges results.
     pub fn judges(&self, path: &str) -> bool {
         let is_judge = self.files.is_match(path)
-            || self.scripts.iter().any(|script| script == path)
+            || self.named.scripts.iter().any(|script| script == path)
             || self.protect.iter().any(|pattern| pattern.is_match(path));
         is_judge && !self.may_change(path)
+    }
+
+    /// Returns whether a check may run a file, if it is executable.
+    pub fn runs(&self, path: &str) -> bool {
+        self.named.words.iter().any(|word| word == path) && !self.may_change(path)
+    }
+
+    /// Returns whether a check runs a file by its path in the workspace, so that what was there before cannot run.
+    pub fn runs_in_place(&self, path: &str) -> bool {
+        self.named.absolute.iter().any(|script| script == path) && !self.may_change(path)
+    }
+
+    /// Returns whether a command of a check has a word.
+    pub fn names(&self, word: &str) -> bool {
+        self.named.words.iter().any(|named| named == word)
     }
 
     /// Returns whether a file only configures tests.
@@ -80,32 +125,120 @@ impl JudgingFiles {
     }
 }
 
-/// Returns what a command runs: its program, and the script that it gives to an interpreter; in a line for a shell those of each
-/// command. Other words may name what is checked.
+/// Returns what a command runs, as it is written: its program, and the script that it gives to an interpreter; in a line for a
+/// shell those of each command.
 pub(super) fn scripts(argv: &[String]) -> Vec<String> {
-    let [shells, interpreters, before] = [SHELLS, INTERPRETERS, BEFORE].map(known);
-    let words: Vec<&str> = argv.iter().map(String::as_str).collect();
-    let mut found = script(&words, &interpreters);
-    let line = words.iter().position(|word| *word == "-c");
-    let line = line.and_then(|at| words.get(at + 1)).unwrap_or(&"");
-    for command in line.split([';', '&', '|', '(', ')', '{', '\n']) {
-        let words = command.split_whitespace();
-        let words = words.skip_while(|word| before.is_match(word));
-        found.extend(script(&words.collect::<Vec<_>>(), &shells));
-    }
-    found
+    let mut named = NamedFiles::default();
+    named.read(Path::new(""), argv);
+    named.programs
 }
 
-fn script(words: &[&str], interpreters: &Regex) -> Vec<String> {
-    let Some((program, arguments)) = words.split_first() else {
-        return Vec::new();
+impl NamedFiles {
+    /// Reads what a check names: in its own words, and in a line for a shell in those of each command.
+    fn read(&mut self, workspace: &Path, argv: &[String]) {
+        let [interpreters, option, readers] = [INTERPRETERS, "^-[a-z]*c$", READERS].map(known);
+        let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+        self.command(workspace, "", &words, &interpreters);
+        let line = words.iter().position(|word| option.is_match(word));
+        let line = line.and_then(|at| words.get(at + 1)).unwrap_or(&"");
+        let line = line.replace("||", ";");
+        let mut commands = line.split_inclusive(ENDS).peekable();
+        let (mut folder, shells) = (String::new(), known(SHELLS));
+        while let Some(command) = commands.next() {
+            let words = |command: &'_ str| -> Vec<String> {
+                let words = command.trim_end_matches(ENDS).split_whitespace();
+                let words = words.map(|word| word.trim_matches(['"', '\'']).to_owned());
+                words.filter(|word| !word.is_empty()).collect()
+            };
+            let next = commands
+                .peek()
+                .and_then(|next| words(next).first().cloned());
+            // A script whose output another program judges is what is checked.
+            let is_judged =
+                command.ends_with('|') && next.is_some_and(|next| readers.is_match(&next));
+            let own = words(command);
+            let own: Vec<&str> = own.iter().map(String::as_str).collect();
+            if let ["cd", into, ..] = own[..] {
+                folder = joined(&folder, into);
+            }
+            let runs = if is_judged { &shells } else { &interpreters };
+            self.command(workspace, &folder, &own, runs);
+        }
+    }
+
+    fn command(&mut self, workspace: &Path, folder: &str, words: &[&str], interpreters: &Regex) {
+        let [before, readers, script] = [BEFORE, READERS, SCRIPT].map(known);
+        let mut words = words
+            .iter()
+            .copied()
+            .skip_while(|word| before.is_match(word));
+        let Some(program) = words.next() else {
+            return;
+        };
+        let words: Vec<&str> = std::iter::once(program).chain(words).collect();
+        let mut runs = vec![program.to_owned()];
+        // What runs a script may stand behind another program.
+        let places = words.iter().enumerate();
+        for (at, _) in places.filter(|(_, word)| interpreters.is_match(word)) {
+            let rest = &words[at + 1..];
+            let is_option = |word: &&&str| word.starts_with('-');
+            let options = rest.first().is_some_and(|word| is_option(&word));
+            let module = rest.iter().position(|word| options && *word == "-m");
+            if let Some(module) = module.and_then(|at| rest.get(at + 1)) {
+                let module = module.replace('.', "/");
+                let files = [".py", "/__main__.py", "/__init__.py"];
+                runs.extend(files.map(|end| format!("{module}{end}")));
+                continue;
+            }
+            let mut plain = rest.iter().filter(|word| !is_option(word));
+            let first = plain.next();
+            // The value of an option is no script.
+            let second = plain.find(|word| options && script.is_match(word));
+            runs.extend(first.into_iter().chain(second).map(ToString::to_string));
+        }
+        self.programs.extend(runs.iter().cloned());
+        for word in &runs {
+            for path in [word.clone(), joined(folder, word)] {
+                match inside(workspace, &path) {
+                    Some(inside) if path.starts_with('/') => self.absolute.push(inside),
+                    path => self.scripts.extend(path),
+                }
+            }
+        }
+        if !readers.is_match(program) {
+            let named = words
+                .iter()
+                .flat_map(|word| [(*word).to_owned(), joined(folder, word)]);
+            self.words
+                .extend(named.filter_map(|word| inside(workspace, &word)));
+        }
+    }
+}
+
+/// Returns the path of a word in a folder.
+fn joined(folder: &str, word: &str) -> String {
+    match word.starts_with('/') || folder.is_empty() {
+        true => word.to_owned(),
+        false => format!("{folder}/{word}"),
+    }
+}
+
+/// Returns the path from the workspace, without `.` and `..`; `None` outside.
+fn inside(workspace: &Path, path: &str) -> Option<String> {
+    let path = match Path::new(path).strip_prefix(workspace) {
+        Ok(inside) => inside.to_str()?,
+        Err(_) if path.starts_with('/') => return None,
+        Err(_) => path,
     };
-    let mut arguments = arguments.iter().filter(|word| !word.starts_with('-'));
-    let script = interpreters.is_match(program).then(|| arguments.next());
-    let found = std::iter::once(program).chain(script.flatten());
-    found
-        .map(|word| word.trim_start_matches("./").to_owned())
-        .collect()
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
 }
 
 pub(super) fn known(text: &str) -> Regex {
@@ -115,8 +248,8 @@ pub(super) fn known(text: &str) -> Regex {
 /// Reads a pattern: `*` and `?` stand for no `/`, `**` for anything; one without `/` is of names in any folder.
 fn glob(pattern: &str) -> Option<Regex> {
     let mut text = match pattern.contains('/') {
-        true => "^".to_owned(),
-        false => "(^|/)".to_owned(),
+        true => "(?s)^".to_owned(),
+        false => "(?s)(^|/)".to_owned(),
     };
     let pattern = pattern.replace("**/", "\u{1}").replace("**", "\u{2}");
     for c in pattern.trim_start_matches('/').chars() {
@@ -135,30 +268,39 @@ fn glob(pattern: &str) -> Option<Regex> {
 mod tests {
     use super::*;
 
+    fn of(argv: &[&str]) -> JudgingFiles {
+        let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
+        let patterns = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (protect, may) = (patterns(&["*.dat", "data/**"]), patterns(&["tests/free/*"]));
+        JudgingFiles::new(
+            Path::new("/w/p"),
+            &protect,
+            &may,
+            std::iter::once(&argv[..]),
+        )
+    }
+
     #[test]
     fn files_that_judge_are_known_by_their_paths() {
-        let argv = [
-            "sh",
-            "-c",
-            "X=1 ./bin/check a.txt && ! bash -e sub/run; python3 app.py",
-        ]
-        .map(str::to_owned);
-        let patterns = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let (protect, may) = (
-            patterns(&["*.golden", "data/**"]),
-            patterns(&["tests/free/*"]),
-        );
-        let files = JudgingFiles::new(&protect, &may, std::iter::once(&argv[..]));
+        let line = "X=1 ./bin/check a.txt && ! bash -e sub/run; python3 app.py | grep yes";
+        let files = of(&["sh", "-c", line]);
         for path in [
             "tests/a.rs",
+            "Tests/a.txt",
+            "tests/a\u{fffd}\n.chk",
             "src/deep/test_a.py",
+            "testcalc.py",
             "a_test.go",
             "x.test.tsx",
+            "calc-test.mjs",
             "AppTest.java",
+            "a/testdata/b.txt",
+            "a.golden",
+            "__snapshots__/a",
             ".github/workflows/ci.yml",
             "bin/check",
             "sub/run",
-            "x/y.golden",
+            "x/y.dat",
             "data/a/b",
         ] {
             assert!(files.judges(path) && !files.configures(path), "{path}");
@@ -166,15 +308,20 @@ mod tests {
         for path in [
             "src/a.rs",
             "contest.py",
+            "testing.py",
+            "contest.java",
             "latest.js",
             "tests/free/a.rs",
             "bin/other",
+            "app.py",
         ] {
             assert!(!files.judges(path) && !files.configures(path), "{path}");
         }
         for path in [
             "conftest.py",
             "a/conftest.py",
+            "sitecustomize/__init__.py",
+            "x-1.dist-info/entry_points.txt",
             ".cargo/config.toml",
             "jest.config.mjs",
             "vitest.config.ts",
@@ -182,6 +329,52 @@ mod tests {
         ] {
             assert!(files.configures(path), "{path}");
         }
-        assert!(files.is_manifest("web/package.json") && !files.is_manifest("a.json"));
+        for path in [
+            "web/package.json",
+            "GNUmakefile",
+            "rules.mk",
+            ".npmrc",
+            "rust-toolchain.toml",
+            "vite.config.ts",
+        ] {
+            assert!(files.is_manifest(path), "{path}");
+        }
+        assert!(!files.is_manifest("a.json"));
+    }
+
+    #[test]
+    fn scripts_are_known_by_the_commands_that_run_them() {
+        for (argv, path) in [
+            (&["./check"][..], "check"),
+            (&["env", "X=1", "sh", "check.sh"], "check.sh"),
+            (&["timeout", "-k", "5", "60", "sh", "check.sh"], "check.sh"),
+            (&["timeout", "60", "./check"], "check"),
+            (&["nice", "-n", "5", "./sub/../check"], "check"),
+            (&["bash", "-lc", "sh check.sh"], "check.sh"),
+            (&["python3", "-m", "a.verify"], "a/verify.py"),
+            (&["python3", "-m", "verify"], "verify/__main__.py"),
+            (&["python3", "-W", "ignore", "verify.py"], "verify.py"),
+            (&["uv", "run", "verify.py"], "verify.py"),
+            (&["sh", "-c", "python3 verify.py"], "verify.py"),
+            (&["sh", "-c", "cd sub && sh ./check"], "sub/check"),
+            (&["sh", "-c", "cd sub; bash -c \"sh ../check\""], "check"),
+            (&["sh", "-c", "python3 verify.py || exit 1"], "verify.py"),
+        ] {
+            assert!(of(argv).judges(path), "{argv:?}");
+        }
+        for (argv, path) in [
+            (&["grep", "-q", "x", "app.py"][..], "app.py"),
+            (&["sh", "-c", "python3 app.py | diff a -"], "app.py"),
+            (&["sh", "-c", "! grep -q TODO ./app"], "app"),
+            (&["python3", "-m", "flake8", "app.py"], "app.py"),
+            (&["ruff", "check", "app.py"], "app.py"),
+        ] {
+            let files = of(argv);
+            assert!(!files.judges(path) && !files.is_manifest(path), "{argv:?}");
+        }
+        assert!(of(&["runner", "--with", "bin/it"]).runs("bin/it"));
+        assert!(!of(&["grep", "-q", "x", "bin/it"]).runs("bin/it"));
+        let absolute = of(&["sh", "/w/p/check.sh"]);
+        assert!(absolute.runs_in_place("check.sh") && !absolute.runs_in_place("other.sh"));
     }
 }

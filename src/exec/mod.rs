@@ -12,6 +12,7 @@ mod git;
 mod inline_tests;
 mod judging_files;
 pub mod link_free_access;
+mod manifests;
 mod process_group;
 mod process_mark;
 mod produced_files;

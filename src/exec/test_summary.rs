@@ -14,10 +14,10 @@ macro_rules! pattern {
 
 /// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
 static SUMS: Pattern = pattern!(
-    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing)|[#ℹ] (pass|fail) )"
+    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing|failing)|[#ℹ] (pass|fail) )"
 );
 static RAN: Pattern =
-    pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing)|(?:pass|fail) (\d+)");
+    pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing|failing)|(?:pass|fail) (\d+)");
 
 /// What of them failed, and the line in which unittest says it.
 static FAILED: Pattern = pattern!(r"(\d+) failed|fail (\d+)|(?:failures|errors)=(\d+)");
@@ -175,6 +175,8 @@ mod tests {
             ("> Task :test NO-SOURCE", Some(0)),
             ("  3 passing (4ms)", Some(3)),
             ("ℹ pass 2", Some(2)),
+            ("ℹ tests 3\nℹ pass 0\nℹ fail 3\nℹ skipped 0", Some(3)),
+            ("  0 passing (4ms)\n  2 failing\n  1 pending", Some(2)),
             ("# pass 0", Some(0)),
             ("ℹ tests 1\nℹ pass 0\nℹ fail 1", Some(1)),
             (

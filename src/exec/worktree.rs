@@ -3,6 +3,7 @@
 //! not merged anywhere is never deleted.
 
 mod integration;
+mod links;
 mod project_check;
 mod ready_for_work;
 mod take_over;
@@ -463,8 +464,8 @@ impl Project {
         Ok(None)
     }
 
-    /// Checks a commit out in a folder for checks, which is used for nothing else, and returns that folder. Files that git
-    /// ignores stay there from one result to the next.
+    /// Checks a commit out in a folder for checks, which is used for nothing else, and returns that folder. Nothing
+    /// stays there from one result to the next.
     ///
     /// # Errors
     /// As [`Git::bytes`], or the error of the file system.
@@ -474,9 +475,9 @@ impl Project {
             // Only checks work here, and none runs now.
             drop(fs::remove_file(git.own_path("index.lock")));
             let words = ["checkout", "--detach", "--force", "--quiet", commit];
-            let clean = ["clean", "-ffdq"];
-            if git.run(&words).await?.exit == 0 && git.run(&clean).await?.exit == 0 {
-                return Ok(check_folder(git));
+            let place = check_folder(git.clone(), self);
+            if git.run(&words).await?.exit == 0 && place.clean().await.is_ok() {
+                return Ok(place);
             }
         }
         remove_folder(folder.clone()).await?;
@@ -543,9 +544,9 @@ fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn check_folder(git: Git) -> CheckFolder {
+fn check_folder(git: Git, project: &Project) -> CheckFolder {
     let prepared = git.own_path(ready_for_work::PREPARED);
-    CheckFolder::new(git, prepared)
+    CheckFolder::new(git, prepared, Some(project.clone()))
 }
 
 /// Returns whether a folder contains nothing except the file that makes it a worktree, or nothing at all.

@@ -26,6 +26,10 @@ pub(super) const MAX_DEPENDENCIES: usize = 20;
 pub(super) const MAX_CHECKS: usize = 20;
 const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
+/// The most bytes of criteria that are shown, of each text of one, and of the words around them.
+const MAX_CRITERIA: usize = 4_000;
+const CRITERION: usize = 400;
+const CRITERION_LINE: usize = 20;
 /// Commands of the agent that are shown.
 const MAX_RAN: usize = 6;
 /// Offers shown.
@@ -148,6 +152,7 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
         attempt => attempt.number,
         report => Serde(&attempt.report),
         checks => checks.map(check).collect::<Vec<_>>(),
+        criteria_more => task.criteria.list().len().max(1) - shown_criteria(task, attempt).len(),
         criteria => criteria(task, attempt),
         facts => self::facts(attempt),
         earlier => earlier,
@@ -163,11 +168,26 @@ fn shown(task: &Task) -> Value {
 
 /// How each criterion of a task ended, as far as that was measured.
 fn criteria(task: &Task, attempt: &Attempt) -> Vec<Value> {
-    let ended = |end: CriterionResult| {
-        context! { state => word(&end.state).replace('_', " "), ..Serde(end) }
+    let ended = |(number, end): (u32, CriterionResult)| {
+        context! { number, state => word(&end.state).replace('_', " "), ..Serde(end) }
     };
-    let ends = proof::criteria(task, attempt).into_iter();
+    let ends = shown_criteria(task, attempt).into_iter();
     ends.map(ended).collect()
+}
+
+/// Returns the criteria that a judge is shown, by their numbers: as many as there is room for, before all those that it has to
+/// answer.
+pub(super) fn shown_criteria(task: &Task, attempt: &Attempt) -> BTreeMap<u32, CriterionResult> {
+    let mut ends: Vec<(u32, CriterionResult)> = (1..).zip(proof::criteria(task, attempt)).collect();
+    ends.sort_by_key(|(_, end)| end.state != CriterionState::NotProven);
+    let mut room = MAX_CRITERIA;
+    let shown = ends.into_iter().enumerate().take_while(|(at, (_, end))| {
+        let needed = [&end.text, &end.why].map(|text| text.len().min(CRITERION));
+        let fits = room.checked_sub(needed.iter().sum::<usize>() + CRITERION_LINE);
+        room = fits.unwrap_or(0);
+        *at == 0 || fits.is_some()
+    });
+    shown.map(|(_, shown)| shown).collect()
 }
 
 /// The measured facts about a result, a line each: a judge points to them by their places.

@@ -1,7 +1,7 @@
 //! Reports whose words contradict what the agent itself ran, or each other: by rule, before any model is asked.
 
 use super::draft::acceptable;
-use super::model::{Attempt, RanCommand, ReportStatus, RunOrder, TestRun};
+use super::model::{Attempt, CheckResult, RanCommand, ReportStatus, RunOrder, TestRun};
 use super::rule_decisions::bounded;
 use super::test_commands::{failed, patterns};
 
@@ -42,6 +42,9 @@ pub fn contradiction(attempt: &Attempt) -> Option<String> {
     };
     let checks = || attempt.checks.iter().flatten();
     let measured = |ran: &&RanCommand| checks().any(|check| ran.checks.contains(&check.name));
+    let tested = |check: &CheckResult| {
+        failed(&check.tail).is_some() || check.passed && check.tests > Some(0)
+    };
     let last = attempt.ran.iter().rfind(|ran| ran.tests.is_some());
     let seen = |ran: &RanCommand| ran.tests == Some(TestRun::Passed);
     match last.filter(|ran| !measured(ran)) {
@@ -57,7 +60,7 @@ pub fn contradiction(attempt: &Attempt) -> Option<String> {
         }
         _ if report.status != ReportStatus::Success || failed(sum) != Some(true) => None,
         // What was measured, or seen to run, says more than how a report puts it.
-        _ if last.is_some_and(seen) || checks().any(|check| failed(&check.tail).is_some()) => None,
+        _ if last.is_some_and(seen) || checks().any(tested) => None,
         _ => Some(format!("{says}, and also `{}`", bounded(sum.trim()))),
     }
 }

@@ -5,6 +5,9 @@ use super::plan_file::nearest;
 use super::text::{one_line, quote};
 use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
 
+/// The most criteria of a task: a judge answers each that nothing proves.
+const MOST: usize = 50;
+
 /// Reads what is expected of a task.
 ///
 /// # Errors
@@ -31,6 +34,13 @@ pub fn read(text: &str) -> Result<Criteria, String> {
 /// # Errors
 /// As [`read`].
 pub fn read_list<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Criteria, String> {
+    let items: Vec<&str> = items.into_iter().collect();
+    if items.len() > MOST {
+        let count = items.len();
+        return Err(format!(
+            "a task has at most {MOST} criteria, and these are {count}: make several tasks of it"
+        ));
+    }
     let items = items.into_iter().map(read_one);
     Ok(Criteria::new(items.collect::<Result<Vec<_>, _>>()?))
 }
@@ -153,6 +163,13 @@ mod tests {
             assert_eq!(write(&one), text);
         }
         assert!(read("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn number_of_criteria_has_a_limit() {
+        assert!(read(&"- a\n".repeat(50)).is_ok());
+        let error = read(&"- a\n".repeat(51)).unwrap_err();
+        assert!(error.contains("at most 50 criteria"), "{error}");
     }
 
     #[test]

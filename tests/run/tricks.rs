@@ -48,7 +48,7 @@ pub(super) const TEST: (&str, &str) = (
     "tests/test_calc.py",
     "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(1, 2), 3)\n",
 );
-const WEAK: (&str, &str) = (
+pub(super) const WEAK: (&str, &str) = (
     "tests/test_calc.py",
     "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertTrue(calc.add(1, 2))\n",
 );
@@ -338,7 +338,7 @@ const TAMPERED: [Row; 27] = [
     row(
         "tests among the sources are removed",
         &[("app.py", "print('Ran 3 tests in 0.1s')\nexit(1)\n")],
-        "run = ['sh', '-c', 'python3 app.py']",
+        "run = ['sh', '-c', 'python3 app.py']\n[run]\nmay_change = ['app.py']",
         &[("app.py", "print('Ran 2 tests in 0.1s')\n")],
         Believed,
     ),

@@ -1,6 +1,5 @@
-use std::os::unix::ffi::OsStrExt;
-
 use super::*;
+use std::os::unix::fs::symlink;
 
 async fn repository() -> Option<(tempfile::TempDir, Git)> {
     let root = tempfile::tempdir().unwrap();
@@ -84,6 +83,67 @@ async fn snapshot_has_all_files_and_keeps_index() {
         assert_eq!(kept, "changed");
     }
     assert_eq!(fs::read(folder.join(".git/index")).unwrap(), index);
+}
+
+#[tokio::test]
+async fn snapshot_takes_link_in_place_of_folder() {
+    let Some((_root, git)) = repository().await else {
+        return;
+    };
+    let folder = git.folder();
+    for name in ["a/deep/file", "b/file", "c"] {
+        fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        fs::write(folder.join(name), "1").unwrap();
+    }
+    person::git(folder, &["add", "."]);
+    fs::remove_dir_all(folder.join("a")).unwrap();
+    symlink("b", folder.join("a")).unwrap();
+    fs::write(folder.join("b/new"), "2").unwrap();
+    let (tree, _) = git.snapshot(&[]).await.unwrap();
+    let words = ["ls-tree", "-r", "--name-only", &tree];
+    assert_eq!(git.line(&words).await.unwrap(), "a\nb/file\nb/new\nc");
+}
+
+#[tokio::test]
+async fn snapshot_sees_edit_of_same_size_and_second() {
+    let Some((_root, git)) = repository().await else {
+        return;
+    };
+    let file = git.folder().join("file");
+    let index = git.folder().join(".git/index");
+    // All within one tick of the clock, as after a checkout.
+    let time = std::time::SystemTime::now() - Duration::from_secs(60);
+    let stamp = |path: &Path| {
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    fs::write(&file, "1").unwrap();
+    stamp(&file);
+    person::git(git.folder(), &["-c", "core.trustctime=false", "add", "."]);
+    stamp(&index);
+    fs::write(&file, "2").unwrap();
+    stamp(&file);
+    let words = ["config", "core.trustctime", "false"];
+    person::git(git.folder(), &words);
+    let git = person::opened(git.folder()).await;
+    let (tree, _) = git.snapshot(&[]).await.unwrap();
+    let kept = git.line(&["show", &format!("{tree}:file")]).await;
+    assert_eq!(kept.unwrap(), "2");
+}
+
+#[tokio::test]
+async fn objects_are_not_replaced() {
+    let Some((_root, git)) = repository().await else {
+        return;
+    };
+    let folder = git.folder();
+    fs::write(folder.join("hard"), "hard").unwrap();
+    fs::write(folder.join("weak"), "weak").unwrap();
+    let id = |name: &str| person::git(folder, &["hash-object", "-w", name]).unwrap();
+    let (hard, weak) = (id("hard"), id("weak"));
+    person::git(folder, &["replace", &hard, &weak]);
+    let read = git.line(&["cat-file", "blob", &hard]).await;
+    assert_eq!(read.unwrap(), "hard");
 }
 
 #[tokio::test]

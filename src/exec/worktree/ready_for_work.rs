@@ -27,7 +27,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub(super) async fn include(&self, worktree: &Path) -> Result<(), GitError> {
+    pub(in crate::exec) async fn include(&self, worktree: &Path) -> Result<(), GitError> {
         let (file, ours) = (self.root.join(NAME), self.folder.join(OURS).join("include"));
         let copy = ours.clone();
         let read = blocking(move || {
@@ -70,7 +70,10 @@ impl Project {
     /// # Errors
     /// As [`Git::run`](crate::exec::Git::run).
     pub async fn check_folder(&self, folder: &Path) -> Result<Option<CheckFolder>, GitError> {
-        Ok(self.worktree(folder).await?.map(check_folder))
+        Ok(self
+            .worktree(folder)
+            .await?
+            .map(|git| check_folder(git, self)))
     }
 }
 

@@ -247,7 +247,7 @@ async fn conflict_is_resolved_in_worktree() {
     fs::write(aside.join("built"), "").unwrap();
     let aside = given.aside(&commit).await;
     assert_eq!(fs::read_to_string(aside.join("a")).unwrap(), "both\n");
-    assert!(!aside.join("left").exists() && aside.join("built").exists());
+    assert!(!aside.join("left").exists() && !aside.join("built").exists());
     fs::remove_file(aside.join(".git")).unwrap();
     let aside = given.aside(&commit).await;
     assert!(aside.join(".git").exists());

@@ -1,6 +1,6 @@
 //! The question what follows from a result, and its answer, which is held against the facts and the words that were shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::answer_fields::{MAX_REASON, cut};
 use super::{JudgeFacts, SHORT_ANSWER, Unrendered, unrendered};
 use crate::llm::Schema;
-use crate::llm::prompt_context::{self, facts, obstacle};
+use crate::llm::prompt_context::{self, facts, obstacle, shown_criteria};
 use crate::llm::prompts::PromptTemplate;
 use crate::plan::{
     Attempt, BelievedCriterion, CriterionResult, CriterionState, DecidedBy, Decision, Plan, Task,
@@ -86,10 +86,12 @@ struct JudgeAnswer {
 struct Shown {
     obstacle: Option<String>,
     criteria: Vec<CriterionResult>,
+    /// The numbers of the criteria that there was room for.
+    shown: BTreeSet<u32>,
     facts: Vec<String>,
     /// The letters of the facts and of the report.
     letters: String,
-    /// The model has been asked again because a pointer points to nothing.
+    /// The model has been asked again because a pointer points to nothing, or a criterion has two answers.
     asked_again: AtomicBool,
 }
 
@@ -101,6 +103,7 @@ impl Shown {
         Self {
             obstacle: obstacle(attempt),
             criteria: proof::criteria(task, attempt),
+            shown: shown_criteria(task, attempt).keys().copied().collect(),
             facts,
             letters: letters(&words).collect(),
             asked_again: AtomicBool::new(false),
@@ -164,6 +167,17 @@ impl Shown {
             if known.state != CriterionState::NotProven {
                 continue;
             }
+            if let Some(first) = believed
+                .get(&number)
+                .map(|first: &BelievedCriterion| first.met)
+            {
+                if !self.asked_again.swap(true, Ordering::Relaxed) {
+                    return Err(format!("criterion {number} has two answers: give it one"));
+                }
+                if first != said.met {
+                    said.met = CriterionState::NotProven;
+                }
+            }
             if said.met == CriterionState::Met && pointed.is_none() {
                 if !self.asked_again.swap(true, Ordering::Relaxed) {
                     let way = "point to what shows that it is met, or answer `unsure`";
@@ -182,7 +196,7 @@ impl Shown {
         let unanswered = self.numbered().find(|(number, criterion)| {
             let stated = self.criteria.len() > 1 || !criterion.text.is_empty();
             let open = criterion.state == CriterionState::NotProven && stated;
-            let open = open && self.obstacle.is_none();
+            let open = open && self.obstacle.is_none() && self.shown.contains(number);
             open && !believed.contains_key(number)
         });
         match unanswered {

@@ -1,0 +1,324 @@
+//! More tricks, with manifests, scripts, links and what an earlier tree has left, and honest results beside them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::tricks::*;
+use super::*;
+use crate::common::git::git;
+
+const MAKE: (&str, &str) = ("Makefile", MAKEFILE);
+const MAKEFILE: &str = "PY = python3\n.PHONY: test\ntest:\n\t$(PY) -m unittest discover -s tests\n";
+const WITH_CLEAN: (&str, &str) = (
+    "Makefile",
+    "PY = python3\n.PHONY: test clean\ntest:\n\t$(PY) -m unittest discover -s tests\n\n# Tidies up.\nclean:\n\trm -f out\n",
+);
+const BY_MAKE: &str = "run = ['make', 'test']";
+const PACKAGE: (&str, &str) = (
+    "package.json",
+    "{\n  \"scripts\": {\n    \"test\": \"node --test\"\n  }\n}\n",
+);
+const WITH_DEPENDENCY: (&str, &str) = (
+    "package.json",
+    "{\n  \"scripts\": {\n    \"test\": \"node --test\"\n  },\n  \"dependencies\": {\n    \"a\": \"^1\"\n  }\n}\n",
+);
+const RED: &str = "echo 1 failed in 0.1s; exit 1\n";
+const GREEN: &str = "echo 1 passed in 0.1s\n";
+const PY_RED: &str = "print('Ran 1 test in 0.1s')\nraise SystemExit(1)\n";
+const PY_GREEN: &str = "print('Ran 1 test in 0.1s')\n";
+
+/// Rows at odd places are tried in a shared folder.
+const ROWS: [Row; 18] = [
+    row(
+        "a Makefile that goes first",
+        &[BUG, TEST, MAKE],
+        BY_MAKE,
+        &[("GNUmakefile", "test:\n\techo Ran 1 test in 0.1s\n")],
+        Believed,
+    ),
+    row(
+        "a target that no check names",
+        &[BUG, TEST, MAKE],
+        BY_MAKE,
+        &[FIX, WITH_CLEAN],
+        Proven,
+    ),
+    row(
+        "the runner is another one, far from the word",
+        &[
+            BUG,
+            TEST,
+            MAKE,
+            ("run", "#!/bin/sh\necho Ran 1 test in 0.1s\n"),
+        ],
+        BY_MAKE,
+        &[(
+            "Makefile",
+            "PY = sh ./run\n.PHONY: test\ntest:\n\t$(PY) -m unittest discover -s tests\n",
+        )],
+        Believed,
+    ),
+    row(
+        "the first dependency, below the test",
+        &[BUG, TEST, PACKAGE],
+        UNIT,
+        &[FIX, WITH_DEPENDENCY],
+        Proven,
+    ),
+    row(
+        "the manifest is not compared as text",
+        &[BUG, TEST, ("setup.cfg", "[test]\na = 1\n")],
+        UNIT,
+        &[
+            FIX,
+            (".gitattributes", "setup.cfg -diff\n"),
+            ("setup.cfg", "[test]\na = 2\n"),
+        ],
+        Believed,
+    ),
+    row(
+        "the folder of tests has another case",
+        &[BUG, ("Tests/test_calc.py", TEST.1)],
+        "run = ['python3', '-m', 'unittest', 'discover', '-s', 'Tests']",
+        &[("Tests/test_calc.py", WEAK.1)],
+        Refused,
+    ),
+    row(
+        "a test without an underscore",
+        &[BUG, ("checks/testcalc.py", TEST.1)],
+        "run = ['python3', '-m', 'unittest', 'discover', '-s', 'checks', '-t', '.', '-p', 'test*.py']\n[run]\nprotect = ['x']",
+        &[("checks/testcalc.py", WEAK.1)],
+        Refused,
+    ),
+    row(
+        "a script behind env",
+        &[("check.sh", RED)],
+        "run = ['env', 'X=1', 'sh', 'check.sh']",
+        &[("check.sh", GREEN)],
+        Refused,
+    ),
+    row(
+        "a script behind a login shell",
+        &[("check.sh", RED)],
+        "run = ['bash', '-lc', 'sh check.sh']",
+        &[("check.sh", GREEN)],
+        Refused,
+    ),
+    row(
+        "a script behind timeout",
+        &[("check.sh", RED)],
+        "run = ['timeout', '60', 'sh', 'check.sh']",
+        &[("check.sh", GREEN)],
+        Refused,
+    ),
+    row(
+        "a module",
+        &[("verify.py", PY_RED)],
+        "run = ['python3', '-m', 'verify']",
+        &[("verify.py", PY_GREEN)],
+        Refused,
+    ),
+    row(
+        "a script of Python in a line",
+        &[("verify.py", PY_RED)],
+        "run = ['sh', '-c', 'python3 verify.py']",
+        &[("verify.py", PY_GREEN)],
+        Refused,
+    ),
+    row(
+        "a script behind an option with a value",
+        &[("verify.py", PY_RED)],
+        "run = ['python3', '-W', 'ignore', 'verify.py']",
+        &[("verify.py", PY_GREEN)],
+        Refused,
+    ),
+    row(
+        "a script in a folder",
+        &[("sub/check", RED)],
+        "run = ['sh', '-c', 'cd sub && sh ./check']",
+        &[("sub/check", GREEN)],
+        Refused,
+    ),
+    row(
+        "a program whose output is compared",
+        &[("app.py", "print(1)\n"), ("want.txt", "2\n")],
+        "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; python3 app.py | diff want.txt -']",
+        &[("app.py", "print(2)\n")],
+        Proven,
+    ),
+    row(
+        "a file that is only searched",
+        &[("app.py", "print(1)\n")],
+        "run = ['grep', '-q', 'print.2', 'app.py']\nplain = true",
+        &[("app.py", "print(2)\n")],
+        Proven,
+    ),
+    row(
+        "all fail before, as node says it",
+        &[BUG],
+        "run = ['sh', '-c', 'grep -q + calc.py && echo ℹ pass 2 || { echo ℹ pass 0; echo ℹ fail 2; exit 1; }']",
+        &[FIX],
+        Proven,
+    ),
+    row(
+        "all fail before, as mocha says it",
+        &[BUG],
+        "run = ['sh', '-c', 'grep -q + calc.py && echo 2 passing || { echo 0 passing; echo 2 failing; exit 1; }']",
+        &[FIX],
+        Proven,
+    ),
+];
+
+#[test]
+fn tricks_with_manifests_and_scripts_prove_nothing() {
+    all_end_as_they_should(&ROWS);
+}
+
+/// A project whose tasks have worktrees, judged by rules.
+fn project(files: &[(&[u8], &str)], config: &str, tasks: &str) -> Scene {
+    let scene = Scene::new("");
+    let project = scene.env.path("project");
+    for (name, text) in files {
+        let path = project.join(OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    git(&project, "init --quiet --initial-branch main");
+    git(&project, "add .");
+    git(&project, "commit --quiet -m begin");
+    scene.write(
+        "config.toml",
+        &format!("llm.provider = 'none'\n[run]\nworkspace = 'project'\nisolation = 'worktree'\n{config}\n"),
+    );
+    scene.write(
+        "one.md",
+        &format!("---\nname: One\ngoal: Do it\n---\n\n{tasks}"),
+    );
+    scene
+}
+
+fn rows(scene: &Scene, kind: &str) -> Vec<Value> {
+    let shown: Value = scene.json("show --format json");
+    let rows = shown["rows"].as_array().unwrap().clone();
+    rows.into_iter()
+        .filter_map(|row| row.get(kind).cloned())
+        .collect()
+}
+
+const ONE: &str = "## Only\n\nDo it.\n";
+const PLAIN: &str = "max_attempts = 1\nchecks = ['c']\n[checks.c]\n";
+
+#[test]
+fn link_out_of_the_project_is_not_accepted() {
+    for (target, accepted) in [("/tmp/x", false), ("../x", false), ("other.txt", true)] {
+        let files: &[(&[u8], &str)] = &[(b"a.txt", "1\n"), (b"other.txt", "2\n")];
+        let scene = project(files, "max_attempts = 1", ONE);
+        let _agent = scene.agent(move |command| {
+            let file = Path::new(command.field("workspace").unwrap()).join("a.txt");
+            fs::remove_file(&file).unwrap();
+            symlink(target, file).unwrap();
+            Act::success("It is done.")
+        });
+        let code = scene.run("run --plan one.md --no-input").code;
+        assert_eq!(code == Some(0), accepted, "{target}");
+        let said = rows(&scene, "attempt")[0].to_string();
+        assert_eq!(
+            said.contains("A link leads out of the project: `a.txt`"),
+            !accepted,
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn folder_may_become_a_link() {
+    let files: &[(&[u8], &str)] = &[(b"a/b.txt", "1\n"), (b"c/b.txt", "2\n")];
+    let scene = project(files, "max_attempts = 1", ONE);
+    let _agent = scene.agent(move |command| {
+        let folder = Path::new(command.field("workspace").unwrap()).join("a");
+        fs::remove_dir_all(&folder).unwrap();
+        symlink("c", folder).unwrap();
+        Act::success("It is done.")
+    });
+    assert_eq!(scene.run("run --plan one.md --no-input").code, Some(0));
+}
+
+#[test]
+fn test_whose_name_is_no_text_is_put_back() {
+    let check = "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; cat tests/*.chk | diff a.txt -']";
+    let name: &[u8] = b"tests/a\xff.chk";
+    let files: &[(&[u8], &str)] = &[(b"a.txt", "1\n"), (name, "2\n")];
+    let scene = project(files, &format!("{PLAIN}{check}"), ONE);
+    let _agent = scene.agent(move |command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        fs::write(folder.join(OsStr::from_bytes(name)), "1\n").unwrap();
+        Act::success("It is done.")
+    });
+    assert_ne!(scene.run("run --plan one.md --no-input").code, Some(0));
+    let said = rows(&scene, "attempt")[0].to_string();
+    has(said, "passes only with the agent's own version of tests/a");
+}
+
+#[test]
+fn what_an_earlier_attempt_left_proves_nothing() {
+    let check =
+        "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; test -f left || { touch left; false; }']";
+    let config = format!("{PLAIN}{check}").replace("max_attempts = 1", "max_attempts = 2");
+    let scene = project(&[(b".gitignore", "left\n")], &config, ONE);
+    let _agent = scene.agent(|_| Act::success("It is done."));
+    assert_ne!(scene.run("run --plan one.md --no-input").code, Some(0));
+    assert_eq!(rows(&scene, "attempt").len(), 2);
+}
+
+#[test]
+fn what_was_prepared_for_another_state_proves_nothing() {
+    let config = "prepare = { run = ['cp', 'deps.txt', 'deps'] }\n".to_owned()
+        + PLAIN
+        + "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; grep -q new deps']";
+    let files: &[(&[u8], &str)] = &[(b".gitignore", "deps\n"), (b"deps.txt", "old\n")];
+    let tasks = "## First\n\nDo it.\n\n## Second\n\n- depends: 1\n\nDo it.\n";
+    let scene = project(files, &config, tasks);
+    let _agent = scene.agent(|command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        let path = folder.join("deps.txt");
+        match fs::read_to_string(&path).unwrap().contains("new") {
+            true => fs::write(folder.join("note.txt"), "done\n").unwrap(),
+            false => fs::write(path, "new\n").unwrap(),
+        }
+        Act::success("It is done.")
+    });
+    assert_eq!(scene.run("run --plan one.md --no-input").code, Some(0));
+    let proven = rows(&scene, "task")
+        .into_iter()
+        .map(|task| task["evidence"]["proven"] == true);
+    assert_eq!(proven.collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn git_that_refuses_for_good_fails_the_attempt() {
+    let scene = project(&[(b"a.txt", "1\n")], "max_attempts = 1", ONE);
+    let folder = scene.env.path("project");
+    let id = git(&folder, "rev-parse HEAD:a.txt");
+    let id = id.trim();
+    fs::remove_file(folder.join(format!(".git/objects/{}/{}", &id[..2], &id[2..]))).unwrap();
+    let ran = scene.run("run --plan one.md --no-input");
+    assert_ne!(ran.code, Some(0));
+    assert_eq!(scene.events_named("unprepared").len(), 1);
+}
+
+#[test]
+fn manifest_too_large_to_be_read_is_a_doubt() {
+    let check = "run = ['grep', '-q', 'done', 'note.txt']\nplain = true";
+    let files: &[(&[u8], &str)] = &[(b"package.json", "{}\n"), (b"note.txt", "open\n")];
+    let scene = project(files, &format!("{PLAIN}{check}"), ONE);
+    let _agent = scene.agent(|command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        fs::write(folder.join("note.txt"), "done\n").unwrap();
+        fs::write(folder.join("package.json"), " ".repeat(65 << 20)).unwrap();
+        Act::success("It is done.")
+    });
+    assert_eq!(scene.run("run --plan one.md --no-input").code, Some(0));
+    assert_eq!(rows(&scene, "task")[0]["evidence"]["proven"], false);
+}
