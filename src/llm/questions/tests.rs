@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::llm::template_trial_data::{self, Fill};
 use crate::plan::{
-    Attempt, CommandId, Criteria, Criterion, Decision, ReportStatus, Row, TaskChanges, TaskOrder,
-    TaskRef, TaskState, Verdict,
+    Attempt, Before, CheckBefore, CommandId, Criteria, Criterion, Decision, Proof, ReportStatus,
+    Row, TaskChanges, TaskOrder, TaskRef, TaskState, Verdict,
 };
 
 static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
