@@ -156,6 +156,7 @@ fn pointers_have_to_exist() {
             verdict_without_criteria(),
             "`criteria` says nothing of criterion 1",
         ),
+        (two_answers(), "criterion 1 has two answers"),
     ] {
         let said = about("prints the greeting", "yes", "next", &high);
         let (server, scene) = judged_by(vec![first, said]);
@@ -170,6 +171,14 @@ fn pointers_have_to_exist() {
             "criterion 1: met: prints the greeting",
         );
     }
+}
+
+fn two_answers() -> Answer {
+    let says = |met: &str| json!({"number": 1, "pointer": "F1", "met": met});
+    Answer::Json(
+        json!({"criteria": [says("no"), says("yes")], "reason": "Fine.", "decision": "next",
+        "confidence": "high", "result_summary": "It is there."}),
+    )
 }
 
 fn verdict_without_criteria() -> Answer {

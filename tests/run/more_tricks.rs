@@ -88,7 +88,7 @@ const ROWS: [Row; 18] = [
     row(
         "a test without an underscore",
         &[BUG, ("checks/testcalc.py", TEST.1)],
-        "run = ['python3', '-m', 'unittest', 'discover', '-s', 'checks', '-t', '.', '-p', 'test*.py']\n[run]\nprotect = ['x']",
+        "run = ['python3', '-m', 'unittest', 'discover', '-s', 'checks']",
         &[("checks/testcalc.py", WEAK.1)],
         Refused,
     ),
@@ -321,4 +321,23 @@ fn manifest_too_large_to_be_read_is_a_doubt() {
     });
     assert_eq!(scene.run("run --plan one.md --no-input").code, Some(0));
     assert_eq!(rows(&scene, "task")[0]["evidence"]["proven"], false);
+}
+
+#[test]
+fn dependency_that_a_retry_adds_is_prepared() {
+    let config = "prepare = { run = ['cp', 'deps.txt', 'deps'] }\n".to_owned()
+        + &PLAIN.replace("max_attempts = 1", "max_attempts = 2")
+        + "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; grep -q new deps']";
+    let files: &[(&[u8], &str)] = &[(b".gitignore", "deps\n"), (b"deps.txt", "old\n")];
+    let scene = project(files, &config, ONE);
+    let _agent = scene.agent(|command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        if folder.join("note.txt").exists() {
+            fs::write(folder.join("deps.txt"), "new\n").unwrap();
+        }
+        fs::write(folder.join("note.txt"), "tried\n").unwrap();
+        Act::success("It is done.")
+    });
+    assert_eq!(scene.run("run --plan one.md --no-input").code, Some(0));
+    assert_eq!(rows(&scene, "task")[0]["evidence"]["proven"], true);
 }

@@ -228,7 +228,7 @@ const TAMPERED: [Row; 27] = [
     row("the test is weakened", &[BUG, TEST], UNIT, &[WEAK], Refused),
     row(
         "the test is removed",
-        &[BUG, TEST],
+        &[BUG, TEST, PASSES],
         UNIT,
         &[("tests/test_calc.py", "")],
         Refused,

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::llm::template_trial_data::{self, Fill};
 use crate::plan::{
-    Attempt, CommandId, Criteria, Criterion, Decision, ReportStatus, Row, TaskChanges, TaskOrder,
-    TaskRef, TaskState, Verdict,
+    Attempt, Before, CheckBefore, CommandId, Criteria, Criterion, Decision, Proof, ReportStatus,
+    Row, TaskChanges, TaskOrder, TaskRef, TaskState, Verdict,
 };
 
 static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
@@ -310,6 +310,35 @@ fn judge_prompt_size_is_independent_of_plan() {
     assert!(sizes.iter().all(|size| *size <= 8_000), "{sizes:?}");
     // The three counts have more digits.
     assert!(sizes[3].abs_diff(sizes[1]) <= 9, "{sizes:?}");
+}
+
+#[test]
+fn judge_is_shown_the_open_ones_of_many_criteria() {
+    let (plan, id) = chain(20);
+    let mut task = plan.task(id).unwrap().clone();
+    task.description = "Write it so that each line is read once. ".repeat(30);
+    let criterion = |at: usize| Criterion {
+        text: format!("It has the line {at}, {}", "as is said above, ".repeat(9)),
+        proof: (at <= 20).then(|| Proof::Check("test".to_owned())),
+    };
+    task.criteria = Criteria::new((1..=50).map(criterion));
+    task.before = vec![CheckBefore {
+        name: "test".to_owned(),
+        outcome: Before::Red,
+        tests: Some(1),
+    }];
+    let attempt = reported(Some(ReportStatus::Success), Some(true));
+    let question = judge(&plan, &task, &attempt, &JudgeFacts::default());
+    let request = question.render(&PROMPTS).unwrap().request;
+    let size = request.prompt.len() + request.system.len();
+    assert!(size <= 8_000, "{size}");
+    has_reason(&request.prompt, "21. It has the line 21");
+    has_reason(&request.prompt, " more\n");
+    assert!(
+        !request.prompt.contains("It has the line 1,"),
+        "{}",
+        request.prompt
+    );
 }
 
 #[test]

@@ -168,9 +168,26 @@ fn passed_check_counts_more_than_earlier_run() {
         };
         assert_eq!(contradiction(&attempt).is_some(), against, "{checks:?}");
     }
-    let attempt = Attempt {
-        checks: Some(vec![check("test", true)]),
-        ..reported(ReportStatus::Success, "2 failed, 3 passed", vec![])
+    // The tail of unittest names no passed tests; a check without tests says nothing of them.
+    let unittest = |tests| CheckResult {
+        tail: "Ran 3 tests in 0.1s OK".to_owned(),
+        tests,
+        ..check("test", true)
     };
-    assert_eq!(contradiction(&attempt), None);
+    for (check, against) in [
+        (check("test", true), false),
+        (unittest(Some(3)), false),
+        (unittest(Some(0)), true),
+        (unittest(None), true),
+    ] {
+        let attempt = Attempt {
+            checks: Some(vec![check]),
+            ..reported(
+                ReportStatus::Success,
+                "It went from 2 failed, 1 passed to green.",
+                vec![],
+            )
+        };
+        assert_eq!(contradiction(&attempt).is_some(), against, "{attempt:?}");
+    }
 }
