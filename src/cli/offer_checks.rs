@@ -27,7 +27,7 @@ const TRIAL: Duration = Duration::from_secs(300);
 /// The most bytes of a project's file that are looked at.
 const MOST: usize = 256 * 1024;
 
-/// Said before a run, so that nobody takes its results for proven.
+/// Said before a run, so that its results are not taken for proven.
 const UNCHECKED: &str =
     "! no check is set: a result is only believed, unless the plan itself says what proves it\n";
 

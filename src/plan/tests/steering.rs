@@ -30,6 +30,17 @@ fn told(plan: &Plan, task: u32) -> Option<&str> {
 }
 
 #[test]
+fn report_contains_what_its_agent_asked() {
+    let mut report = Report::new("report-1.md", ReportStatus::PartialSuccess, Time(0));
+    report.question = Some("Shall I add a shebang?".to_owned());
+    let text = report.text();
+    assert!(
+        text.ends_with("## Question to the person\n\nShall I add a shebang?\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn words_wait_for_next_command_and_survive_failure() {
     let mut plan = chain();
     let words = |draft: &mut Draft<'_>| draft.tell(TaskId(3), "use port 1", false);

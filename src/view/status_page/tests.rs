@@ -39,6 +39,12 @@ fn status_shows_tasks_and_questions() {
 }
 
 #[test]
+fn attempt_of_a_stopped_plan_is_not_said_to_go_on() {
+    let page = text(&sample_plan::plan(), None, 50);
+    assert!(page.contains("Test · attempt 1, begun 5 min ago"), "{page}");
+}
+
+#[test]
 fn status_shows_busy_lanes() {
     let page = text(&sample_plan::with_roles(), Some(7), 50);
     insta::assert_snapshot!(page, @r#"
