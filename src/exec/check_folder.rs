@@ -244,7 +244,7 @@ impl CheckFolder {
         Ok(manifests::differ(change.path, [&old, &new], files))
     }
 
-    /// Returns whether a place that a file changes names tests.
+    /// Returns whether a section that a file changes names tests.
     async fn names_tests(&self, [old, new]: [&str; 2], path: &str) -> Result<bool, GitError> {
         let path = format!(":(top,literal){path}");
         let words = [
@@ -252,7 +252,7 @@ impl CheckFolder {
             "--no-ext-diff",
             "--no-textconv",
             "--text",
-            "-U2",
+            "-U100000",
             old,
             new,
             "--",
@@ -260,8 +260,7 @@ impl CheckFolder {
         ];
         let said = String::from_utf8_lossy(&self.git.bytes(&words).await?).to_lowercase();
         let places = said.lines().skip_while(|line| !line.starts_with("@@"));
-        let mut places = places.skip(1);
-        Ok(places.any(|line| line.contains("test") || line.contains("jest")))
+        Ok(changes_section_of_tests(places.skip(1)))
     }
 
     /// Returns a tree with some files as they are given.
@@ -284,6 +283,27 @@ impl CheckFolder {
         git.clone().with_input(lines).bytes(&words).await?;
         git.line(&["write-tree"]).await
     }
+}
+
+/// Returns whether a line of a whole diff that names tests is changed, or stands above a changed line as its heading.
+fn changes_section_of_tests<'a>(lines: impl Iterator<Item = &'a str>) -> bool {
+    let of_tests = |text: &str| ["test", "jest"].map(|word| text.contains(word)) != [false; 2];
+    let mut above: Vec<(usize, &str)> = Vec::new();
+    for line in lines {
+        let (mark, text) = line.split_at_checked(1).unwrap_or_default();
+        if text.trim().is_empty() {
+            continue;
+        }
+        let indent = text.len() - text.trim_start().len();
+        let depth = if text.starts_with('[') { 0 } else { indent + 1 };
+        above.retain(|(other, _)| *other < depth);
+        above.push((depth, text));
+        let mut headings = above.iter().map(|(_, heading)| *heading);
+        if mark != " " && headings.any(of_tests) {
+            return true;
+        }
+    }
+    false
 }
 
 impl super::GitSnapshots {

@@ -27,7 +27,7 @@ pub(super) const MAX_CHECKS: usize = 20;
 const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
 /// The most bytes of criteria that are shown, of each text of one, and of the words around them.
-const MAX_CRITERIA: usize = 2_000;
+const MAX_CRITERIA: usize = 900;
 const CRITERION: usize = 400;
 const CRITERION_LINE: usize = 30;
 /// Commands of the agent that are shown.

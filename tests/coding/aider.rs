@@ -98,7 +98,7 @@ fn put_back(scene: &Scene) {
         .expect(&why);
     let whole = said.split_whitespace().next().unwrap();
     let workspace = scene.workspace("");
-    let at = |commit: &str| git(&workspace, &format!("ls-tree -r --name-only {commit}"));
+    let at = |commit: &str| git(&workspace, format!("ls-tree -r --name-only {commit}"));
     let branch = git(
         &workspace,
         "branch --list --format=%(refname:short) plan-agent/*",
@@ -106,12 +106,12 @@ fn put_back(scene: &Scene) {
     let branch = branch.trim();
     assert_eq!(at(branch), "calc.py\nnew.py\nnotes.md\ntest_calc.py\n");
     assert_eq!(at(whole), "calc.py\nnew.py\nnotes.md\n");
-    assert_eq!(git(&workspace, &format!("show {branch}:calc.py")), "sum\n");
+    assert_eq!(git(&workspace, format!("show {branch}:calc.py")), "sum\n");
     has(
-        git(&workspace, &format!("show {branch}:notes.md")),
+        git(&workspace, format!("show {branch}:notes.md")),
         "line 26",
     );
-    assert_eq!(git(&workspace, &format!("show {whole}:notes.md")), "mine\n");
+    assert_eq!(git(&workspace, format!("show {whole}:notes.md")), "mine\n");
 }
 
 #[test]

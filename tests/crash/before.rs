@@ -182,8 +182,11 @@ fn before(ledger: &Ledger, task: u32) -> Vec<CheckBefore> {
     before.collect()
 }
 
+/// What was seen of a task before the work, and how its criteria ended.
+type Outcome = (Vec<CheckBefore>, Vec<(CriterionState, String)>);
+
 /// Returns what was found of each task.
-fn outcome(env: &TestEnv) -> Vec<(Vec<CheckBefore>, Vec<(CriterionState, String)>)> {
+fn outcome(env: &TestEnv) -> Vec<Outcome> {
     let ledger = Ledger::of(env).unwrap();
     assert_eq!(*ledger.plan.status(), PlanState::Completed);
     let ends = |number: u32| {

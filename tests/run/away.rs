@@ -85,7 +85,7 @@ fn first_plan_waits_for_model_that_is_away() {
         let ran = run.end();
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_eq!(agent.attempts(), [(1, 1)]);
-        has(&scene.works("log"), "the model answers again");
+        has(scene.works("log"), "the model answers again");
         assert!(scene.texts("questions/pending", ".md").is_empty());
     }
 }

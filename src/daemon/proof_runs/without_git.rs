@@ -15,8 +15,10 @@ impl Subject {
     /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
     pub(super) fn may_judge_itself(&self, files: &JudgingFiles) -> Option<String> {
         let changed = &self.changed;
-        let judges =
-            |path: &&str| files.judges(path) || files.configures(path) || files.is_manifest(path);
+        let judges = |path: &&str| {
+            let runs = files.runs(path) || files.runs_in_place(path);
+            runs || files.judges(path) || files.configures(path) || files.is_manifest(path)
+        };
         match changed.paths().find(judges) {
             Some(path) => Some(format!(
                 "the result changes {path}, and git does not keep what judged before"

@@ -211,8 +211,8 @@ fn doubt_is_read_from_answer() {
     let attempt = reported(Some(ReportStatus::Success), None);
     for (decision, met, confidence, ends, unsure) in [
         ("abort", "no", "high", Decision::Abort, false),
-        ("abort", "no", "low", Decision::Replan, false),
-        ("abort", "unsure", "low", Decision::Replan, true),
+        ("abort", "no", "low", Decision::Abort, false),
+        ("abort", "unsure", "low", Decision::Abort, true),
         ("retry", "no", "low", Decision::Retry, false),
         ("retry", "unsure", "low", Decision::Retry, true),
         ("retry", "unsure", "high", Decision::Retry, false),
@@ -326,6 +326,7 @@ fn judge_is_shown_the_open_ones_of_many_criteria() {
         name: "test".to_owned(),
         outcome: Before::Red,
         tests: Some(1),
+        command: String::new(),
     }];
     let attempt = reported(Some(ReportStatus::Success), Some(true));
     let question = judge(&plan, &task, &attempt, &JudgeFacts::default());
