@@ -60,7 +60,7 @@ pub struct JudgingChanges {
     pub added: Vec<TreeFile>,
     /// Files of which a part that may configure tests has changed, with that.
     pub manifests: Vec<String>,
-    /// What becomes of tests among the sources: see [`inline_tests::lost`].
+    /// What becomes of tests among the sources: see `inline_tests::lost`.
     pub inline: String,
 }
 
