@@ -370,7 +370,7 @@ fn quiet_run_prints_questions_failures_and_last_lines() {
 
     ~ 1 accepted · 1 not done
     plan [PLAN] waits for you:
-      [QUESTION]  cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
+      [QUESTION]  task 1: cannot bind port 8081 (Block 1 of 1 ended with exit code 1); the agent reports FAILED; the task failed 3 times in a row
         plan-agent answer [QUESTION] retry|skip|abort
     ");
 }

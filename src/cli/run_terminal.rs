@@ -342,7 +342,9 @@ impl<'a> Foreground<'a> {
                     let reason = one_line(&question.reason, 200);
                     let choices = question.choices.iter().map(|choice| choice.as_str());
                     let choices = choices.collect::<Vec<_>>().join("|");
-                    format!("  {id}  {reason}\n    {program} answer {id} {choices}\n")
+                    let task = question.task.map(|task| format!("task {task}: "));
+                    let task = task.unwrap_or_default();
+                    format!("  {id}  {task}{reason}\n    {program} answer {id} {choices}\n")
                 });
                 let questions: String = questions.collect();
                 let text = format!("\n{results}plan {plan} {state}\n{questions}");

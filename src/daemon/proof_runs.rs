@@ -272,6 +272,16 @@ impl ProofRuns {
             let why = format!("the result changes what is said of tests in {files}");
             doubt(results, |_| true, &why);
         }
+        if let Some(own) = compared.as_ref()
+            && !own.changes.links.is_empty()
+        {
+            let links = own.changes.links.join(", ");
+            doubt(
+                results,
+                |_| true,
+                &format!("a link leads out of the project: {links}"),
+            );
+        }
         if compared.is_none()
             && let Some(why) = subject.may_judge_itself(&self.judging(subject))
         {

@@ -9,10 +9,12 @@ use super::git::{Git, GitError};
 use super::inline_tests;
 use super::judging_files::JudgingFiles;
 use super::manifests;
-use super::worktree::Project;
+use super::worktree::{Project, leads_out};
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
+/// The mode of a symbolic link.
+const LINK: &str = "120000";
 
 /// A folder aside. Nothing stays there from one tree to the next.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub struct JudgingChanges {
     pub added: Vec<TreeFile>,
     /// Files of which a part that may configure tests has changed, with that.
     pub manifests: Vec<String>,
+    /// Links that lead out of the project: what they show is not in the result.
+    pub links: Vec<String>,
     /// What becomes of tests among the sources: see `inline_tests::lost`.
     pub inline: String,
 }
@@ -166,6 +170,12 @@ impl CheckFolder {
                 ids: [old_id, new_id],
                 status,
             };
+            if new_mode == LINK {
+                let target = self.git.bytes(&["cat-file", "blob", new_id]).await?;
+                if leads_out(path, &String::from_utf8_lossy(&target)) {
+                    changes.links.push(path.to_owned());
+                }
+            }
             if files.runs_in_place(path) {
                 changes.manifests.push(path.to_owned());
             }

@@ -21,6 +21,7 @@ use crate::plan::Repository;
 use unmergeable_content::{marks_in, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
+pub(super) use links::leads_out;
 pub use project_check::{ProjectError, project_head};
 pub use take_over::TakeOver;
 

@@ -1,5 +1,8 @@
 //! Checks that failed before for another reason than the state before, and results that pass for another than the result.
 
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
 use super::tricks::*;
 use super::*;
 use crate::common::git::git;
@@ -93,20 +96,46 @@ fn what_proves_is_tried_once_more() {
     all_end_as_they_should(&ROWS);
 }
 
-#[test]
-fn result_is_not_believed_where_git_is_gone() {
+/// Makes a shared project with one file; its check searches that for a word.
+fn shared_project() -> (Scene, PathBuf) {
     let scene = Scene::by_rules(
-        "[run]\nisolation = 'shared'\nmax_attempts = 1\nchecks = ['c']\n[checks.c]\nrun = ['true']\n",
+        "[run]\nisolation = 'shared'\nmax_attempts = 1\nchecks = ['c']\n\
+         [checks.c]\nrun = ['grep', '-q', 'good', 'a.txt']\nplain = true\n",
     );
     let workspace = scene.path("workspace");
     fs::create_dir_all(&workspace).unwrap();
+    fs::write(workspace.join("a.txt"), "bad\n").unwrap();
     git(&workspace, "init --quiet --initial-branch main");
-    git(&workspace, "commit --quiet --allow-empty -m begin");
+    git(&workspace, "add .");
+    git(&workspace, "commit --quiet -m begin");
+    scene.write("one.md", "---\ngoal: Do it\n---\n\n## Only\n\nDo it.\n");
+    (scene, workspace)
+}
+
+#[test]
+fn link_out_of_a_shared_project_proves_nothing() {
+    let (scene, workspace) = shared_project();
+    let outside = scene.env.path("outside.txt");
+    fs::write(&outside, "good\n").unwrap();
     let _agent = scene.agent(move |_| {
-        fs::rename(workspace.join(".git"), workspace.join("git")).unwrap();
+        fs::remove_file(workspace.join("a.txt")).unwrap();
+        symlink(&outside, workspace.join("a.txt")).unwrap();
         Act::success("It is done.")
     });
-    scene.write("one.md", "---\ngoal: Do it\n---\n\n## Only\n\nDo it.\n");
+    scene.works("run --plan one.md --no-input");
+    let why = scene.works("why 1");
+    has(&why, "a link leads out of the project: a.txt");
+    lacks(&why, "completed, proven");
+}
+
+#[test]
+fn result_is_not_believed_where_git_is_gone() {
+    let (scene, workspace) = shared_project();
+    let _agent = scene.agent(move |_| {
+        fs::rename(workspace.join(".git"), workspace.join("git")).unwrap();
+        fs::write(workspace.join("a.txt"), "good\n").unwrap();
+        Act::success("It is done.")
+    });
     let code = scene.run("run --plan one.md --no-input").code;
     assert_ne!(code, Some(0));
     has(

@@ -31,13 +31,11 @@ impl ProofRuns {
             own.place.lay_out(&tree).await?;
             // Where it fails, the checks say so.
             prepare(settings, &own.place, &subject.first).await?;
-            let place = match was_aside {
-                true => "",
-                false => " with only what git keeps",
-            };
-            let without = match absent.is_empty() {
-                true => String::new(),
-                false => format!(" without {}, which the agent wrote", named(&absent)),
+            let without = format!("without {}, which the agent wrote", named(&absent));
+            let how = match (was_aside, absent.is_empty()) {
+                (true, _) => without,
+                (false, true) => "with only what git keeps".to_owned(),
+                (false, false) => format!("with only what git keeps, and {without}"),
             };
             for result in results {
                 let Some(check) = settings.checks.get(&result.name) else {
@@ -45,7 +43,7 @@ impl ProofRuns {
                 };
                 let run = run_check(settings, check, own.place.folder(), &subject.first).await?;
                 if !run.passed {
-                    result.doubt = format!("it fails{place}{without}");
+                    result.doubt = format!("it fails {how}");
                 }
             }
         }

@@ -29,7 +29,7 @@ impl Project {
 }
 
 /// Returns whether a link may lead out of the project. One that goes up behind a name may, as that may be a link itself.
-fn leads_out(path: &str, target: &str) -> bool {
+pub(in crate::exec) fn leads_out(path: &str, target: &str) -> bool {
     let parts = target.split('/').filter(|part| !["", "."].contains(part));
     let up = parts.clone().take_while(|part| *part == "..").count();
     target.starts_with('/')
