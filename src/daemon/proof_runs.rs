@@ -265,43 +265,43 @@ impl ProofRuns {
                 "what was accepted meanwhile changed it, too",
             );
         }
-        if let Some(own) = compared.as_ref()
-            && !own.changes.manifests.is_empty()
-        {
-            let files = own.changes.manifests.join(", ");
-            let why = format!("the result changes what is said of tests in {files}");
-            doubt(results, |_| true, &why);
-        }
-        if let Some(own) = compared.as_ref()
-            && !own.changes.links.is_empty()
-        {
-            let links = own.changes.links.join(", ");
-            doubt(
-                results,
-                |_| true,
-                &format!("a link leads out of the project: {links}"),
-            );
-        }
-        if compared.is_none()
-            && let Some(why) = subject.may_judge_itself(&self.judging(subject))
-        {
-            let is_check = |name: &str| subject.names.iter().any(|check| check == name);
-            doubt(results, is_check, &why);
-        }
-        let lost = compared.as_ref().map(|own| &own.changes.inline);
-        if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
-            let why = format!("of the tests among the sources, the result {lost}");
-            doubt(results, |name| !self.is_plain(name), &why);
-        }
         let Some(compared) = compared else {
+            if let Some(why) = subject.may_judge_itself(&self.judging(subject)) {
+                let is_check = |name: &str| subject.names.iter().any(|check| check == name);
+                doubt(results, is_check, &why);
+            }
             return Ok(());
         };
+        self.doubt_changes(&compared.changes, results);
         let passed = results.iter_mut();
         let passed = passed.filter(|result| result.passed && result.doubt.is_empty());
         let (proof, open) = passed.partition(|result| red(&before, &result.name));
         self.once_more(subject, &compared, merged.is_some(), proof)
             .await?;
         self.with_new_tests(subject, &compared, open).await
+    }
+
+    /// Adds the doubts that stand on what a result changed of what judges it.
+    fn doubt_changes(&self, changes: &JudgingChanges, results: &mut [CheckResult]) {
+        let JudgingChanges {
+            manifests,
+            links,
+            inline,
+            ..
+        } = changes;
+        if !manifests.is_empty() {
+            let files = manifests.join(", ");
+            let why = format!("the result changes what is said of tests in {files}");
+            doubt(results, |_| true, &why);
+        }
+        if !links.is_empty() {
+            let why = format!("a link leads out of the project: {}", links.join(", "));
+            doubt(results, |_| true, &why);
+        }
+        if !inline.is_empty() {
+            let why = format!("of the tests among the sources, the result {inline}");
+            doubt(results, |name| !self.is_plain(name), &why);
+        }
     }
 
     /// Compares a result with the state before it. `None` where git does not know that state.

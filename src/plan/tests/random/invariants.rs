@@ -119,7 +119,7 @@ pub(super) fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
             && !plan.status().settled();
         prop_assert!(
             !waits || asked || open > 0,
-            "task {} failed {} times and nobody is asked",
+            "task {} failed {} times and no person is asked",
             task.number,
             task.failures
         );
@@ -135,12 +135,12 @@ pub(super) fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
         plan.status().settled() || matches!(plan.status(), PlanState::Idle | PlanState::Paused(_));
     prop_assert!(
         rests || alive || plan.open_questions().next().is_some(),
-        "nothing is due and nobody is asked"
+        "nothing is due and no person is asked"
     );
     Ok(())
 }
 
-/// What was is again, what has happened since is not forgotten, and nobody works on anything.
+/// What was is again, what has happened since is not forgotten, and no agent works on anything.
 pub(super) fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
     let said = |task: &Task| {
         let status = match task.status {
