@@ -323,6 +323,8 @@ fn scan_returns_answer_when_file_changes() {
             .is_empty()
     );
     fs::write(given.volumes.question(&id), "answer: retry").unwrap();
+    // However long this thread is held up before the scan.
+    age(&given, 3600);
     assert!(
         given
             .scanner
